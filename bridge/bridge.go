@@ -29,6 +29,10 @@ type Config struct {
 	Feed  string        // its name
 	// Index is the path of the index, which is created if it does not exist.
 	Index string
+	// Latest keeps only the newest version of each id in the index, and lists the ids
+	// ([Index.Look]). Revisions are then stamps: numbers that usually grow, which may be followed by
+	// ";" and more.
+	Latest bool
 	// MaxEntity is the size in bytes above which entities are put into quarantine. 0: no limit.
 	MaxEntity int64
 	// RetryPolicy says how failures of the source are retried.
@@ -66,7 +70,11 @@ func Open(ctx context.Context, c Config) (*Bridge, error) {
 	b := &Bridge{config: c, log: c.Log, reader: feedstore.NewLocal(c.Store, c.Log), Sleep: backoff.Sleep}
 	b.Meter.progress.Pending = -1
 	var err error
-	if b.Index, err = openIndex(c.Index, c.Kind); err != nil {
+	var l *latest
+	if c.Latest {
+		l = &latest{underway: map[string]Held{}}
+	}
+	if b.Index, err = openIndex(c.Index, c.Kind, l); err != nil {
 		return nil, err
 	}
 	if b.feed, err = producer.Open(ctx, c.Store, c.Feed, c.Producer); err != nil {

@@ -31,9 +31,10 @@ type Index struct {
 	// inFlight has the versions that are being published (false), and those that are in the
 	// feed but not in the table yet (true).
 	inFlight map[hash]bool
-	queue    []hash // those in the feed, in its order
-	at       place  // including queue
-	seen     place  // of the table when this Index last read or wrote it
+	queue    []hash  // those in the feed, in its order
+	latest   *latest // nil: the table has all versions
+	at       place   // including queue
+	seen     place   // of the table when this Index last read or wrote it
 }
 
 // errMoved means that another process has written the table since it was last read. The
@@ -66,12 +67,18 @@ const indexSchema = `
 		n INTEGER NOT NULL, -- in the order of the feed
 		PRIMARY KEY (doc, rev)
 	) WITHOUT ROWID;
+	CREATE TABLE IF NOT EXISTS latest (
+		id PRIMARY KEY NOT NULL, -- 16 bytes if it is a UUID
+		stamp INTEGER NOT NULL,
+		top INTEGER, -- the highest stamp that the id ever had, if that is another one
+		live INTEGER NOT NULL
+	) WITHOUT ROWID;
 	CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;`
 
 // openIndex opens the index in a file, which is created if it does not exist and
 // recreated if it is damaged.
-func openIndex(path, kind string) (*Index, error) {
-	x := &Index{path: path, kind: kind, inFlight: map[hash]bool{}}
+func openIndex(path, kind string, l *latest) (*Index, error) {
+	x := &Index{path: path, kind: kind, inFlight: map[hash]bool{}, latest: l}
 	err := x.open()
 	if err != nil && damaged(err) {
 		if err = x.remove(); err == nil {
@@ -115,7 +122,7 @@ func (x *Index) open() (err error) {
 		return err
 	}
 	if version != indexVersion {
-		drop := fmt.Sprintf("DROP TABLE IF EXISTS pairs; DROP TABLE IF EXISTS state; PRAGMA user_version=%d", indexVersion)
+		drop := fmt.Sprintf("DROP TABLE IF EXISTS pairs; DROP TABLE IF EXISTS latest; DROP TABLE IF EXISTS state; PRAGMA user_version=%d", indexVersion)
 		if err := sqlitex.ExecuteScript(x.conn, drop, nil); err != nil {
 			return err
 		}
@@ -291,6 +298,9 @@ func (x *Index) settle() error {
 	defer x.mu.Unlock()
 	err := x.settleQueue()
 	clear(x.inFlight)
+	if x.latest != nil {
+		clear(x.latest.underway)
+	}
 	return err
 }
 
@@ -300,6 +310,9 @@ func (x *Index) settleQueue() error {
 	err := x.write()
 	if errors.Is(err, errMoved) {
 		x.queue, x.at = x.queue[:0], place{}
+		if x.latest != nil {
+			x.latest.queue = x.latest.queue[:0]
+		}
 		return nil
 	}
 	return err
@@ -312,18 +325,33 @@ type place struct {
 	Page      int64  `json:"page"`
 	ContentID string `json:"contentId"`
 	Versions  int64  `json:"pairs"` // number of the last version added
+	// Partial means that pages had been pruned before they were added.
+	Partial bool `json:"partial,omitempty"`
+}
+
+// A change is a version in the feed, and whether it is a deletion.
+type change struct {
+	Version
+	deleted bool
 }
 
 // add adds versions that are in the feed, in its order, up to the position at.
-func (x *Index) add(versions []Version, at place) error {
+func (x *Index) add(versions []change, at place) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.at = at
+	if x.latest != nil {
+		x.latest.queue = append(x.latest.queue, versions...)
+		if len(x.latest.queue) < queueLimit {
+			return nil
+		}
+		return x.write()
+	}
 	for _, p := range versions {
 		h := p.hash()
 		x.inFlight[h] = true
 		x.queue = append(x.queue, h)
 	}
-	x.at = at
 	if len(x.queue) < queueLimit {
 		return nil
 	}
@@ -352,7 +380,12 @@ func (x *Index) write() (err error) {
 	if known != x.seen {
 		return errMoved
 	}
-	x.at.Versions = known.Versions
+	x.at.Versions, x.at.Partial = known.Versions, x.at.Partial || known.Partial
+	if x.latest != nil {
+		if err := x.writeLatest(); err != nil {
+			return err
+		}
+	}
 	put := x.conn.Prep("INSERT INTO pairs (doc, rev, n) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET n=?3")
 	for _, h := range x.queue {
 		x.at.Versions++
@@ -380,7 +413,7 @@ func (x *Index) write() (err error) {
 func (x *Index) clear() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if err := sqlitex.ExecuteScript(x.conn, "DELETE FROM pairs; DELETE FROM state", nil); err != nil {
+	if err := sqlitex.ExecuteScript(x.conn, "DELETE FROM pairs; DELETE FROM latest; DELETE FROM state", nil); err != nil {
 		return fmt.Errorf("clear index %s: %w", x.path, err)
 	}
 	x.seen = place{}

@@ -66,7 +66,7 @@ func (w *world) pair(rng *rand.Rand) Version {
 // index opens the index and fills it from the feed.
 func (w *world) index() *Index {
 	w.t.Helper()
-	x, err := openIndex(w.path, "test")
+	x, err := openIndex(w.path, "test", nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -129,13 +129,13 @@ func TestIndexIsTheFeed(t *testing.T) {
 		switch k := rng.IntN(10); {
 		case k < 4: // as the bridge does
 			var entities []*feed.Entity
-			var pairs []Version
+			var pairs []change
 			for range 1 + rng.IntN(10) {
 				p := w.pair(rng)
 				if c, err := x.Claim(p); err != nil {
 					t.Fatal(err)
 				} else if c[0] == Absent {
-					entities, pairs = append(entities, p.Entity(feed.Put, "application/json")), append(pairs, p)
+					entities, pairs = append(entities, p.Entity(feed.Put, "application/json")), append(pairs, change{Version: p})
 				}
 			}
 			if len(pairs) > 0 {
@@ -187,7 +187,7 @@ func TestIndexOfSeveral(t *testing.T) {
 			t.Fatalf("Claim is %v, %v", c, err)
 		}
 		r := w.publish(p.Entity(feed.Put, "application/json"))
-		if err := x.add([]Version{p}, place{Page: r.Page, ContentID: r.ContentID}); err != nil {
+		if err := x.add([]change{{Version: p}}, place{Page: r.Page, ContentID: r.ContentID}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -252,7 +252,7 @@ func TestIndexOfPrunedFeed(t *testing.T) {
 	w.fill(x)
 	w.check(x)
 	// An outdated index continues with the entities that it lacks.
-	old, err := openIndex(filepath.Join(t.TempDir(), "old"), "test")
+	old, err := openIndex(filepath.Join(t.TempDir(), "old"), "test", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
@@ -17,12 +18,16 @@ type Progress struct {
 	Rewinds     int64 `json:"rewinds"`     // sequences of repeated revisions
 	Quarantined int64 `json:"quarantined"` // documents and rows put into quarantine
 	Superseded  int64 `json:"superseded"`  // revisions replaced before they were read
+	Dropped     int64 `json:"-"`           // changes that mean nothing to the feed, such as tombstones of unknown records
 	Requests    int64 `json:"-"`           // requests for changes
 	// Pending is the source's count of remaining rows, or -1 if it is unknown.
 	Pending int64 `json:"-"`
 	// LastPoll is when the source last sent a part of its changes, such as a heartbeat, and
 	// LastPublish is when entities were last published; zero if that has not happened yet.
 	LastPoll, LastPublish time.Time `json:"-"`
+	// Since is the position in the source up to which everything is in the feed, and Newest the
+	// newest one that is known of the source: JSON, or empty if they are not known.
+	Since, Newest string `json:"-"`
 }
 
 // After returns the progress of a bridge together with that of an earlier one to the same feed.
@@ -37,6 +42,7 @@ func (p Progress) After(earlier Progress) Progress {
 	p.Rewinds += earlier.Rewinds
 	p.Quarantined += earlier.Quarantined
 	p.Superseded += earlier.Superseded
+	p.Dropped += earlier.Dropped
 	p.Requests += earlier.Requests
 	if p.LastPoll.IsZero() {
 		p.LastPoll = earlier.LastPoll
@@ -44,6 +50,7 @@ func (p Progress) After(earlier Progress) Progress {
 	if p.LastPublish.IsZero() {
 		p.LastPublish = earlier.LastPublish
 	}
+	p.Since, p.Newest = cmp.Or(p.Since, earlier.Since), cmp.Or(p.Newest, earlier.Newest)
 	return p
 }
 

@@ -63,6 +63,7 @@ type Run struct {
 // NewRun returns a run that continues from a checkpoint, with a new session.
 func (b *Bridge) NewRun(at Checkpoint, session string) *Run {
 	at.Session, at.Selection = session, b.config.Selection
+	b.settledAt(at.Since)
 	return b.newRun(at)
 }
 
@@ -79,6 +80,12 @@ func (r *Run) BeginAt(since json.RawMessage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.start, r.settled = since, since
+	r.b.settledAt(since)
+}
+
+// settledAt notes the position in the source up to which everything is in the feed.
+func (b *Bridge) settledAt(since json.RawMessage) {
+	b.Meter.Count(func(p *Progress) { p.Since = string(since) })
 }
 
 // Places returns the position in the source from which it is read, and the position up to which
@@ -238,6 +245,7 @@ func (r *Run) settle(ctx context.Context, o producer.Outcome) error {
 		r.mu.Lock()
 		r.settled = since
 		r.mu.Unlock()
+		r.b.settledAt(since)
 	}
 	for _, p := range o.Marks {
 		p.(*Piece).Settled(ctx)
@@ -249,10 +257,10 @@ func (r *Run) settle(ctx context.Context, o producer.Outcome) error {
 }
 
 func (r *Run) settleEntities(o producer.Outcome) error {
-	versions, bytes := make([]Version, 0, len(o.Entities)), int64(0)
+	versions, bytes := make([]change, 0, len(o.Entities)), int64(0)
 	for _, e := range o.Entities {
 		v, _ := VersionOf(e.ContentLocation, e.Header[0].Value) // as Version.Entity has made them
-		versions = append(versions, v)
+		versions = append(versions, change{v, e.Operation == feed.Delete})
 		bytes += int64(len(e.Body))
 	}
 	receipt := o.Receipt

@@ -78,6 +78,9 @@ func newReader(b *Bridge, s *run, from origin) *reader {
 func (r *reader) Read(ctx context.Context, pieces chan<- *bridge.Piece) error {
 	// A normal feed is the cheapest for existing changes.
 	err := r.follow(ctx, changes.Normal, pieces)
+	if err == nil {
+		r.ends(r.since)
+	}
 	if c := &r.bridge.config; err == nil && r.only == nil && c.Follow {
 		kind := changes.Continuous
 		if c.LongPoll {
@@ -89,6 +92,13 @@ func (r *reader) Read(ctx context.Context, pieces chan<- *bridge.Piece) error {
 		return err
 	}
 	return r.checkEnd(ctx)
+}
+
+// ends notes the newest position that is known of the source.
+func (r *reader) ends(seq json.RawMessage) {
+	if r.only == nil && len(seq) > 0 {
+		r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.Newest = string(seq) })
+	}
 }
 
 // checkEnd verifies that the database was not replaced while its changes were read: if it is
@@ -210,6 +220,11 @@ func (r *reader) handle(ctx context.Context, kind changes.Feed, batch *changes.B
 	r.remember(batch.Rows)
 	if batch.Seq != nil {
 		r.since = batch.Seq
+	}
+	if kind == changes.Normal {
+		r.ends(r.follower.Info().UpdateSeq)
+	} else {
+		r.ends(r.since)
 	}
 	p := &piece{batch: batch}
 	if err := r.classify(p); err != nil {

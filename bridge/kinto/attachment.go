@@ -1,0 +1,186 @@
+package kinto
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/feedctl/feedctl/bridge"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/jsonscan"
+)
+
+// attachmentSuffix follows the id of a record in the Content-Location of its attachment. No id of a
+// record has a "/".
+const attachmentSuffix = "/attachment"
+
+func isAttachment(id string) bool { return strings.HasSuffix(id, attachmentSuffix) }
+
+// An attached is the member attachment of a record (kinto-attachment, "API").
+type attached struct {
+	Hash     string `json:"hash"` // SHA-256 in hex
+	Location string `json:"location"`
+	MimeType string `json:"mimetype"`
+	Size     int64  `json:"size"`
+}
+
+// stamp returns a number that stands for the content.
+func (a *attached) stamp() (int64, error) {
+	sum, err := hex.DecodeString(a.Hash)
+	if err != nil || len(sum) != sha256.Size {
+		return 0, fmt.Errorf("attachment has no SHA-256: %q", a.Hash)
+	}
+	return int64(binary.BigEndian.Uint64(sum) >> 1), nil
+}
+
+// publishAttachment publishes or removes the attachment of a record, before its entity e. It returns
+// false if the record was put into quarantine.
+func (s *run) publishAttachment(ctx context.Context, v bridge.Version, e *feed.Entity) (bool, error) {
+	var member []byte
+	for name, value := range jsonscan.Members(e.Body) {
+		if string(name) == `"attachment"` {
+			member = value
+		}
+	}
+	if s.bridge.config.Attachments == None {
+		if member != nil {
+			e.Body = withoutMember(e.Body, `"attachment"`)
+		}
+		return true, nil
+	}
+	id := v.ID + attachmentSuffix
+	held, err := s.bridge.core.Index.Look(id)
+	if err != nil {
+		return false, err
+	}
+	var a attached
+	if member == nil || json.Unmarshal(member, &a) != nil || a.Location == "" {
+		if held[0].Live {
+			err = s.removeOne(ctx, id, v.Rev, held[0])
+		}
+		return true, err
+	}
+	stamp, err := a.stamp()
+	if err == nil && held[0].Live && held[0].Stamp == stamp {
+		return true, nil
+	}
+	if err == nil {
+		err = s.copyAttachment(ctx, bridge.Version{ID: id, Rev: strconv.FormatInt(stamp, 10)}, &a, held[0])
+	}
+	if failed, ok := errors.AsType[*attachmentError](err); ok {
+		return false, s.Reject(ctx, bridge.Quarantined{ID: v.ID, Rev: v.Rev, Reason: failed.Error()})
+	}
+	return true, err
+}
+
+// An attachmentError is a reason to put a record into quarantine.
+type attachmentError struct{ err error }
+
+func (e *attachmentError) Error() string { return "attachment: " + e.err.Error() }
+func (e *attachmentError) Unwrap() error { return e.err }
+
+// copyAttachment publishes a file, several times if it fails.
+func (s *run) copyAttachment(ctx context.Context, v bridge.Version, a *attached, held bridge.Held) error {
+	if limit := s.bridge.config.MaxRecord; limit > 0 && a.Size > limit {
+		return &attachmentError{fmt.Errorf("%w of %d bytes: it has %d", bridge.ErrTooLarge, limit, a.Size)}
+	}
+	retry := s.bridge.core.NewRetry()
+	for {
+		err := s.streamAttachment(ctx, v, a, held)
+		failed, ok := errors.AsType[*attachmentError](err)
+		if !ok {
+			return err
+		}
+		if ctx.Err() != nil || !sourceFailed(failed.err) {
+			return err
+		}
+		if retry.Again(ctx, failed.err) != nil {
+			return err
+		}
+	}
+}
+
+// streamAttachment publishes a file once. The error is an [*attachmentError] if that is not the feed's.
+func (s *run) streamAttachment(ctx context.Context, v bridge.Version, a *attached, held bridge.Held) error {
+	server, index := s.bridge.config.Source.Server(), s.bridge.core.Index
+	if s.base == "" {
+		root, err := server.Root(ctx)
+		if err != nil {
+			return &attachmentError{err}
+		}
+		if c := root.Capabilities.Attachments; c != nil {
+			s.base = c.BaseURL
+		}
+	}
+	body, err := server.Attachment(ctx, s.base, a.Location)
+	if err != nil {
+		return &attachmentError{err}
+	}
+	defer body.Close()
+	contentType := a.MimeType
+	if contentType == "" {
+		contentType = "application/octet-stream"
+	}
+	e := v.Entity(feed.Put, contentType)
+	e.ContentID = contentID(v, held)
+	e.Stream, e.Size = &checked{src: body, want: a, sum: sha256.New()}, a.Size
+	if err := e.Check(true); err != nil {
+		return &attachmentError{err}
+	}
+	index.Publishing(v.ID, held, bridge.StampOf(v.Rev), true)
+	err = s.Add(ctx, e)
+	if err != nil {
+		index.Unpublished(v.ID, held)
+	}
+	if broken, ok := errors.AsType[*bridge.StreamError](err); ok {
+		return &attachmentError{broken.Err}
+	}
+	return err
+}
+
+// A checked fails at its end if the content is not as described.
+type checked struct {
+	src  io.Reader
+	want *attached
+	sum  hash.Hash
+	size int64
+}
+
+func (c *checked) Read(p []byte) (int, error) {
+	n, err := c.src.Read(p)
+	c.size += int64(n)
+	c.sum.Write(p[:n])
+	switch {
+	case c.size > c.want.Size || err == io.EOF && c.size != c.want.Size:
+		return n, fmt.Errorf("file has not the %d bytes that the record says", c.want.Size)
+	case err == io.EOF:
+		if got := hex.EncodeToString(c.sum.Sum(nil)); !strings.EqualFold(got, c.want.Hash) {
+			return n, fmt.Errorf("file has the SHA-256 %s, the record says %s", got, c.want.Hash)
+		}
+	}
+	return n, err
+}
+
+// withoutMember returns an object without a member, otherwise unchanged.
+func withoutMember(object []byte, without string) []byte {
+	kept := make([]byte, 0, len(object))
+	kept = append(kept, '{')
+	for name, value := range jsonscan.Members(object) {
+		if string(name) == without {
+			continue
+		}
+		if len(kept) > 1 {
+			kept = append(kept, ',')
+		}
+		kept = append(append(append(kept, name...), ':'), value...)
+	}
+	return append(kept, '}')
+}

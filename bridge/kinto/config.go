@@ -1,0 +1,128 @@
+package kinto
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/feedctl/feedctl/kinto"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Attachments is how files that were attached to records with kinto-attachment are published.
+type Attachments string
+
+// Ways to publish attachments.
+const (
+	// None removes the member attachment from records.
+	None Attachments = "none"
+	// Stub publishes records as they are: with the location, size and SHA-256 of the file.
+	Stub Attachments = "stub"
+	// Inline also publishes the file, as an entity of its own before the record's, whose
+	// Content-Location is that of the record with "/attachment".
+	Inline Attachments = "inline"
+)
+
+// OnGone is what a bridge does when the server says that the collection does not exist.
+type OnGone string
+
+// What to do when the collection does not exist.
+const (
+	Stop   OnGone = "stop"   // fail with [ErrGone]
+	Delete OnGone = "delete" // delete all records from the feed
+)
+
+// Never is a [Config.Reconcile] that reconciles only when there is a sign.
+const Never = time.Duration(-1)
+
+// Config configures a bridge. Source, Store, Feed and Index are required.
+type Config struct {
+	// Source is the collection. In the bucket "default", the server's id of the user's bucket takes
+	// the place of that name.
+	Source *kinto.Collection
+	Store  storage.Store // of the feed
+	Feed   string        // the feed's name
+	// Index is the path of the index, which is created if it does not exist.
+	Index string
+
+	// Attachments defaults to Stub.
+	Attachments Attachments
+	// MaxRecord is the size in bytes above which records and attachments are put into quarantine.
+	// 0: no limit but that of the client ([kinto.Config]).
+	MaxRecord int64
+	// OnGone defaults to Stop.
+	OnGone OnGone
+	// MaxGone is how many records may be missing from the collection without a tombstone, in percent
+	// of those in the feed, and at least 100 records. If there are more, the run fails with
+	// [ErrManyGone]. 0: 20.
+	MaxGone int
+	// Reconcile is the time after which all ids are compared again. 0: 24 h. See [Never].
+	Reconcile time.Duration
+	// ReconcileNow also compares them at the beginning of a run.
+	ReconcileNow bool
+	// TombstonesKept is how long the server keeps tombstones. If no changes were read for longer, all
+	// ids are compared. 0: for ever.
+	TombstonesKept time.Duration
+	// Window is longer than any request of a writer to that server takes. 0: 1 min.
+	Window time.Duration
+	// NewestFirst publishes the newest records first if the feed is empty, and older ones beside new
+	// changes.
+	NewestFirst bool
+	// Mark writes a random value into the metadata of the collection, which needs the right to write
+	// them. It is missing if the collection was replaced, and another one if it was restored.
+	Mark bool
+	// Moved declares that the source is the one that the feed was filled from, although its URL has
+	// changed. Set it for one run only.
+	Moved bool
+	// Follow waits for changes at the end, and asks for them every Interval. 0: 10 s.
+	Follow   bool
+	Interval time.Duration
+	// Idle, if not nil, is called with Follow when the source had no changes that are not in the
+	// feed.
+	Idle func()
+	// Attempts is how often changes are requested without any progress. 0: 8, or with Follow no
+	// limit. Negative: no limit.
+	Attempts int
+	// Producer configures the feed's producer. Its MaxWaiting defaults to 2 MiB.
+	Producer producer.Config
+	// Log receives messages for operators. nil: none.
+	Log *slog.Logger
+}
+
+// Check returns what is wrong with the settings.
+func (c *Config) Check() error {
+	switch c.Attachments {
+	case "", None, Stub, Inline:
+	default:
+		return fmt.Errorf("attachments %q is not one of none, stub, inline", c.Attachments)
+	}
+	switch c.OnGone {
+	case "", Stop, Delete:
+	default:
+		return fmt.Errorf("on-gone %q is not one of stop, delete", c.OnGone)
+	}
+	if c.MaxGone < 0 || c.MaxGone > 100 {
+		return fmt.Errorf("max-gone %d is not a percentage", c.MaxGone)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if err := c.Check(); err != nil {
+		return c, fmt.Errorf("configure bridge: %w", err)
+	}
+	if c.Source == nil {
+		return c, errors.New("configure bridge: Source is required")
+	}
+	c.Attachments = cmp.Or(c.Attachments, Stub)
+	c.OnGone = cmp.Or(c.OnGone, Stop)
+	c.MaxGone = cmp.Or(c.MaxGone, 20)
+	c.Reconcile = cmp.Or(c.Reconcile, 24*time.Hour)
+	c.Window = cmp.Or(c.Window, time.Minute)
+	c.Interval = cmp.Or(c.Interval, 10*time.Second)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	return c, nil
+}

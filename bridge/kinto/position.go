@@ -1,0 +1,58 @@
+package kinto
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/feedctl/feedctl/bridge"
+)
+
+// A Position is how far a collection has been read: the member "since" of a checkpoint, and of
+// [bridge.Progress]. Newest of Progress is one that has only Since, the stamp of the collection.
+// Stamps are in milliseconds, times in seconds since 1970.
+type Position struct {
+	// Since is the highest stamp up to which changes were read.
+	Since int64 `json:"since"`
+	// Stamp is that of the collection at the last time that all its changes had been read.
+	Stamp int64 `json:"stamp,omitempty"`
+	// Polled is the time at which changes were last read to the end.
+	Polled int64 `json:"polled,omitempty"`
+	// Reconciled is the time at which all ids were last compared.
+	Reconciled int64 `json:"reconciled,omitempty"`
+	// Missing is how many records the collection had more than the feed then, because they are in
+	// quarantine.
+	Missing int64 `json:"missing,omitempty"`
+	// Metadata is the stamp of the metadata of the collection.
+	Metadata int64  `json:"metadata,omitempty"`
+	Marker   string `json:"marker,omitempty"` // see [Config.Mark]
+	// Tail is set while older records are read newest first: they have been read down to this stamp.
+	Tail int64 `json:"tail,omitempty"`
+}
+
+// ParsePosition parses a position in a checkpoint. That of an empty feed is nil.
+func ParsePosition(data json.RawMessage) (p Position, err error) {
+	if data == nil {
+		return p, nil
+	}
+	if err := json.Unmarshal(data, &p); err != nil {
+		return p, fmt.Errorf("read position in collection: %w", err)
+	}
+	return p, nil
+}
+
+func (p Position) encode() json.RawMessage {
+	data, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // it has only numbers and a string
+	}
+	return data
+}
+
+// piece returns a piece from this position to another one.
+func (p Position) piece(to Position) *bridge.Piece {
+	return &bridge.Piece{Before: p.encode(), After: to.encode(), Settled: settled}
+}
+
+// age returns the time since a time in seconds.
+func age(seconds int64) time.Duration { return time.Since(time.Unix(seconds, 0)) }

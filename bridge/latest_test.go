@@ -1,0 +1,141 @@
+package bridge
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+)
+
+func (w *world) latest() *Index {
+	w.t.Helper()
+	x, err := openIndex(w.path, "test", &latest{underway: map[string]Held{}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { x.Close() })
+	w.fill(x)
+	return x
+}
+
+// TestLatest publishes versions with stamps that grow and fall, loses the index, and compares it with
+// a map.
+func TestLatest(t *testing.T) {
+	w := newWorld(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	want := map[string]Held{}
+	ids := []string{"a", "b", "0b4e6ba4-3b4a-4c2f-8d9e-2f2f2f2f2f2f", "0b4e6ba4-3b4a-4c2f-8d9e-2f2f2f2f2f2e", "0B4E6BA4-3b4a-4c2f-8d9e-2f2f2f2f2f2f", "a/attachment"}
+	x := w.latest()
+	for step := range 300 {
+		id, stamp, live := ids[rng.IntN(len(ids))], 1+rng.Int64N(50), rng.IntN(3) > 0
+		v, op := Version{id, strconv.FormatInt(stamp, 10)}, feed.Put
+		if !live {
+			v.Rev, op = v.Rev+";gone=7", feed.Delete
+		}
+		e := v.Entity(op, "application/json")
+		e.ContentID = fmt.Sprintf("<%d>", step)
+		if !live {
+			e.ContentType = ""
+		}
+		before, err := x.Look(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.Publishing(id, before[0], stamp, live)
+		want[id] = want[id].with(stamp, live)
+		r := w.publish(e)
+		if err := x.add([]change{{v, !live}}, place{Page: r.Page, ContentID: r.ContentID}); err != nil {
+			t.Fatal(err)
+		}
+		if rng.IntN(20) == 0 {
+			if err := x.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if rng.IntN(2) == 0 {
+				if err := os.Remove(w.path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			x = w.latest()
+		}
+		held, err := x.Look(ids...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, id := range ids {
+			if held[i] != want[id] {
+				t.Fatalf("step %d: %s is %+v, want %+v", step, id, held[i], want[id])
+			}
+		}
+	}
+	x.checkUnmarked(t, want, ids[0], ids[2])
+}
+
+func (x *Index) checkUnmarked(t *testing.T, held map[string]Held, marked ...string) {
+	t.Helper()
+	if err := x.Mark(); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.MarkIDs(marked...); err != nil {
+		t.Fatal(err)
+	}
+	want, live := map[string]bool{}, int64(0)
+	for id, h := range held {
+		if h.Live && id != "a/attachment" {
+			want[id] = true
+			live++
+		}
+	}
+	for _, id := range marked {
+		delete(want, id)
+	}
+	got := map[string]bool{}
+	for ids, err := range x.Unmarked() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range ids {
+			got[id] = true
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if n, err := x.Count(); n != live || err != nil {
+		t.Errorf("%d live ids, %v, want %d", n, err, live)
+	}
+}
+
+// TestLatestOfPrunedFeed: an index that is filled from a feed without its first pages says that it is
+// partial.
+func TestLatestOfPrunedFeed(t *testing.T) {
+	w := newWorld(t)
+	for n := range 20 {
+		w.publish(Version{fmt.Sprint("r", n), "5"}.Entity(feed.Put, "application/json"))
+	}
+	whole := w.latest()
+	if partial, err := whole.Partial(); partial || err != nil {
+		t.Errorf("Partial is %v, %v", partial, err)
+	}
+	if err := whole.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chain.RaiseFloor(t.Context(), w.store, "docs", 2); err != nil {
+		t.Fatal(err)
+	}
+	if partial, err := w.latest().Partial(); partial || err != nil {
+		t.Errorf("after pruning what the index has, Partial is %v, %v", partial, err)
+	}
+	if err := os.Remove(w.path); err != nil {
+		t.Fatal(err)
+	}
+	if partial, err := w.latest().Partial(); !partial || err != nil {
+		t.Errorf("of a pruned feed, Partial is %v, %v", partial, err)
+	}
+}

@@ -1,0 +1,171 @@
+// Package against compares the state of a feed with the database that it was made from: which
+// keys there are, in which version and, on request, with which bodies.
+//
+// Memory is constant. Both sides are tables in a temporary file, of about 150 bytes for each key
+// of each side, and the bodies if they are compared.
+package against
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/internal/backoff"
+)
+
+// ErrChanged means that a source changed while it was being listed.
+var ErrChanged = errors.New("source has changed")
+
+// An Item is what a source has of a key.
+type Item struct {
+	Key     string
+	Version string // as in the field ETag of entities of the feed
+	Body    []byte // JSON; nil if bodies are not compared
+}
+
+// A Source is the database that a feed was made from.
+type Source interface {
+	// State identifies the state that the source is in. It differs after each change.
+	State(ctx context.Context) (string, error)
+	// List calls add for each item in a state, in any order. It is not called for deleted ones, and
+	// the item is not kept. The error matches [ErrChanged] if the source is no longer in the state.
+	List(ctx context.Context, state string, bodies bool, add func(Item) error) error
+	// Covers reports whether an entity with a key is an item of the source. A feed may have others,
+	// such as files that belong to an item.
+	Covers(key string) bool
+}
+
+// Config configures a comparison.
+type Config struct {
+	Source Source
+	// Client reads the feed at URL, which is called Feed if that is not empty. It must not follow.
+	Client    *consumer.Client
+	URL, Feed string
+	From      consumer.Start
+	// Deep compares bodies too, as JSON values.
+	Deep bool
+	Log  *slog.Logger
+}
+
+// A Report is the result of a comparison.
+type Report struct {
+	// State is that of the source.
+	State string `json:"state"`
+	// Items is how many items the source has, and Keys how many of them the feed has.
+	Items int64 `json:"items"`
+	Keys  int64 `json:"keys"`
+	// Differences are at most a thousand, in the order of their keys; Omitted counts the others.
+	Differences []Difference `json:"differences"`
+	Omitted     int64        `json:"omitted,omitempty"`
+	// Changing: the source changed during each attempt, so that differences may be changes that the
+	// feed did not have yet, or the source no longer.
+	Changing bool `json:"changing,omitempty"`
+}
+
+// Count returns the number of differences.
+func (r *Report) Count() int64 { return int64(len(r.Differences)) + r.Omitted }
+
+// maxDifferences is how many differences are listed.
+const maxDifferences = 1000
+
+func (r *Report) add(d Difference) {
+	if len(r.Differences) == maxDifferences {
+		r.Omitted++
+		return
+	}
+	r.Differences = append(r.Differences, d)
+}
+
+// A Difference is a key of which the feed and the source have different things.
+type Difference struct {
+	Key string `json:"key"`
+	// Kind is "missing" if the feed does not have the key, "extra" if the source does not, "version"
+	// if the versions differ, and "body" if only the bodies do.
+	Kind string `json:"kind"`
+	// Feed and Source are the versions.
+	Feed   string `json:"feed,omitempty"`
+	Source string `json:"source,omitempty"`
+}
+
+func (d Difference) String() string {
+	switch d.Kind {
+	case missing:
+		return fmt.Sprintf("missing: the feed does not have %q, which the source has in version %s", d.Key, d.Source)
+	case extra:
+		return fmt.Sprintf("extra: the feed has %q in version %s, which the source does not have", d.Key, d.Feed)
+	case version:
+		return fmt.Sprintf("version: the feed has %q in version %s, the source in version %s", d.Key, d.Feed, d.Source)
+	}
+	return fmt.Sprintf("body: the bodies of %q in version %s differ", d.Key, d.Feed)
+}
+
+// Kinds of differences.
+const (
+	missing = "missing"
+	extra   = "extra"
+	version = "version"
+	body    = "body"
+)
+
+// attempts is how often the source is listed if it keeps changing.
+const attempts = 8
+
+// Compare compares the state of a feed, up to its present end, with a source. If the source
+// changes meanwhile, it begins again with the changes. The error matches [ErrChanged] if the source
+// could not be listed in one state.
+func Compare(ctx context.Context, c Config) (_ *Report, err error) {
+	dir, err := os.MkdirTemp("", "feedctl-verify-")
+	if err != nil {
+		return nil, fmt.Errorf("compare with source: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	t, err := openTables(ctx, filepath.Join(dir, "state.db"), c.Deep)
+	if err != nil {
+		return nil, fmt.Errorf("compare with source: %w", err)
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	pause := backoff.Backoff{Min: time.Second, Max: 30 * time.Second}
+	for attempt := 1; ; attempt++ {
+		report, err := compare(ctx, c, t)
+		switch {
+		case err != nil && !errors.Is(err, ErrChanged):
+			return nil, fmt.Errorf("compare with source: %w", err)
+		case err == nil && (report.Count() == 0 || !report.Changing), err == nil && attempt == attempts:
+			return report, nil
+		case attempt == attempts:
+			return nil, fmt.Errorf("compare with source: after %d attempts: %w: stop its writers for the time of one listing", attempts, err)
+		}
+		c.Log.Info("source has changed, comparing again", "attempt", attempt)
+		if err := backoff.Sleep(ctx, pause.After(attempt)); err != nil {
+			return nil, fmt.Errorf("compare with source: %w", err)
+		}
+	}
+}
+
+// compare makes one attempt. It reads the feed after the source, so that a bridge that follows can
+// publish what the list has.
+func compare(ctx context.Context, c Config, t *tables) (*Report, error) {
+	state, err := c.Source.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.list(ctx, c.Source, state); err != nil {
+		return nil, err
+	}
+	job := consumer.Job{Client: c.Client, URL: c.URL, Feed: c.Feed, Sink: t.sink, From: c.From, Logger: c.Log}
+	if _, err := job.Run(ctx); err != nil {
+		return nil, err
+	}
+	report := &Report{State: state, Differences: []Difference{}}
+	if err := t.diff(ctx, c.Source.Covers, report); err != nil || report.Count() == 0 {
+		return report, err
+	}
+	now, err := c.Source.State(ctx)
+	report.Changing = now != state
+	return report, err
+}

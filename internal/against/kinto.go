@@ -1,0 +1,80 @@
+package against
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/backoff"
+	"github.com/feedctl/feedctl/kinto"
+)
+
+// Kinto is a collection of a Kinto server as a [Source].
+type Kinto struct{ Collection *kinto.Collection }
+
+const (
+	// kintoPage is how many records are requested at once; servers return fewer.
+	kintoPage = 10_000
+	// kintoAttempts is how often a page is requested that arrives incompletely.
+	kintoAttempts = 6
+)
+
+// State returns the stamp of the collection. It fails for users who may not read the
+// collection: their lists have only the records that are shared with them.
+func (k Kinto) State(ctx context.Context) (string, error) {
+	if _, err := k.Collection.Metadata(ctx); err != nil {
+		return "", err
+	}
+	head, err := k.Collection.Head(ctx, kinto.Query{})
+	if err == nil && head.Stamp == 0 {
+		err = fmt.Errorf("HEAD %s/records: the server sent no ETag", k.Collection.URL())
+	}
+	return strconv.FormatInt(head.Stamp, 10), err
+}
+
+// List lists the live records. All pages are of the same state.
+func (k Kinto) List(ctx context.Context, state string, bodies bool, add func(Item) error) error {
+	stamp, err := strconv.ParseInt(state, 10, 64)
+	if err != nil {
+		return err
+	}
+	q := kinto.Query{Sort: kinto.OldestFirst, Limit: kintoPage, IfMatch: stamp}
+	if !bodies {
+		q.Fields = []string{"id"}
+	}
+	for {
+		page, err := k.page(ctx, q, bodies, add)
+		if errors.Is(err, kinto.ErrPreconditionFailed) {
+			return fmt.Errorf("%w: %w", ErrChanged, err)
+		}
+		if err != nil || page.Next == "" {
+			return err
+		}
+		q.Token = page.Next
+	}
+}
+
+// page lists a page. Rows of one that arrives incompletely are added again.
+func (k Kinto) page(ctx context.Context, q kinto.Query, bodies bool, add func(Item) error) (page kinto.Page, err error) {
+	for attempt := 1; ; attempt++ {
+		page, err = k.Collection.List(ctx, q, func(r kinto.Row) error {
+			i := Item{Key: r.ID, Version: kinto.ETag(r.Stamp)}
+			if bodies {
+				i.Body = r.Data
+			}
+			return add(i)
+		})
+		if err == nil || !kinto.Retryable(err) || attempt == kintoAttempts {
+			return page, err
+		}
+		if err := backoff.Sleep(ctx, backoff.Backoff{Min: time.Second, Max: 30 * time.Second}.After(attempt)); err != nil {
+			return page, err
+		}
+	}
+}
+
+// Covers reports whether a key is that of a record, and not of its attachment.
+func (k Kinto) Covers(key string) bool { return !strings.HasSuffix(key, "/attachment") }
