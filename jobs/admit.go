@@ -72,14 +72,13 @@ func (s *Scheduler) admit(ctx context.Context, n Node, most int, started func(co
 
 // share starts jobs while there is room, namespace by namespace.
 func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time, limits map[string]int, crowd *crowd, room func() int, start func(*Job) error) error {
-	full := crowd.full()
-	tenants, err := s.dueTenants(ctx, tx, n, full, limits, t)
+	tenants, err := s.dueTenants(ctx, tx, n, crowd.full(), limits, t)
 	if err != nil {
 		return err
 	}
 	for room() > 0 && len(tenants) > 0 {
 		first := leastUsed(tenants)
-		j, err := first.next(ctx, tx, n, full, room())
+		j, err := first.next(ctx, tx, n, crowd, room())
 		if err != nil {
 			return err
 		}
@@ -88,7 +87,7 @@ func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time,
 			continue
 		}
 		if !crowd.admits(j) {
-			continue // its origin became full; the next admission leaves it out
+			continue // its origin became full; what is read from now on leaves it out
 		}
 		first.room--
 		first.usage += s.settings().Interval.Seconds() // so that one admission is not all one namespace's
@@ -129,6 +128,8 @@ type tenant struct {
 	limited   bool
 	room      int    // if limited, how many more of its jobs may run
 	due       []*Job // a part of them
+	waiting   int    // how many are due; only for rotation
+	read      bool   // there are no more
 }
 
 // limits returns how many jobs of namespaces may run, of those with a limit. Other nodes wait
@@ -164,18 +165,74 @@ func (s *Scheduler) dueTenants(ctx context.Context, tx jobdb.Tx, n Node, full []
 	if err != nil || len(tenants) == 0 {
 		return tenants, err
 	}
-	const running = "SELECT namespace, count(*), sum($1 - started) / 1000000.0 FROM @job WHERE state = 'running' GROUP BY namespace"
-	return tenants, jobdb.Each(ctx, tx, running, []any{micros(t)}, func(scan func(...any) error) error {
+	return tenants, s.addRunning(ctx, tx, tenants, t)
+}
+
+// addRunning adds to tenants what their runs have used so far.
+func (s *Scheduler) addRunning(ctx context.Context, tx jobdb.Tx, tenants map[string]*tenant, t time.Time) error {
+	const sql = "SELECT namespace, ($1 - started) / 1000000 AS age, count(*) FROM @job WHERE state = 'running' GROUP BY namespace, age"
+	return jobdb.Each(ctx, tx, sql, []any{micros(t)}, func(scan func(...any) error) error {
 		var namespace string
+		var seconds int64
 		var jobs int
-		var seconds float64
-		err := scan(&namespace, &jobs, &seconds)
+		err := scan(&namespace, &seconds, &jobs)
 		if x, ok := tenants[namespace]; ok {
 			x.room -= jobs
-			x.usage += seconds
+			x.usage += float64(jobs) * s.used(time.Duration(seconds)*time.Second)
 		}
 		return err
 	})
+}
+
+// queue returns the namespaces with their usage and how many of their jobs wait for a slot of a node
+// or, if it is not "", for others that use an origin.
+func (s *Scheduler) queue(ctx context.Context, n Node, origin string) (tenants map[string]*tenant, err error) {
+	err = s.db.View(ctx, func(tx jobdb.Tx) error {
+		t, err := now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		tenants = map[string]*tenant{}
+		err = jobdb.Each(ctx, tx, "SELECT namespace, shares, usage, charged, max_running FROM @tenant", nil, func(scan func(...any) error) error {
+			var x tenant
+			var charged int64
+			err := scan(&x.namespace, &x.shares, &x.usage, &charged, &x.room)
+			x.usage = s.decayed(x.usage, t.Sub(fromMicros(charged)))
+			x.limited = x.room > 0
+			tenants[x.namespace] = &x
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if err := s.addRunning(ctx, tx, tenants, t); err != nil {
+			return err
+		}
+		crowd, err := s.crowd(ctx, tx)
+		if err != nil {
+			return err
+		}
+		condition, args := due(n, crowd.full())
+		if origin != "" {
+			if condition, args, err = s.dueSomewhere(ctx, tx); err != nil || condition == "" {
+				return err
+			}
+			args = append(args, origin)
+		}
+		return jobdb.Each(ctx, tx, "SELECT namespace, count(*) FROM @job WHERE "+condition+" GROUP BY namespace", args, func(scan func(...any) error) error {
+			var namespace string
+			var jobs int
+			err := scan(&namespace, &jobs)
+			if x, ok := tenants[namespace]; ok {
+				x.waiting = jobs
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count jobs that are due by namespace: %w", err)
+	}
+	return tenants, nil
 }
 
 func leastUsed(tenants map[string]*tenant) (least *tenant) {
@@ -188,28 +245,36 @@ func leastUsed(tenants map[string]*tenant) (least *tenant) {
 	return least
 }
 
-// next returns a due job of the namespace, or nil. It reads up to most jobs at once.
-func (x *tenant) next(ctx context.Context, tx jobdb.Tx, n Node, full []string, most int) (j *Job, err error) {
-	if x.due == nil {
-		condition, args := due(n, full, x.namespace, most)
+// dueAtOnce is how many due jobs of a namespace are read, and locked, at once.
+const dueAtOnce = 20
+
+// next returns a due job of the namespace, or nil. There is room for most.
+func (x *tenant) next(ctx context.Context, tx jobdb.Tx, n Node, crowd *crowd, most int) (j *Job, err error) {
+	if len(x.due) == 0 && !x.read {
+		most = min(most, dueAtOnce)
+		condition, args := due(n, crowd.full(), x.namespace, most)
 		x.due, err = load(ctx, tx, "WHERE "+condition+" AND namespace = $3 ORDER BY started, rank, id LIMIT $4 @skip", args...)
 		if err != nil {
 			return nil, err
 		}
+		x.read = len(x.due) < most
 	}
 	if len(x.due) == 0 {
 		return nil, nil
 	}
 	j, x.due = x.due[0], x.due[1:]
-	if len(x.due) == 0 {
-		x.due = []*Job{}
-	}
 	return j, nil
 }
 
 // decayed returns a usage after it has decayed for a time.
 func (s *Scheduler) decayed(usage float64, age time.Duration) float64 {
 	return usage * math.Exp2(-max(age, 0).Seconds()/s.settings().HalfLife.Seconds())
+}
+
+// used returns the usage of a run of a given age, the first seconds of which count least.
+func (s *Scheduler) used(age time.Duration) float64 {
+	full := s.settings().HalfLife.Seconds() / math.Ln2
+	return full - s.decayed(full, age)
 }
 
 // charge adds the duration of a run to the usage of its namespace.
@@ -219,7 +284,7 @@ func (s *Scheduler) charge(ctx context.Context, tx jobdb.Tx, j *Job, t time.Time
 	if _, err := jobdb.One(ctx, tx, "SELECT usage, charged FROM @tenant WHERE namespace = $1 @lock", []any{j.Document.Namespace}, &usage, &charged); err != nil {
 		return err
 	}
-	usage = s.decayed(usage, t.Sub(fromMicros(charged))) + t.Sub(j.Started).Seconds()
+	usage = s.decayed(usage, t.Sub(fromMicros(charged))) + s.used(t.Sub(j.Started))
 	_, err := tx.Exec(ctx, "UPDATE @tenant SET usage = $2, charged = $3 WHERE namespace = $1", j.Document.Namespace, usage, micros(t))
 	return err
 }

@@ -21,7 +21,7 @@ func (a *application) check(ctx context.Context, tx jobdb.Tx, changes []Change, 
 		switch c := &changes[n]; c.Action {
 		case Created, Changed:
 			writes = append(writes, n)
-			if a.identities[n] != nil {
+			if a.identities[n] != nil { // else its node or its source may not even be a text
 				valid = append(valid, n)
 			}
 		case Deleted:
@@ -71,8 +71,8 @@ func (a *application) unknownNodes(ctx context.Context, tx jobdb.Tx, writes []in
 		if known[d.Placement.Node] {
 			continue
 		}
-		problems = append(problems, Problem{Job: d.ID(), Field: "placement.node", Message: fmt.Sprintf(
-			"there is no node %q%s: start it first, with \"feedctl jobs worker --name %s\"", d.Placement.Node, suggest.DidYouMean(d.Placement.Node, names, ""), d.Placement.Node)})
+		problems = append(problems, d.problem(n, "placement.node",
+			"there is no node %q%s: start it first, with \"feedctl jobs worker --name %s\"", d.Placement.Node, suggest.DidYouMean(d.Placement.Node, names, ""), d.Placement.Node))
 	}
 	return problems, nil
 }
@@ -119,7 +119,12 @@ func (a *application) order(ctx context.Context, tx jobdb.Tx, writes []int, dele
 		}
 	}
 	for _, n := range writes {
-		problems = append(problems, a.documents[n].unknownAfter(known, "a job")...)
+		d := &a.documents[n]
+		for _, name := range d.After {
+			if !known[d.Namespace+"/"+name] {
+				problems = append(problems, d.problem(n, "after", "%q is not a job", name))
+			}
+		}
 	}
 	applied := func(id string) bool { _, ok := a.index[id]; return ok }
 	if problems = append(problems, cycles(together, applied)...); len(problems) == 0 {
@@ -134,7 +139,9 @@ func (a *application) order(ctx context.Context, tx jobdb.Tx, writes []int, dele
 func (a *application) duplicates(ctx context.Context, tx jobdb.Tx, writes []int, deleted map[string]bool) (problems []Problem, err error) {
 	does, writesTo := map[string]int{}, map[string]int{}
 	for _, n := range writes {
-		does[a.identities[n].Work] = n
+		if work := a.identities[n].Work; work != "" {
+			does[work] = n
+		}
 		if target := a.identities[n].Target; target != "" {
 			writesTo[target] = n
 		}
@@ -158,7 +165,7 @@ func (a *application) duplicates(ctx context.Context, tx jobdb.Tx, writes []int,
 			}
 			n := same.users[value]
 			if _, applied := a.index[id]; !applied && !deleted[id] && found[n].Message == "" {
-				found[n] = Problem{Job: a.documents[n].ID(), Field: same.field, Message: fmt.Sprintf(same.message, id)}
+				found[n] = a.documents[n].problem(n, same.field, same.message, id)
 			}
 			return nil
 		})
@@ -167,7 +174,7 @@ func (a *application) duplicates(ctx context.Context, tx jobdb.Tx, writes []int,
 		}
 	}
 	return slices.SortedFunc(maps.Values(found), func(x, y Problem) int {
-		return cmp.Or(cmp.Compare(a.index[x.Job], a.index[y.Job]), strings.Compare(x.Field, y.Field))
+		return cmp.Or(cmp.Compare(x.document, y.document), strings.Compare(x.Field, y.Field))
 	}), nil
 }
 
@@ -202,7 +209,7 @@ func (a *application) result(c *Change) (*Job, EventType, error) {
 	d := *c.After
 	j, ok := a.jobs[c.Job]
 	if !ok {
-		j = &Job{Document: d, Generation: 1, Created: a.now, Since: a.now, State: Pending, Wanted: 1, Epoch: micros(a.now), Transient: a.transient, text: d.canonical()}
+		j = &Job{Document: d, Generation: 1, Created: a.now, State: Pending, Wanted: 1, Epoch: micros(a.now), Transient: a.transient, Retry: a.retry, text: d.canonical()}
 		if d.Paused {
 			j.State = Paused
 		}
@@ -217,9 +224,6 @@ func (a *application) result(c *Change) (*Job, EventType, error) {
 		d.Paused = j.Document.Paused
 	}
 	j.change(d)
-	j.Transient = a.transient
-	if j.State != j.stored {
-		j.Since = a.now
-	}
+	j.Transient, j.Retry = a.transient, a.retry
 	return j, EventChanged, j.schedule(a.now)
 }

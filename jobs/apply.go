@@ -34,8 +34,13 @@ const (
 
 // ApplyOptions are for [Scheduler.Apply].
 type ApplyOptions struct {
-	// Prune deletes the jobs of the documents' namespaces that are not among them.
-	Prune bool
+	// Prune deletes the jobs of the documents' namespaces, and of Namespaces, that are not among
+	// the documents. Transient jobs stay.
+	Prune      bool
+	Namespaces []string
+	// PruneAll deletes the jobs of any namespace that are not among the documents. Transient jobs
+	// stay.
+	PruneAll bool
 	// DryRun changes nothing.
 	DryRun bool
 	// Node is the name of a node that will join; jobs may be pinned to it already.
@@ -52,12 +57,16 @@ type ApplyOptions struct {
 // no write.
 func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOptions) (changes []Change, err error) {
 	identities, problems := s.kinds.inspect(documents)
-	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
+	begin := s.db.Begin
+	if o.DryRun {
+		begin = s.db.View
+	}
+	err = begin(ctx, func(tx jobdb.Tx) error {
 		a, err := s.newApplication(ctx, tx, documents, identities)
 		if err != nil {
 			return err
 		}
-		if changes, err = a.changes(ctx, tx, o.Prune); err != nil {
+		if changes, err = a.changes(ctx, tx, o); err != nil {
 			return err
 		}
 		if err := a.conflict(o.If); err != nil {
@@ -93,6 +102,7 @@ type application struct {
 	jobs       map[string]*Job // that are to be changed or deleted; they are locked
 	ranks      map[string]int64
 	transient  bool // what it creates
+	retry      bool // the same, if it is transient
 }
 
 // A version is what the documents are compared with.
@@ -158,15 +168,11 @@ func (a *application) conflict(may func(id, version string) bool) error {
 
 // changes compares the documents with what is stored, and locks the jobs that are to be
 // changed or deleted. One that was deleted meanwhile is created.
-func (a *application) changes(ctx context.Context, tx jobdb.Tx, prune bool) (changes []Change, err error) {
+func (a *application) changes(ctx context.Context, tx jobdb.Tx, o ApplyOptions) (changes []Change, err error) {
 	var lock []string
-	namespaces := map[string]bool{}
 	for n := range a.documents {
 		d := &a.documents[n]
 		c := Change{Job: d.ID(), Action: Created, After: d}
-		if validName.MatchString(d.Namespace) {
-			namespaces[d.Namespace] = true
-		}
 		if v, ok := a.stored[d.ID()]; ok && v.text == d.canonical() {
 			c.Action, c.Before = Unchanged, d
 		} else if ok {
@@ -175,20 +181,13 @@ func (a *application) changes(ctx context.Context, tx jobdb.Tx, prune bool) (cha
 		}
 		changes = append(changes, c)
 	}
-	if prune {
-		const sql = "SELECT id FROM @job WHERE namespace IN (@list) AND NOT transient"
-		err := eachOf(ctx, tx, sql, slices.Sorted(maps.Keys(namespaces)), func(scan func(...any) error) error {
-			var id string
-			err := scan(&id)
-			if _, applied := a.index[id]; !applied {
-				changes = append(changes, Change{Job: id, Action: Deleted})
-				lock = append(lock, id)
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
+	superfluous, err := a.superfluous(ctx, tx, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range superfluous {
+		changes = append(changes, Change{Job: id, Action: Deleted})
+		lock = append(lock, id)
 	}
 	slices.Sort(lock)
 	for some := range slices.Chunk(lock, atOnce) {
@@ -208,9 +207,41 @@ func (a *application) changes(ctx context.Context, tx jobdb.Tx, prune bool) (cha
 			c.Before = &before
 		case c.Action == Changed:
 			c.Action = Created
+			delete(a.stored, c.Job) // it was deleted before it could be locked
 		}
 	}
 	return slices.DeleteFunc(changes, func(c Change) bool { return c.Action == Deleted && c.Before == nil }), nil
+}
+
+// superfluous returns the jobs that are to be deleted, since they are not among the documents.
+func (a *application) superfluous(ctx context.Context, tx jobdb.Tx, o ApplyOptions) (ids []string, err error) {
+	add := func(scan func(...any) error) error {
+		var id string
+		err := scan(&id)
+		if _, applied := a.index[id]; !applied {
+			ids = append(ids, id)
+		}
+		return err
+	}
+	const sql = "SELECT id FROM @job WHERE NOT transient"
+	switch {
+	case o.PruneAll:
+		err = jobdb.Each(ctx, tx, sql, nil, add)
+		return ids, err
+	case !o.Prune:
+		return nil, nil
+	}
+	namespaces := map[string]bool{}
+	for _, name := range o.Namespaces {
+		namespaces[name] = validName.MatchString(name)
+	}
+	for n := range a.documents {
+		name := a.documents[n].Namespace
+		namespaces[name] = validName.MatchString(name)
+	}
+	maps.DeleteFunc(namespaces, func(_ string, valid bool) bool { return !valid })
+	err = eachOf(ctx, tx, sql+" AND namespace IN (@list)", slices.Sorted(maps.Keys(namespaces)), add)
+	return ids, err
 }
 
 // eachOf calls row for each row of a query for any number of values, which stand for @list.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
 	"github.com/feedctl/feedctl/internal/pgtest"
@@ -130,6 +131,39 @@ job "n/f": target: job "n/old" writes to the same target`
 		if _, err := s.Apply(t.Context(), []jobs.Document{job("b", "b", "tb", "old")}, jobs.ApplyOptions{Prune: true}); !errors.Is(err, jobs.ErrInvalid) {
 			t.Errorf("a job waits for one that is deleted: %v", err)
 		}
+	})
+}
+
+// TestPrune deletes the jobs of a namespace that is empty now or has another name, and no others.
+func TestPrune(t *testing.T) {
+	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
+		stored := func(o jobs.ApplyOptions, want []string, documents ...jobs.Document) {
+			t.Helper()
+			if _, err := s.Apply(t.Context(), documents, o); err != nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(want, ids(t, s, jobs.Filter{}), cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+		}
+		job := func(namespace, name string) jobs.Document {
+			return jobs.Document{Namespace: namespace, Name: name, Kind: "fake", Source: name, Target: name}
+		}
+		transient, err := s.RunOnce(t.Context(), jobs.Document{Namespace: "shop", Kind: "fake", Source: "once"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		once := transient.Document.ID()
+		apply(t, s, job("shop", "a"), job("shop", "b"), job("other", "c"))
+		path := writeFile(t, "jobs.yaml", "version: 1\nnamespace: store\njobs:\n  - {name: a, kind: fake, source: a, target: a}\n---\nversion: 1\nnamespace: shop\njobs: []\n")
+		files, err := fakeKinds.Read(jobs.ReadOptions{}, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored(jobs.ApplyOptions{Prune: true, Namespaces: files.Namespaces}, []string{"other/c", once, "store/a"}, files.Documents...)
+		stored(jobs.ApplyOptions{PruneAll: true}, []string{"new/a", once}, job("new", "a"))
+		stored(jobs.ApplyOptions{Prune: true, Namespaces: []string{"invalid name"}}, []string{"new/a", once})
+		stored(jobs.ApplyOptions{PruneAll: true}, []string{once})
 	})
 }
 

@@ -22,8 +22,8 @@ type bulk struct {
 // bulkColumns are those of a job that follow from its document, and then all others that a
 // bulk writes.
 const bulkColumns = "id, namespace, kind, labels, work, target, source_origin, target_origin, follow, rank, node, placement, " +
-	"watch_type, watch_server, watch_credential, watch_node, watch_name, watch_state, created, transient, " +
-	"document, generation, state, paused, epoch, owner, observed, wanted, seen, not_before, errors, reason, started, stopped, succeeded, events, since"
+	"watch_type, watch_server, watch_credential, watch_node, watch_name, watch_state, created, transient, retry, metrics, " +
+	"document, generation, state, paused, epoch, owner, observed, wanted, seen, not_before, errors, reason, started, stopped, succeeded, events, since, blamed, behind, orphaned, failed, failure, hint"
 
 // add adds a job and an event of it.
 func (b *bulk) add(j *Job, event EventType, i *Identity, rank int64) {
@@ -33,9 +33,10 @@ func (b *bulk) add(j *Job, event EventType, i *Identity, rank int64) {
 		watchNode = d.Placement.Node
 	}
 	j.events++
+	j.enter(b.now)
 	b.jobs = append(b.jobs, append([]any{
 		d.ID(), d.Namespace, d.Kind, labelLines(d.Labels), i.Work, i.Target, i.SourceOrigin, i.TargetOrigin, d.Follow, rank, d.Placement.Node, d.Placement.pattern(),
-		i.Watch.Type, i.Watch.Server, i.Watch.Credential, watchNode, i.Watch.Name, "", micros(j.Created), j.Transient,
+		i.Watch.Type, i.Watch.Server, i.Watch.Credential, watchNode, i.Watch.Name, "", micros(j.Created), j.Transient, j.Retry, d.Metrics && d.Follow,
 	}, j.values()...))
 	b.events = append(b.events, []any{d.ID(), j.events, micros(b.now), event, "", j.Reason})
 	if j.events > int64(b.settings.History) {

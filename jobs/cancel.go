@@ -16,7 +16,7 @@ import (
 // Cancel returns how many jobs had something to end. The error matches [ErrFollows] if a job
 // follows.
 func (s *Scheduler) Cancel(ctx context.Context, ids ...string) (int, error) {
-	return s.eachTx(ctx, "cancel", EventCancelled, ids, func(tx jobdb.Tx, j *Job, now time.Time) (bool, error) {
+	return s.each(ctx, "cancel", EventCancelled, ids, func(tx jobdb.Tx, j *Job, now time.Time) (bool, error) {
 		if j.State == Running {
 			if err := s.charge(ctx, tx, j, now); err != nil {
 				return false, err

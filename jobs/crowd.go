@@ -95,12 +95,11 @@ func (s *Scheduler) crowded(ctx context.Context, full []string, most int) (waiti
 		return waiting, nil
 	}
 	err = s.db.View(ctx, func(tx jobdb.Tx) error {
-		somewhere, args, err := s.placedSomewhere(ctx, tx)
-		if err != nil || somewhere == "" {
+		condition, args, err := s.dueSomewhere(ctx, tx)
+		if err != nil || condition == "" {
 			return err
 		}
-		sql := "SELECT count(*) FROM (SELECT 1 FROM @job WHERE state = 'pending' AND not_before <= @now AND (" + somewhere + ") AND " + available +
-			fmt.Sprintf(" AND $%d IN (source_origin, target_origin) LIMIT $%d) AS waiting", len(args)+1, len(args)+2)
+		sql := "SELECT count(*) FROM (SELECT 1 FROM @job WHERE " + condition + fmt.Sprintf(" LIMIT $%d) AS waiting", len(args)+2)
 		for _, origin := range full {
 			var count int
 			if _, err := jobdb.One(ctx, tx, sql, append(args, origin, most), &count); err != nil {
@@ -116,6 +115,18 @@ func (s *Scheduler) crowded(ctx context.Context, full []string, most int) (waiti
 		return nil, fmt.Errorf("count jobs that wait for others with their origins: %w", err)
 	}
 	return waiting, nil
+}
+
+// dueSomewhere returns the condition for jobs that use an origin and could start now on one of the nodes
+// if it were not full, and its arguments but for the last: the origin. The condition is empty if there
+// are no nodes.
+func (s *Scheduler) dueSomewhere(ctx context.Context, tx jobdb.Tx) (condition string, args []any, err error) {
+	somewhere, args, err := s.placedSomewhere(ctx, tx)
+	if err != nil || somewhere == "" {
+		return "", nil, err
+	}
+	condition = "state = 'pending' AND not_before <= @now AND (" + somewhere + ") AND " + available + fmt.Sprintf(" AND $%d IN (source_origin, target_origin)", len(args)+1)
+	return condition, args, nil
 }
 
 // placedSomewhere returns the condition that one of the nodes that are alive may run a job, and its

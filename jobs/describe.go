@@ -14,8 +14,13 @@ type Description struct {
 	// Why explains in one sentence why the job is in its state, and what it waits for.
 	Why string `json:"why"`
 	// Lease is that of the node that runs the job; nil if none does.
-	Lease  *Lease  `json:"lease,omitempty"`
-	Events []Event `json:"events"` // the last ones, newest first
+	Lease *Lease `json:"lease,omitempty"`
+	// Watch is how the job is woken; nil if it does not follow.
+	Watch *WatchStatus `json:"watch,omitempty"`
+	// Command is the command line that does the same, if the kind has one: if it has a method
+	// Command(*Document) string.
+	Command string  `json:"command,omitempty"`
+	Events  []Event `json:"events"` // the last ones, newest first
 }
 
 // A Lease is the lease of the node that a job is on.
@@ -43,12 +48,21 @@ func (s *Scheduler) Describe(ctx context.Context, id string) (*Description, erro
 		if d.Events, err = history(ctx, tx, id); err != nil {
 			return err
 		}
+		if d.Document.Follow {
+			if d.Watch, err = watchStatus(ctx, tx, id); err != nil {
+				return err
+			}
+		}
 		f, err := s.facts(ctx, tx, &d.Job)
+		f.watch = d.Watch
 		d.Why, d.Lease = f.why(), f.lease
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("describe job %s: %w", id, err)
+	}
+	if k, ok := s.kinds[d.Document.Kind].(interface{ Command(d *Document) string }); ok {
+		d.Command = k.Command(&d.Document)
 	}
 	return d, nil
 }
@@ -60,6 +74,7 @@ type facts struct {
 	node    string // that runs the job
 	lease   *Lease
 	nodes   []NodeStatus // that are alive
+	watch   *WatchStatus // nil if it does not follow
 	origins []blockedOrigin
 	tenant  TenantStatus
 	once    string // a job that runs once and does the same

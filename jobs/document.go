@@ -35,6 +35,8 @@ type Document struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 	Placement Placement         `json:"placement,omitzero"`
 	Paused    bool              `json:"paused,omitempty"`
+	// Metrics gives the job, if it follows, metrics of its own, besides those of its namespace.
+	Metrics bool `json:"metrics,omitempty"`
 	// Backoff overrides that of the settings, if not zero.
 	Backoff Backoff `json:"backoff,omitzero"`
 }
@@ -59,6 +61,18 @@ type Problem struct {
 	Job     string `json:"job,omitempty"`   // its ID
 	Field   string `json:"field,omitempty"` // "options.batch-bytes"
 	Message string `json:"message"`
+	// document is the number of the document, from 1, among those that are applied together; 0 if
+	// Job says which. Of several with one ID, other is that of the first one.
+	document, other int
+}
+
+// problem returns a problem of the n-th document. One without a name has no ID.
+func (d *Document) problem(n int, field, format string, args ...any) Problem {
+	p := Problem{Field: field, Message: fmt.Sprintf(format, args...), document: n + 1}
+	if d.Name != "" {
+		p.Job = d.ID()
+	}
+	return p
 }
 
 // place names a line of a file, or of a text that is not from a file.
@@ -102,19 +116,20 @@ type Kind interface {
 	// Check returns the problems of a document, by field. It uses no network.
 	Check(d *Document) []Problem
 	// Identify returns what the document refers to. It uses no network, and is only called
-	// with documents without problems.
+	// with documents without problems in source and target. What depends on other fields that
+	// have problems is empty.
 	Identify(d *Document) Identity
 	// Run runs the job of the session until there is nothing left to do, or ctx ends.
 	// An error that matches [ErrRejected] will not pass on its own; after any other error, the
 	// job is tried again later. [ErrDuplicate], [ErrFindings] and [*OriginError] are not errors
-	// of the job.
+	// of the job. An error with a method Hint() string says what the user can do about it.
 	Run(ctx context.Context, s *Session) error
 }
 
 // An Identity identifies the work of a job, which no other job may do.
 type Identity struct {
 	// Work identifies everything that affects the result of the job: source, target and
-	// selection, but neither credentials nor limits.
+	// selection, but neither credentials nor limits. Only that of an invalid document may be empty.
 	Work string
 	// Target identifies what the job writes, if two jobs must not do so.
 	Target string
@@ -130,12 +145,12 @@ type Identity struct {
 
 // A Watch is a name on a server, whose changes are a reason to run.
 type Watch struct {
-	// Type of the server: "couchdb", "feedctl", "store" or "outbox".
+	// Type of the server: "couchdb", "feedctl", "kinto", "store" or "outbox".
 	Type string
-	// Server is a URL, without credentials: of a CouchDB server, a feed server, a store or a
-	// database with an outbox.
+	// Server is a URL, without credentials: of a CouchDB or Kinto server, a feed server, a store or
+	// a database with an outbox.
 	Server string
-	// Name of the database or feed on the server.
+	// Name of the database, feed or collection (BUCKET/COLLECTION) on the server.
 	Name string
 	// Credential is the reference in [Document.Credentials] that is used for the server.
 	Credential string
@@ -153,77 +168,81 @@ var (
 
 const nameRule = "want up to 64 of a-z 0-9 . _ -, a letter or digit first and last"
 
-// Check returns what is wrong with documents that are to be applied together, by document.
+// Check returns what is wrong with documents that are to be applied together, by document. Jobs
+// that they are to run after may be stored already, so these need not be among them.
 func (k Kinds) Check(documents []Document) []Problem {
 	_, all := k.inspect(documents)
-	names := map[string]bool{}
-	for n := range documents {
-		names[documents[n].ID()] = true
-	}
-	for n := range documents {
-		all = append(all, documents[n].unknownAfter(names, "a job of these files")...)
-	}
 	return append(all, cycles(documents, func(string) bool { return true })...)
 }
 
 // inspect does what Check does, except for the order in which jobs start. It also returns what
-// the documents identify; nil for one that is invalid.
+// the documents identify; nil for one whose source or target is invalid.
 func (k Kinds) inspect(documents []Document) (identities []*Identity, all []Problem) {
 	identities = make([]*Identity, len(documents))
-	u := users{}
+	u := users{names: map[string]int{}, work: map[string]*Document{}, target: map[string]*Document{}}
 	for n := range documents {
 		d := &documents[n]
 		identity, problems := k.checkOne(d)
 		for _, p := range problems {
-			p.Job = d.ID()
-			all = append(all, p)
+			found := d.problem(n, p.Field, "%s", p.Message)
+			all = append(all, found)
 		}
-		if len(problems) == 0 {
-			identities[n] = &identity
-			all = append(all, u.add(d, identity)...)
-		}
+		identities[n] = identity
+		all = append(all, u.add(n, d, identity)...)
 	}
 	return identities, all
 }
 
-// users are the jobs that do something, or write to a target, by identity.
-type users struct{ work, target map[string]string }
-
-// add adds a document, and returns a problem if it does the same as another.
-func (u *users) add(d *Document, i Identity) (problems []Problem) {
-	if u.work == nil {
-		u.work, u.target = map[string]string{}, map[string]string{}
-	}
-	id := d.ID()
-	if other, ok := u.work[i.Work]; ok {
-		problems = append(problems, Problem{Job: id, Field: "source", Message: fmt.Sprintf("job %q does the same", other)})
-	} else if other, ok := u.target[i.Target]; ok && i.Target != "" {
-		problems = append(problems, Problem{Job: id, Field: "target", Message: fmt.Sprintf("job %q writes to the same target", other)})
-	}
-	u.work[i.Work], u.target[i.Target] = id, id
-	return problems
+// users are the documents that have a name, do something, or write to a target.
+type users struct {
+	names        map[string]int
+	work, target map[string]*Document
 }
 
-// unknownAfter returns a problem for each job that the document is to run after, and that is
-// not among the known ones.
-func (d *Document) unknownAfter(known map[string]bool, what string) (problems []Problem) {
-	for _, name := range d.After {
-		if !known[d.Namespace+"/"+name] {
-			problems = append(problems, Problem{Job: d.ID(), Field: "after", Message: fmt.Sprintf("%q is not %s", name, what)})
+// add adds the n-th document, and returns a problem if it has the name of another, or does the same.
+func (u *users) add(n int, d *Document, i *Identity) (problems []Problem) {
+	if first, ok := u.names[d.ID()]; ok && d.Name != "" {
+		p := d.problem(n, "name", "another job has this name")
+		p.other = first + 1
+		problems = append(problems, p)
+	} else {
+		u.names[d.ID()] = n
+	}
+	if i == nil {
+		return problems
+	}
+	// What is like another one of the same name has been reported.
+	differs := func(other *Document) bool { return d.Name == "" || other.ID() != d.ID() }
+	if other := u.work[i.Work]; other != nil && i.Work != "" {
+		if differs(other) {
+			problems = append(problems, d.problem(n, "source", "%s does the same", other.title()))
 		}
+	} else if other := u.target[i.Target]; other != nil && i.Target != "" && differs(other) {
+		problems = append(problems, d.problem(n, "target", "%s writes to the same target", other.title()))
 	}
+	u.work[i.Work], u.target[i.Target] = d, d
 	return problems
 }
 
-// checkOne returns what a document identifies, and what is wrong with it alone.
-func (k Kinds) checkOne(d *Document) (identity Identity, problems []Problem) {
+// title names a job in a message.
+func (d *Document) title() string {
+	if d.Name == "" {
+		return "another job"
+	}
+	return fmt.Sprintf("job %q", d.ID())
+}
+
+// checkOne returns what a document identifies, or nil, and what is wrong with it alone.
+func (k Kinds) checkOne(d *Document) (identity *Identity, problems []Problem) {
 	add := func(field, format string, args ...any) {
 		problems = append(problems, Problem{Field: field, Message: fmt.Sprintf(format, args...)})
 	}
 	if !validName.MatchString(d.Namespace) {
 		add("namespace", "invalid name %q: %s", d.Namespace, nameRule)
 	}
-	if !validName.MatchString(d.Name) {
+	if d.Name == "" {
+		add("name", "the job has no name")
+	} else if !validName.MatchString(d.Name) {
 		add("name", "invalid name %q: %s", d.Name, nameRule)
 	}
 	for name, value := range d.Labels {
@@ -260,16 +279,17 @@ func (k Kinds) checkOne(d *Document) (identity Identity, problems []Problem) {
 	kind, ok := k[d.Kind]
 	if !ok {
 		add("kind", "unknown kind %q: want one of %s", d.Kind, strings.Join(slices.Sorted(maps.Keys(k)), ", "))
-		return identity, problems
+		return nil, problems
 	}
-	found := kind.Check(d)
-	if problems = append(problems, found...); len(found) > 0 {
-		return identity, problems
+	problems = append(problems, kind.Check(d)...)
+	if slices.ContainsFunc(problems, func(p Problem) bool { return p.Field == "source" || p.Field == "target" || p.Field == "placement.node" }) {
+		return nil, problems
 	}
-	if identity = kind.Identify(d); identity.Local && d.Placement.Node == "" {
+	i := kind.Identify(d)
+	if i.Local && d.Placement.Node == "" {
 		add("placement.node", "the job uses local files: name the node that has them")
 	}
-	return identity, problems
+	return &i, problems
 }
 
 // ranks returns the length of the longest chain of jobs that are to run before each, by ID.

@@ -20,7 +20,7 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	n := w.current()
 	j, past, err := w.store.owned(ctx, id, n)
 	if err != nil {
-		w.forget(id)
+		w.unrecorded(id, err)
 		return err
 	}
 	log := &runLog{run: args.Epoch, node: n.Name}
@@ -40,12 +40,12 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	defer w.forget(id)
 
 	if args.Bounded {
-		limited, cancel := context.WithTimeoutCause(ctx, runLimit, errRotated)
+		limited, cancel := context.WithTimeoutCause(ctx, w.store.settings().RunLimit, errRotated)
 		defer cancel()
 		ctx = limited
 	}
 	o, err := w.perform(ctx, a)
-	w.writeLog(context.WithoutCancel(ctx), args.Job, log)
+	w.writeLastLog(ctx, args.Job, log)
 	if o.Origin != nil {
 		w.failed(o.Origin.Origin)
 	}
@@ -57,11 +57,42 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	if total, ok := s.total(); ok {
 		o.Stats = &total
 	}
-	if err := w.store.finish(ctx, Run{j, n}, o); err != nil {
-		return err
+	if failed := w.store.finish(ctx, Run{j, n}, o); failed != nil {
+		w.config.Observer.Ended(&j.Document, w.fenced(n, failed))
+		return failed
 	}
 	w.config.Observer.Ended(&j.Document, how)
 	return err
+}
+
+// unrecorded ends a run that cannot be executed.
+func (w *worker) unrecorded(id runID, err error) {
+	w.mu.Lock()
+	a, n := w.runs[id], w.node
+	w.mu.Unlock()
+	w.forget(id)
+	if a != nil && a.document != nil {
+		w.config.Observer.Ended(a.document, w.fenced(n, err))
+	}
+}
+
+// fenced says in a word how a run has ended whose end cannot be recorded. The jobs of a node that is
+// not lost have another run only if they were cancelled, or deleted and created again.
+func (w *worker) fenced(n Node, err error) string {
+	if !errors.Is(err, ErrFenced) {
+		return "lost"
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), w.store.settings().Lease)
+	defer cancel()
+	lost := true
+	err = w.store.db.View(ctx, func(tx jobdb.Tx) error {
+		_, err := jobdb.One(ctx, tx, "SELECT lost FROM @node WHERE incarnation = $1", []any{n.Incarnation}, &lost)
+		return err
+	})
+	if lost || err != nil {
+		return "lost"
+	}
+	return "cancelled"
 }
 
 // perform runs the job as its kind says.
@@ -80,7 +111,7 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 		s.CaughtUp()
 		w.workedAll(kind.Identify(&s.Document))
 		if !s.Document.Follow {
-			return Outcome{End: Done}, nil
+			return Outcome{End: Done, Reason: s.achieved()}, nil
 		}
 		if !w.linger(a) {
 			return Outcome{End: CaughtUp, Seen: s.answered()}, nil
@@ -92,9 +123,9 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 	at, _ := errors.AsType[*origins.Error](stopped)
 	switch {
 	case errors.Is(stopped, errStuck):
-		return Outcome{End: Crashed, Reason: stopped.Error(), Origin: s.blamed(stopped)}, stopped
+		return crashed(stopped, s.blamed(stopped)), stopped
 	case at != nil:
-		return Outcome{End: Crashed, Reason: at.Error(), Origin: (*OriginError)(at)}, stopped
+		return crashed(at, (*OriginError)(at)), stopped
 	case stopped != nil && s.Linger && s.answered() > 0:
 		return Outcome{End: CaughtUp, Seen: s.answered()}, nil
 	case stopped != nil:
@@ -103,13 +134,29 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 		return Outcome{End: CaughtUp, Seen: s.answered()}, nil
 	case errors.Is(err, ErrFindings) && !s.Document.Follow:
 		w.workedAll(kind.Identify(&s.Document))
-		return Outcome{End: Found, Reason: err.Error()}, err
+		return Outcome{End: Found, Reason: err.Error(), Hint: hint(err)}, err
 	case errors.Is(err, ErrDuplicate):
 		return Outcome{End: Duplicate, Reason: err.Error()}, err
 	case errors.Is(err, ErrRejected):
-		return Outcome{End: Rejected, Reason: err.Error()}, err
+		return Outcome{End: Rejected, Reason: err.Error(), Hint: hint(err)}, err
 	}
-	return Outcome{End: Crashed, Reason: err.Error(), Origin: s.blamed(err)}, err
+	return crashed(err, s.blamed(err)), err
+}
+
+// crashed returns the outcome of a run that an error ended, of an origin unless that is nil.
+func crashed(err error, origin *OriginError) Outcome {
+	return Outcome{End: Crashed, Reason: err.Error(), Hint: hint(err), Origin: origin}
+}
+
+// hint returns what the user can do about an error, if it says so.
+func hint(err error) string {
+	if h, ok := errors.AsType[interface {
+		error
+		Hint() string
+	}](err); ok {
+		return h.Hint()
+	}
+	return ""
 }
 
 // linger reports whether a run that has caught up may keep its slot: only while others are

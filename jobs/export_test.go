@@ -1,6 +1,11 @@
 package jobs
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+)
 
 // NewScheduler returns a scheduler on a database that a test has opened.
 var NewScheduler = newScheduler
@@ -10,6 +15,9 @@ func Beside(s *Scheduler) *Scheduler { return newScheduler(s.db, s.kinds, s.defa
 
 // Block notes that a server asks its clients to wait.
 var Block = (*Scheduler).block
+
+// Delay returns how long a job waits after a number of consecutive errors.
+func Delay(s *Scheduler, d *Document, errors int64) time.Duration { return s.delay(d)(errors) }
 
 // MayReap reports whether a node may say that others are lost, that has joined and then sent
 // heartbeats after these times.
@@ -34,4 +42,25 @@ func EndedByOrders(began, asked time.Time) (ended bool) {
 	w := &worker{runs: map[runID]*activeRun{{}: {began: began, end: func(error) { ended = true }}}}
 	w.follow(nil, asked)
 	return ended
+}
+
+// NoObserver does nothing.
+var NoObserver Observer = noObserver{}
+
+// Report writes the statistics of a run, as its node does.
+func Report(ctx context.Context, s *Scheduler, r Run, stats Stats) error {
+	return s.report(ctx, []total{{runID{r.Job.Document.ID(), r.Job.Epoch}, stats}})
+}
+
+// Lose makes the nodes of a scheduler lost, as another node does that has not heard from them.
+func Lose(s *Scheduler) error {
+	ctx := context.Background()
+	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE @node SET expires = 0")
+		return err
+	})
+	if err == nil {
+		_, err = s.Reap(ctx)
+	}
+	return err
 }

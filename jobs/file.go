@@ -35,10 +35,13 @@ func (k Kinds) ReadFiles(paths ...string) ([]Document, error) {
 // Files are jobs that were read from files.
 type Files struct {
 	Documents []Document
-	reader    *reader
+	// Namespaces are those of the files, even of files without jobs.
+	Namespaces []string
+	reader     *reader
 }
 
-// Locate adds to an error that is an [InvalidError] where in the files the fields are.
+// Locate adds to an error of [Scheduler.Apply] that is an [InvalidError] where in the files the
+// fields are, and what is wrong with the files beside their documents.
 func (f *Files) Locate(err error) error {
 	problems, ok := errors.AsType[InvalidError](err)
 	if !ok {
@@ -54,7 +57,9 @@ type ReadOptions struct {
 	Node string
 }
 
-// Read does what [Kinds.ReadFiles] does, with options.
+// Read does what [Kinds.ReadFiles] does, with options. Beside an [InvalidError], it returns what it
+// could read: applying that with [ApplyOptions.DryRun] has what is wrong beside the jobs that are
+// stored, too.
 func (k Kinds) Read(o ReadOptions, paths ...string) (*Files, error) {
 	var files []string
 	for _, path := range paths {
@@ -64,7 +69,7 @@ func (k Kinds) Read(o ReadOptions, paths ...string) (*Files, error) {
 		}
 		files = append(files, found...)
 	}
-	r := &reader{lines: map[string]map[string]int{}, files: map[string]string{}}
+	r := &reader{}
 	for _, name := range files {
 		text, err := readFile(o.Stdin, name)
 		if err != nil {
@@ -72,19 +77,24 @@ func (k Kinds) Read(o ReadOptions, paths ...string) (*Files, error) {
 		}
 		r.read(name, text)
 	}
-	k.pin(r.documents, o.Node)
-	if problems := append(r.problems, r.locateAll(k.Check(r.documents))...); len(problems) > 0 {
-		problems.sort()
-		return nil, problems
+	if o.Node != "" {
+		k.pin(r.documents, o.Node)
 	}
-	return &Files{r.documents, r}, nil
+	found := &Files{r.documents, r.namespaces, r}
+	if problems := r.locateAll(k.Check(r.documents)); len(problems) > 0 {
+		return found, problems
+	}
+	return found, nil
 }
 
 // pin pins jobs that use local files to a node.
 func (k Kinds) pin(documents []Document, node string) {
 	for n := range documents {
 		d := &documents[n]
-		if kind, ok := k[d.Kind]; ok && d.Placement.Node == "" && len(kind.Check(d)) == 0 && kind.Identify(d).Local {
+		if d.Placement.Node != "" {
+			continue
+		}
+		if identity, _ := k.checkOne(d); identity != nil && identity.Local {
 			d.Placement.Node = node
 		}
 	}
@@ -97,6 +107,9 @@ func (p InvalidError) sort() {
 	})
 }
 
+// expand returns the files of a directory, or the path itself. Files may be links, and so may be
+// the directory. Names that begin with a dot are left out: in a volume of Kubernetes, ..data has the
+// files that the visible names link to.
 func expand(path string) ([]string, error) {
 	if path == "-" {
 		return []string{path}, nil
@@ -106,11 +119,17 @@ func expand(path string) ([]string, error) {
 		return []string{path}, err
 	}
 	var files []string
-	err = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
-		if ext := filepath.Ext(name); err == nil && !entry.IsDir() && (ext == ".yaml" || ext == ".yml") {
-			files = append(files, name)
+	err = fs.WalkDir(os.DirFS(path), ".", func(name string, entry fs.DirEntry, err error) error {
+		hidden := name != "." && strings.HasPrefix(entry.Name(), ".")
+		switch ext := filepath.Ext(name); {
+		case err != nil:
+			return err
+		case hidden && entry.IsDir():
+			return fs.SkipDir
+		case !hidden && !entry.IsDir() && (ext == ".yaml" || ext == ".yml"):
+			files = append(files, filepath.Join(path, filepath.FromSlash(name)))
 		}
-		return err
+		return nil
 	})
 	if err == nil && len(files) == 0 {
 		err = fmt.Errorf("%s has no files that end with .yaml or .yml", path)
@@ -137,18 +156,24 @@ func readFile(stdin io.Reader, name string) ([]byte, error) {
 
 // A reader gathers the documents and problems of several files.
 type reader struct {
-	documents []Document
-	problems  InvalidError
-	lines     map[string]map[string]int // job → field → line; "" is the job's first line
-	files     map[string]string         // job → file
-	file      string
+	documents  []Document
+	places     []source // of the documents
+	namespaces []string
+	problems   InvalidError // that are not of a document
+	file       string
 }
 
-// locateAll adds to problems where their fields are, and sorts them.
+// A source is where a document was read.
+type source struct {
+	file  string
+	lines map[string]int // by field; "" is the first line
+}
+
+// locateAll returns the problems of the files, and others with the places of their fields, in order.
 func (r *reader) locateAll(problems []Problem) InvalidError {
-	located := make(InvalidError, len(problems))
-	for n, p := range problems {
-		located[n] = r.locate(p)
+	located := slices.Clone(r.problems)
+	for _, p := range problems {
+		located = append(located, r.locate(p))
 	}
 	located.sort()
 	return located
@@ -156,8 +181,18 @@ func (r *reader) locateAll(problems []Problem) InvalidError {
 
 // locate adds to a problem where its field is.
 func (r *reader) locate(p Problem) Problem {
-	lines := r.lines[p.Job]
-	p.File, p.Line = r.files[p.Job], lines[""]
+	if p.document == 0 {
+		p.document = 1 + slices.IndexFunc(r.documents, func(d Document) bool { return d.ID() == p.Job })
+	}
+	if p.document == 0 {
+		return p
+	}
+	if p.other > 0 {
+		first := r.places[p.other-1]
+		p.Message += ", at " + place(first.file, first.lines[p.Field])
+	}
+	file, lines := r.places[p.document-1].file, r.places[p.document-1].lines
+	p.File, p.Line = file, lines[""]
 	for field := p.Field; field != ""; {
 		if line, ok := lines[field]; ok {
 			p.Line = line
@@ -210,6 +245,7 @@ func (r *reader) collection(n *yaml.Node) {
 		"defaults":  func(v *yaml.Node) { r.document(v, "defaults", &defaults, nil) },
 		"jobs":      func(v *yaml.Node) { jobs = v },
 	})
+	r.namespaces = append(r.namespaces, namespace)
 	if version != "1" {
 		r.add(n, "version", "want \"version: 1\" at the beginning of the file")
 	}
@@ -227,11 +263,10 @@ func (r *reader) collection(n *yaml.Node) {
 		d.Options, d.Labels = clone(defaults.Options), clone(defaults.Labels)
 		lines := map[string]int{"": job.Line}
 		r.document(job, "", &d, lines)
-		if file, ok := r.files[d.ID()]; ok {
-			r.add(job, "name", "job %q is at %s already", d.ID(), place(file, r.lines[d.ID()][""]))
+		if job.Kind != yaml.MappingNode {
 			continue
 		}
-		r.lines[d.ID()], r.files[d.ID()] = lines, r.file
+		r.places = append(r.places, source{r.file, lines})
 		r.documents = append(r.documents, d)
 	}
 }
@@ -262,6 +297,7 @@ func (r *reader) document(n *yaml.Node, field string, d *Document, lines map[str
 		"options":     r.options(at("options"), &d.Options),
 		"labels":      r.texts(at("labels"), &d.Labels),
 		"paused":      r.bool(at("paused"), &d.Paused),
+		"metrics":     r.bool(at("metrics"), &d.Metrics),
 		"placement": func(v *yaml.Node) {
 			r.fields(v, at("placement"), map[string]func(*yaml.Node){
 				"node":   r.text(at("placement.node"), &d.Placement.Node),
@@ -304,6 +340,7 @@ func (r *reader) fields(n *yaml.Node, field string, known map[string]func(*yaml.
 		r.add(n, field, "want fields, as \"name: value\"")
 		return
 	}
+	r.keys(n, field)
 	seen := map[string]bool{}
 	for k := 0; k+1 < len(n.Content); k += 2 {
 		key, value := n.Content[k], n.Content[k+1]
@@ -319,12 +356,23 @@ func (r *reader) fields(n *yaml.Node, field string, known map[string]func(*yaml.
 			}
 			slices.Sort(names)
 			r.add(key, field, "unknown field %q%s", key.Value, suggest.DidYouMean(key.Value, names, ""))
-		case seen[key.Value]:
-			r.add(key, field, "field %q is there twice", key.Value)
-		default:
+		case !seen[key.Value]:
 			seen[key.Value] = true
 			read(value)
 		}
+	}
+}
+
+// keys adds a problem for each key of a mapping that is there more than once.
+func (r *reader) keys(n *yaml.Node, field string) {
+	lines := map[string]int{}
+	for k := 0; k+1 < len(n.Content); k += 2 {
+		key := n.Content[k]
+		if line, ok := lines[key.Value]; ok {
+			r.add(key, field, "%q is there twice: it is at line %d, too", key.Value, line)
+			continue
+		}
+		lines[key.Value] = key.Line
 	}
 }
 
@@ -377,6 +425,7 @@ func (r *reader) texts(field string, into *map[string]string) func(*yaml.Node) {
 			r.add(n, field, "want fields, as \"name: value\"")
 			return
 		}
+		r.keys(n, field)
 		all := clone(*into)
 		for k := 0; k+1 < len(n.Content); k += 2 {
 			var value string
@@ -394,6 +443,7 @@ func (r *reader) options(field string, into *map[string]Values) func(*yaml.Node)
 			r.add(n, field, "want fields, as \"name: value\"")
 			return
 		}
+		r.keys(n, field)
 		all := clone(*into)
 		for k := 0; k+1 < len(n.Content); k += 2 {
 			name, value := n.Content[k].Value, n.Content[k+1]

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,13 +125,15 @@ jobs:
 		`:6: job "default/a": after: the job waits for itself: default/a → default/b → default/a`,
 		`:10: follow: want true or false`,
 		`:13: job "default/c": kind: unknown kind "fale": want one of fake`,
+		`:16: job "default/d": source: job "default/b" does the same`,
 		`:18: job "default/d": schedule: a job that follows always runs: remove schedule or follow`,
 		`:20: job "default/d": credentials.source: want env:NAME or file:PATH, a reference instead of the credential`,
 		`:21: job "default/d": credentials.sink: want source or target, for which the credential is`,
-		`:22: name: job "default/d" is at PATH:14 already`,
+		`:22: job "default/d": name: another job has this name, at PATH:14`,
 		`:29: job "default/g": target: job "default/f" writes to the same target`,
 		`:30: job "default/h": source: job "default/f" does the same`,
 		`:31: job "default/E!": name: invalid name "E!": want up to 64 of a-z 0-9 . _ -, a letter or digit first and last`,
+		`:33: job "default/E!": source: job "default/d" does the same`,
 		`:34: job "default/E!": schedule: invalid schedule "daily"`,
 		`:35: job "default/E!": backoff: min 2h0m0s and max 1h0m0s: want durations, min not above max`,
 		`:36: labels: want fields, as "name: value"`,
@@ -149,6 +152,78 @@ jobs:
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+}
+
+// TestReadAllAtOnce: no problem of a job hides another one, also if jobs have no name, or that of
+// another, or if only what is stored shows it.
+func TestReadAllAtOnce(t *testing.T) {
+	path := writeFile(t, "bad.yaml", `version: 1
+jobs:
+  - kind: fake
+    target: t
+  - source: y
+    kind: fale
+  - name: a
+    kind: fake
+    source: z
+    options: {limit: 1, retries: 2, limit: 3}
+  - name: a
+    kind: fake
+    source: z
+    follow: true
+    schedule: "* * * * *"
+    labels:
+      team: x
+      team: y
+    placement: {node: nowhere}
+    after: [stored, gone]
+  - name: twin
+    kind: fake
+    source: other
+    backoff: {min: -1s}
+    source: stored
+`)
+	files, err := fakeKinds.Read(jobs.ReadOptions{}, path)
+	check := func(err error, want ...string) {
+		t.Helper()
+		got := strings.Split(strings.ReplaceAll(err.Error(), path+":", ""), "\n")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	alone := []string{
+		`3: name: the job has no name`,
+		`3: source: there is no source`,
+		`5: name: the job has no name`,
+		`6: kind: unknown kind "fale": want one of fake`,
+		`10: options: "limit" is there twice: it is at line 10, too`,
+		`11: job "default/a": name: another job has this name, at 7`,
+		`15: job "default/a": schedule: a job that follows always runs: remove schedule or follow`,
+		`18: labels: "team" is there twice: it is at line 17, too`,
+		`24: job "default/twin": backoff: min -1s and max 0s: want durations, min not above max`,
+		`25: "source" is there twice: it is at line 23, too`,
+	}
+	if !errors.Is(err, jobs.ErrInvalid) || files == nil {
+		t.Fatalf("%v, %v", files, err)
+	}
+	check(err, alone...)
+
+	store, err := jobs.Open(t.Context(), "sqlite::memory:", fakeKinds, jobs.Defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	apply(t, store, jobs.Document{Namespace: "default", Name: "stored", Kind: "fake", Source: "other"})
+	_, err = store.Apply(t.Context(), files.Documents, jobs.ApplyOptions{DryRun: true})
+	if !errors.Is(err, jobs.ErrInvalid) {
+		t.Fatal(err)
+	}
+	all := slices.Concat(alone[:7], alone[7:8],
+		[]string{
+			`19: job "default/a": placement.node: there is no node "nowhere": start it first, with "feedctl jobs worker --name nowhere"`,
+			`20: job "default/a": after: "gone" is not a job`,
+		}, alone[8:9], alone[9:], []string{`25: job "default/twin": source: job "default/stored" does the same`})
+	check(files.Locate(err), all...)
 }
 
 // TestLocate has problems that only the database shows, with lines of the files.
@@ -231,5 +306,39 @@ jobs:
 	defer store.Close()
 	if _, err := store.Apply(t.Context(), files.Documents[:1], jobs.ApplyOptions{Node: "here"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestReadVolume reads a directory as Kubernetes makes it of a ConfigMap: links into a hidden
+// directory with the files, which is replaced as a whole.
+func TestReadVolume(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "volume", "..2026_11_23_10_00_00.123")
+	link := filepath.Join(dir, "link")
+	err := errors.Join(
+		os.MkdirAll(data, 0o700),
+		os.WriteFile(filepath.Join(data, "jobs.yaml"), []byte("version: 1\njobs:\n  - {name: a, kind: fake, source: x}\n"), 0o600),
+		os.Symlink(filepath.Base(data), filepath.Join(dir, "volume", "..data")),
+		os.Symlink("..data/jobs.yaml", filepath.Join(dir, "volume", "jobs.yaml")),
+		os.WriteFile(filepath.Join(dir, "volume", ".jobs.yaml.swp.yaml"), []byte("not YAML: ["), 0o600),
+		os.Symlink("volume", link),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, "volume"), link, filepath.Join(link, "jobs.yaml")} {
+		if documents, err := fakeKinds.ReadFiles(path); err != nil || len(documents) != 1 {
+			t.Errorf("%s: %d jobs, %v", path, len(documents), err)
+		}
+	}
+	if _, err := fakeKinds.ReadFiles(data); err != nil {
+		t.Errorf("a hidden directory that is named: %v", err)
+	}
+	bad := filepath.Join(link, "bad.yaml")
+	if err := os.WriteFile(bad, []byte("version: 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fakeKinds.ReadFiles(link); err == nil || !strings.HasPrefix(err.Error(), bad+":1: ") {
+		t.Errorf("the path of a file is not that of the argument: %v", err)
 	}
 }

@@ -16,6 +16,8 @@ type Job struct {
 	Created time.Time `json:"created,omitzero"`
 	// Transient: the job was added by [Scheduler.RunOnce].
 	Transient bool `json:"transient,omitempty"`
+	// Retry: a transient job is tried again after errors, as others are.
+	Retry bool `json:"retry,omitempty"`
 
 	State  State  `json:"state"`
 	Reason string `json:"reason,omitempty"` // why the job is in its state
@@ -35,12 +37,27 @@ type Job struct {
 	Stopped   time.Time `json:"stopped,omitzero"` // last
 	Succeeded time.Time `json:"succeeded,omitzero"`
 	Since     time.Time `json:"since,omitzero"` // when it came into its state
+	// LastError is the error of the last run that failed; nil if none has since the document was
+	// changed.
+	LastError *RunError `json:"lastError,omitempty"`
 
 	events  int64
 	text    string // of the document, as stored
 	stored  State
 	origins [2]string // of source and target, as stored
+	blamed  string    // the origin because of which the last run crashed, if it did
 	wasDue  time.Time // before it was started
+	heals   time.Time // orphaned, before it was started
+
+	behind   time.Time // since when it has not caught up; zero if it has, or has ended
+	orphaned time.Time // when its lost node was last heard from; zero if it has run since
+}
+
+// A RunError is why a run failed.
+type RunError struct {
+	Time    time.Time `json:"time"`
+	Message string    `json:"message"`
+	Hint    string    `json:"hint,omitempty"` // what the user can do about it
 }
 
 // Version identifies the document of the job: it differs from those of all other documents that
@@ -113,6 +130,7 @@ const (
 type Outcome struct {
 	End    End
 	Reason string // an error, or why the run was stopped
+	Hint   string // what the user can do about the error
 	// Seen is the value of Wanted that was read before the run last found nothing more to do.
 	Seen int64
 	// Origin is the error of a server because of which the run crashed, if it did.
@@ -126,18 +144,25 @@ type Outcome struct {
 // start makes a pending job run.
 func (j *Job) start(owner string, now time.Time) EventType {
 	j.wasDue = j.due()
-	j.State, j.Owner, j.Reason = Running, owner, ""
+	j.State, j.Owner, j.Reason, j.blamed = Running, owner, "", ""
 	j.Epoch++
 	j.Observed = j.Generation
 	j.Started = now
+	j.heals, j.orphaned = j.orphaned, time.Time{}
 	return EventStarted
 }
 
 // finish ends the current run.
 func (j *Job) finish(o Outcome, delay func(errors int64) time.Duration, now time.Time) (EventType, error) {
 	j.Owner, j.Stopped, j.NotBefore, j.Reason = "", now, time.Time{}, o.Reason
-	if o.Healthy || o.End != Crashed && o.End != Rejected {
+	if o.Healthy || o.End == CaughtUp || o.End == Done || o.End == Found {
 		j.Errors = 0
+	}
+	switch o.End { //nolint:exhaustive // the others are no errors
+	case Crashed, Rejected, Found:
+		j.LastError = &RunError{now, o.Reason, o.Hint}
+	case CaughtUp:
+		j.behind = time.Time{}
 	}
 	event := EventStopped
 	j.State = Pending
@@ -155,7 +180,10 @@ func (j *Job) finish(o Outcome, delay func(errors int64) time.Duration, now time
 		event = EventCrashed
 		j.Errors++
 		j.NotBefore = now.Add(delay(j.Errors))
-		if j.Transient {
+		if o.Origin != nil {
+			j.blamed = o.Origin.Origin
+		}
+		if j.Transient && !j.Retry {
 			j.State, event = Failed, EventFailed // it is not tried again
 		}
 	case Duplicate:
@@ -177,13 +205,14 @@ func (j *Job) finish(o Outcome, delay func(errors int64) time.Duration, now time
 		j.State, j.NotBefore = Paused, time.Time{}
 	case j.Observed != j.Generation: // the document has changed meanwhile, so earlier outcomes do not count
 		j.State, j.NotBefore, j.Errors = Pending, time.Time{}, 0
+		return event, j.schedule(now)
 	}
 	return event, nil
 }
 
-// adopt makes a job pending whose node was lost.
-func (j *Job) adopt(node string, now time.Time) EventType {
-	j.State, j.Owner, j.Stopped = Pending, "", now
+// adopt makes a job pending whose node was lost; heard is when it was last heard from, or zero.
+func (j *Job) adopt(node string, heard, now time.Time) EventType {
+	j.State, j.Owner, j.Stopped, j.orphaned = Pending, "", now, heard
 	j.Epoch++ // fences the run
 	j.Reason = fmt.Sprintf("node %s was lost", cmp.Or(node, "unknown"))
 	if j.Document.Paused {
@@ -206,15 +235,15 @@ func (j *Job) pause() bool {
 }
 
 // resume is the opposite of pause.
-func (j *Job) resume() bool {
+func (j *Job) resume(now time.Time) (bool, error) {
 	if !j.Document.Paused {
-		return false
+		return false, nil
 	}
 	j.Document.Paused = false
 	if j.State == Paused {
 		j.again()
 	}
-	return true
+	return true, j.schedule(now)
 }
 
 // restart makes a job due at once, whatever happened before. A run is not interrupted.
@@ -227,7 +256,7 @@ func (j *Job) restart() bool {
 }
 
 func (j *Job) again() {
-	j.State, j.NotBefore, j.Errors, j.Reason = Pending, time.Time{}, 0, ""
+	j.State, j.NotBefore, j.Errors, j.Reason, j.orphaned = Pending, time.Time{}, 0, "", time.Time{}
 	j.Wanted++
 }
 
@@ -243,6 +272,7 @@ func (j *Job) schedule(now time.Time) (err error) {
 func (j *Job) change(d Document) {
 	j.Document = d
 	j.Generation++
+	j.LastError = nil
 	switch {
 	case j.State == Running: // the node ends the run
 	case d.Paused:
@@ -268,26 +298,44 @@ func fromMicros(n int64) time.Time {
 }
 
 // columns are those of a job that change after it was created, in the order of values.
-const columns = "document, generation, state, paused, epoch, owner, observed, wanted, seen, not_before, errors, reason, started, stopped, succeeded, since, events, transient, source_origin, target_origin, created"
+const columns = "document, generation, state, paused, epoch, owner, observed, wanted, seen, not_before, errors, reason, started, stopped, succeeded, since, behind, orphaned, failed, failure, hint, events, blamed, transient, source_origin, target_origin, created, retry"
 
-// values are the values of the columns from document to since that are stored.
+// enter notes when the job came into its state, and since when it has not caught up.
+func (j *Job) enter(now time.Time) {
+	if j.State != j.stored {
+		j.Since, j.stored = now, j.State
+	}
+	if j.State == Idle || j.Finished() {
+		j.behind = time.Time{}
+	} else if j.behind.IsZero() {
+		j.behind = now
+	}
+}
+
+// values are the values of the columns from document to hint that are stored.
 func (j *Job) values() []any {
 	var owner *string
 	if j.Owner != "" {
 		owner = &j.Owner
 	}
+	var e RunError
+	if j.LastError != nil {
+		e = *j.LastError
+	}
 	return []any{
 		j.text, j.Generation, j.State, j.Document.Paused, j.Epoch, owner, j.Observed, j.Wanted, j.Seen,
 		micros(j.NotBefore), j.Errors, j.Reason, micros(j.Started), micros(j.Stopped), micros(j.Succeeded), j.events, micros(j.Since),
+		j.blamed, micros(j.behind), micros(j.orphaned), micros(e.Time), e.Message, e.Hint,
 	}
 }
 
 func (j *Job) scan(scan func(...any) error) error {
 	var owner *string
 	var paused bool
-	var notBefore, started, stopped, succeeded, since, created int64
+	var notBefore, started, stopped, succeeded, since, behind, orphaned, failed, created int64
+	var e RunError
 	err := scan(&j.text, &j.Generation, &j.State, &paused, &j.Epoch, &owner, &j.Observed, &j.Wanted, &j.Seen,
-		&notBefore, &j.Errors, &j.Reason, &started, &stopped, &succeeded, &since, &j.events, &j.Transient, &j.origins[0], &j.origins[1], &created)
+		&notBefore, &j.Errors, &j.Reason, &started, &stopped, &succeeded, &since, &behind, &orphaned, &failed, &e.Message, &e.Hint, &j.events, &j.blamed, &j.Transient, &j.origins[0], &j.origins[1], &created, &j.Retry)
 	if err != nil {
 		return err
 	}
@@ -296,6 +344,10 @@ func (j *Job) scan(scan func(...any) error) error {
 	}
 	j.NotBefore, j.Started, j.Stopped, j.Succeeded = fromMicros(notBefore), fromMicros(started), fromMicros(stopped), fromMicros(succeeded)
 	j.Since, j.Created = fromMicros(since), fromMicros(created)
+	j.behind, j.orphaned = fromMicros(behind), fromMicros(orphaned)
+	if e.Time = fromMicros(failed); failed != 0 {
+		j.LastError = &e
+	}
 	if err := json.Unmarshal([]byte(j.text), &j.Document); err != nil {
 		return fmt.Errorf("stored document: %w", err)
 	}

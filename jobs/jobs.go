@@ -29,6 +29,9 @@ const (
 	Crashing  State = "crashing"  // pending, after an error
 )
 
+// Unavailable reports whether an error is that of a database that cannot be used for now.
+func Unavailable(err error) bool { return jobdb.Passes(err) }
+
 // Errors that callers may match.
 var (
 	// ErrInvalid: documents are invalid. None of the documents applied together is stored.
@@ -42,6 +45,8 @@ var (
 	ErrFenced = errors.New("run is not the current one of its job")
 	// ErrExpired: the node was silent for longer than its lease. Its jobs may run elsewhere.
 	ErrExpired = errors.New("lease of the node has expired")
+	// ErrNamesake: a node of the same name joined before, and is alive.
+	ErrNamesake = errors.New("another node of this name is alive")
 	// ErrRejected: the job cannot succeed until its document or its data is changed.
 	ErrRejected = errors.New("job cannot run as it is")
 	// ErrDuplicate: something else does what the job is to do, such as a run on a node that was
@@ -56,6 +61,10 @@ var (
 	ErrFollows = errors.New("job follows its source")
 	// ErrURL: a URL does not name a database.
 	ErrURL = jobdb.ErrURL
+	// ErrNone: the database does not exist, or has no tables of the scheduler.
+	ErrNone = jobdb.ErrNone
+	// ErrOld: the tables of the scheduler are those of an older program, which [Open] migrates.
+	ErrOld = jobdb.ErrOld
 	// ErrVersion: a newer program has migrated the tables of the scheduler.
 	ErrVersion = jobdb.ErrVersion
 	// ErrReserved: the database is an SQLite file, which another node uses.

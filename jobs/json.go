@@ -24,7 +24,7 @@ func ParseJob(text []byte) (Document, error) {
 // ParseJobs reads many jobs from JSON, in the form of a file of jobs. It returns all that is
 // wrong with them as [InvalidError], and the rest of the jobs.
 func ParseJobs(text []byte) ([]Document, error) {
-	r := &reader{lines: map[string]map[string]int{}, files: map[string]string{}}
+	r := &reader{}
 	if n := r.json(text); n != nil {
 		r.collection(n)
 	}

@@ -3,11 +3,13 @@ package jobs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
@@ -191,10 +193,41 @@ func clean(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text[:min(len(text), maxText)], "\x00", "�"), "�")
 }
 
-// writeLog writes the lines that a run has logged. If the database is unavailable, the lines are only in the
-// log of the node.
+// isStorable reports whether all databases can store a text.
+func isStorable(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
+
+const (
+	logLimit = 10 * time.Second
+	logPause = 200 * time.Millisecond
+)
+
+// writeLog writes the lines that a run has logged. Those that it cannot write are only in the log of the node.
 func (w *worker) writeLog(ctx context.Context, job string, log *runLog) {
-	if err := w.store.writeLog(ctx, job, log.take()); err != nil && ctx.Err() == nil {
+	lines := log.take()
+	w.logged(job, within(ctx, logLimit, func(ctx context.Context) error { return w.store.writeLog(ctx, job, lines) }))
+}
+
+// writeLastLog does so when the run has ended. It waits for a while if the database is unavailable, as while it is
+// restarted.
+func (w *worker) writeLastLog(ctx context.Context, job string, log *runLog) {
+	lines := log.take()
+	w.logged(job, within(context.WithoutCancel(ctx), logLimit, func(ctx context.Context) error {
+		for {
+			err := w.store.writeLog(ctx, job, lines)
+			if !jobdb.Passes(err) {
+				return err
+			}
+			select {
+			case <-time.After(logPause):
+			case <-ctx.Done():
+				return err
+			}
+		}
+	}))
+}
+
+func (w *worker) logged(job string, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
 		w.config.Logger.Warn("lines are missing in the log of a job", "job", job, "error", err)
 	}
 }

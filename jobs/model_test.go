@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -293,6 +294,9 @@ func (w *walk) heartbeat() string {
 		}
 		return "heartbeat of lost " + n.node.Incarnation
 	}
+	if errors.Is(err, jobs.ErrNamesake) && slices.ContainsFunc(w.nodes, func(o *modelNode) bool { return o != n && o.node.Name == n.node.Name && !o.left }) {
+		return "heartbeat of " + n.node.Incarnation + ", which has the name of another one"
+	}
 	w.must(err)
 	n.expires = w.now.Add(12 * time.Second)
 	return "heartbeat of " + n.node.Incarnation
@@ -401,7 +405,7 @@ func (w *walk) finish() string {
 func (m *modelJob) finish(now time.Time, r jobs.Run, o jobs.Outcome) {
 	m.owner, m.after = "", time.Time{}
 	healthy := now.Sub(r.Job.Started) >= 2*time.Minute
-	if healthy || o.End != jobs.Crashed && o.End != jobs.Rejected {
+	if healthy || o.End == jobs.CaughtUp || o.End == jobs.Done {
 		m.crashes = 0
 	}
 	switch o.End {
@@ -421,7 +425,7 @@ func (m *modelJob) finish(now time.Time, r jobs.Run, o jobs.Outcome) {
 		m.after = now.Add(1) // until compare reads when
 	case jobs.Duplicate:
 		m.state = jobs.Pending
-		m.after = now.Add(1)
+		m.after = now.Add(2) // likewise, but as after one error
 	case jobs.Rejected:
 		m.state = jobs.Failed
 		m.crashes++
@@ -462,7 +466,7 @@ func (w *walk) compare() {
 		w.must(err)
 		if !m.after.IsZero() {
 			d := j.NotBefore.Sub(m.after)
-			if full := 30 * time.Second << min(max(m.crashes-1, 0), 10); m.after.Nanosecond() == 1 && (d < min(full, time.Hour)*3/4-time.Second || d > min(full, time.Hour)) {
+			if full := 30 * time.Second << min(max(m.crashes-1, 0), 10); m.after.Nanosecond()%1000 == 1 && (d < min(full, time.Hour)*3/4-time.Second || d > min(full, time.Hour)) {
 				w.fail("%s waits %v after %d errors", id, d, m.crashes)
 			}
 			m.after = j.NotBefore

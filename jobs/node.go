@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
@@ -41,14 +42,25 @@ func (s *Scheduler) Join(ctx context.Context, n Node) (Node, error) {
 
 // Heartbeat extends the lease of a node, and updates its number of slots, also if the lease has
 // expired. It returns [ErrExpired] if [Scheduler.Reap] was called in between: then other nodes
-// run its jobs, or will.
+// run its jobs, or will. It returns [ErrNamesake] if a node of the same name that joined before has
+// called Heartbeat since this one joined.
 func (s *Scheduler) Heartbeat(ctx context.Context, n Node) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		changed, err := tx.Exec(ctx, "UPDATE @node SET expires = @now + $2, slots = $3 WHERE incarnation = $1 AND NOT lost", n.Incarnation, s.settings().Lease.Microseconds(), n.Slots)
+		changed, err := tx.Exec(ctx, "UPDATE @node SET expires = @now + $2, slots = $3, beat = @now WHERE incarnation = $1 AND NOT lost", n.Incarnation, s.settings().Lease.Microseconds(), n.Slots)
 		if err == nil && changed == 0 {
 			err = ErrExpired
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		var started int64
+		const namesake = `SELECT o.started FROM @node AS n JOIN @node AS o ON o.name = n.name AND NOT o.lost
+				AND (o.started < n.started OR o.started = n.started AND o.incarnation < n.incarnation)
+			WHERE n.incarnation = $1 AND o.beat > n.started`
+		if found, err := jobdb.One(ctx, tx, namesake, []any{n.Incarnation}, &started); err != nil || found {
+			return cmp.Or(err, fmt.Errorf("%w, since %s", ErrNamesake, at(fromMicros(started))))
+		}
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("heartbeat of node %s: %w", n.Name, err)
@@ -62,7 +74,7 @@ func (s *Scheduler) Leave(ctx context.Context, n Node) error {
 		if _, err := tx.Exec(ctx, "UPDATE @node SET lost = true WHERE incarnation = $1", n.Incarnation); err != nil { // locks it
 			return err
 		}
-		if err := s.adopt(ctx, tx, "WHERE owner = $1 ORDER BY id @lock", n.Incarnation); err != nil {
+		if _, err := s.adopt(ctx, tx, nodeLeft, "WHERE owner = $1 ORDER BY id @lock", n.Incarnation); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, "DELETE FROM @node WHERE incarnation = $1", n.Incarnation)
@@ -86,12 +98,9 @@ func (s *Scheduler) Reap(ctx context.Context) (jobs int, err error) {
 			if _, err := tx.Exec(ctx, "UPDATE @node SET lost = true WHERE incarnation IN (SELECT incarnation FROM @node WHERE expires <= @now AND NOT lost @skip)"); err != nil {
 				return err
 			}
-			lost, err := load(ctx, tx, "WHERE owner IS NOT NULL AND owner NOT IN (SELECT incarnation FROM @node WHERE NOT lost) LIMIT $1 @skip", reapAtOnce)
-			if err != nil {
-				return err
-			}
-			some = len(lost)
-			return s.adoptAll(ctx, tx, lost)
+			var err error
+			some, err = s.adopt(ctx, tx, nodeLost, "WHERE owner IS NOT NULL AND owner NOT IN (SELECT incarnation FROM @node WHERE NOT lost) LIMIT $1 @skip", reapAtOnce)
+			return err
 		})
 		if err != nil {
 			return jobs, fmt.Errorf("adopt jobs of lost nodes: %w", err)
@@ -106,7 +115,7 @@ func (s *Scheduler) Reap(ctx context.Context) (jobs int, err error) {
 // takeOver makes the jobs of all nodes due at once. The caller knows that none works.
 func (s *Scheduler) takeOver(ctx context.Context) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		if err := s.adopt(ctx, tx, "WHERE owner IS NOT NULL"); err != nil {
+		if _, err := s.adopt(ctx, tx, nodeLost, "WHERE owner IS NOT NULL"); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, "DELETE FROM @node")
@@ -118,44 +127,62 @@ func (s *Scheduler) takeOver(ctx context.Context) error {
 	return nil
 }
 
-func (s *Scheduler) adopt(ctx context.Context, tx jobdb.Tx, condition string, args ...any) error {
-	lost, err := load(ctx, tx, condition, args...)
-	if err != nil {
-		return err
-	}
-	return s.adoptAll(ctx, tx, lost)
-}
+// A departure is how the node of a job has ended.
+type departure int
 
-func (s *Scheduler) adoptAll(ctx context.Context, tx jobdb.Tx, lost []*Job) error {
+const (
+	nodeLost departure = iota // its lease has expired
+	nodeLeft                  // in order
+)
+
+// adopt makes jobs due on other nodes. It returns how many there are.
+func (s *Scheduler) adopt(ctx context.Context, tx jobdb.Tx, how departure, condition string, args ...any) (int, error) {
+	jobs, err := load(ctx, tx, condition, args...)
+	if err != nil {
+		return 0, err
+	}
 	t, err := now(ctx, tx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	names, err := nodeNames(ctx, tx)
+	nodes, err := s.owners(ctx, tx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	slices.SortStableFunc(lost, func(a, b *Job) int { return cmp.Compare(a.Document.Namespace, b.Document.Namespace) })
-	for _, j := range lost {
-		owner := cmp.Or(names[j.Owner], j.Owner)
+	slices.SortStableFunc(jobs, func(a, b *Job) int { return cmp.Compare(a.Document.Namespace, b.Document.Namespace) })
+	for _, j := range jobs {
+		node := nodes[j.Owner]
+		owner := cmp.Or(node.name, j.Owner)
 		if err := s.charge(ctx, tx, j, t); err != nil {
-			return err
+			return 0, err
 		}
-		event := j.adopt(owner, t)
+		if how == nodeLeft { // there is nothing to heal
+			node.heard = time.Time{}
+		}
+		event := j.adopt(owner, node.heard, t)
 		if err := s.save(ctx, tx, j, event, owner, t); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return len(jobs), nil
 }
 
-// nodeNames returns the names of nodes by incarnation.
-func nodeNames(ctx context.Context, tx jobdb.Tx) (map[string]string, error) {
-	names := map[string]string{}
-	return names, jobdb.Each(ctx, tx, "SELECT incarnation, name FROM @node", nil, func(scan func(...any) error) error {
-		var incarnation, name string
-		err := scan(&incarnation, &name)
-		names[incarnation] = name
+// An owner is a node that has jobs.
+type owner struct {
+	name  string
+	heard time.Time // its last heartbeat
+}
+
+// owners returns nodes by incarnation.
+func (s *Scheduler) owners(ctx context.Context, tx jobdb.Tx) (map[string]owner, error) {
+	found := map[string]owner{}
+	return found, jobdb.Each(ctx, tx, "SELECT incarnation, name, expires FROM @node", nil, func(scan func(...any) error) error {
+		var incarnation string
+		var o owner
+		var expires int64
+		err := scan(&incarnation, &o.name, &expires)
+		o.heard = fromMicros(expires).Add(-s.settings().Lease)
+		found[incarnation] = o
 		return err
 	})
 }

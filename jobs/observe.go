@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
@@ -14,8 +15,15 @@ import (
 type Observer interface {
 	// Started: a run has started, delay after the job was due.
 	Started(d *Document, delay time.Duration)
-	// Ended: a run has ended. How is one of a few words, such as "idle" and "crashed".
+	// Healed: a run of a job has started whose node was lost, after that was last heard from.
+	Healed(after time.Duration)
+	// Ended: a run has ended. How is one of a few words, such as "idle" and "crashed". The
+	// run of a job that was cancelled or deleted is "cancelled".
 	Ended(d *Document, how string)
+	// Woken: jobs were woken by this process that wait for changes of an origin, or of local files,
+	// whose URL it is then. How is "event" if a watch has noticed a change, and "sweep" if they
+	// were woken because no working watch covers them.
+	Woken(origin, how string, jobs int)
 	// Adopted: jobs of lost nodes are due again.
 	Adopted(jobs int)
 	// Looped: a loop of the node has done its work, or failed to use the database.
@@ -26,7 +34,9 @@ type Observer interface {
 type noObserver struct{}
 
 func (noObserver) Started(*Document, time.Duration)    {}
+func (noObserver) Healed(time.Duration)                {}
 func (noObserver) Ended(*Document, string)             {}
+func (noObserver) Woken(string, string, int)           {}
 func (noObserver) Adopted(int)                         {}
 func (noObserver) Looped(string, time.Duration, error) {}
 
@@ -51,33 +61,64 @@ func (o *Outcome) how(cause error) string {
 	return map[End]string{Stopped: "stopped", CaughtUp: "idle", Done: "completed", Crashed: "crashed", Rejected: "failed", Duplicate: "duplicate", Found: "found"}[o.End]
 }
 
-// A Count is how many jobs of a kind are in a state.
+// lagOf and pendingOf are what a job, j with the statistics s, still has to do: NULL if that is not
+// known. Statistics from before it was last caught up say nothing.
+const (
+	lagOf = `CASE WHEN NOT j.follow OR j.state IN ('paused', 'completed', 'failed') THEN NULL
+		WHEN j.state = 'idle' THEN 0
+		WHEN j.state = 'running' AND s.updated >= j.started THEN CASE WHEN s.lag > 0 THEN s.lag / 1000 + @now - s.updated WHEN s.lag = 0 THEN 0 END
+		WHEN s.updated > j.behind AND s.lag > 0 AND s.lag / 1000 - s.updated > -j.behind THEN s.lag / 1000 + @now - s.updated
+		ELSE @now - j.behind END`
+	pendingOf = `CASE WHEN j.state IN ('completed', 'failed') THEN NULL
+		WHEN j.state = 'idle' THEN 0
+		WHEN s.updated > j.behind AND s.pending >= 0 THEN s.pending END`
+)
+
+// A Count is how many jobs of a kind are in a state, and what they still have to do.
 type Count struct {
 	Namespace, Kind string
 	State           State // as shown
 	Jobs            int
-	// Pending and Lag are what these jobs have still to do in all, and the longest lag of one,
-	// as far as known.
+	// Pending is what these jobs still have to read in all; -1 if that is not known of any.
 	Pending int64
-	Lag     time.Duration
+	// Lag is the longest lag of one of them; -1 if that is not known of any. Jobs have a lag if they
+	// follow and are not paused. It grows while a job waits.
+	Lag time.Duration
+	// Lags is of how many jobs the lag is known, LagSum the sum of these, and Within how many of
+	// them are at most each of the bounds.
+	Lags   int
+	LagSum time.Duration
+	Within []int
 }
 
-// Counts returns how many jobs there are, by namespace, kind and state.
-func (s *Scheduler) Counts(ctx context.Context) (all []Count, err error) {
-	const sql = `SELECT j.namespace, j.kind, j.state, (j.state = 'pending' AND j.errors > 0), count(*),
-			CAST(coalesce(sum(CASE WHEN s.pending > 0 THEN s.pending END), 0) AS bigint), coalesce(max(CASE WHEN s.lag > 0 THEN s.lag END), 0)
-		FROM @job AS j LEFT JOIN @stats AS s ON s.job = j.id
-		GROUP BY j.namespace, j.kind, j.state, (j.state = 'pending' AND j.errors > 0) ORDER BY 1, 2, 3, 4`
+// Counts returns how many jobs there are, by namespace, kind and state, and how many of these
+// have a lag within each of the bounds.
+func (s *Scheduler) Counts(ctx context.Context, bounds ...time.Duration) (all []Count, err error) {
+	var within strings.Builder
+	var args []any
+	for _, bound := range bounds {
+		args = append(args, bound.Microseconds())
+		fmt.Fprintf(&within, ", count(CASE WHEN lag <= $%d THEN 1 END)", len(args))
+	}
+	sql := `SELECT namespace, kind, state, crashing, count(*), CAST(coalesce(sum(pending), -1) AS bigint), coalesce(max(lag), -1), count(lag),
+			CAST(coalesce(sum(lag), 0) AS bigint)` + within.String() + `
+		FROM (SELECT j.namespace, j.kind, j.state, (j.state = 'pending' AND j.errors > 0) AS crashing, ` + pendingOf + ` AS pending, ` + lagOf + ` AS lag
+			FROM @job AS j LEFT JOIN @stats AS s ON s.job = j.id) AS known
+		GROUP BY namespace, kind, state, crashing ORDER BY 1, 2, 3, 4`
 	err = s.db.View(ctx, func(tx jobdb.Tx) error {
-		return jobdb.Each(ctx, tx, sql, nil, func(scan func(...any) error) error {
-			var c Count
+		return jobdb.Each(ctx, tx, sql, args, func(scan func(...any) error) error {
+			c := Count{Within: make([]int, len(bounds))}
 			var crashing bool
-			var lag int64
-			err := scan(&c.Namespace, &c.Kind, &c.State, &crashing, &c.Jobs, &c.Pending, &lag)
+			var longest, sum int64
+			into := []any{&c.Namespace, &c.Kind, &c.State, &crashing, &c.Jobs, &c.Pending, &longest, &c.Lags, &sum}
+			for n := range c.Within {
+				into = append(into, &c.Within[n])
+			}
+			err := scan(into...)
 			if crashing {
 				c.State = Crashing
 			}
-			c.Lag = time.Duration(lag)
+			c.Lag, c.LagSum = age(longest), time.Duration(sum)*time.Microsecond
 			all = append(all, c)
 			return err
 		})
@@ -86,4 +127,42 @@ func (s *Scheduler) Counts(ctx context.Context) (all []Count, err error) {
 		return nil, fmt.Errorf("count jobs: %w", err)
 	}
 	return all, nil
+}
+
+// age converts an age of the database. Negative is unknown.
+func age(n int64) time.Duration {
+	if n < 0 {
+		return -1
+	}
+	return time.Duration(n) * time.Microsecond
+}
+
+// A Lag is what a job with [Document.Metrics] still has to do; -1 if it is not known.
+type Lag struct {
+	Namespace, Name string
+	Pending         int64
+	Lag             time.Duration // as in [Count]
+}
+
+// Lags returns what each job with [Document.Metrics] still has to do, by namespace and name, but of
+// at most as many as given. It also returns how many there are.
+func (s *Scheduler) Lags(ctx context.Context, most int) (some []Lag, all int, err error) {
+	err = s.db.View(ctx, func(tx jobdb.Tx) error {
+		if _, err := jobdb.One(ctx, tx, "SELECT count(*) FROM @job WHERE metrics", nil, &all); err != nil {
+			return err
+		}
+		const sql = "SELECT j.namespace, j.id, coalesce(" + pendingOf + ", -1), coalesce(" + lagOf + ", -1) FROM @job AS j LEFT JOIN @stats AS s ON s.job = j.id WHERE j.metrics ORDER BY j.namespace, j.id LIMIT $1"
+		return jobdb.Each(ctx, tx, sql, []any{most}, func(scan func(...any) error) error {
+			var l Lag
+			var lag int64
+			err := scan(&l.Namespace, &l.Name, &l.Pending, &lag)
+			l.Name, l.Lag = strings.TrimPrefix(l.Name, l.Namespace+"/"), age(lag)
+			some = append(some, l)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("lags of jobs: %w", err)
+	}
+	return some, all, nil
 }

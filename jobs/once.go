@@ -9,14 +9,14 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// RunOnce adds a job that runs once, without being in a file. It is not tried again if it
-// crashes, and it is deleted when it has ended for the time of [Settings.Retention].
+// RunOnce adds a job that runs once, without being in a file. If it crashes, it is tried again
+// only if the caller wants that. It is deleted when it has ended for the time of
+// [Settings.Retention].
 //
-// Its name follows from kind, source, target, options and credentials: if there is such a job
-// in the namespace already, which may have ended, RunOnce returns that. The name in the document
-// has no effect.
-func (s *Scheduler) RunOnce(ctx context.Context, d Document) (job *Job, err error) {
-	d.Name = d.transientName()
+// Its name follows from all of this but the namespace: if there is such a job in the namespace
+// already, which may have ended, RunOnce returns that. The name in the document has no effect.
+func (s *Scheduler) RunOnce(ctx context.Context, d Document, retry bool) (job *Job, err error) {
+	d.Name = d.transientName(retry)
 	documents := []Document{d}
 	identities, problems := s.kinds.inspect(documents)
 	if d.Follow || d.Schedule != "" {
@@ -30,7 +30,7 @@ func (s *Scheduler) RunOnce(ctx context.Context, d Document) (job *Job, err erro
 		if err != nil {
 			return err
 		}
-		a.transient = true
+		a.transient, a.retry = true, retry
 		if _, exists := a.stored[d.ID()]; !exists {
 			changes := []Change{{Job: d.ID(), Action: Created, After: &d}}
 			problems, err := a.check(ctx, tx, changes, "")
@@ -58,19 +58,24 @@ func (s *Scheduler) RunOnce(ctx context.Context, d Document) (job *Job, err erro
 }
 
 // transientName returns a name that identifies what a job does.
-func (d *Document) transientName() string {
-	same := Document{Kind: d.Kind, Source: d.Source, Target: d.Target, Options: d.Options, Credentials: d.Credentials}
+func (d *Document) transientName(retry bool) string {
+	same := Document{Kind: d.Kind, Source: d.Source, Target: d.Target, Options: d.Options, Credentials: d.Credentials, Placement: d.Placement, Backoff: d.Backoff}
 	if len(d.Options) == 0 {
 		same.Options = nil
 	}
 	if len(d.Credentials) == 0 {
 		same.Credentials = nil
 	}
-	sum := sha256.Sum256([]byte(same.canonical()))
+	text := same.canonical()
+	if retry {
+		text += " retry"
+	}
+	sum := sha256.Sum256([]byte(text))
 	return "run-" + hex.EncodeToString(sum[:8])
 }
 
-// forget deletes jobs that run once, and lost nodes, after the retention.
+// forget deletes jobs that run once, and lost nodes, after the retention, and what is known of
+// origins and watches that no job uses.
 func (s *Scheduler) forget(ctx context.Context) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		kept := s.settings().Retention.Microseconds()
@@ -84,10 +89,22 @@ func (s *Scheduler) forget(ctx context.Context) error {
 			}
 		}
 		_, err = tx.Exec(ctx, "DELETE FROM @node WHERE expires <= @now - $1 AND incarnation NOT IN (SELECT owner FROM @job WHERE owner IS NOT NULL)", kept)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `DELETE FROM @watch WHERE (type, server, credential, node) IN (SELECT type, server, credential, node FROM @watch AS w
+			WHERE owner NOT IN `+aliveNodes+` AND NOT EXISTS (SELECT 1 FROM @job AS j WHERE j.watch_type <> '' AND `+watchedBy+`) @skip)`)
+		if err != nil {
+			return err
+		}
+		// The empty ones are not in the indexes.
+		_, err = tx.Exec(ctx, `DELETE FROM @origin WHERE origin IN (SELECT o.origin FROM @origin AS o WHERE o.blocked <= @now
+			AND NOT EXISTS (SELECT 1 FROM @job WHERE source_origin = o.origin AND source_origin <> '')
+			AND NOT EXISTS (SELECT 1 FROM @job WHERE target_origin = o.origin AND target_origin <> '') @skip)`)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("delete jobs that have ended: %w", err)
+		return fmt.Errorf("delete what is not needed any more: %w", err)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func TestRunOnce(t *testing.T) {
 			if option != "" {
 				d.Options = map[string]jobs.Values{"limit": {option}}
 			}
-			j, err := s.RunOnce(ctx, d)
+			j, err := s.RunOnce(ctx, d, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -34,12 +34,12 @@ func TestRunOnce(t *testing.T) {
 		if fails.Document.ID() == works.Document.ID() {
 			t.Error("two sources are one job")
 		}
-		if _, err := s.RunOnce(ctx, jobs.Document{Namespace: "n", Kind: "fake", Source: "bad", Options: map[string]jobs.Values{"limit": {"1"}}}); !errors.Is(err, jobs.ErrInvalid) || !strings.Contains(err.Error(), "does the same") {
+		if _, err := s.RunOnce(ctx, jobs.Document{Namespace: "n", Kind: "fake", Source: "bad", Options: map[string]jobs.Values{"limit": {"1"}}}, false); !errors.Is(err, jobs.ErrInvalid) || !strings.Contains(err.Error(), "does the same") {
 			t.Errorf("a job that does the same as another: %v", err)
 		}
 		for _, d := range []jobs.Document{{Kind: "none"}, {Kind: "fake", Follow: true}, {Kind: "fake", Schedule: "* * * * *"}} {
 			d.Namespace, d.Source = "n", "x"
-			if _, err := s.RunOnce(ctx, d); !errors.Is(err, jobs.ErrInvalid) {
+			if _, err := s.RunOnce(ctx, d, false); !errors.Is(err, jobs.ErrInvalid) {
 				t.Errorf("%+v: error %v, want ErrInvalid", d, err)
 			}
 		}
@@ -91,6 +91,61 @@ func TestRunOnce(t *testing.T) {
 		}
 		if j := once("bad", ""); j.State != jobs.Pending || j.Epoch <= fails.Epoch {
 			t.Errorf("after that, the same is %s", j.State)
+		}
+	})
+}
+
+// TestRunOnceRetry has a job that runs once and is tried again after errors.
+func TestRunOnceRetry(t *testing.T) {
+	eachDatabase(t, fakeKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
+		ctx := t.Context()
+		j, err := s.RunOnce(ctx, jobs.Document{Namespace: "n", Kind: "fake", Source: "s"}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for try, o := range []jobs.Outcome{{End: jobs.Crashed, Reason: "x"}, {End: jobs.Done, Reason: "all is done"}} {
+			n, err := s.Join(ctx, jobs.Node{Name: "node", Slots: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			runs, err := s.Admit(ctx, n, 1)
+			if err != nil || len(runs) != 1 {
+				t.Fatalf("try %d: %d runs, %v", try, len(runs), err)
+			}
+			if err := s.Finish(ctx, runs[0], o); err != nil {
+				t.Fatal(err)
+			}
+			exec(t, db, "UPDATE @clock SET at = $1", epoch.Add(time.Hour).UnixMicro())
+		}
+		d, err := s.Describe(ctx, j.Document.ID())
+		if err != nil || d.State != jobs.Completed || !strings.HasSuffix(d.Why, ": all is done") || d.Events[0].Reason != "all is done" {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
+}
+
+// TestRunOnceElsewhere has the same job for two nodes: these are two jobs, which do not run
+// side by side.
+func TestRunOnceElsewhere(t *testing.T) {
+	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
+		on := func(node string) (*jobs.Job, error) {
+			if _, err := s.Join(t.Context(), jobs.Node{Name: node, Slots: 1}); err != nil {
+				t.Fatal(err)
+			}
+			return s.RunOnce(t.Context(), jobs.Document{Namespace: "n", Kind: "fake", Source: "s", Placement: jobs.Placement{Node: node}}, false)
+		}
+		a, err := on("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := on("b"); !errors.Is(err, jobs.ErrInvalid) || !strings.Contains(err.Error(), a.Document.ID()+`" does the same`) {
+			t.Errorf("while the job of the other node has not ended: %v", err)
+		}
+		if _, err := s.Cancel(t.Context(), a.Document.ID()); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := on("b"); err != nil || b.Document.Placement.Node != "b" || b.State != jobs.Pending {
+			t.Errorf("after it has ended: %+v, %v", b, err)
 		}
 	})
 }

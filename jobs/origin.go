@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"time"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
+	"github.com/feedctl/feedctl/internal/origins"
 )
 
 // An OriginError is an error of a server rather than of the job that uses it: the server
@@ -15,7 +17,8 @@ import (
 type OriginError struct {
 	Origin string // as in [Identity]
 	Err    error
-	// RetryAfter is how long the server asks its clients to wait; 0 if it does not.
+	// RetryAfter is how long the server asks its clients to wait; 0 if it does not. More than
+	// 5 minutes count as 5 minutes.
 	RetryAfter time.Duration
 	// Throttled: the server works, but has too many requests. It is not taken to be down.
 	Throttled bool
@@ -53,16 +56,18 @@ func originFailed(ctx context.Context, tx jobdb.Tx, e *OriginError, t time.Time)
 	if !e.Throttled {
 		failures++
 	}
-	next := firstProbe
-	if open { // this was a probe, or had begun before
-		next = min(2*time.Duration(probe)*time.Microsecond, lastProbe)
-	}
-	open = open || failures >= failuresToOpen
 	until := fromMicros(blocked)
-	if open && !until.After(t) {
-		until, probe = t.Add(next), next.Microseconds()
+	waits := until.After(t)
+	switch {
+	case !open && failures >= failuresToOpen:
+		open, probe = true, firstProbe.Microseconds()
+	case open && !waits: // this was a probe, or had begun before
+		probe = nextProbe(probe)
 	}
-	if end := t.Add(e.RetryAfter); e.RetryAfter > 0 && end.After(until) {
+	if open && !waits {
+		until = fromMicros(micros(t) + probe)
+	}
+	if end := t.Add(min(e.RetryAfter, origins.MaxRetryAfter)); e.RetryAfter > 0 && end.After(until) {
 		until, asked = end, micros(end)
 	}
 	const update = "UPDATE @origin SET failures = $2, since = $3, open = $4, probe = $5, blocked = $6, asked = $7, reason = $8 WHERE origin = $1"
@@ -73,8 +78,13 @@ func originFailed(ctx context.Context, tx jobdb.Tx, e *OriginError, t time.Time)
 	return until, err
 }
 
-// OriginUp notes that a run has used an origin with success. If it was down, its jobs are due
-// again, spread over a few seconds.
+// nextProbe returns the time between two probes, in microseconds, after it was last.
+func nextProbe(last int64) int64 {
+	return max(firstProbe.Microseconds(), min(2*last, lastProbe.Microseconds()))
+}
+
+// OriginUp notes that a run has used an origin with success. If it was down, the jobs that crashed
+// because of it are due again, spread over a few seconds. Others wait as their own errors want it.
 func (s *Scheduler) OriginUp(ctx context.Context, origin string) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		var open, asked bool
@@ -108,9 +118,9 @@ func (s *Scheduler) OriginUp(ctx context.Context, origin string) error {
 	return nil
 }
 
-// waitingFor returns the jobs that wait after an error and use an origin.
+// waitingFor returns the jobs that wait after an error of an origin.
 func waitingFor(ctx context.Context, tx jobdb.Tx, origin string) (ids []string, err error) {
-	const sql = "SELECT id FROM @job WHERE state = 'pending' AND errors > 0 AND (source_origin = $1 OR target_origin = $1) ORDER BY id @lock"
+	const sql = "SELECT id FROM @job WHERE state = 'pending' AND errors > 0 AND blamed = $1 AND (source_origin = $1 OR target_origin = $1) ORDER BY id @lock"
 	err = jobdb.Each(ctx, tx, sql, []any{origin}, func(scan func(...any) error) error {
 		var id string
 		err := scan(&id)
@@ -130,14 +140,15 @@ const alone = `(transient OR NOT EXISTS (SELECT 1 FROM (SELECT work AS same_work
 	AND NOT EXISTS (SELECT 1 FROM (SELECT target AS same_target FROM @job WHERE transient AND target <> '' AND state NOT IN ('completed', 'failed')) AS once WHERE same_target = target))`
 
 // probes returns one job for each origin that is down and due for a probe, at most as many as given.
+// Jobs that wait for another reason, such as their schedule or an error of their own, do not probe.
 func (s *Scheduler) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t time.Time) (found []*Job, err error) {
 	type origin struct {
 		name  string
 		probe int64
 	}
 	var down []origin
-	const sql = "SELECT origin, probe FROM @origin WHERE open AND blocked <= @now ORDER BY blocked LIMIT $1 @skip"
-	err = jobdb.Each(ctx, tx, sql, []any{most}, func(scan func(...any) error) error {
+	const sql = "SELECT origin, probe FROM @origin WHERE open AND blocked <= @now ORDER BY blocked @skip" // all, as some may have no job for a probe
+	err = jobdb.Each(ctx, tx, sql, nil, func(scan func(...any) error) error {
 		var o origin
 		err := scan(&o.name, &o.probe)
 		down = append(down, o)
@@ -147,9 +158,12 @@ func (s *Scheduler) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t
 		return nil, err
 	}
 	for _, o := range down {
-		one, err := load(ctx, tx, `WHERE state = 'pending' AND (source_origin = $3 OR target_origin = $3) AND `+placed(1)+`
-			AND NOT EXISTS (SELECT 1 FROM @origin AS o WHERE o.blocked > @now AND o.origin IN (source_origin, target_origin)) AND `+alone+`
-			ORDER BY started, rank, id LIMIT 1 @skip`, n.Name, n.text(), o.name)
+		if len(found) == most {
+			break
+		}
+		one, err := load(ctx, tx, `WHERE state = 'pending' AND (source_origin = $3 OR target_origin = $3) AND (blamed = $3 OR not_before <= $4) AND `+placed(1)+`
+			AND NOT EXISTS (SELECT 1 FROM @origin AS o WHERE o.blocked > $4 AND o.origin IN (source_origin, target_origin)) AND `+alone+`
+			ORDER BY started, rank, id LIMIT 1 @skip`, n.Name, n.text(), o.name, micros(t)) // not @now, or a slow transaction could find a job twice
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +171,7 @@ func (s *Scheduler) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t
 			continue
 		}
 		found = append(found, one...)
-		next := min(2*o.probe, lastProbe.Microseconds())
+		next := nextProbe(o.probe)
 		if _, err := tx.Exec(ctx, "UPDATE @origin SET probe = $2, blocked = $3 WHERE origin = $1", o.name, next, micros(t)+next); err != nil {
 			return nil, err
 		}
@@ -169,6 +183,9 @@ func (s *Scheduler) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t
 func (s *Session) blamed(err error) *OriginError {
 	if e, ok := errors.AsType[*OriginError](err); ok {
 		return e
+	}
+	if _, file := errors.AsType[*fs.PathError](err); file { // of the node, such as one on a full disk
+		return nil
 	}
 	return (*OriginError)(s.client.Failure())
 }

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,11 +14,42 @@ import (
 type NodeStatus struct {
 	Node
 	Started time.Time `json:"started"`
-	// Age is how long ago the node was last heard of.
+	// Age is how long ago the node was last heard from.
 	Age time.Duration `json:"-"` // as JSON, ageSeconds
 	// Alive: its lease has not expired. The jobs of other nodes run elsewhere soon.
 	Alive   bool `json:"alive"`
 	Running int  `json:"running"` // jobs
+}
+
+// A LocalNode is a node of this process, as the process knows it without the database.
+type LocalNode struct {
+	Name string
+	// Lease is how much longer the lease lasts. If it is 0 or less, the lease has expired, and the
+	// node's jobs run elsewhere, or will.
+	Lease time.Duration
+	// Delays are the times that each job leaves between two requests to a server, because the server
+	// has refused some as too many; by origin.
+	Delays map[string]time.Duration
+}
+
+// LocalNodes returns the nodes of this process, by name.
+func (s *Scheduler) LocalNodes() (nodes []LocalNode) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.workers {
+		w.mu.Lock()
+		nodes = append(nodes, LocalNode{w.config.Name, time.Until(w.leased), w.pool.Delays()})
+		w.mu.Unlock()
+	}
+	slices.SortFunc(nodes, func(a, b LocalNode) int { return strings.Compare(a.Name, b.Name) })
+	return nodes
+}
+
+// lease notes when the lease was last extended, at the earliest.
+func (w *worker) lease(extended time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leased = extended.Add(w.store.settings().Lease)
 }
 
 // Nodes returns all nodes that have not left, by name. A node that is lost is among them for
@@ -64,17 +96,19 @@ type OriginStatus struct {
 	// Down: runs have failed because of it. One job at a time tries it.
 	Down bool `json:"down,omitempty"`
 	// Until is when it is next used; the zero time if it has not failed.
-	Until    time.Time `json:"until,omitzero"`
-	Failures int       `json:"failures,omitempty"` // of runs, since the last success
-	Reason   string    `json:"reason,omitempty"`   // the last error
-	Jobs     int       `json:"jobs"`
-	Running  int       `json:"running"`
-	Crashing int       `json:"crashing"`
+	Until time.Time `json:"until,omitzero"`
+	// Waits: it has asked its clients to wait, and is not down.
+	Waits    bool   `json:"waits,omitempty"`
+	Failures int    `json:"failures,omitempty"` // of runs, since the last success
+	Reason   string `json:"reason,omitempty"`   // the last error
+	Jobs     int    `json:"jobs"`
+	Running  int    `json:"running"`
+	Crashing int    `json:"crashing"`
 }
 
 // Origins returns the servers that jobs use, by name.
 func (s *Scheduler) Origins(ctx context.Context) (origins []OriginStatus, err error) {
-	const sql = `SELECT u.origin, coalesce(o.open, false), coalesce(o.blocked, 0), coalesce(o.failures, 0), coalesce(o.reason, ''),
+	const sql = `SELECT u.origin, coalesce(o.open, false), coalesce(o.blocked, 0), coalesce(o.blocked > @now AND NOT o.open, false), coalesce(o.failures, 0), coalesce(o.reason, ''),
 			count(*), count(CASE WHEN state = 'running' THEN 1 END), count(CASE WHEN state = 'pending' AND errors > 0 THEN 1 END)
 		FROM (SELECT source_origin AS origin, state, errors FROM @job WHERE source_origin <> ''
 			UNION ALL SELECT target_origin, state, errors FROM @job WHERE target_origin <> '' AND target_origin <> source_origin) AS u
@@ -84,7 +118,7 @@ func (s *Scheduler) Origins(ctx context.Context) (origins []OriginStatus, err er
 		return jobdb.Each(ctx, tx, sql, nil, func(scan func(...any) error) error {
 			var o OriginStatus
 			var until int64
-			err := scan(&o.Origin, &o.Down, &until, &o.Failures, &o.Reason, &o.Jobs, &o.Running, &o.Crashing)
+			err := scan(&o.Origin, &o.Down, &until, &o.Waits, &o.Failures, &o.Reason, &o.Jobs, &o.Running, &o.Crashing)
 			o.Until = fromMicros(until)
 			origins = append(origins, o)
 			return err
@@ -200,6 +234,29 @@ func (s *Scheduler) SetTenant(ctx context.Context, namespace string, t Tenant) e
 	}
 	return nil
 }
+
+// ResetTenant gives a namespace the shares and limits that it has when nothing is set. One without
+// jobs is then not listed any more.
+func (s *Scheduler) ResetTenant(ctx context.Context, namespace string) error {
+	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		if err := exclusively(ctx, tx); err != nil { // no job of it is added meanwhile
+			return err
+		}
+		const unused = "DELETE FROM @tenant WHERE namespace = $1 AND NOT EXISTS (SELECT 1 FROM @job WHERE namespace = $1)"
+		if _, err := tx.Exec(ctx, unused, namespace); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "UPDATE @tenant SET shares = $2, max_running = 0 WHERE namespace = $1", namespace, defaultShares)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("reset namespace %s: %w", namespace, err)
+	}
+	return nil
+}
+
+// defaultShares are those of a namespace of which nothing is set.
+const defaultShares = 100
 
 // SetShares is SetTenant for [Tenant.Shares].
 func (s *Scheduler) SetShares(ctx context.Context, namespace string, shares int) error {

@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 )
@@ -13,12 +14,11 @@ func (w *worker) makeRoom(ctx context.Context, n Node) error {
 	if err != nil {
 		return err
 	}
-	w.rotate(waiting, func(*activeRun) bool { return true })
-	return nil
+	return w.rotate(ctx, n, "", waiting)
 }
 
 // makeRoomAt does the same for jobs that wait because their origins are full.
-func (w *worker) makeRoomAt(ctx context.Context, full []string) error {
+func (w *worker) makeRoomAt(ctx context.Context, n Node, full []string) error {
 	crowded, err := w.store.crowded(ctx, full, w.slots())
 	if err != nil {
 		return err
@@ -27,36 +27,115 @@ func (w *worker) makeRoomAt(ctx context.Context, full []string) error {
 	w.crowded = crowded
 	w.mu.Unlock()
 	for origin, waiting := range crowded {
-		w.rotate(waiting, func(a *activeRun) bool { return slices.Contains(a.origins[:], origin) })
+		if err := w.rotate(ctx, n, origin, waiting); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// rotate ends up to most of the runs that are in the way of others.
-func (w *worker) rotate(most int, inTheWay func(*activeRun) bool) {
+// rotate ends up to most of the runs that are in the way of others: those that use an origin, or all
+// if it is "". Those that have more to do are only ended once in an interval, as their namespaces'
+// shares say.
+func (w *worker) rotate(ctx context.Context, n Node, origin string, most int) error {
+	settings := w.store.settings()
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	var found, long []*activeRun
+	var lingering, long []*activeRun
 	for _, a := range w.runs {
 		switch {
-		case a.end == nil || !inTheWay(a):
+		case a.end == nil || origin != "" && !slices.Contains(a.origins[:], origin):
 		case a.told:
 			most--
 		case a.lingers && a.session.answered() > 0:
-			found = append(found, a)
-		case a.session.Document.Follow && time.Since(a.began) > w.store.settings().MinRunTime:
+			lingering = append(lingering, a)
+		case a.session.Document.Follow && time.Since(a.began) > settings.MinRunTime:
 			long = append(long, a)
 		}
 	}
-	slices.SortFunc(long, func(a, b *activeRun) int { return a.began.Compare(b.began) })
-	if len(found) < most && len(long) > 0 && time.Since(w.rotated) > w.store.settings().Interval {
-		w.rotated = time.Now()
-		found = append(found, long[:min(len(long), w.store.settings().MaxChurn)]...)
-	}
-	for _, a := range found[:max(0, min(len(found), most))] {
+	for _, a := range lingering[:max(0, min(len(lingering), most))] {
 		a.told = true
 		a.end(errRotated)
+		most--
 	}
+	due := time.Since(w.rotated[origin]) > settings.Interval
+	if due && most > 0 && len(long) > 0 {
+		maps.DeleteFunc(w.rotated, func(_ string, at time.Time) bool { return time.Since(at) > settings.Interval })
+		w.rotated[origin] = time.Now()
+	}
+	w.mu.Unlock()
+	if !due || most <= 0 || len(long) == 0 {
+		return nil
+	}
+	tenants, err := w.store.queue(ctx, n, origin)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range overShare(tenants, long, min(most, settings.MaxChurn), settings.MinRunTime) {
+		if !a.told {
+			a.told = true
+			a.end(errRotated)
+		}
+	}
+	return nil
+}
+
+// overShare returns the runs that are to end for jobs that wait, at most as many as given. The slot of
+// each is for the namespace with waiting jobs that has used least in proportion to its shares. It
+// comes from the namespace that has used most, if that remains so after a run of the least time; if
+// not, it is one of its own. So a run does not end only to be started again.
+func overShare(tenants map[string]*tenant, long []*activeRun, most int, least time.Duration) (ending []*activeRun) {
+	runs := map[string][]*activeRun{} // by namespace, the oldest first
+	slices.SortFunc(long, func(a, b *activeRun) int { return a.began.Compare(b.began) })
+	for _, a := range long {
+		if namespace := a.session.Document.Namespace; tenants[namespace] != nil { // or its last job was deleted
+			runs[namespace] = append(runs[namespace], a)
+		}
+	}
+	waiting := map[string]*tenant{}
+	for namespace, x := range tenants {
+		if x.waiting > 0 {
+			waiting[namespace] = x
+		}
+	}
+	for len(ending) < most && len(waiting) > 0 {
+		next := leastUsed(waiting)
+		from := mostUsed(tenants, runs)
+		if from == nil {
+			break
+		}
+		if next.limited && next.room <= 0 || (next.usage+least.Seconds())*from.shares >= from.usage*next.shares {
+			from = next
+		}
+		if len(runs[from.namespace]) == 0 {
+			delete(waiting, next.namespace)
+			continue
+		}
+		ending = append(ending, runs[from.namespace][0])
+		runs[from.namespace] = runs[from.namespace][1:]
+		if from != next {
+			next.room--
+			from.room++
+		}
+		next.usage += least.Seconds()
+		if next.waiting--; next.waiting == 0 {
+			delete(waiting, next.namespace)
+		}
+	}
+	return ending
+}
+
+// mostUsed returns the tenant that has used most in proportion to its shares, of those with runs.
+func mostUsed(tenants map[string]*tenant, runs map[string][]*activeRun) (most *tenant) {
+	for namespace, list := range runs {
+		x := tenants[namespace]
+		if len(list) > 0 && (most == nil || x.usage*most.shares > most.usage*x.shares ||
+			x.usage*most.shares == most.usage*x.shares && x.namespace < most.namespace) {
+			most = x
+		}
+	}
+	return most
 }
 
 // shrink ends runs if there are more than slots, as those are fewer now: first those that only

@@ -117,7 +117,7 @@ func TestExport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.RunOnce(t.Context(), jobs.Document{Namespace: "a", Kind: "fake", Source: "once"}); err != nil {
+		if _, err := s.RunOnce(t.Context(), jobs.Document{Namespace: "a", Kind: "fake", Source: "once"}, false); err != nil {
 			t.Fatal(err)
 		}
 		roundTrip(t, s, documents)

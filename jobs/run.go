@@ -68,7 +68,7 @@ func (s *Scheduler) Finish(ctx context.Context, r Run, o Outcome) error {
 			}
 		}
 		o.Healthy = o.Healthy || t.Sub(j.Started) >= s.settings().HealthThreshold
-		o.Reason = clean(o.Reason)
+		o.Reason, o.Hint = clean(o.Reason), clean(o.Hint)
 		event, err := j.finish(o, s.delay(&j.Document), t)
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ func (s *Scheduler) delay(d *Document) func(errors int64) time.Duration {
 	least, most := cmp.Or(d.Backoff.Min, s.settings().Backoff.Min), cmp.Or(d.Backoff.Max, s.settings().Backoff.Max)
 	return func(errors int64) time.Duration {
 		full := most
-		if doublings := errors - 1; doublings < 32 && least<<doublings < most {
+		if doublings := errors - 1; least <= most>>doublings { // least<<doublings may overflow
 			full = least << doublings
 		}
 		return time.Duration(float64(full) * (0.75 + rand.Float64()/4))
@@ -138,18 +138,18 @@ func (s *Scheduler) Orders(ctx context.Context, n Node) (orders []Order, err err
 
 // Pause pauses jobs by ID, and stops those that run. It returns how many were not paused before.
 func (s *Scheduler) Pause(ctx context.Context, ids ...string) (int, error) {
-	return s.each(ctx, "pause", EventPaused, ids, (*Job).pause)
+	return s.each(ctx, "pause", EventPaused, ids, func(_ jobdb.Tx, j *Job, _ time.Time) (bool, error) { return j.pause(), nil })
 }
 
-// Resume undoes [Scheduler.Pause].
+// Resume undoes [Scheduler.Pause]. Jobs with a schedule wait for their next time.
 func (s *Scheduler) Resume(ctx context.Context, ids ...string) (int, error) {
-	return s.each(ctx, "resume", EventResumed, ids, (*Job).resume)
+	return s.each(ctx, "resume", EventResumed, ids, func(_ jobdb.Tx, j *Job, now time.Time) (bool, error) { return j.resume(now) })
 }
 
 // Restart makes jobs due at once that wait, are idle or have ended. The error matches [ErrTaken]
 // if a job has ended, and another one does the same now or writes to its target.
 func (s *Scheduler) Restart(ctx context.Context, ids ...string) (int, error) {
-	return s.eachTx(ctx, "restart", EventRestarted, ids, func(tx jobdb.Tx, j *Job, _ time.Time) (bool, error) {
+	return s.each(ctx, "restart", EventRestarted, ids, func(tx jobdb.Tx, j *Job, _ time.Time) (bool, error) {
 		if j.Finished() {
 			if err := taken(ctx, tx, j); err != nil {
 				return false, err
@@ -172,13 +172,9 @@ func taken(ctx context.Context, tx jobdb.Tx, j *Job) error {
 	return err
 }
 
-func (s *Scheduler) each(ctx context.Context, what string, event EventType, ids []string, change func(*Job) bool) (int, error) {
-	return s.eachTx(ctx, what, event, ids, func(_ jobdb.Tx, j *Job, _ time.Time) (bool, error) { return change(j), nil })
-}
-
-// eachTx changes jobs by ID, each in a transaction. It returns how many change reports as
+// each changes jobs by ID, each in a transaction. It returns how many change reports as
 // changed, and the errors of those that cannot be; they do not keep it from the others.
-func (s *Scheduler) eachTx(ctx context.Context, what string, event EventType, ids []string, change func(tx jobdb.Tx, j *Job, now time.Time) (bool, error)) (changed int, err error) {
+func (s *Scheduler) each(ctx context.Context, what string, event EventType, ids []string, change func(tx jobdb.Tx, j *Job, now time.Time) (bool, error)) (changed int, err error) {
 	var failed []error
 	for _, id := range ids {
 		does := false

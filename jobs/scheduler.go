@@ -35,7 +35,23 @@ type Scheduler struct {
 // the database should have the same. The error matches [ErrURL] if the URL is invalid, and
 // [ErrVersion] if a newer program has migrated the tables.
 func Open(ctx context.Context, url string, kinds Kinds, defaults Settings) (*Scheduler, error) {
-	db, err := jobdb.Open(ctx, url, jobdb.Options{})
+	return open(ctx, url, kinds, defaults, jobdb.Migrate)
+}
+
+// OpenExisting does what [Open] does, but creates and migrates nothing. The error matches [ErrNone]
+// if there are no tables, and [ErrOld] if an older program has made them.
+func OpenExisting(ctx context.Context, url string, kinds Kinds, defaults Settings) (*Scheduler, error) {
+	return open(ctx, url, kinds, defaults, jobdb.Write)
+}
+
+// OpenReadOnly does what [OpenExisting] does, for methods that change nothing: others fail. The user
+// of a PostgreSQL database may be one that can only read.
+func OpenReadOnly(ctx context.Context, url string, kinds Kinds, defaults Settings) (*Scheduler, error) {
+	return open(ctx, url, kinds, defaults, jobdb.Read)
+}
+
+func open(ctx context.Context, url string, kinds Kinds, defaults Settings, a jobdb.Access) (*Scheduler, error) {
+	db, err := jobdb.Open(ctx, url, jobdb.Options{Access: a})
 	if err != nil {
 		return nil, err
 	}
@@ -101,11 +117,10 @@ func load(ctx context.Context, tx jobdb.Tx, condition string, args ...any) (jobs
 // save writes where a job stands, and adds an event to its history.
 func (s *Scheduler) save(ctx context.Context, tx jobdb.Tx, j *Job, event EventType, node string, now time.Time) error {
 	j.events++
-	if j.State != j.stored {
-		j.Since, j.stored = now, j.State
-	}
+	j.enter(now)
 	const sql = `UPDATE @job SET document = $2, generation = $3, state = $4, paused = $5, epoch = $6, owner = $7, observed = $8, wanted = $9,
-			seen = $10, not_before = $11, errors = $12, reason = $13, started = $14, stopped = $15, succeeded = $16, events = $17, since = $18 WHERE id = $1`
+			seen = $10, not_before = $11, errors = $12, reason = $13, started = $14, stopped = $15, succeeded = $16, events = $17, since = $18,
+			blamed = $19, behind = $20, orphaned = $21, failed = $22, failure = $23, hint = $24 WHERE id = $1`
 	_, err := tx.Exec(ctx, sql, append([]any{j.Document.ID()}, j.values()...)...)
 	if err != nil {
 		return err
@@ -202,7 +217,7 @@ func (s *Scheduler) Wake(ctx context.Context, ids ...string) error {
 		}
 		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 			_, err := tx.Exec(ctx, `UPDATE @job SET wanted = wanted + 1, state = CASE WHEN state = 'idle' THEN 'pending' ELSE state END,
-					since = CASE WHEN state = 'idle' THEN @now ELSE since END
+					since = CASE WHEN state = 'idle' THEN @now ELSE since END, behind = CASE WHEN state = 'idle' THEN @now ELSE behind END
 				WHERE id IN (SELECT id FROM @job WHERE `+needsWatch+" AND id IN ("+jobdb.List(1, len(some))+") ORDER BY id @lock)", args...)
 			return err
 		})
@@ -212,6 +227,17 @@ func (s *Scheduler) Wake(ctx context.Context, ids ...string) error {
 	}
 	s.poke()
 	return nil
+}
+
+// observeWoken tells the nodes of this process that jobs were woken.
+func (s *Scheduler) observeWoken(origin, how string, jobs int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.workers {
+		if jobs > 0 {
+			w.config.Observer.Woken(origin, how, jobs)
+		}
+	}
 }
 
 // poke lets the nodes of this process start due jobs at once.

@@ -23,13 +23,14 @@ type Session struct {
 	client   *origins.Client // as Transport
 	log      *runLog
 	mu       sync.Mutex
-	wanted   int64     // as the database had it last
-	before   int64     // the same when the last check for more began, at the latest
-	seen     int64     // what checks have answered; 0: nothing, or more has been found since
-	past     Stats     // of the runs before
-	stats    *Stats    // of this run; nil before the first report
-	written  bool      // the database has stats
-	progress time.Time // when stats changed last, or a check found nothing more
+	wanted   int64  // as the database had it last
+	before   int64  // the same when the last check for more began, at the latest
+	seen     int64  // what checks have answered; 0: nothing, or more has been found since
+	past     Stats  // of the runs before
+	stats    *Stats // of this run; nil before the first report
+	written  bool   // the database has stats
+	result   string
+	progress time.Time // when there was progress last
 }
 
 // CaughtUp notes that there is nothing more to do. What there is to do was checked after
@@ -63,9 +64,9 @@ func (s *Session) Busy() {
 	s.seen = 0
 }
 
-// Report notes how far the run has come. A run that reports the same for 5 minutes and does
-// not call CaughtUp is ended: it is taken to be stuck. So is a run of a job that follows if it
-// reports nothing; other runs may be silent until their first report.
+// Report notes how far the run has come. A run without progress for [Settings.StuckAfter] is
+// ended: without a report that differs from the one before, a call of CaughtUp, or one of Active.
+// A run of a job that does not follow may be without progress until its first report.
 func (s *Session) Report(stats Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,6 +74,28 @@ func (s *Session) Report(stats Stats) {
 		return
 	}
 	s.stats, s.written = &stats, false
+	s.progress = time.Now()
+}
+
+// Result notes in a few words what the run has achieved. It is shown with the job and in its
+// history, if the job has no more to do.
+func (s *Session) Result(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.result = text
+}
+
+// achieved returns what the run has noted of its result.
+func (s *Session) achieved() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.result
+}
+
+// Active notes progress that the statistics do not show, such as a response of a server.
+func (s *Session) Active() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.progress = time.Now()
 }
 
@@ -91,7 +114,7 @@ func (s *Session) total() (Stats, bool) {
 func (s *Session) sum() Stats {
 	sum := s.past.plus(*s.stats)
 	if s.seen > 0 { // caught up
-		sum.Pending, sum.Lag = max(sum.Pending, 0), max(sum.Lag, 0)
+		sum.Pending, sum.Lag = 0, 0
 	}
 	return sum
 }

@@ -34,6 +34,12 @@ type Settings struct {
 	Backoff Backoff
 	// HealthThreshold is how long a run must last before earlier errors no longer count.
 	HealthThreshold time.Duration
+	// RunLimit is how long a run of a job that follows lasts at most. The job is due again at once.
+	RunLimit time.Duration
+	// StuckAfter is how long a run may be without progress; see [Session.Report].
+	StuckAfter time.Duration
+	// StatsInterval is the time between two writes of the statistics of runs.
+	StatsInterval time.Duration
 	// HalfLife is the time in which the usage of a namespace halves.
 	HalfLife time.Duration
 	// Lease is how long a node may be silent before its jobs run elsewhere.
@@ -55,6 +61,9 @@ func Defaults() Settings {
 		PerOrigin:       100,
 		Backoff:         Backoff{30 * time.Second, time.Hour},
 		HealthThreshold: 2 * time.Minute,
+		RunLimit:        10 * time.Minute,
+		StuckAfter:      5 * time.Minute,
+		StatsInterval:   10 * time.Second,
 		HalfLife:        5 * time.Minute,
 		Lease:           12 * time.Second,
 		History:         20,
@@ -114,6 +123,9 @@ func (s *Settings) fields() []field {
 		{"backoff-min", "time that a job waits after its first error", span{&s.Backoff.Min, second, day}},
 		{"backoff-max", "longest time that a job waits after errors", span{&s.Backoff.Max, second, week}},
 		{"health-threshold", "time after which errors before the run no longer count", span{&s.HealthThreshold, second, day}},
+		{"run-limit", "time after which a run that follows ends, and its job is due again", span{&s.RunLimit, time.Minute, time.Hour}},
+		{"stuck-after", "time without progress after which a run is ended", span{&s.StuckAfter, time.Minute, day}},
+		{"stats-interval", "time between two writes of the statistics of runs", span{&s.StatsInterval, second, time.Minute}},
 		{"usage-half-life", "time in which what a namespace has used counts half", span{&s.HalfLife, second, week}},
 		{"lease", "time after which the jobs of a silent node run elsewhere", span{&s.Lease, 3 * heartbeatEvery, time.Hour}},
 		{"history", "events that are kept of each job", count{&s.History, 1, 1000}},

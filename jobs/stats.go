@@ -59,7 +59,8 @@ func loadStats(ctx context.Context, tx jobdb.Tx, job string) (*Stats, error) {
 // statsAtOnce is how many rows one statement writes: SQLite allows 32,766 parameters.
 const statsAtOnce = 500
 
-// saveStats writes statistics, except those of runs that are not the current one of their job.
+// saveStats writes statistics, except those of runs that are not the current one of their job. It locks the jobs: they
+// may be deleted, with their statistics, at the same time.
 func saveStats(ctx context.Context, tx jobdb.Tx, totals []total) error {
 	const columns = 10
 	for len(totals) > 0 {
@@ -69,12 +70,12 @@ func saveStats(ctx context.Context, tx jobdb.Tx, totals []total) error {
 		for n, x := range some {
 			rows[n] = "(" + jobdb.List(len(args)+1, columns) + ")"
 			s := x.stats
-			args = append(args, x.id.job, x.id.epoch, s.Entities, s.Bytes, s.Repeated, s.Rejected, s.Pending, int64(s.Lag), s.Position, s.SourcePosition)
+			args = append(args, x.id.job, x.id.epoch, s.Entities, s.Bytes, s.Repeated, s.Rejected, s.Pending, int64(s.Lag), clean(s.Position), clean(s.SourcePosition))
 		}
 		rows[0] = typed
 		_, err := tx.Exec(ctx, `WITH run (job, epoch, `+statsColumns+`) AS (VALUES `+strings.Join(rows, ", ")+`)
 			INSERT INTO @stats (job, updated, `+statsColumns+`)
-			SELECT run.job, @now, `+statsColumns+` FROM run JOIN @job AS j ON j.id = run.job AND j.epoch = run.epoch WHERE true
+			SELECT run.job, @now, `+statsColumns+` FROM run JOIN @job AS j ON j.id = run.job AND j.epoch = run.epoch WHERE true ORDER BY j.id @lock
 			ON CONFLICT (job) DO UPDATE SET updated = excluded.updated, entities = excluded.entities, bytes = excluded.bytes,
 				repeated = excluded.repeated, rejected = excluded.rejected, pending = excluded.pending, lag = excluded.lag,
 				position = excluded.position, source_position = excluded.source_position`, args...)
@@ -102,7 +103,7 @@ func (s *Scheduler) report(ctx context.Context, totals []total) error {
 
 // Stats returns the statistics of a job over all of its runs; nil if there are none.
 func (s *Scheduler) Stats(ctx context.Context, id string) (found *Stats, err error) {
-	err = s.db.Begin(ctx, func(tx jobdb.Tx) (err error) {
+	err = s.db.View(ctx, func(tx jobdb.Tx) (err error) {
 		found, err = loadStats(ctx, tx, id)
 		return err
 	})

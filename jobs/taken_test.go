@@ -102,7 +102,7 @@ func TestHow(t *testing.T) {
 // opposite is refused.
 func TestTransientDuplicate(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
-		once, err := s.RunOnce(t.Context(), jobs.Document{Namespace: "n", Kind: "fake", Source: "a", Target: "t"})
+		once, err := s.RunOnce(t.Context(), jobs.Document{Namespace: "n", Kind: "fake", Source: "a", Target: "t"}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestTransientDuplicate(t *testing.T) {
 		if _, err := s.Restart(t.Context(), once.Document.ID()); !errors.Is(err, jobs.ErrTaken) {
 			t.Errorf("restart of the job that ran once: %v", err)
 		}
-		if _, err := s.RunOnce(t.Context(), jobs.Document{Namespace: "n", Kind: "fake", Source: "c", Target: "t"}); !errors.Is(err, jobs.ErrInvalid) {
+		if _, err := s.RunOnce(t.Context(), jobs.Document{Namespace: "n", Kind: "fake", Source: "c", Target: "t"}, false); !errors.Is(err, jobs.ErrInvalid) {
 			t.Errorf("another job that runs once: %v", err)
 		}
 	})

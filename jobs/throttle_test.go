@@ -156,13 +156,13 @@ func TestWaitIsShared(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var node sync.WaitGroup
 		node.Go(func() {
-			server := &fakeServer{status: http.StatusOK, header: http.Header{"Backoff": {"600"}}}
+			server := &fakeServer{status: http.StatusOK, header: http.Header{"Backoff": {"300"}}}
 			c := jobs.WorkerConfig{Name: "node", Transport: server, Logger: slog.New(noticing{messages: messages})}
 			if err := store.Work(ctx, c); err != nil {
 				t.Error(err)
 			}
 		})
-		until := time.Now().Add(10 * time.Minute)
+		until := time.Now().Add(5 * time.Minute)
 		for !strings.Contains(<-messages, "cannot use its database") {
 		}
 		exec(t, db, "DROP TRIGGER away")
@@ -177,6 +177,37 @@ func TestWaitIsShared(t *testing.T) {
 		stop()
 		node.Wait()
 		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestLongRetryAfter has a server that once asks its clients to wait for decades: its job runs
+// again after five minutes.
+func TestLongRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := inBubble(t, jobs.Kinds{"fake": requesting{}})
+		d := jobs.Document{Namespace: "n", Name: "job", Kind: "fake", Source: "https://server.test"}
+		apply(t, store, d)
+		server := &fakeServer{status: http.StatusServiceUnavailable, header: http.Header{"Retry-After": {"2147483647"}}}
+		ctx, stop := context.WithCancel(t.Context())
+		var node sync.WaitGroup
+		node.Go(func() {
+			if err := store.Work(ctx, jobs.WorkerConfig{Name: "node", Transport: server}); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(4 * time.Minute)
+		if n := server.set(http.StatusOK, nil, nil); n != 1 {
+			t.Errorf("%d requests in 4 min, want 1", n)
+		}
+		time.Sleep(2 * time.Minute)
+		if j, err := store.Get(t.Context(), d.ID()); err != nil || j.State != jobs.Completed {
+			t.Errorf("after 6 min: %+v, %v", j, err)
+		}
+		stop()
+		node.Wait()
+		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
@@ -34,6 +35,8 @@ const (
 	atKey = "type = $1 AND server = $2 AND credential = $3 AND node = $4"
 	// watchedBy is the condition for the row of @watch, w, that a job, j, needs.
 	watchedBy = "w.type = j.watch_type AND w.server = j.watch_server AND w.credential = j.watch_credential AND w.node = j.watch_node"
+	// watchedOrigin is the origin that a job watches; the URL of its files if they are local.
+	watchedOrigin = "CASE WHEN source_origin <> '' THEN source_origin ELSE watch_server END"
 	// aliveNodes are the incarnations whose leases have not expired.
 	aliveNodes = "(SELECT incarnation FROM @node WHERE expires > @now)"
 )
@@ -141,7 +144,7 @@ func (s *Scheduler) WatchesChecked(ctx context.Context, n Node, checks []WatchCh
 	}
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		for _, c := range checks {
-			_, err := tx.Exec(ctx, "UPDATE @watch SET position = $6, checked = @now - $7, error = '' WHERE "+atKey+" AND owner = $5", c.Watched.key(n.Incarnation, c.Position, c.Age.Microseconds())...)
+			_, err := tx.Exec(ctx, "UPDATE @watch SET position = $6, checked = @now - $7, error = '' WHERE "+atKey+" AND owner = $5", c.Watched.key(n.Incarnation, clean(c.Position), c.Age.Microseconds())...)
 			if err != nil {
 				return err
 			}
@@ -179,7 +182,9 @@ func (s *Scheduler) WatchStates(ctx context.Context, w Watched) (states map[stri
 func (s *Scheduler) WakeChanged(ctx context.Context, w Watched, states map[string]string) (woken int, err error) {
 	names := make([]string, 0, len(states))
 	for name := range states {
-		names = append(names, name)
+		if isStorable(name) { // else it is not that of a job
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	for some := range slices.Chunk(names, 500) {
@@ -190,26 +195,69 @@ func (s *Scheduler) WakeChanged(ctx context.Context, w Watched, states map[strin
 				changed += ", "
 			}
 			changed += "(" + jobdb.List(len(args)+1, 2) + ")"
-			args = append(args, name, states[name])
+			args = append(args, name, storedState(states[name]))
 		}
 		var n int64
+		var origin string
 		err := s.db.Begin(ctx, func(tx jobdb.Tx) (err error) {
 			n, err = tx.Exec(ctx, "WITH changed (name, value) AS (VALUES "+changed+`)
 				UPDATE @job SET wanted = wanted + 1, state = CASE WHEN state = 'idle' THEN 'pending' ELSE state END, watch_state = changed.value,
-					since = CASE WHEN state = 'idle' THEN @now ELSE since END
+					since = CASE WHEN state = 'idle' THEN @now ELSE since END, behind = CASE WHEN state = 'idle' THEN @now ELSE behind END
 				FROM changed WHERE watch_name = changed.name AND id IN (
 					SELECT id FROM @job JOIN changed ON watch_name = changed.name
 					WHERE watch_type = $1 AND watch_server = $2 AND watch_credential = $3 AND watch_node = $4
 						AND (watch_state <> changed.value OR changed.value = '') AND `+needsWatch+" ORDER BY id @lock)", args...)
+			if err != nil || n == 0 {
+				return err
+			}
+			_, err = jobdb.One(ctx, tx, "SELECT "+watchedOrigin+" FROM @job WHERE watch_type = $1 AND watch_server = $2 AND watch_credential = $3 AND watch_node = $4 LIMIT 1", w.key(), &origin)
 			return err
 		})
 		if err != nil {
 			return woken, fmt.Errorf("wake jobs that wait for changes on %s: %w", w.Server, err)
 		}
 		woken += int(n)
+		s.observeWoken(origin, "event", int(n))
 	}
 	s.poke()
 	return woken, nil
+}
+
+// storedState returns a state as it is stored: a server may send any bytes.
+func storedState(state string) string {
+	if isStorable(state) {
+		return state
+	}
+	return strconv.QuoteToASCII(state) // differs for different states
+}
+
+// A WatchAge is how long ago all changes of an origin had woken their jobs.
+type WatchAge struct {
+	Origin string // or the URL of local files
+	// Age is that of the oldest check of those that the origin needs; -1 if one was never made.
+	Age time.Duration
+}
+
+// WatchAges returns the age of the watch of each origin that jobs wait for, of at most as many
+// as given: first those without a check, then the oldest.
+func (s *Scheduler) WatchAges(ctx context.Context, most int) (ages []WatchAge, err error) {
+	const sql = `SELECT j.origin, CASE WHEN min(coalesce(w.checked, 0)) = 0 THEN -1 ELSE @now - min(w.checked) END
+		FROM (SELECT DISTINCT watch_type, watch_server, watch_credential, watch_node, ` + watchedOrigin + ` AS origin FROM @job WHERE watch_type <> '' AND ` + needsWatch + `) AS j
+		LEFT JOIN @watch AS w ON ` + watchedBy + ` GROUP BY j.origin ORDER BY min(coalesce(w.checked, 0)), j.origin LIMIT $1`
+	err = s.db.View(ctx, func(tx jobdb.Tx) error {
+		return jobdb.Each(ctx, tx, sql, []any{most}, func(scan func(...any) error) error {
+			var a WatchAge
+			var since int64
+			err := scan(&a.Origin, &since)
+			a.Age = age(since)
+			ages = append(ages, a)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ages of watches: %w", err)
+	}
+	return ages, nil
 }
 
 // coveredFor is how long after its last check a watch is taken to work.
@@ -220,24 +268,30 @@ const coveredFor = 10 * time.Minute
 // have been idle for longest come first. It returns how many there were, at most as many as
 // given.
 func (s *Scheduler) Sweep(ctx context.Context, idle time.Duration, most int) (woken int, err error) {
+	var origins map[string]int
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		var ids []any
-		const sql = `SELECT id FROM @job AS j WHERE state = 'idle' AND stopped <= @now - $1 AND NOT EXISTS (SELECT 1 FROM @watch AS w
+		origins = map[string]int{}
+		const sql = `SELECT id, ` + watchedOrigin + ` FROM @job AS j WHERE state = 'idle' AND stopped <= @now - $1 AND NOT EXISTS (SELECT 1 FROM @watch AS w
 				WHERE ` + watchedBy + ` AND w.error = '' AND w.checked > @now - $2) ORDER BY stopped LIMIT $3 @skip`
 		err := jobdb.Each(ctx, tx, sql, []any{idle.Microseconds(), coveredFor.Microseconds(), most}, func(scan func(...any) error) error {
-			var id string
-			err := scan(&id)
+			var id, origin string
+			err := scan(&id, &origin)
 			ids = append(ids, id)
+			origins[origin]++
 			return err
 		})
 		if woken = len(ids); err != nil || woken == 0 {
 			return err
 		}
-		_, err = tx.Exec(ctx, "UPDATE @job SET wanted = wanted + 1, state = 'pending', since = @now, swept = @now WHERE state = 'idle' AND id IN ("+jobdb.List(1, len(ids))+")", ids...)
+		_, err = tx.Exec(ctx, "UPDATE @job SET wanted = wanted + 1, state = 'pending', since = @now, behind = @now, swept = @now WHERE state = 'idle' AND id IN ("+jobdb.List(1, len(ids))+")", ids...)
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("wake jobs that are not watched: %w", err)
+	}
+	for origin, n := range origins {
+		s.observeWoken(origin, "sweep", n)
 	}
 	s.poke()
 	return woken, nil
@@ -258,20 +312,28 @@ type WatchStatus struct {
 
 // Watch describes how a job is woken. If Type is empty, it is woken at intervals.
 func (s *Scheduler) Watch(ctx context.Context, id string) (status WatchStatus, err error) {
-	var found bool
-	err = s.db.Begin(ctx, func(tx jobdb.Tx) (err error) {
-		var checked, swept int64
-		const sql = `SELECT watch_type, watch_server, watch_credential, watch_node, watch_name, swept, coalesce(w.checked, 0), coalesce(w.error, ''), coalesce(n.name, '')
-			FROM @job AS j LEFT JOIN @watch AS w ON ` + watchedBy + ` LEFT JOIN @node AS n ON n.incarnation = w.owner AND n.expires > @now WHERE j.id = $1`
-		found, err = jobdb.One(ctx, tx, sql, []any{id}, &status.Type, &status.Server, &status.Credential, &status.Node, &status.Name, &swept, &checked, &status.Error, &status.By)
-		status.Checked, status.Swept = fromMicros(checked), fromMicros(swept)
+	err = s.db.View(ctx, func(tx jobdb.Tx) error {
+		found, err := watchStatus(ctx, tx, id)
+		if err == nil {
+			status = *found
+		}
 		return err
 	})
-	if err == nil && !found {
-		err = ErrNoJob
-	}
 	if err != nil {
 		return WatchStatus{}, fmt.Errorf("watch of job %s: %w", id, err)
 	}
 	return status, nil
+}
+
+func watchStatus(ctx context.Context, tx jobdb.Tx, id string) (*WatchStatus, error) {
+	var status WatchStatus
+	var checked, swept int64
+	const sql = `SELECT watch_type, watch_server, watch_credential, watch_node, watch_name, swept, coalesce(w.checked, 0), coalesce(w.error, ''), coalesce(n.name, '')
+			FROM @job AS j LEFT JOIN @watch AS w ON ` + watchedBy + ` LEFT JOIN @node AS n ON n.incarnation = w.owner AND n.expires > @now WHERE j.id = $1`
+	found, err := jobdb.One(ctx, tx, sql, []any{id}, &status.Type, &status.Server, &status.Credential, &status.Node, &status.Name, &swept, &checked, &status.Error, &status.By)
+	if err == nil && !found {
+		err = ErrNoJob
+	}
+	status.Checked, status.Swept = fromMicros(checked), fromMicros(swept)
+	return &status, err
 }

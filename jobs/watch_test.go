@@ -209,6 +209,40 @@ func TestWatches(t *testing.T) {
 	})
 }
 
+// TestWatchForgotten has a node that is lost. What it knew of a server that no job uses is deleted.
+func TestWatchForgotten(t *testing.T) {
+	eachWatchTest(t, func(t *watchTest) {
+		t.apply("used", "x")
+		t.apply("unused", "y")
+		t.wantWatches(t.join("a"), map[string]string{"used": "", "unused": ""})
+		if err := t.store.Delete(t.Context(), "test/y"); err != nil {
+			t.Fatal(err)
+		}
+		rows := func() (all []string) {
+			if _, err := t.store.Reap(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			err := t.db.View(t.Context(), func(tx jobdb.Tx) error {
+				return jobdb.Each(t.Context(), tx, "SELECT server FROM @watch ORDER BY server", nil, func(scan func(...any) error) error {
+					all = append(all, "")
+					return scan(&all[len(all)-1])
+				})
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			return all
+		}
+		if got := rows(); len(got) != 2 {
+			t.Errorf("while the node lives, there are watches of %v", got)
+		}
+		t.advance(jobs.Defaults().Lease)
+		if got := rows(); len(got) != 1 || got[0] != "used" {
+			t.Errorf("after the node was lost, there are watches of %v", got)
+		}
+	})
+}
+
 // TestLocalWatch: files of a node are watched there.
 func TestLocalWatch(t *testing.T) {
 	eachWatchTest(t, func(t *watchTest) {

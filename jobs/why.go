@@ -14,11 +14,15 @@ func (f *facts) why() string {
 	case Running:
 		return f.whyRunning()
 	case Idle:
-		return fmt.Sprintf("caught up since %s, and waits for its source to change", at(j.Since))
+		return fmt.Sprintf("caught up since %s, and waits for its source to change", at(j.Since)) + f.whyUnwatched()
 	case Paused:
 		return fmt.Sprintf("paused since %s, until it is resumed", at(j.Since))
 	case Completed:
-		return fmt.Sprintf("completed at %s", at(j.Since))
+		why := "completed at " + at(j.Since)
+		if j.Reason != "" {
+			why += ": " + j.Reason
+		}
+		return why
 	case Failed:
 		return fmt.Sprintf("failed at %s, and is not tried again until it is changed or restarted: %s", at(j.Since), j.Reason)
 	}
@@ -41,6 +45,19 @@ func (f *facts) why() string {
 		return "due, and starts within seconds"
 	}
 	return fmt.Sprintf("waits for a slot: %s of its namespace %s ahead of it, and %s of others %s due", jobsOf(f.before), are(f.before), jobsOf(f.others), are(f.others))
+}
+
+// whyUnwatched says why the server that an idle job waits for is not watched; "" if it is.
+func (f *facts) whyUnwatched() string {
+	switch w := f.watch; {
+	case w == nil || w.Type == "":
+		return ""
+	case w.Error != "":
+		return fmt.Sprintf("; it runs from time to time, as %s cannot be watched: %s", w.Server, w.Error)
+	case w.By == "":
+		return fmt.Sprintf("; it runs from time to time, as no node watches %s", w.Server)
+	}
+	return ""
 }
 
 func jobsOf(n int) string {

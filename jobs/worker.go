@@ -19,7 +19,8 @@ import (
 
 // WorkerConfig is for [Scheduler.Work].
 type WorkerConfig struct {
-	// Name of the node; two processes at a time must not have the same.
+	// Name of the node. If another process works as a node of this name already, Work ends within
+	// seconds with [ErrNamesake].
 	Name string
 	// Transport sends the requests of jobs by HTTP; nil: one that keeps connections.
 	Transport http.RoundTripper
@@ -42,12 +43,11 @@ const (
 	reapEvery      = 3 * time.Second
 	admitEvery     = time.Second
 	ordersEvery    = 2 * time.Second
-	statsEvery     = 10 * time.Second
 	shareEvery     = 2 * time.Second
-	startupGap     = 10 * time.Millisecond // between the runs of one admission
-	runLimit       = 10 * time.Minute
-	stuckAfter     = 5 * time.Minute
-	stopWithin     = 30 * time.Second
+	startupGap     = 2 * time.Millisecond // between the runs of one admission
+	roundLimit     = time.Minute          // of a loop
+	stopLimit      = 30 * time.Second
+	leaveLimit     = 10 * time.Second
 )
 
 // Reasons why a node ends runs.
@@ -56,7 +56,7 @@ var (
 	errRotated = errors.New("rotated to make room for other jobs")
 	errShrunk  = errors.New("the node has fewer slots")
 	errChanged = errors.New("the job was paused, changed or deleted")
-	errStuck   = fmt.Errorf("no progress for %v", stuckAfter)
+	errStuck   = errors.New("no progress")
 	errLost    = errors.New("the node's lease expired")
 )
 
@@ -72,10 +72,11 @@ type worker struct {
 	mu      sync.Mutex
 	node    Node
 	beat    time.Time // of the last heartbeat
+	leased  time.Time // until when the lease lasts, by the clock of this process
 	resumed time.Time // since when heartbeats have succeeded, with no long gap
 	runs    map[runID]*activeRun
-	stopped bool      // runs that execute from now on end at once
-	rotated time.Time // when a run was last ended to rotate
+	stopped bool                 // runs that execute from now on end at once
+	rotated map[string]time.Time // when runs were last ended to rotate, by origin; "" for a slot
 	news    *news
 	failing map[string]bool // origins that failed, as the database had it last
 	crowded map[string]int  // by origin, how many jobs wait because it has as many as it may
@@ -90,13 +91,14 @@ type runID struct {
 
 // An activeRun is a run in a slot.
 type activeRun struct {
-	began   time.Time     // to execute; before, when the slot was reserved
-	delay   time.Duration // before it uses its origins
-	session *Session
-	origins [2]string
-	end     context.CancelCauseFunc // nil until it executes
-	lingers bool
-	told    bool // to end, to make room for other jobs
+	document *Document     // of the job when the slot was reserved
+	began    time.Time     // to execute; before, when the slot was reserved
+	delay    time.Duration // before it uses its origins
+	session  *Session
+	origins  [2]string
+	end      context.CancelCauseFunc // nil until it executes
+	lingers  bool
+	told     bool // to end, to make room for other jobs
 }
 
 // Work runs jobs until ctx ends. It then stops its runs, and their jobs are due elsewhere.
@@ -111,7 +113,7 @@ func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 	if c.Transport == nil {
 		c.Transport = newTransport()
 	}
-	w := &worker{store: s, config: c, admits: make(chan struct{}, 1), shares: make(chan struct{}, 1), runs: map[runID]*activeRun{}, news: newNews()}
+	w := &worker{store: s, config: c, admits: make(chan struct{}, 1), shares: make(chan struct{}, 1), runs: map[runID]*activeRun{}, rotated: map[string]time.Time{}, news: newNews()}
 	w.pool = origins.New(origins.Config{
 		Transport: c.Transport,
 		Patience:  func() time.Duration { return s.settings().HealthThreshold / 2 }, // so that a run that only tries again does not count as healthy
@@ -146,16 +148,16 @@ func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 	g, loops := errgroup.WithContext(ctx)
 	for _, l := range []struct {
 		name  string
-		every time.Duration
+		every func() time.Duration
 		wake  <-chan struct{}
 		do    func(context.Context) error
 	}{
-		{"heartbeat", heartbeatEvery, nil, w.heartbeat},
-		{"reap", reapEvery, nil, w.reap},
-		{"obey", ordersEvery, nil, w.obey},
-		{"report", statsEvery, nil, w.report},
-		{"admit", admitEvery, w.admits, w.admit},
-		{"share", shareEvery, w.shares, w.share},
+		{"heartbeat", always(heartbeatEvery), nil, w.heartbeat},
+		{"reap", always(reapEvery), nil, w.reap},
+		{"obey", always(ordersEvery), nil, w.obey},
+		{"report", func() time.Duration { return s.settings().StatsInterval }, nil, w.report},
+		{"admit", always(admitEvery), w.admits, w.admit},
+		{"share", always(shareEvery), w.shares, w.share},
 	} {
 		g.Go(func() error { return w.loop(loops, l.name, l.every, l.wake, l.do) })
 	}
@@ -166,23 +168,30 @@ func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 	return errors.Join(err, w.stop(context.WithoutCancel(ctx)))
 }
 
+func always(every time.Duration) func() time.Duration {
+	return func() time.Duration { return every }
+}
+
 // loop calls do periodically, and at once when wake has a value. Errors are logged:
 // most are of the database, and pass.
-func (w *worker) loop(ctx context.Context, name string, every time.Duration, wake <-chan struct{}, do func(context.Context) error) error {
+func (w *worker) loop(ctx context.Context, name string, every func() time.Duration, wake <-chan struct{}, do func(context.Context) error) error {
 	for failed := false; ; {
 		begun := time.Now()
-		err := do(ctx)
+		err := within(ctx, roundLimit, do)
 		if ctx.Err() != nil {
 			return nil
 		}
 		w.config.Observer.Looped(name, time.Since(begun), err)
+		if errors.Is(err, ErrNamesake) {
+			return err
+		}
 		if err != nil && !failed {
 			w.config.Logger.Warn("scheduler cannot use its database, trying again", "node", w.config.Name, "error", err)
 		} else if err == nil && failed {
 			w.config.Logger.Info("scheduler can use its database again", "node", w.config.Name)
 		}
 		failed = err != nil
-		timer := time.NewTimer(every*3/4 + rand.N(every/2))
+		timer := time.NewTimer(every()*3/4 + rand.N(every()/2))
 		select {
 		case <-timer.C:
 		case <-wake:
@@ -192,8 +201,16 @@ func (w *worker) loop(ctx context.Context, name string, every time.Duration, wak
 	}
 }
 
+// within calls do with a limit: a proxy may keep connections open whose server is gone.
+func within(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return do(ctx)
+}
+
 // join takes a new incarnation.
 func (w *worker) join(ctx context.Context) error {
+	begun := time.Now()
 	n, err := w.store.Join(ctx, Node{Name: w.config.Name, Slots: w.slots(), Version: w.config.Version, Labels: w.config.Labels})
 	if err != nil {
 		return err
@@ -202,6 +219,7 @@ func (w *worker) join(ctx context.Context) error {
 		return fmt.Errorf("serve the queue of node %s: %w", n.Incarnation, err)
 	}
 	w.beaten()
+	w.lease(begun)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.node = n
@@ -220,17 +238,25 @@ func (w *worker) current() Node {
 // heartbeat extends the lease. If it has expired, the jobs may run elsewhere: the runs end,
 // and the node begins as a new one.
 func (w *worker) heartbeat(ctx context.Context) error {
-	n := w.current()
+	n, begun := w.current(), time.Now()
 	n.Slots = w.slots()
-	err := w.store.Heartbeat(ctx, n)
+	err := within(ctx, w.store.settings().Lease/2, func(ctx context.Context) error { return w.store.Heartbeat(ctx, n) })
 	if err == nil {
 		w.beaten()
+		w.lease(begun)
 	}
 	if !errors.Is(err, ErrExpired) {
 		return err
 	}
+	w.lease(begun.Add(-w.store.settings().Lease)) // it has expired
 	w.config.Logger.Warn("lease of the node has expired, its runs end", "node", w.config.Name)
 	w.endAll(errLost)
+	w.mu.Lock()
+	stopped := w.stopped
+	w.mu.Unlock()
+	if stopped {
+		return nil
+	}
 	return w.join(ctx)
 }
 
@@ -296,7 +322,9 @@ func (w *worker) admit(ctx context.Context) error {
 		id := runID{r.Job.Document.ID(), r.Job.Epoch}
 		reserved = append(reserved, id)
 		w.mu.Lock()
-		w.reserve(id).delay = min(time.Duration(len(reserved)-1)*startupGap, w.store.settings().StartupJitter) // before it can execute
+		a := w.reserve(id) // before it can execute
+		a.document = &r.Job.Document
+		a.delay = min(time.Duration(len(reserved)-1)*startupGap, w.store.settings().StartupJitter)
 		w.mu.Unlock()
 		return w.queue.Insert(ctx, tx, n.Incarnation, jobdb.RunArgs{Job: r.Job.Document.ID(), Epoch: r.Job.Epoch, Bounded: r.Job.Document.Follow})
 	}
@@ -319,8 +347,11 @@ func (w *worker) admit(ctx context.Context) error {
 	for n := range runs {
 		j := runs[n].Job
 		w.config.Observer.Started(&j.Document, j.Started.Sub(j.wasDue))
+		if !j.heals.IsZero() {
+			w.config.Observer.Healed(j.Started.Sub(j.heals))
+		}
 	}
-	if err := w.makeRoomAt(ctx, full); err != nil || len(runs) < free {
+	if err := w.makeRoomAt(ctx, n, full); err != nil || len(runs) < free {
 		return err
 	}
 	return w.makeRoom(ctx, n)
@@ -408,20 +439,20 @@ func (w *worker) follow(orders []Order, asked time.Time) (unknown []Order) {
 
 // report writes the statistics of the runs, and ends those that do not progress.
 func (w *worker) report(ctx context.Context) error {
-	sessions := map[runID]*Session{}
+	sessions, limit := map[runID]*Session{}, w.store.settings().StuckAfter
 	w.mu.Lock()
 	for id, a := range w.runs {
 		if a.end == nil {
 			continue
 		}
 		sessions[id] = a.session
-		if a.session.stuck() < stuckAfter {
+		if a.session.stuck() < limit {
 			continue
 		}
 		if a.lingers && a.session.answered() > 0 {
 			a.end(errRotated) // another run will tell whether there is nothing to do
 		} else {
-			a.end(errStuck)
+			a.end(fmt.Errorf("%w for %v", errStuck, short(limit)))
 		}
 	}
 	w.mu.Unlock()
@@ -451,14 +482,19 @@ func (w *worker) endAll(reason error) {
 	}
 }
 
-// stop ends all runs and the node.
+// stop ends all runs and the node. Until they have ended, the node extends its lease: their jobs
+// must not start elsewhere before.
 func (w *worker) stop(ctx context.Context) error {
 	w.mu.Lock()
 	w.stopped = true
 	w.mu.Unlock()
 	w.endAll(errStopped)
-	within, cancel := context.WithTimeout(ctx, stopWithin)
-	defer cancel()
-	err := w.queue.Stop(within)
-	return errors.Join(err, w.store.Leave(ctx, w.current()))
+	var beats sync.WaitGroup
+	running, ended := context.WithCancel(ctx)
+	beats.Go(func() { _ = w.loop(running, "heartbeat", always(heartbeatEvery), nil, w.heartbeat) }) // its error has been returned already
+	err := within(ctx, stopLimit, w.queue.Stop)
+	ended()
+	beats.Wait()
+	leave := func(ctx context.Context) error { return w.store.Leave(ctx, w.current()) }
+	return errors.Join(err, within(ctx, leaveLimit, leave))
 }

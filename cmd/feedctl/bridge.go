@@ -14,11 +14,12 @@ func newBridge(a *app.App) *cobra.Command {
 		Long: `Bridge turns the changes of a database into entities of a feed, each exactly once. The place
 in the database is kept in the feed itself.` + exit.Help(),
 		Example: `  feedctl bridge couchdb https://couch.example.org/zones zones --follow
+  feedctl bridge kinto https://kinto.example.org/v1/buckets/dns/collections/zones zones --follow
   feedctl bridge quarantine zones`,
 		Args: cobra.NoArgs,
 		RunE: app.NeedCommand,
 	}
-	c.AddCommand(newBridgeCouchDB(a), newBridgeQuarantine(a))
+	c.AddCommand(newBridgeCouchDB(a), newBridgeKinto(a), newBridgeQuarantine(a))
 	return c
 }
 

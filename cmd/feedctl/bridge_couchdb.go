@@ -73,13 +73,16 @@ func runBridgeCouchDB(ctx context.Context, a *app.App, t *task.BridgeCouchDB, ad
 	return cmp.Or(err, a.Print(result, func(w io.Writer) error { return writeReplication(w, result) }))
 }
 
-// writeReplication writes the result as text.
-func writeReplication(w io.Writer, r *task.Replication) error {
-	_, err := fmt.Fprintf(w, "published %s of %s to %s", human.Plural(r.Published, "entity", "entities"), r.Source, r.Feed)
+// published counts what a bridge has done.
+type published struct{ published, quarantined, repeated int64 }
+
+// writePublished writes what a bridge has done, as a line.
+func writePublished(w io.Writer, p published, source, feed string) error {
+	_, err := fmt.Fprintf(w, "published %s of %s to %s", human.Plural(p.published, "entity", "entities"), source, feed)
 	for _, more := range []struct {
 		n    int64
 		what string
-	}{{r.Quarantined, "put into quarantine"}, {r.Repeated, "were in the feed already"}} {
+	}{{p.quarantined, "put into quarantine"}, {p.repeated, "were in the feed already"}} {
 		if err == nil && more.n > 0 {
 			_, err = fmt.Fprintf(w, ", %s %s", human.Count(more.n), more.what)
 		}
@@ -87,6 +90,12 @@ func writeReplication(w io.Writer, r *task.Replication) error {
 	if err == nil {
 		_, err = fmt.Fprintln(w)
 	}
+	return err
+}
+
+// writeReplication writes the result as text.
+func writeReplication(w io.Writer, r *task.Replication) error {
+	err := writePublished(w, published{r.Published, r.Quarantined, r.Repeated}, r.Source, r.Feed)
 	for _, session := range r.History {
 		if err == nil {
 			err = writeSession(w, session)

@@ -9,12 +9,14 @@ import (
 
 	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/bridge/couchdb"
+	bridgekinto "github.com/feedctl/feedctl/bridge/kinto"
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/task"
+	"github.com/feedctl/feedctl/kinto"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -25,9 +27,10 @@ func newBridgeQuarantine(a *app.App) *cobra.Command {
 		Short: "List or retry what a bridge could not publish",
 		Long: `Quarantine lists the documents and rows that a bridge could not publish to FEED, and why.
 
-With --retry DBURL it requests these documents again and publishes those that can be
-published now, with the filter and options of the run that found them. Entries are removed
-if the document would no longer be published. A bridge may run at the same time.` + sourceHelp + exit.Help(exit.NotFound, exit.Interrupted),
+With --retry URL it requests these documents again from the database or Kinto collection
+at URL and publishes those that can be published now, with the filter and options of the
+run that found them. Entries are removed if the document would no longer be published. A
+bridge may run at the same time.` + sourceHelp + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl bridge quarantine zones
   feedctl bridge quarantine zones --retry https://couch.example.org/zones`,
 		Args: cobra.ExactArgs(1),
@@ -36,7 +39,7 @@ if the document would no longer be published. A bridge may run at the same time.
 		},
 	}
 	source.Flags(c.Flags())
-	c.Flags().StringVar(&source.URL, "retry", "", "try to publish again what the database at this `URL` has of it")
+	c.Flags().StringVar(&source.URL, "retry", "", "try to publish again what the database or collection at this `URL` has of it")
 	return c
 }
 
@@ -80,11 +83,7 @@ func writeQuarantined(w io.Writer, thing bridge.Quarantined) error {
 
 // retryQuarantined publishes what can be published now.
 func retryQuarantined(ctx context.Context, a *app.App, source *task.CouchSource, at locate.Stored, store storage.Store) error {
-	config, err := source.Config(&a.Env, at, store, couchdb.Config{})
-	if err != nil {
-		return err
-	}
-	b, err := couchdb.Open(ctx, config)
+	b, err := openRetrier(ctx, a, source, at, store)
 	if err != nil {
 		return err
 	}
@@ -95,4 +94,28 @@ func retryQuarantined(ctx context.Context, a *app.App, source *task.CouchSource,
 	}
 	return a.Printf(report, "published %s; %s taken out of quarantine, %s left\n", human.Plural(report.Published, "entity", "entities"),
 		human.Count(report.Removed), human.Count(report.Left))
+}
+
+// A retrier is a bridge that publishes what is in quarantine.
+type retrier interface {
+	Retry(ctx context.Context) (bridge.RetryReport, error)
+	Close() error
+}
+
+// openRetrier opens the bridge of a source: of a collection of Kinto, if its URL is one, or of a
+// database of CouchDB.
+func openRetrier(ctx context.Context, a *app.App, source *task.CouchSource, at locate.Stored, store storage.Store) (retrier, error) {
+	if address, err := kinto.ParseURL(source.URL); err == nil && address.Collection != "" {
+		collection := task.KintoSource{URL: source.URL, Credential: source.Credential, Index: source.Index, MaxRecord: source.MaxDocument}
+		config, err := collection.Config(&a.Env, at, store, bridgekinto.Config{})
+		if err != nil {
+			return nil, err
+		}
+		return bridgekinto.Open(ctx, config)
+	}
+	config, err := source.Config(&a.Env, at, store, couchdb.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return couchdb.Open(ctx, config)
 }

@@ -84,6 +84,8 @@ func TestCompleteValues(t *testing.T) {
 		"list --log-format ":                   "text json",
 		"--log-level ":                         "debug info warn error",
 		"bridge couchdb --attachments ":        "none stub inline multipart",
+		"bridge kinto --attachments ":          "none stub inline",
+		"bridge kinto --on-gone ":              "stop delete",
 		"consume zones --on-gap ":              "fail replay snapshot",
 		"consume zones --into x --from ":       "beginning latest snapshot",
 		"tail zones --from=":                   "beginning latest",

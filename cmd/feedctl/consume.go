@@ -36,6 +36,7 @@ The sink is one of:
                        one row for each key; in typed columns with --columns, as
                        NAME=POINTER:TYPE, joined by commas
   couchdb:URL?name=N   one document for each key
+  kinto:URL?name=N     one record for each key, in the collection at URL
 
 Without a position in the sink, --from says where to begin:
   beginning     at the oldest page (default)
@@ -43,6 +44,11 @@ Without a position in the sink, --from says where to begin:
   snapshot      with the snapshot of the feed's name, then the feed
   snapshot:URL  with the snapshot whose index is at URL; snapshot:NAME of a feed in a store
   TIME          with the entities since that time (RFC 3339)
+
+With --newest-first a new sink in SQLite or PostgreSQL has the newest data at once: the
+feed is read back page by page, while new entities are still applied. In the end the sink
+is the same as after reading in order. It is complete when the beginning of the feed was
+reached, or the snapshot with --from snapshot, which a feed with pruned pages needs.
 
 There is a gap if the feed no longer has the entities after the sink's position:
   --on-gap fail      ends with exit status 4; nothing is applied (default)
@@ -56,6 +62,7 @@ there. After SIGTERM the exit status of a run with --follow is 0.` + exit.Help(e
   feedctl consume https://data.example.org/feeds/products --into 'postgres://shop@db.example.org/shop?table=public.products' \
     --columns 'id=@key:bigint,name=/name:text not null,price=/price:numeric(10,2)' --follow
   feedctl consume https://data.example.org/feeds/zones --into dir:zones --from snapshot
+  feedctl consume https://data.example.org/feeds/products --into 'sqlite:products.db?table=products' --newest-first --follow
   feedctl consume https://data.example.org/feeds/events --into - --from latest --follow
   feedctl consume 's3://bucket/prefix?region=eu-central-1#zones' --into couchdb:http://127.0.0.1:5984/zones`,
 		Args: cobra.ExactArgs(1),

@@ -31,8 +31,8 @@ lag behind the newest entity. A database is shown with all its tables unless the
 one. With --json, each line is an object.
 
 Nothing is created, and consumers may be running. The feed is asked for its newest entity
-without credentials; if it does not answer, or the consumer is still reading a snapshot, the
-lag is unknown.` + exit.Help(exit.NotFound, exit.Interrupted),
+without credentials; if it does not answer, or the consumer is still reading a snapshot
+or older entities (--newest-first), the lag is unknown.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl status jsonl:zones.jsonl sqlite:zones.db
   feedctl status 'postgres://shop@db.example.org/shop?table=public.products' --json`,
 		Args: cobra.MinimumNArgs(1),
@@ -86,7 +86,7 @@ const newestTime = 10 * time.Second
 
 func standing(ctx context.Context, a *app.App, into string, s sink.Standing) statusJSON {
 	one := statusJSON{Sink: into, Name: s.Name, Position: s.Position}
-	if s.Position.Feed == "" || s.Position.Snapshot != nil {
+	if s.Position.Feed == "" || s.Position.Snapshot != nil || s.Position.Tail != nil {
 		return one
 	}
 	newest, err := newest(ctx, a, s.Position.Feed)
@@ -128,5 +128,12 @@ func formatPosition(p feed.Position) string {
 	if p.Snapshot != nil {
 		return "in a snapshot, page " + human.Count(int64(p.Snapshot.Page))
 	}
-	return human.Time(p.LastModified)
+	at := human.Time(p.LastModified)
+	switch {
+	case p.Tail == nil:
+		return at
+	case p.Tail.ContentID == "":
+		return at + ", back to a snapshot, page " + human.Count(int64(p.Tail.Snapshot.Page))
+	}
+	return at + ", back to " + human.Time(p.Tail.LastModified)
 }

@@ -53,7 +53,7 @@ func TestInvalidInput(t *testing.T) {
 		{"consume file:st#zones --into dir:none/a", "directory none does not exist: create it first\n", "open sink"},
 		{"consume file:st#zones --into sqlite:none/a.db", "none does not exist: create it first\n", "open sink"},
 		{"consume file:st#zones --into sqlite:a.db?tabel=x", `it takes table; did you mean "table"?`, "open sink"},
-		{"consume file:st#zones --into josnl:a", `did you mean "jsonl"?`, "open sink"},
+		{"consume file:st#zones --into josnl:a", `did you mean "jsonl"?`, "invalid sink"},
 		{"consume file:st#zones --into couchdb:http://127.0.0.1:1/db?nam=x", `it takes name; did you mean "name"?`, "couchdb:http"},
 		{"consume file:st#zones --into couchdb:http://127.0.0.1:1/db?name=,", `open sink couchdb:http://127.0.0.1:1/db?name=%2C: invalid sink: name ","`, "couchdb:http"},
 		{"inspect s3://bucket/p?regoin=eu#a", `did you mean "region"?`, "unknown parameter"},

@@ -176,7 +176,7 @@ func Must(err error) {
 
 // credentialVariables are read beside those that set flags.
 var credentialVariables = []string{
-	"FEEDCTL_CREDENTIALS", "FEEDCTL_INTO_CREDENTIALS", "FEEDCTL_READ_CREDENTIALS", "FEEDCTL_WRITE_CREDENTIALS",
+	"FEEDCTL_AGAINST_CREDENTIALS", "FEEDCTL_CREDENTIALS", "FEEDCTL_INTO_CREDENTIALS", "FEEDCTL_READ_CREDENTIALS", "FEEDCTL_WRITE_CREDENTIALS",
 }
 
 // Configure runs before every command: it completes the flags and sets up the log.
@@ -233,18 +233,26 @@ const MetricsUsage = "serve metrics for Prometheus at /metrics of this `ADDRESS`
 // ServeMetrics serves /metrics until the command ends: those of the collector, and what all
 // commands that run for long have. Without an address it does nothing.
 func (a *App) ServeMetrics(address string, collector prometheus.Collector) error {
+	return a.ServeMetricsBy(address, a.Metrics(collector))
+}
+
+// ServeMetricsBy does what ServeMetrics does, by a handler.
+func (a *App) ServeMetricsBy(address string, handler http.Handler) error {
 	if address == "" {
 		return nil
 	}
 	if err := webserver.CheckAddress(address); err != nil {
 		return exit.Usagef("--metrics %q is not HOST:PORT: %w", address, err)
 	}
-	stop, err := metrics.Serve(address, a.Metrics(collector), a.Log)
+	stop, err := metrics.Serve(address, handler, a.Log)
 	if err == nil {
 		a.AtEnd(stop, "metrics")
 	}
 	return err
 }
+
+// Connections returns how many connections for HTTP are open, by HOST:PORT.
+func (a *App) Connections() map[string]int { return a.web.Connections() }
 
 // Metrics returns the handler of /metrics.
 func (a *App) Metrics(collector prometheus.Collector) http.Handler {

@@ -40,12 +40,17 @@ func values(c *cobra.Command, flag string) []string {
 	if c.Name() != "tail" {
 		starts = append(starts, "snapshot")
 	}
+	attachments := []string{string(couchdb.None), string(couchdb.Stub), string(couchdb.Inline)}
+	if c.Name() == "couchdb" {
+		attachments = append(attachments, string(couchdb.Multipart))
+	}
 	return map[string][]string{
 		"format":      input.Formats,
 		"op":          {"PUT", "PATCH", "DELETE"},
 		"log-format":  {"text", "json"},
 		"log-level":   {"debug", "info", "warn", "error"},
-		"attachments": {string(couchdb.None), string(couchdb.Stub), string(couchdb.Inline), string(couchdb.Multipart)},
+		"attachments": attachments,
+		"on-gone":     {"stop", "delete"},
 		"on-gap":      {"fail", "replay", "snapshot"},
 		"from":        starts,
 	}[flag]

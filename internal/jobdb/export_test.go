@@ -15,3 +15,6 @@ func (db *DB) Kept() (n int) {
 	db.rewritten.Range(func(any, any) bool { n++; return true })
 	return n
 }
+
+// Compare compares the version of tables with the one that is known.
+var Compare = compare

@@ -21,8 +21,15 @@ import (
 	"github.com/feedctl/feedctl/internal/suggest"
 )
 
+// ErrOld is returned for tables of an older program, if they are not to be migrated.
+var ErrOld = errors.New("tables of the scheduler are those of an older version")
+
 // ErrVersion is returned for tables that a newer program has migrated, or that do not exist.
 var ErrVersion = errors.New("tables of the scheduler do not have the expected version")
+
+// ErrNone is returned for a database without tables of the scheduler, and for a file that does not
+// exist, if they are not to be created.
+var ErrNone = errors.New("no jobs database")
 
 // ErrURL is returned for a URL that does not name a database.
 var ErrURL = errors.New("invalid URL")
@@ -53,6 +60,10 @@ type driver interface {
 	ui(ctx context.Context, prefix string) (http.Handler, error)
 	// reserve returns nil if the database is for any number of nodes.
 	reserve(ctx context.Context) (io.Closer, error)
+	// prepared reports whether there are tables, which may be those of another version.
+	prepared(ctx context.Context) (bool, error)
+	// name is the URL without credentials.
+	name() string
 	close() error
 }
 
@@ -82,9 +93,20 @@ type Options struct {
 	Clock string
 	// Before is called before each statement, if it is not nil.
 	Before func(ctx context.Context, sql string)
+	Access Access
 }
 
-// Open opens a database by URL and migrates its tables:
+// An Access is what a program may do with a database.
+type Access int
+
+// The kinds of access.
+const (
+	Migrate Access = iota // also create the database's tables and migrate them
+	Write                 // the tables must have the version of this program
+	Read                  // the same, and all transactions only read
+)
+
+// Open opens a database by URL and, with access [Migrate], creates or migrates its tables:
 //
 //	postgres://USER@HOST/DATABASE?schema=NAME   default: feedctl_jobs
 //	sqlite:FILE                                 a file of its own, for one node
@@ -95,9 +117,9 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	var err error
 	switch scheme {
 	case "postgres", "postgresql":
-		d, err = openPostgres(ctx, url)
+		d, err = openPostgres(ctx, url, o.Access)
 	case "sqlite":
-		d, err = openSQLite(rest)
+		d, err = openSQLite(rest, o.Access)
 	default:
 		err = fmt.Errorf("%w: unknown scheme %q: want postgres://… or sqlite:FILE%s", ErrURL, scheme, suggest.DidYouMean(scheme, []string{"postgres", "sqlite"}, ""))
 	}
@@ -105,8 +127,12 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 		return nil, fmt.Errorf("open database of jobs: %w", err)
 	}
 	db := &DB{driver: d, clock: o.Clock, before: o.Before}
-	if err := db.migrate(ctx); err != nil {
-		if scheme == "sqlite" { // errors of PostgreSQL name the server
+	prepare := db.migrate
+	if o.Access != Migrate {
+		prepare = db.check
+	}
+	if err := prepare(ctx); err != nil {
+		if scheme == "sqlite" && !errors.Is(err, ErrNone) { // which names it, as errors of PostgreSQL do
 			err = fmt.Errorf("%s: %w", rest, err)
 		}
 		return nil, errors.Join(fmt.Errorf("open database of jobs: %w", err), db.Close())
@@ -144,9 +170,19 @@ func (db *DB) Begin(ctx context.Context, do func(Tx) error) error {
 	return db.driver.begin(ctx, false, func(tx Tx) error { return do(&rewriting{tx, db}) })
 }
 
-// View runs do in a transaction that only reads. It waits for no writer.
+// View runs do in a transaction that only reads. It waits for no writer: @lock and @skip lock
+// nothing in it.
 func (db *DB) View(ctx context.Context, do func(Tx) error) error {
-	return db.driver.begin(ctx, true, func(tx Tx) error { return do(&rewriting{tx, db}) })
+	return db.driver.begin(ctx, true, func(tx Tx) error { return do(&unlocked{&rewriting{tx, db}}) })
+}
+
+// An unlocked is a transaction whose queries lock nothing.
+type unlocked struct{ Tx }
+
+var withoutLocks = strings.NewReplacer("@lock", "", "@skip", "")
+
+func (u *unlocked) Query(ctx context.Context, sql string, args ...any) (Rows, error) {
+	return u.Tx.Query(ctx, withoutLocks.Replace(sql), args...)
 }
 
 // A rewriting translates statements into the dialect.

@@ -30,7 +30,7 @@ func (db *DB) migrate(ctx context.Context) error {
 			return err
 		}
 		if version > len(names) {
-			return fmt.Errorf("%w: they have version %d, and this program knows up to %d: use a newer feedctl", ErrVersion, version, len(names))
+			return newer(version, len(names))
 		}
 		for _, name := range names[version:] {
 			text, err := files.ReadFile(name)
@@ -55,24 +55,73 @@ func (db *DB) migrate(ctx context.Context) error {
 	return db.driver.migrateQueue(ctx)
 }
 
+func newer(version, known int) error {
+	return fmt.Errorf("%w: they have version %d, and this program knows up to %d: use a newer feedctl", ErrVersion, version, known)
+}
+
+// check returns an error unless there are tables with the version of this program.
+func (db *DB) check(ctx context.Context) error {
+	names, err := fs.Glob(files, "sql/*.sql")
+	if err != nil {
+		return err
+	}
+	exists, err := db.prepared(ctx)
+	if err != nil {
+		return err
+	}
+	var version int
+	if exists {
+		err = db.View(ctx, func(tx Tx) error {
+			_, err := One(ctx, tx, "SELECT version FROM @version", nil, &version)
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if version == 0 { // also if a program was ended before its first migration
+		return fmt.Errorf("%w at %s", ErrNone, db.name())
+	}
+	return compare(version, len(names))
+}
+
+// compare returns an error unless tables have the version that is known.
+func compare(version, known int) error {
+	switch {
+	case version > known:
+		return newer(version, known)
+	case version < known:
+		return fmt.Errorf("%w: they have version %d, and this program needs %d", ErrOld, version, known)
+	}
+	return nil
+}
+
 // prepare creates the schema, if the database has schemas, and the table of the version.
 func (db *DB) prepare(ctx context.Context) error {
 	return db.Begin(ctx, func(tx Tx) error {
-		statements := []string{
-			"CREATE TABLE IF NOT EXISTS @version (version bigint NOT NULL)",
-			"INSERT INTO @version (version) SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM @version)",
-		}
 		if schema, ok := strings.CutSuffix(db.dialect().prefix, "."); ok {
-			statements = append([]string{
-				"SELECT pg_advisory_xact_lock(hashtextextended('feedctl schema " + schema + "', 0))",
-				"CREATE SCHEMA IF NOT EXISTS " + schema,
-			}, statements...)
-		}
-		for _, statement := range statements {
-			if _, err := tx.Exec(ctx, statement); err != nil {
+			if err := createSchema(ctx, tx, schema); err != nil {
 				return err
 			}
 		}
-		return nil
+		if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS @version (version bigint NOT NULL)"); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "INSERT INTO @version (version) SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM @version)")
+		return err
 	})
+}
+
+// createSchema creates a schema that does not exist. CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even
+// if an administrator has created this one.
+func createSchema(ctx context.Context, tx Tx, schema string) error {
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('feedctl schema "+schema+"', 0))"); err != nil {
+		return err
+	}
+	var exists bool
+	if _, err := One(ctx, tx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", []any{schema}, &exists); err != nil || exists {
+		return err
+	}
+	_, err := tx.Exec(ctx, "CREATE SCHEMA "+schema)
+	return err
 }

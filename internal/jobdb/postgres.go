@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -25,11 +28,12 @@ const defaultSchema = "feedctl_jobs"
 const idleLimit = "5s"
 
 type postgres struct {
-	pool   *pgxpool.Pool
-	schema string
+	pool     *pgxpool.Pool
+	schema   string
+	readOnly bool
 }
 
-func openPostgres(ctx context.Context, text string) (*postgres, error) {
+func openPostgres(ctx context.Context, text string, a Access) (*postgres, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrURL, err)
@@ -47,18 +51,30 @@ func openPostgres(ctx context.Context, text string) (*postgres, error) {
 		return nil, fmt.Errorf("%w: %w", ErrURL, err)
 	}
 	config.ConnConfig.DialFunc = tcp.Dialer(config.ConnConfig.ConnectTimeout).DialContext
-	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error { // not as a parameter of the connection: PgBouncer refuses those
-		_, err := c.Exec(ctx, "SET idle_in_transaction_session_timeout = '"+idleLimit+"'")
-		return err
-	}
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // prepared statements would stay in a shared session
+	config.MaxConns = max(config.MaxConns, 2)                               // while the queue is migrated, one holds a lock
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	return &postgres{pool, name}, nil
+	return &postgres{pool, name, a == Read}, nil
 }
 
 func (p *postgres) reserve(context.Context) (io.Closer, error) { return nil, nil }
+
+func (p *postgres) prepared(ctx context.Context) (exists bool, err error) {
+	err = p.pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", p.schema+".version").Scan(&exists)
+	return exists, err
+}
+
+func (p *postgres) name() string {
+	c := p.pool.Config().ConnConfig
+	host := net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
+	if strings.HasPrefix(c.Host, "/") {
+		host = "" // a socket
+	}
+	return (&url.URL{Scheme: "postgres", Host: host, Path: "/" + c.Database, RawQuery: "schema=" + p.schema}).String()
+}
 
 func (p *postgres) close() error {
 	p.pool.Close()
@@ -76,10 +92,12 @@ func (p *postgres) dialect() dialect {
 }
 
 func (p *postgres) begin(ctx context.Context, readOnly bool, do func(Tx) error) error {
-	options := pgx.TxOptions{}
-	if readOnly {
-		options.AccessMode = pgx.ReadOnly
+	start := "BEGIN"
+	if readOnly || p.readOnly {
+		start = "BEGIN READ ONLY"
 	}
+	// The limit ends with the transaction: behind PgBouncer, the next one on the connection may be of another program.
+	options := pgx.TxOptions{BeginQuery: start + "; SET LOCAL idle_in_transaction_session_timeout = '" + idleLimit + "'"}
 	for attempt := 1; ; attempt++ {
 		err := pgx.BeginTxFunc(ctx, p.pool, options, func(tx pgx.Tx) error { return do(&postgresTx{tx}) })
 		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != deadlock || attempt == deadlockTries {
@@ -118,10 +136,11 @@ func (r *postgresRows) Close() error {
 func unwrapPostgres(tx Tx) pgx.Tx { return tx.(*rewriting).Tx.(*postgresTx).tx }
 
 // migrateQueue holds a lock against other processes, by a transaction on another connection, which
-// is idle for as long as the migration takes.
+// is idle for as long as the migration takes. One that takes longer than the limit is of a process that
+// is frozen.
 func (p *postgres) migrateQueue(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
+		if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = '10min'"); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "feedctl queue "+p.schema); err != nil {

@@ -27,7 +27,7 @@ type RunArgs struct {
 func (RunArgs) Kind() string { return "run" }
 
 // maxBounded is when River ends a bounded run that should have ended before.
-const maxBounded = 15 * time.Minute
+const maxBounded = 65 * time.Minute
 
 const (
 	// pollEvery is how often the queue is read if there was no notification.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,22 +19,36 @@ import (
 // An sqlite is a file that one node uses, by one connection: SQLite allows one writer,
 // and transactions of the scheduler take less than a millisecond.
 type sqlite struct {
-	db   *sql.DB
-	file string
+	db       *sql.DB
+	file     string
+	readOnly bool
 }
 
-func openSQLite(file string) (*sqlite, error) {
+func openSQLite(file string, a Access) (*sqlite, error) {
 	if file == "" {
 		return nil, fmt.Errorf("%w: sqlite: without a file: want sqlite:FILE or sqlite::memory:", ErrURL)
 	}
-	if file != ":memory:" {
+	s := &sqlite{file: file, readOnly: a == Read}
+	settings := url.Values{"_pragma": {"busy_timeout(5000)", "synchronous(NORMAL)", "foreign_keys(1)"}, "_txlock": {"immediate"}}
+	switch _, err := os.Stat(file); {
+	case a == Migrate:
+		settings["_pragma"] = append(settings["_pragma"], "journal_mode(WAL)") // the file keeps it
+		if file == ":memory:" {
+			break
+		}
 		if err := create(file); err != nil {
 			return nil, err
 		}
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w at %s", ErrNone, s.name())
+	case err != nil:
+		return nil, err
+	case a == Read:
+		settings["_pragma"] = append(settings["_pragma"], "query_only(1)")
 	}
-	settings := url.Values{"_pragma": {"journal_mode(WAL)", "busy_timeout(5000)", "synchronous(NORMAL)", "foreign_keys(1)"}, "_txlock": {"immediate"}}
-	db, err := openFile(file, settings)
-	return &sqlite{db, file}, err
+	var err error
+	s.db, err = openFile(file, settings)
+	return s, err
 }
 
 // create creates an empty file if there is none. Its errors say more than those of SQLite.
@@ -64,14 +79,26 @@ func (s *sqlite) reserve(ctx context.Context) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := lock.BeginTx(context.WithoutCancel(ctx), nil); err != nil {
+	tx, err := lock.BeginTx(context.WithoutCancel(ctx), nil)
+	if err != nil {
 		if e, ok := errors.AsType[*modernc.Error](err); ok && e.Code() == sqlite3.SQLITE_BUSY {
 			err = fmt.Errorf("sqlite:%s: %w: stop it, or use postgres:// for several nodes", s.file, ErrReserved)
 		}
 		return nil, errors.Join(err, lock.Close())
 	}
-	return lock, nil
+	return closer(func() error { return errors.Join(tx.Rollback(), lock.Close()) }), nil
 }
+
+type closer func() error
+
+func (c closer) Close() error { return c() }
+
+func (s *sqlite) prepared(ctx context.Context) (exists bool, err error) {
+	err = s.db.QueryRowContext(ctx, "SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'version'").Scan(&exists)
+	return exists, err
+}
+
+func (s *sqlite) name() string { return "sqlite:" + s.file }
 
 func (s *sqlite) close() error { return s.db.Close() }
 
@@ -80,7 +107,7 @@ func (s *sqlite) dialect() dialect {
 }
 
 func (s *sqlite) begin(ctx context.Context, readOnly bool, do func(Tx) error) error {
-	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly}) // one that writes locks at once
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly || s.readOnly}) // one that writes locks at once
 	if err != nil {
 		return err
 	}

@@ -16,8 +16,9 @@ import (
 )
 
 type applyFlags struct {
-	files              []string
-	prune, dryRun, yes bool
+	files []string
+	yes   bool
+	jobs.ApplyOptions
 }
 
 func newApply(c *commands) *cobra.Command {
@@ -33,16 +34,19 @@ job that has changed is stopped at its next checkpoint and continues with its ne
 Either all of it is done, or nothing: if anything is wrong, it prints all that is, with file
 and line, and exits with status 2.
 
-With --prune, it deletes the jobs of the files' namespaces that are not in the files. What
-they have written stays. It asks before; without a terminal it needs --yes.` + exit.Help(exit.NotFound, exit.Interrupted),
+With --prune, it deletes the jobs of the files' namespaces that are not in the files. A file
+with "jobs: []" has a namespace without jobs. With --prune-all, it deletes the jobs of all
+namespaces that are not in the files. What they have written stays. It asks before; without
+a terminal it needs --yes.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs apply -f jobs.yaml --dry-run
   feedctl jobs apply -f jobs/ --prune --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return explain(runApply(cmd.Context(), c, &f)) },
 	}
 	addFiles(cmd, &f.files)
-	cmd.Flags().BoolVar(&f.prune, "prune", false, "delete the jobs of the files' namespaces that are not in the files")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "change nothing, print what would change")
+	cmd.Flags().BoolVar(&f.Prune, "prune", false, "delete the jobs of the files' namespaces that are not in the files")
+	cmd.Flags().BoolVar(&f.PruneAll, "prune-all", false, "delete the jobs of all namespaces that are not in the files")
+	cmd.Flags().BoolVar(&f.DryRun, "dry-run", false, "change nothing, print what would change")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask before deleting jobs")
 	return cmd
 }
@@ -54,35 +58,77 @@ func addFiles(cmd *cobra.Command, files *[]string) {
 }
 
 func runApply(ctx context.Context, c *commands, f *applyFlags) error {
-	files, err := c.kinds.Read(jobs.ReadOptions{Stdin: c.In}, f.files...)
-	if err != nil {
-		return err
-	}
 	open := c.create
-	if c.db == inMemory && !f.dryRun {
+	switch {
+	case f.DryRun:
+		open = c.viewAny
+	case c.db == inMemory:
 		open = c.open // which refuses it: the jobs would be forgotten at once
 	}
-	store, err := open(ctx)
+	files, store, err := c.read(ctx, jobs.ReadOptions{Stdin: c.In}, f.files, open, &f.ApplyOptions)
+	if err == nil && (f.Prune || f.PruneAll) && !f.DryRun && !f.yes {
+		err = confirmPrune(ctx, c, store, files, f.ApplyOptions)
+	}
 	if err != nil {
-		return err
+		return c.invalid(f.DryRun, err)
 	}
-	options := jobs.ApplyOptions{Prune: f.prune, DryRun: f.dryRun}
-	if f.prune && !f.dryRun && !f.yes {
-		if err := confirmPrune(ctx, c, store, files); err != nil {
-			return err
-		}
+	return c.apply(ctx, store, files, f.ApplyOptions)
+}
+
+// read reads files of jobs, and opens the database to apply them. If the files are invalid, the
+// error has all that is wrong with them, also beside the jobs that are stored.
+func (c *commands) read(ctx context.Context, r jobs.ReadOptions, paths []string, open func(context.Context) (*jobs.Scheduler, error), o *jobs.ApplyOptions) (*jobs.Files, *jobs.Scheduler, error) {
+	files, err := c.kinds.Read(r, paths...)
+	if files != nil {
+		o.Namespaces = files.Namespaces
 	}
-	changes, err := store.Apply(ctx, files.Documents, options)
+	switch {
+	case err == nil:
+		store, err := open(ctx)
+		return files, store, err
+	case files == nil:
+		return nil, nil, err
+	}
+	store, viewErr := c.viewAny(ctx)
+	if viewErr != nil {
+		return nil, nil, err
+	}
+	dry := *o
+	dry.DryRun = true
+	if _, all := store.Apply(ctx, files.Documents, dry); errors.Is(all, jobs.ErrInvalid) {
+		err = files.Locate(all)
+	}
+	return nil, nil, err
+}
+
+// apply applies files, and prints the changes.
+func (c *commands) apply(ctx context.Context, store *jobs.Scheduler, files *jobs.Files, o jobs.ApplyOptions) error {
+	changes, err := store.Apply(ctx, files.Documents, o)
 	if err != nil {
-		return files.Locate(err)
+		return c.invalid(o.DryRun, files.Locate(err))
 	}
-	result := newApplied(changes, f.dryRun)
+	result := newApplied(changes, o.DryRun)
 	return c.Print(result, result.write)
 }
 
+// invalid prints the problems of an error with --json, if it has any. It returns the error.
+func (c *commands) invalid(dryRun bool, err error) error {
+	problems, ok := errors.AsType[jobs.InvalidError](err)
+	if !ok || !c.JSON {
+		return err
+	}
+	result := newApplied(nil, dryRun)
+	result.Problems = problems
+	if printErr := c.Print(result, result.write); printErr != nil {
+		return printErr
+	}
+	return err
+}
+
 // confirmPrune asks whether to delete the jobs that are not in the files.
-func confirmPrune(ctx context.Context, c *commands, store *jobs.Scheduler, files *jobs.Files) error {
-	changes, err := store.Apply(ctx, files.Documents, jobs.ApplyOptions{Prune: true, DryRun: true})
+func confirmPrune(ctx context.Context, c *commands, store *jobs.Scheduler, files *jobs.Files, o jobs.ApplyOptions) error {
+	o.DryRun = true
+	changes, err := store.Apply(ctx, files.Documents, o)
 	if err != nil {
 		return files.Locate(err)
 	}
@@ -95,11 +141,11 @@ func confirmPrune(ctx context.Context, c *commands, store *jobs.Scheduler, files
 	if len(names) == 0 {
 		return nil
 	}
-	return confirmDelete(ctx, c, names)
+	return confirmDelete(ctx, c, names, "--dry-run")
 }
 
-// confirmDelete asks whether to delete jobs.
-func confirmDelete(ctx context.Context, c *commands, names []string) error {
+// confirmDelete asks whether to delete jobs. Without a terminal it is refused, and view is how to see which.
+func confirmDelete(ctx context.Context, c *commands, names []string, view string) error {
 	const most = 10
 	shown := strings.Join(names[:min(len(names), most)], ", ")
 	if len(names) > most {
@@ -108,7 +154,7 @@ func confirmDelete(ctx context.Context, c *commands, names []string) error {
 	yes, err := c.Confirm(ctx, fmt.Sprintf("delete %s (%s)?", human.Plural(int64(len(names)), "job", "jobs"), shown))
 	switch {
 	case errors.Is(err, app.ErrNoTerminal):
-		return exit.Usagef("delete %s: %w: use --yes, or --dry-run to see which", human.Plural(int64(len(names)), "job", "jobs"), err)
+		return exit.Usagef("delete %s: %w: use --yes, or %s to see which", human.Plural(int64(len(names)), "job", "jobs"), err, view)
 	case err != nil:
 		return fmt.Errorf("delete jobs: nothing was changed: %w", err)
 	case !yes:
@@ -187,7 +233,8 @@ func newValidate(c *commands) *cobra.Command {
 		Short: "Check files of jobs, without a database",
 		Long: `Validate prints all that is wrong with files of jobs, with file and line, and then exits
 with status 2. It uses neither the database nor the network. "jobs apply --dry-run" also
-compares the files with the jobs that are stored.` + exit.Help(exit.NotFound),
+compares the files with the jobs that are stored, which jobs of the files may name in
+"after".` + exit.Help(exit.NotFound),
 		Example: `  feedctl jobs validate -f jobs.yaml
   feedctl jobs validate -f jobs/ --json`,
 		Args: cobra.NoArgs,

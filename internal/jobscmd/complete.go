@@ -73,7 +73,7 @@ func (c *commands) offer(cmd *cobra.Command, list func(context.Context, *jobs.Sc
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeWait)
 	defer cancel()
-	s, err := c.open(ctx)
+	s, err := c.view(ctx)
 	if err != nil {
 		return nil
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/jobs"
-	"github.com/feedctl/feedctl/jobs/kinds"
 )
 
 func newDescribe(c *commands) *cobra.Command {
@@ -61,7 +60,10 @@ func writeDescription(w io.Writer, d *jobs.Description) error {
 	}
 	t.add("generation", "%d, of the last run %d", d.Generation, d.Observed)
 	if d.Lease != nil {
-		t.add("node", "%s, last heard of %s ago", d.Node, human.Duration(d.Lease.Age))
+		t.add("node", "%s, last heard from %s ago", d.Node, human.Duration(d.Lease.Age))
+	}
+	if w := d.Watch; w != nil && w.By != "" && w.Error == "" && !w.Checked.IsZero() {
+		t.add("watched", "by %s, last at %s", w.By, human.Time(w.Checked))
 	}
 	if d.Stats != nil {
 		t.addStats(d.Stats)
@@ -74,14 +76,17 @@ func writeDescription(w io.Writer, d *jobs.Description) error {
 			t.add(x.name, "%s", human.Time(x.time))
 		}
 	}
-	if text := lastError(d); text != "" {
-		t.add("last error", "%s", text)
+	if e := d.LastError; e != nil {
+		t.add("last error", "%s", e.Message)
+		if e.Hint != "" {
+			t.add("try", "%s", e.Hint)
+		}
 	}
 	if d.Errors > 0 {
 		t.add("errors", "%d in a row", d.Errors)
 	}
-	if text := kinds.Command(&d.Document); text != "" {
-		t.add("command", "%s", text)
+	if d.Command != "" {
+		t.add("command", "%s", d.Command)
 	}
 	if err := t.write(w); err != nil {
 		return err
@@ -136,16 +141,6 @@ func (t *namedLines) write(w io.Writer) error {
 	return err
 }
 
-// lastError returns the error of the last run that had one, if it is among the events.
-func lastError(d *jobs.Description) string {
-	for _, e := range d.Events {
-		if e.Type == jobs.EventCrashed || e.Type == jobs.EventFailed {
-			return e.Reason
-		}
-	}
-	return ""
-}
-
 func newPosition(c *commands) *cobra.Command {
 	var namespace string
 	cmd := &cobra.Command{
@@ -174,7 +169,7 @@ func runPosition(ctx context.Context, c *commands, arg, namespace string) error 
 	result := positionJSON{Job: d.Document.ID(), State: d.Listed.State, Stats: d.Stats}
 	return c.Print(result, func(w io.Writer) error {
 		if d.Stats == nil {
-			return lines(w, d.Document.ID()+" has no position yet: runs report it every 10 seconds, and when they end")
+			return lines(w, d.Document.ID()+" has no position yet: runs report it every few seconds (setting stats-interval), and when they end")
 		}
 		var t namedLines
 		t.addStats(d.Stats)

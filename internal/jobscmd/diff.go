@@ -40,6 +40,7 @@ func fields(d *jobs.Document) map[string]string {
 	set("placement.node", d.Placement.Node)
 	set("placement.labels", strings.Join(d.Placement.Labels, ", "))
 	flag("paused", d.Paused)
+	flag("metrics", d.Metrics)
 	duration("backoff.min", d.Backoff.Min)
 	duration("backoff.max", d.Backoff.Max)
 	for name, value := range d.Credentials {
@@ -55,7 +56,7 @@ func fields(d *jobs.Document) map[string]string {
 }
 
 // fieldOrder is that of a file. Fields of a group, as options, are in the order of their names.
-var fieldOrder = []string{"kind", "source", "target", "credentials", "follow", "schedule", "after", "options", "labels", "placement", "paused", "backoff"}
+var fieldOrder = []string{"kind", "source", "target", "credentials", "follow", "schedule", "after", "options", "labels", "placement", "paused", "metrics", "backoff"}
 
 // difference returns the fields that differ; before and after may be nil.
 func difference(before, after *jobs.Document) (different []fieldJSON) {

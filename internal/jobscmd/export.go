@@ -31,7 +31,7 @@ func runExport(ctx context.Context, c *commands, s *selection) error {
 	if err != nil {
 		return err
 	}
-	store, err := c.open(ctx)
+	store, err := c.view(ctx)
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -76,25 +74,45 @@ docs/jobs.md describes jobs and their files.` + exit.Help(exit.NotFound, exit.In
 // inMemory is the database that is forgotten when the command ends.
 const inMemory = "sqlite::memory:"
 
-// open opens the database of jobs, which must exist if it is a file. Its close is at the end
-// of the command.
-func (c *commands) open(ctx context.Context) (*jobs.Scheduler, error) {
-	if c.db == inMemory {
-		err := exit.Usagef("open database of jobs: only the process that runs the jobs can read %s", inMemory)
-		return nil, exit.WithHint(err, "--db sqlite:FILE here and for the process that runs the jobs, or --listen there and its API")
-	}
-	file, ok := strings.CutPrefix(c.db, "sqlite:")
-	if _, err := os.Stat(file); ok && file != "" && errors.Is(err, fs.ErrNotExist) {
-		err := exit.Errorf(exit.NotFound, "open database of jobs: there is no file %s", file)
-		return nil, exit.WithHint(err, `"feedctl jobs apply -f FILE", which creates it, or the database's URL: --db or the variable FEEDCTL_DB`)
-	}
-	return c.create(ctx)
+// view opens the database of jobs for a command that changes nothing.
+func (c *commands) view(ctx context.Context) (*jobs.Scheduler, error) {
+	return c.use(ctx, jobs.OpenReadOnly)
 }
 
-// create does what open does, and creates the database if it does not exist.
+// viewAny does what view does. If there are no jobs, it opens a database without any.
+func (c *commands) viewAny(ctx context.Context) (*jobs.Scheduler, error) {
+	s, err := c.view(ctx)
+	if errors.Is(err, jobs.ErrNone) || c.db == inMemory {
+		empty := *c
+		empty.db = inMemory
+		return empty.create(ctx)
+	}
+	return s, err
+}
+
+// open opens the database of jobs, which must exist, for a command that changes it.
+func (c *commands) open(ctx context.Context) (*jobs.Scheduler, error) {
+	return c.use(ctx, jobs.OpenExisting)
+}
+
+// create opens the database of jobs for a command that creates jobs or nodes: it is created if
+// it does not exist, and migrated if it is that of an older version.
 func (c *commands) create(ctx context.Context) (*jobs.Scheduler, error) {
-	s, err := jobs.Open(ctx, c.db, c.kinds, jobs.Defaults())
-	if errors.Is(err, jobs.ErrVersion) {
+	return c.use(ctx, jobs.Open)
+}
+
+// use opens the database until the end of the command.
+func (c *commands) use(ctx context.Context, open func(context.Context, string, jobs.Kinds, jobs.Settings) (*jobs.Scheduler, error)) (*jobs.Scheduler, error) {
+	s, err := open(ctx, c.db, c.kinds, jobs.Defaults())
+	switch {
+	case errors.Is(err, jobs.ErrNone) && c.db == inMemory:
+		err = exit.Usagef("open database of jobs: only the process that runs the jobs can read %s", inMemory)
+		err = exit.WithHint(err, "--db sqlite:FILE here and for the process that runs the jobs, or --listen there and its API")
+	case errors.Is(err, jobs.ErrNone):
+		err = exit.WithHint(err, `"feedctl jobs apply -f FILE", which creates it, or the database's URL: --db or the variable FEEDCTL_DB`)
+	case errors.Is(err, jobs.ErrOld):
+		err = exit.WithHint(err, `"feedctl jobs worker" or "feedctl jobs apply" of this version, which migrate them`)
+	case errors.Is(err, jobs.ErrVersion):
 		err = exit.WithHint(err, "a newer feedctl: this is "+cmp.Or(cli.ThisVersion().Version, "an unknown version"))
 	}
 	if err != nil {
@@ -117,8 +135,12 @@ func explain(err error) error {
 	switch {
 	case errors.Is(err, jobs.ErrInvalid), errors.Is(err, jobs.ErrURL):
 		return exit.Errorf(exit.Usage, "%w", err)
-	case errors.Is(err, jobs.ErrNoJob):
+	case errors.Is(err, jobs.ErrNoJob), errors.Is(err, jobs.ErrNone):
 		return exit.Errorf(exit.NotFound, "%w", err)
+	case errors.Is(err, jobs.ErrNamesake):
+		return exit.WithHint(err, "--name NAME, with a name that no other node has")
+	case errors.Is(err, jobs.ErrTaken):
+		return exit.WithHint(err, `"feedctl jobs delete NAME" for the job that is not to run`)
 	case errors.Is(err, jobs.ErrFollows):
 		return exit.WithHint(exit.Errorf(exit.Usage, "%w", err), `"feedctl jobs pause", or "feedctl jobs delete"`)
 	}

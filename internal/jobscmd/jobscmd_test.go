@@ -66,15 +66,34 @@ func (m *machine) run(status int, args ...string) (stdout, stderr string) {
 
 func (m *machine) runContext(ctx context.Context, status int, args ...string) (stdout, stderr string) {
 	m.Helper()
-	var out, err bytes.Buffer
-	a := app.New(app.Streams{In: strings.NewReader(m.stdin), Out: &out, Err: &err})
+	return m.runSeeing(ctx, status, false, func(string) {}, args...)
+}
+
+// runSeeing executes a command line, on a terminal or not, and calls saw with what it has printed
+// so far.
+func (m *machine) runSeeing(ctx context.Context, status int, terminal bool, saw func(printed string), args ...string) (stdout, stderr string) {
+	m.Helper()
+	out, err := seen{saw: saw}, seen{saw: saw}
+	a := app.New(app.Streams{In: strings.NewReader(m.stdin), Out: &out, Err: &err, Terminal: terminal})
 	root := &cobra.Command{Use: "feedctl"}
 	root.AddCommand(jobscmd.New(a, m.kinds))
 	a.Prepare(root)
 	if got := a.Run(ctx, root, args); got != status {
-		m.Errorf("%s: exit status %d, want %d\n%s%s", strings.Join(args, " "), got, status, out.String(), err.String())
+		m.Errorf("%s: exit status %d, want %d\n%s%s", strings.Join(args, " "), got, status, out.text.String(), err.text.String())
 	}
-	return out.String(), err.String()
+	return out.text.String(), err.text.String()
+}
+
+// A seen is a buffer that calls saw after each write.
+type seen struct {
+	text bytes.Buffer
+	saw  func(string)
+}
+
+func (s *seen) Write(p []byte) (int, error) {
+	n, err := s.text.Write(p)
+	s.saw(s.text.String())
+	return n, err
 }
 
 // prints executes a command line that must succeed and print a text.
@@ -130,7 +149,7 @@ func TestApply(t *testing.T) {
 + shop/prices: other y
 `
 	m.prints(created+"2 jobs would be created, 0 changed, 0 deleted; 0 unchanged\n", "jobs", "apply", "-f", "jobs.yaml", "--dry-run")
-	m.prints("0 jobs\n", "jobs", "list")
+	m.fails(3, []string{"jobs", "list"}, "no jobs database at sqlite:feedctl-jobs.db")
 	m.prints(created+"2 jobs created, 0 changed, 0 deleted; 0 unchanged\n", "jobs", "apply", "-f", "jobs.yaml")
 	m.prints("0 jobs created, 0 changed, 0 deleted; 2 unchanged\n", "jobs", "apply", "-f", "jobs.yaml")
 
@@ -205,7 +224,7 @@ jobs:
 
 func TestSelect(t *testing.T) {
 	m := newMachine(t)
-	m.fails(3, []string{"jobs", "pause", "a"}, "open database of jobs: there is no file feedctl-jobs.db", "Try: ")
+	m.fails(3, []string{"jobs", "pause", "a"}, "open database of jobs: no jobs database at sqlite:feedctl-jobs.db", "Try: ")
 	m.write("jobs.yaml", twoJobs)
 	m.run(0, "jobs", "apply", "-f", "jobs.yaml")
 	m.fails(2, []string{"jobs", "pause"}, "name jobs, or select them")
@@ -271,7 +290,9 @@ func TestDatabase(t *testing.T) {
 	m := newMachine(t)
 	m.write("jobs.yaml", twoJobs)
 	for _, url := range []string{"mysql://x", "postgres://db.test:port/jobs", "sqlite:", "jobs.db"} {
-		m.fails(2, []string{"jobs", "list", "--db", url}, "open database of jobs: invalid URL: ")
+		for _, command := range []string{"list", "nodes", "origins", "tenants", "settings", "export", "worker"} {
+			m.fails(2, []string{"jobs", command, "--db", url}, "open database of jobs: invalid URL: ")
+		}
 		m.fails(2, []string{"jobs", "apply", "-f", "jobs.yaml", "--db", url}, "open database of jobs: invalid URL: ")
 	}
 	for file, want := range map[string]struct {
@@ -287,6 +308,12 @@ func TestDatabase(t *testing.T) {
 	m.fails(2, []string{"jobs", "list", "--db", "sqlite::memory:"}, "only the process that runs the jobs", "Try: --db sqlite:FILE")
 	m.fails(2, []string{"jobs", "apply", "-f", "jobs.yaml", "--db", "sqlite::memory:"}, "Try: --db sqlite:FILE")
 	m.run(0, "jobs", "apply", "-f", "jobs.yaml", "--db", "sqlite::memory:", "--dry-run")
+	m.run(0, "jobs", "apply", "-f", "jobs.yaml")
+	m.fails(2, []string{"jobs", "tenants", "--set-shares", "BAD NS=5"}, `invalid name "BAD NS"`)
+	m.run(0, "jobs", "cancel", "shop/prices")
+	m.write("other.yaml", "version: 1\nnamespace: shop\njobs: [{name: other, kind: other, source: y}]\n")
+	m.run(0, "jobs", "apply", "-f", "other.yaml")
+	m.fails(1, []string{"jobs", "restart", "shop/prices"}, "another job does the same", "delete job shop/other", `Try: "feedctl jobs delete NAME"`)
 }
 
 func TestList(t *testing.T) {
@@ -330,7 +357,7 @@ func TestDescribe(t *testing.T) {
 		t.Error(out)
 	}
 	m.fails(3, []string{"jobs", "describe", "orders"}, `did you mean "shop/orders"?`)
-	m.prints("shop/orders has no position yet: runs report it every 10 seconds, and when they end\n", "jobs", "position", "shop/orders")
+	m.prints("shop/orders has no position yet: runs report it every few seconds (setting stats-interval), and when they end\n", "jobs", "position", "shop/orders")
 	m.prints("none\n", "jobs", "nodes")
 	m.prints("[]\n", "jobs", "nodes", "--json")
 	m.prints("ORIGIN               STATE  JOBS  RUNNING  CRASHING  FAILURES  NEXT TRY  LAST ERROR\nhttps://db.test:443  up     1     0        0         0         -         -\n", "jobs", "origins")

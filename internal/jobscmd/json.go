@@ -15,6 +15,8 @@ type appliedJSON struct {
 	Deleted   int64        `json:"deleted"`
 	Unchanged int64        `json:"unchanged"`
 	Changes   []changeJSON `json:"changes"` // all but the unchanged jobs
+	// Problems are all that is wrong with the files. If there are any, nothing is changed.
+	Problems []jobs.Problem `json:"problems,omitempty"`
 }
 
 // changeJSON is what happens to a job.

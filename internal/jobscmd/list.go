@@ -58,7 +58,7 @@ func runList(ctx context.Context, c *commands, f *listFlags) error {
 	if f.after != "" {
 		filter.After = id(f.after, f.namespace)
 	}
-	store, err := c.open(ctx)
+	store, err := c.view(ctx)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,8 @@ func newLogs(c *commands) *cobra.Command {
 		Use:   "logs NAME",
 		Short: "Show the warnings and errors of a job",
 		Long: `Logs prints the last 200 warnings and errors that runs of a job have logged, oldest first,
-with the run and its node. A run that has not ended adds its lines every 10 seconds.
+with the run and its node. A run that has not ended adds its lines every few seconds:
+the setting stats-interval.
 
 With --follow it waits for more, until Ctrl-C; with --json, that prints an object for each
 line.` + exit.Help(exit.NotFound, exit.Interrupted),
@@ -57,7 +58,11 @@ func runLogs(ctx context.Context, c *commands, arg, namespace string, follow boo
 // followLogs prints lines until ctx ends.
 func (c *commands) followLogs(ctx context.Context, store *jobs.Scheduler, id string) error {
 	for after := int64(0); ; {
-		found, err := store.Logs(ctx, id, after)
+		var found []jobs.LogLine
+		err := c.patiently(ctx, func() (err error) {
+			found, err = store.Logs(ctx, id, after)
+			return err
+		})
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

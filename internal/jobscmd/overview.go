@@ -19,13 +19,13 @@ func newNodes(c *commands) *cobra.Command {
 		Use:   "nodes",
 		Short: "List the nodes that run jobs",
 		Long: `Nodes prints a line for each node: whether it is alive, how many jobs it runs and may run,
-when it was started and last heard of. The jobs of a node that is lost run elsewhere within
-30 seconds, unless they are pinned to it.` + exit.Help(exit.NotFound, exit.Interrupted),
+when it was started and last heard from. The jobs of a node that is lost run elsewhere
+within 30 seconds, unless they are pinned to it.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs nodes
   feedctl jobs nodes --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return overview(cmd.Context(), c, (*jobs.Scheduler).Nodes, []string{"NAME", "STATE", "RUNNING", "SLOTS", "LABELS", "UP", "HEARD", "VERSION"}, nodeRow)
+			return explain(overview(cmd.Context(), c, (*jobs.Scheduler).Nodes, []string{"NAME", "STATE", "RUNNING", "SLOTS", "LABELS", "UP", "HEARD", "VERSION"}, nodeRow))
 		},
 	}
 }
@@ -52,7 +52,7 @@ one job at a time tries it; as soon as one succeeds, all of them run again.` + e
   feedctl jobs origins --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return overview(cmd.Context(), c, (*jobs.Scheduler).Origins, []string{"ORIGIN", "STATE", "JOBS", "RUNNING", "CRASHING", "FAILURES", "NEXT TRY", "LAST ERROR"}, originRow)
+			return explain(overview(cmd.Context(), c, (*jobs.Scheduler).Origins, []string{"ORIGIN", "STATE", "JOBS", "RUNNING", "CRASHING", "FAILURES", "NEXT TRY", "LAST ERROR"}, originRow))
 		},
 	}
 }
@@ -77,15 +77,16 @@ func newTenants(c *commands) *cobra.Command {
 seconds, and how many of its jobs run and wait. If jobs of several namespaces wait for a
 slot, those of the namespace that has used least in proportion to its shares run first.
 
---set-shares NAMESPACE=SHARES sets shares, from 1 to 1000; a namespace has 100 until then.` + exit.Help(exit.NotFound, exit.Interrupted),
+--set-shares NAMESPACE=SHARES sets shares, from 1 to 1000; a namespace has 100 until then.
+NAMESPACE=default resets what is set of a namespace; one without jobs is then not listed.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs tenants
   feedctl jobs tenants --set-shares shop=200`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := setShares(cmd.Context(), c, shares); err != nil {
-				return err
+				return explain(err)
 			}
-			return overview(cmd.Context(), c, (*jobs.Scheduler).Tenants, []string{"NAMESPACE", "SHARES", "USED", "JOBS", "RUNNING", "WAITING"}, tenantRow)
+			return explain(overview(cmd.Context(), c, (*jobs.Scheduler).Tenants, []string{"NAMESPACE", "SHARES", "USED", "JOBS", "RUNNING", "WAITING"}, tenantRow))
 		},
 	}
 	cmd.Flags().StringArrayVar(&shares, "set-shares", nil, "set `NAMESPACE=SHARES`; may be repeated")
@@ -102,14 +103,14 @@ func tenantRow(t *jobs.TenantStatus) []string {
 func setShares(ctx context.Context, c *commands, flags []string) error {
 	type setting struct {
 		namespace string
-		shares    int
+		shares    int // 0: reset
 	}
 	var settings []setting
 	for _, text := range flags {
 		namespace, number, _ := strings.Cut(text, "=")
 		shares, err := strconv.Atoi(number)
-		if namespace == "" || err != nil || shares < 1 || shares > 1000 {
-			return exit.Usagef("--set-shares %q: want NAMESPACE=SHARES, with 1 to 1000 shares", text)
+		if namespace == "" || number != "default" && (err != nil || shares < 1 || shares > 1000) {
+			return exit.Usagef("--set-shares %q: want NAMESPACE=SHARES, with 1 to 1000 shares, or NAMESPACE=default", text)
 		}
 		settings = append(settings, setting{namespace, shares})
 	}
@@ -121,7 +122,11 @@ func setShares(ctx context.Context, c *commands, flags []string) error {
 		return err
 	}
 	for _, s := range settings {
-		if err := store.SetShares(ctx, s.namespace, s.shares); err != nil {
+		set := func() error { return store.SetShares(ctx, s.namespace, s.shares) }
+		if s.shares == 0 {
+			set = func() error { return store.ResetTenant(ctx, s.namespace) }
+		}
+		if err := set(); err != nil {
 			return err
 		}
 	}
@@ -130,7 +135,7 @@ func setShares(ctx context.Context, c *commands, flags []string) error {
 
 // overview prints a table of what the scheduler lists.
 func overview[T any](ctx context.Context, c *commands, list func(*jobs.Scheduler, context.Context) ([]T, error), header []string, row func(*T) []string) error {
-	store, err := c.open(ctx)
+	store, err := c.view(ctx)
 	if err != nil {
 		return err
 	}

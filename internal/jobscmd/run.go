@@ -1,16 +1,20 @@
 package jobscmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/jobs"
 )
 
@@ -22,25 +26,35 @@ type runFlags struct {
 	options     []string
 	credentials []string
 	node        string
+	retry       bool
 	detach      bool
 }
 
 func newRun(c *commands) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run KIND SOURCE [TARGET]",
+		Use:   "run KIND [SOURCE] [TARGET]",
 		Short: "Run a job once, without a file",
-		Long: `Run adds a job that runs once on one of the nodes, and waits for its end. It is not retried
-if it crashes. It is kept for a day after its end, and then deleted.
+		Long: `Run adds a job that runs once on one of the nodes, and waits for its end. Meanwhile it says
+on stderr what the job waits for, or how far it has come. If the job crashes, it has failed;
+with --retry it is tried again, as other jobs are. It is kept for a day after its end, and
+then deleted. A kind without a source, as prune, takes only the target.
 
-Its name follows from kind, source, target, options and credentials: while the same job
-runs, the command waits for that. If it has ended, it runs again. Ctrl-C cancels the job;
-with --detach, the command does not wait.` + exit.Help(exit.NotFound, exit.Interrupted),
+Its name follows from the arguments, options, credentials, --node and --retry: while the
+same job runs, the command waits for that. If it has ended, it runs again. Ctrl-C cancels
+the job; with --detach, the command does not wait.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs run consume https://data.example.org/feeds/orders 'postgres://shop@db.example.org/shop?table=public.orders'
-  feedctl jobs run "bridge couchdb" https://couch.example.org/orders 's3://bucket/feeds#orders' --option attachments=inline --detach`,
+  feedctl jobs run "bridge couchdb" https://couch.example.org/orders 's3://bucket/feeds#orders' --option attachments=inline --detach
+  feedctl jobs run prune 's3://bucket/feeds#orders' --option keep-age=30d`,
 		Args: cobra.RangeArgs(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return explain(runRun(cmd.Context(), c, &f, args))
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (kinds []string, _ cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				kinds = slices.Sorted(maps.Keys(c.kinds))
+			}
+			return kinds, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	namespaceFlag(cmd, &f.namespace, "`NAMESPACE` of the job (default: default)")
@@ -48,18 +62,25 @@ with --detach, the command does not wait.` + exit.Help(exit.NotFound, exit.Inter
 	flags.StringArrayVar(&f.options, "option", nil, "option of the job, as `NAME=VALUE`: a flag of the command, without --; may be repeated")
 	flags.StringArrayVar(&f.credentials, "credential", nil, "credential of the source or the target, as `USE=REFERENCE`: source=env:NAME, target=file:PATH; may be repeated")
 	flags.StringVar(&f.node, "node", "", "run on the node of this `NAME`, which jobs need that use local files")
+	flags.BoolVar(&f.retry, "retry", false, "try again after errors that may pass")
 	flags.BoolVar(&f.detach, "detach", false, "do not wait for the end")
 	return cmd
 }
 
 // document returns what arguments and flags say.
-func (f *runFlags) document(args []string) (d jobs.Document, err error) {
-	d = jobs.Document{Namespace: "default", Kind: args[0], Source: args[1], Options: map[string]jobs.Values{}, Credentials: map[string]string{}}
-	if f.namespace != "" {
-		d.Namespace = f.namespace
+func (f *runFlags) document(kinds jobs.Kinds, args []string) (d jobs.Document, err error) {
+	d = jobs.Document{Namespace: cmp.Or(f.namespace, "default"), Kind: args[0], Options: map[string]jobs.Values{}, Credentials: map[string]string{}}
+	takesSource := true
+	if kind, ok := kinds[d.Kind].(interface{ TakesSource() bool }); ok {
+		takesSource = kind.TakesSource()
 	}
-	if len(args) > 2 {
-		d.Target = args[2]
+	switch {
+	case len(args) > 2:
+		d.Source, d.Target = args[1], args[2]
+	case takesSource:
+		d.Source = args[1]
+	default:
+		d.Target = args[1]
 	}
 	d.Placement.Node = f.node
 	for _, option := range f.options {
@@ -80,7 +101,7 @@ func (f *runFlags) document(args []string) (d jobs.Document, err error) {
 }
 
 func runRun(ctx context.Context, c *commands, f *runFlags, args []string) error {
-	d, err := f.document(args)
+	d, err := f.document(c.kinds, args)
 	if err != nil {
 		return err
 	}
@@ -88,7 +109,7 @@ func runRun(ctx context.Context, c *commands, f *runFlags, args []string) error 
 	if err != nil {
 		return err
 	}
-	j, err := store.RunOnce(ctx, d)
+	j, err := store.RunOnce(ctx, d, f.retry)
 	if err != nil {
 		return err
 	}
@@ -97,22 +118,25 @@ func runRun(ctx context.Context, c *commands, f *runFlags, args []string) error 
 		if _, err := store.Restart(ctx, id); err != nil {
 			return err
 		}
-		if j, err = store.Get(ctx, id); err != nil {
-			return err
-		}
 	}
-	if !f.detach {
-		j, err = await(ctx, store, id)
+	if f.detach {
+		j, err = store.Get(ctx, id)
+	} else {
+		j, err = c.await(ctx, store, id)
 		if ctx.Err() != nil {
 			_, err := store.Cancel(context.WithoutCancel(ctx), id)
 			return errors.Join(context.Cause(ctx), err)
 		}
-		if err != nil {
-			return err
-		}
+	}
+	if err != nil {
+		return err
 	}
 	err = c.Print(ranJSON{id, j.State, j.Reason}, func(w io.Writer) error {
-		return lines(w, fmt.Sprintf("%s is %s", id, j.State))
+		text := fmt.Sprintf("%s is %s", id, j.State)
+		if j.State == jobs.Completed && j.Reason != "" {
+			text += ": " + human.Printable(j.Reason)
+		}
+		return lines(w, text)
 	})
 	if err == nil && j.State == jobs.Failed {
 		err = exit.WithHint(fmt.Errorf("job %s has failed: %s", id, j.Reason), fmt.Sprintf("\"feedctl jobs history %s\"", id))
@@ -120,15 +144,56 @@ func runRun(ctx context.Context, c *commands, f *runFlags, args []string) error 
 	return err
 }
 
-// await waits until a job has ended.
-func await(ctx context.Context, store *jobs.Scheduler, id string) (*jobs.Job, error) {
+// await waits until a job has ended, and shows where it stands.
+func (c *commands) await(ctx context.Context, store *jobs.Scheduler, id string) (*jobs.Job, error) {
+	if c.Terminal {
+		defer c.Console.Clear()
+	}
+	var before string
 	for {
-		j, err := store.Get(ctx, id)
-		if err != nil || j.Finished() {
-			return j, err
+		var d *jobs.Description
+		err := c.patiently(ctx, func() (err error) {
+			d, err = store.Describe(ctx, id)
+			return err
+		})
+		if err != nil {
+			return nil, err
 		}
+		if d.Finished() {
+			return &d.Job, nil
+		}
+		status := "waits: " + d.Why
+		if d.State == jobs.Running {
+			status = d.Why
+			if d.Stats != nil {
+				status = fmt.Sprintf("%s, %s; %s", human.Plural(d.Stats.Entities, "entity", "entities"), human.Bytes(d.Stats.Bytes), d.Why)
+			}
+		}
+		switch {
+		case c.Terminal:
+			c.Console.Show(human.Printable(id + ": " + status))
+		case d.Why != before:
+			c.Log.Info("waiting for the job", "job", id, "state", d.State, "why", d.Why)
+		}
+		before = d.Why
 		if err := pause(ctx); err != nil {
 			return nil, err
+		}
+	}
+}
+
+// patiently calls do until it does not fail because the database cannot be used for now.
+func (c *commands) patiently(ctx context.Context, do func() error) error {
+	for away := false; ; away = true {
+		err := do()
+		if !jobs.Unavailable(err) {
+			return err
+		}
+		if !away {
+			c.Log.Warn("cannot use the database of jobs, trying again", "error", err)
+		}
+		if err := pause(ctx); err != nil {
+			return err
 		}
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/jobs"
 )
 
@@ -17,11 +19,20 @@ type task struct {
 	started, stopped chan struct{}
 }
 
+// A writes is a kind without a source.
+type writes struct{ task }
+
+func (writes) TakesSource() bool { return false }
+
+func (writes) Check(*jobs.Document) []jobs.Problem { return nil }
+
 func (k task) Run(ctx context.Context, s *jobs.Session) error {
 	s.Logger.Warn("something is odd", "source", s.Document.Source)
 	switch s.Document.Source {
 	case "bad":
 		return errors.New("the source is bad")
+	case "":
+		s.Result("wrote " + s.Document.Target)
 	case "long":
 		close(k.started)
 		<-ctx.Done()
@@ -35,16 +46,28 @@ func (k task) Run(ctx context.Context, s *jobs.Session) error {
 func TestRun(t *testing.T) {
 	m := newMachine(t)
 	kind := task{started: make(chan struct{}), stopped: make(chan struct{})}
-	m.kinds["task"] = kind
+	m.kinds["task"], m.kinds["writes"] = kind, writes{kind}
 	m.write("jobs.yaml", "version: 1\njobs: []\n")
 	m.run(0, "jobs", "apply", "-f", "jobs.yaml")
 	m.fails(2, []string{"jobs", "run", "tsk", "x"}, `unknown kind "tsk"`)
 	m.fails(2, []string{"jobs", "run", "task", "x", "--option", "limit"}, "want NAME=VALUE")
+	if out, _ := m.run(0, "__complete", "jobs", "run", ""); out != "fake\nother\ntask\nwrites\n:4\n" {
+		t.Errorf("completion of kinds: %s", out)
+	}
 	out, _ := m.run(0, "jobs", "run", "task", "good", "t", "-n", "shop", "--option", "limit=1", "--option", "limit=2", "--detach", "--json")
 	if !strings.HasPrefix(out, `{"job":"shop/run-`) || !strings.HasSuffix(out, `","state":"pending"}`+"\n") {
 		t.Errorf("a job that does not run yet: %s", out)
 	}
 	name := strings.Split(out, `"`)[3]
+
+	for terminal, want := range map[bool]string{false: `why="no node is alive"`, true: ": waits: no node is alive"} {
+		alone, leave := context.WithCancelCause(m.Context())
+		m.runSeeing(alone, 130, terminal, func(printed string) {
+			if strings.Contains(printed, want) {
+				leave(exit.ErrInterrupted)
+			}
+		}, "jobs", "run", "task", "alone")
+	}
 
 	ctx, stop := context.WithCancelCause(m.Context())
 	node := make(chan struct{})
@@ -53,7 +76,17 @@ func TestRun(t *testing.T) {
 		m.runContext(ctx, 130, "jobs", "worker", "--name", "node")
 	}()
 	m.prints(name+" is completed\n", "jobs", "run", "task", "good", "t", "-n", "shop", "--option", "limit=1", "--option", "limit=2")
+	if out, _ := m.run(0, "jobs", "run", "writes", "t"); !strings.HasSuffix(out, " is completed: wrote t\n") {
+		t.Errorf("a kind with only a target prints %s", out)
+	}
+	if out, _ := m.run(0, "jobs", "run", "writes", "t", "--json"); !strings.Contains(out, `"state":"completed","reason":"wrote t"`) {
+		t.Errorf("a kind with only a target prints %s", out)
+	}
 	m.fails(1, []string{"jobs", "run", "task", "bad"}, "has failed: the source is bad", "Try: ")
+	m.run(0, "jobs", "run", "task", "bad", "t2", "--retry", "--detach")
+	if out, _ := m.run(0, "jobs", "list", "--json"); strings.Count(out, `"retry":true`) != 1 {
+		t.Errorf("no job is tried again: %s", out)
+	}
 	m.fails(1, []string{"jobs", "run", "task", "bad"}, "has failed: the source is bad") // again
 	interrupted, interrupt := context.WithCancelCause(m.Context())
 	go func() {
@@ -74,4 +107,82 @@ func TestRun(t *testing.T) {
 	m.fails(3, []string{"jobs", "logs", "none"}, "no such job")
 	stop(exit.ErrInterrupted)
 	<-node
+}
+
+// A gate is a kind whose runs begin with a line in the log, and end when they are let go.
+type gate struct {
+	fake
+	began, end chan struct{}
+}
+
+func (g gate) Run(ctx context.Context, s *jobs.Session) error {
+	s.Logger.Warn("the run has begun")
+	g.began <- struct{}{}
+	select {
+	case <-g.end:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// TestDatabaseRestarts has commands that wait for a job and its log while PostgreSQL restarts.
+func TestDatabaseRestarts(t *testing.T) {
+	m := newMachine(t)
+	kind := gate{began: make(chan struct{}), end: make(chan struct{})}
+	m.kinds["gate"] = kind
+	server := pgtest.StartOwn(t)
+	t.Setenv("FEEDCTL_DB", server.URL("jobs"))
+	m.write("jobs.yaml", "version: 1\njobs: []\n")
+	m.run(0, "jobs", "apply", "-f", "jobs.yaml")
+	ctx, stop := context.WithCancelCause(m.Context())
+	var commands sync.WaitGroup
+	commands.Go(func() { m.runContext(ctx, 130, "jobs", "worker", "--name", "node") })
+	run := func() (job string) {
+		out, _ := m.run(0, "jobs", "run", "gate", "x")
+		job, ok := strings.CutSuffix(out, " is completed\n")
+		if !ok {
+			t.Errorf("jobs run prints %s", out)
+		}
+		return job
+	}
+	go func() {
+		<-kind.began
+		kind.end <- struct{}{}
+	}()
+	job := run()
+	follows := make(chan struct{})
+	begins := sync.OnceFunc(func() { close(follows) })
+	commands.Go(func() {
+		defer stop(exit.ErrInterrupted)
+		m.runSeeing(ctx, 130, false, func(printed string) {
+			switch strings.Count(printed, "the run has begun") {
+			case 1:
+				begins()
+			case 2:
+				stop(exit.ErrInterrupted)
+			}
+		}, "jobs", "logs", "-f", job)
+	})
+	<-follows
+	commands.Go(func() { run() })
+	<-kind.began
+	server.Restart()
+	kind.end <- struct{}{}
+	commands.Wait()
+}
+
+// TestServeOnly has a worker that is no node.
+func TestServeOnly(t *testing.T) {
+	m := newMachine(t)
+	m.fails(2, []string{"jobs", "worker", "--max-jobs", "0"}, "would do nothing without --listen")
+	m.write("jobs.yaml", twoJobs)
+	m.fails(2, []string{"jobs", "standalone", "-f", "jobs.yaml", "--max-jobs", "0"}, "standalone runs jobs")
+	ctx, stop := context.WithCancelCause(m.Context())
+	m.runSeeing(ctx, 130, false, func(printed string) {
+		if strings.Contains(printed, "serving the API of jobs") {
+			m.prints("none\n", "jobs", "nodes")
+			stop(exit.ErrInterrupted)
+		}
+	}, "jobs", "worker", "--max-jobs", "0", "--listen", "127.0.0.1:0")
 }

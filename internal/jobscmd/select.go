@@ -131,7 +131,7 @@ func eachUpTo(ctx context.Context, store *jobs.Scheduler, f jobs.Filter, limit i
 
 // find opens the database, and returns the ID of the job of an argument.
 func (c *commands) find(ctx context.Context, arg, namespace string) (store *jobs.Scheduler, id string, err error) {
-	if store, err = c.open(ctx); err != nil {
+	if store, err = c.view(ctx); err != nil {
 		return nil, "", err
 	}
 	j, err := get(ctx, store, arg, namespace)
@@ -315,7 +315,7 @@ func runDelete(ctx context.Context, c *commands, s *selection, yes bool, args []
 		return err
 	}
 	if len(args) == 0 && len(ids) > 0 && !yes {
-		if err := confirmDelete(ctx, c, ids); err != nil {
+		if err := confirmDelete(ctx, c, ids, "\"feedctl jobs list\""); err != nil {
 			return err
 		}
 	}

@@ -38,7 +38,11 @@ func runSettings(ctx context.Context, c *commands, args []string) error {
 		}
 		changes[name] = value
 	}
-	store, err := c.open(ctx)
+	open := c.view
+	if len(changes) > 0 {
+		open = c.open
+	}
+	store, err := open(ctx)
 	if err != nil {
 		return err
 	}

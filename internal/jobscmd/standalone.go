@@ -19,9 +19,10 @@ func newStandalone(c *commands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "standalone -f PATH…",
 		Short: "Run the jobs of files in one process",
-		Long: `Standalone applies files of jobs, as "jobs apply --prune --yes" does, and runs the jobs
-until a signal ends it: there is nothing to manage but the files. Jobs that use local files
-need no "node", since there is only one.
+		Long: `Standalone applies files of jobs, as "jobs apply --prune-all --yes" does, and runs the jobs
+until a signal ends it: there is nothing to manage but the files. It deletes all jobs of the
+database that are not in them. Jobs that use local files need no "node", since there is only
+one.
 
 The database of --db is a file in which jobs keep their states, counters and errors. Their
 positions are in the feeds and sinks: if the file is lost, nothing else is. Other commands
@@ -29,7 +30,12 @@ can use the file meanwhile. With --db sqlite::memory: there is no file.` + exit.
 		Example: `  feedctl jobs standalone -f jobs.yaml
   feedctl jobs standalone -f /etc/feedctl/jobs --db sqlite:/var/lib/feedctl/jobs.db`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return explain(runStandalone(cmd.Context(), c, &f)) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.maxJobs == 0 && cmd.Flags().Changed("max-jobs") {
+				return exit.Usagef("--max-jobs 0 is for \"feedctl jobs worker\": standalone runs jobs")
+			}
+			return explain(runStandalone(cmd.Context(), c, &f))
+		},
 	}
 	addFiles(cmd, &f.files)
 	f.flags(cmd)
@@ -44,20 +50,13 @@ func runStandalone(ctx context.Context, c *commands, f *standaloneFlags) error {
 	if err := f.listen.check(); err != nil {
 		return err
 	}
-	files, err := c.kinds.Read(jobs.ReadOptions{Stdin: c.In, Node: config.Name}, f.files...)
+	c.Follower = true // also while it reads and applies its files
+	options := jobs.ApplyOptions{PruneAll: true, Node: config.Name}
+	files, store, err := c.read(ctx, jobs.ReadOptions{Stdin: c.In, Node: config.Name}, f.files, c.create, &options)
 	if err != nil {
-		return err
+		return c.invalid(false, err)
 	}
-	store, err := c.create(ctx)
-	if err != nil {
-		return err
-	}
-	changes, err := store.Apply(ctx, files.Documents, jobs.ApplyOptions{Prune: true, Node: config.Name})
-	if err != nil {
-		return files.Locate(err)
-	}
-	result := newApplied(changes, false)
-	if err := c.Print(result, result.write); err != nil {
+	if err := c.apply(ctx, store, files, options); err != nil {
 		return err
 	}
 	return c.work(ctx, store, config, &f.workerFlags)

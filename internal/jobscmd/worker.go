@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/cli"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/metrics"
@@ -22,24 +21,23 @@ import (
 type workerFlags struct {
 	name    string
 	maxJobs int
+	serves  bool // only the API
 	labels  []string
-	metrics string // address
 	listen  listenFlags
 }
 
 func (f *workerFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "name", "", "`NAME` of the node, which no other has (default: the name of the host)")
-	flags.IntVar(&f.maxJobs, "max-jobs", 0, "run at most this `NUMBER` of jobs at the same time (default: the setting max-jobs)")
+	flags.IntVar(&f.maxJobs, "max-jobs", 0, "run at most this `NUMBER` of jobs at the same time (default: the setting max-jobs); 0, of a worker: only serve the API")
 	flags.StringSliceVar(&f.labels, "labels", nil, "`LABELS` of the node, as eu,ssd: it also runs jobs that ask for them")
-	flags.StringVar(&f.metrics, "metrics", "", app.MetricsUsage)
 	f.listen.flags(flags)
 }
 
 // config returns what the flags say.
 func (f *workerFlags) config(c *commands) (jobs.WorkerConfig, error) {
 	if f.maxJobs < 0 || f.maxJobs > jobs.MaxSlots {
-		return jobs.WorkerConfig{}, exit.Usagef("invalid --max-jobs %d: want 1 to %d, or 0 for the setting max-jobs", f.maxJobs, jobs.MaxSlots)
+		return jobs.WorkerConfig{}, exit.Usagef("invalid --max-jobs %d: want 1 to %d, or 0 to only serve the API", f.maxJobs, jobs.MaxSlots)
 	}
 	if problems := jobs.CheckNodeLabels(f.labels); len(problems) > 0 {
 		return jobs.WorkerConfig{}, exit.Usagef("--labels: %s", strings.Join(problems, ", "))
@@ -70,12 +68,18 @@ func newWorker(c *commands) *cobra.Command {
 signal ends it. On the first Ctrl-C or SIGTERM it stops its jobs at their next checkpoints,
 and other nodes run them at once. If it is killed, they do so within 30 seconds.
 
-Any number of workers can use a PostgreSQL database, and one an SQLite file. Two workers
-must not have the same name.` + exit.Help(exit.Interrupted),
+Any number of workers can use a PostgreSQL database, and one an SQLite file. A worker that
+has the name of another one ends within seconds, unless that one was killed.
+
+With --max-jobs 0 and --listen, it only serves the API: it is no node, runs no jobs and
+watches no servers.` + exit.Help(exit.Interrupted),
 		Example: `  feedctl jobs worker --db postgres://db.example.org/jobs --name node-1
   feedctl jobs worker --max-jobs 100`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runWorker(cmd.Context(), c, &f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.serves = f.maxJobs == 0 && cmd.Flags().Changed("max-jobs")
+			return explain(runWorker(cmd.Context(), c, &f))
+		},
 	}
 	f.flags(cmd)
 	return cmd
@@ -89,6 +93,10 @@ func runWorker(ctx context.Context, c *commands, f *workerFlags) error {
 	if err := f.listen.check(); err != nil {
 		return err
 	}
+	if f.serves && f.listen.address == "" {
+		return exit.Usagef("--max-jobs 0: this worker would do nothing without --listen")
+	}
+	c.Follower = true // also while it opens its database
 	store, err := c.create(ctx)
 	if err != nil {
 		return err
@@ -98,17 +106,22 @@ func runWorker(ctx context.Context, c *commands, f *workerFlags) error {
 
 // work runs jobs, and serves the API, until a signal ends the command.
 func (c *commands) work(ctx context.Context, store *jobs.Scheduler, config jobs.WorkerConfig, f *workerFlags) error {
-	c.Follower = true
 	config.Transport = c.Transport
-	c.Log.Info("starting the node", "node", config.Name, "database", sink.Redact(c.db))
+	if f.serves {
+		c.Log.Info("serving the API without a node", "database", sink.Redact(c.db))
+	} else {
+		c.Log.Info("starting the node", "node", config.Name, "database", sink.Redact(c.db))
+	}
 	config.Watcher = watch.NewManager(store, watch.Sources(config.Transport), c.Log)
-	observed := metrics.NewJobs(store)
+	observed := metrics.NewJobs(store, c.Connections)
 	config.Observer = observed
-	if err := c.ServeMetrics(f.metrics, observed); err != nil {
+	if err := f.listen.serveMetrics(c, observed); err != nil {
 		return err
 	}
 	g, both := errgroup.WithContext(ctx)
-	g.Go(func() error { return store.Work(both, config) })
+	if !f.serves {
+		g.Go(func() error { return store.Work(both, config) })
+	}
 	g.Go(func() error { return f.listen.serve(both, c, store) })
 	if err := g.Wait(); err != nil {
 		return err

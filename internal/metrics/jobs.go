@@ -9,22 +9,33 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// Jobs are the metrics of a node, and of the scheduler, whose database each scrape queries. No
-// label is a job: there is a series for each namespace, kind and state at most, and for each
-// node.
+// Jobs are the metrics of a node, and of the scheduler, whose database each scrape queries. There
+// are series for each namespace, kind, state and node, and for a limited number of jobs and origins.
 type Jobs struct {
-	store   *jobs.Scheduler
-	runs    *prometheus.CounterVec
-	delay   *prometheus.HistogramVec
-	adopted prometheus.Counter
-	loop    *prometheus.HistogramVec
-	failed  *prometheus.CounterVec
+	store       *jobs.Scheduler
+	connections func() map[string]int
+	runs        *prometheus.CounterVec
+	healed      prometheus.Histogram
+	woken       *prometheus.CounterVec
+	origins     *names // of woken
+	delay       *prometheus.HistogramVec
+	adopted     prometheus.Counter
+	loop        *prometheus.HistogramVec
+	failed      *prometheus.CounterVec
 }
 
-// NewJobs returns the metrics of a scheduler. They observe a node of this process.
-func NewJobs(store *jobs.Scheduler) *Jobs {
+// NewJobs returns the metrics of a scheduler. They observe a node of this process, which has a number
+// of connections to each HOST:PORT.
+func NewJobs(store *jobs.Scheduler, connections func() map[string]int) *Jobs {
 	return &Jobs{
-		store: store,
+		store: store, connections: connections, origins: &names{known: map[string]bool{}},
+		healed: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "feedctl_job_heal_seconds", Help: "Time from when a lost node was last heard from to the start of one of its jobs on this node.",
+			Buckets: []float64{5, 10, 15, 20, 25, 30, 60, 300, 1800},
+		}),
+		woken: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "feedctl_watch_wakeups_total", Help: "Idle jobs that this node has woken: by a watch that noticed a change, or by a sweep because no working watch covers them.",
+		}, []string{"origin", "how"}),
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "feedctl_job_runs_total", Help: "Runs of jobs that this node has ended.",
 		}, []string{"kind", "end"}),
@@ -53,6 +64,14 @@ func (j *Jobs) Started(d *jobs.Document, delay time.Duration) {
 // Ended implements [jobs.Observer].
 func (j *Jobs) Ended(d *jobs.Document, how string) { j.runs.WithLabelValues(d.Kind, how).Inc() }
 
+// Healed implements [jobs.Observer].
+func (j *Jobs) Healed(after time.Duration) { j.healed.Observe(max(0, after).Seconds()) }
+
+// Woken implements [jobs.Observer].
+func (j *Jobs) Woken(origin, how string, jobs int) {
+	j.woken.WithLabelValues(j.origins.label(origin), how).Add(float64(jobs))
+}
+
 // Adopted implements [jobs.Observer].
 func (j *Jobs) Adopted(n int) { j.adopted.Add(float64(n)) }
 
@@ -69,76 +88,16 @@ func (*Jobs) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
 func (j *Jobs) Collect(to chan<- prometheus.Metric) {
-	for _, c := range []prometheus.Collector{j.runs, j.delay, j.adopted, j.loop, j.failed} {
+	for _, c := range []prometheus.Collector{j.runs, j.delay, j.adopted, j.healed, j.woken, j.loop, j.failed} {
 		c.Collect(to)
+	}
+	nodes := j.store.LocalNodes()
+	for _, n := range nodes {
+		sender(to).gauge("node_lease_remaining_seconds", "Time until the lease of this node expires. If it is not above 0, its jobs run elsewhere, or will.", n.Lease.Seconds(), "node", n.Name)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	if err := j.query(ctx, to); err != nil {
+	if err := j.query(ctx, sender(to), nodes); err != nil {
 		to <- prometheus.NewInvalidMetric(prometheus.NewDesc("feedctl_jobs", "Jobs.", nil, nil), err)
 	}
-}
-
-// query sends what the database has. It is the same on all nodes.
-func (j *Jobs) query(ctx context.Context, to chan<- prometheus.Metric) error {
-	send := func(name, help string, value float64, labels ...string) {
-		names := map[string]string{}
-		for n := 0; n < len(labels); n += 2 {
-			names[labels[n]] = labels[n+1]
-		}
-		to <- prometheus.MustNewConstMetric(prometheus.NewDesc("feedctl_"+name, help, nil, names), prometheus.GaugeValue, value)
-	}
-	counts, err := j.store.Counts(ctx)
-	if err != nil {
-		return err
-	}
-	for _, c := range counts {
-		labels := []string{"namespace", c.Namespace, "kind", c.Kind, "state", string(c.State)}
-		send("jobs", "Jobs.", float64(c.Jobs), labels...)
-		send("job_pending", "Entities that these jobs still have to read, as far as known.", float64(c.Pending), labels...)
-		send("job_lag_seconds", "The longest lag of one of these jobs, as far as known.", c.Lag.Seconds(), labels...)
-	}
-	nodes, err := j.store.Nodes(ctx)
-	if err != nil {
-		return err
-	}
-	for k := range nodes {
-		n := &nodes[k]
-		if k+1 < len(nodes) && nodes[k+1].Name == n.Name {
-			continue // it was started again
-		}
-		alive := 0.0
-		if n.Alive {
-			alive = 1
-		}
-		send("node_alive", "1 if the lease of the node has not expired.", alive, "node", n.Name)
-		send("node_heard_seconds", "Time since the node was last heard of.", n.Age.Seconds(), "node", n.Name)
-		send("node_slots", "Slots of the node.", float64(n.Running), "node", n.Name, "use", "used")
-		send("node_slots", "Slots of the node.", float64(max(0, n.Slots-n.Running)), "node", n.Name, "use", "free")
-	}
-	origins, err := j.store.Origins(ctx)
-	if err != nil {
-		return err
-	}
-	states := map[string]int{"up": 0, "waits": 0, "down": 0}
-	for n := range origins {
-		switch o := &origins[n]; {
-		case o.Down:
-			states["down"]++
-		case time.Until(o.Until) > 0:
-			states["waits"]++
-		default:
-			states["up"]++
-		}
-	}
-	for state, n := range states {
-		send("origins", "Servers that jobs use.", float64(n), "state", state)
-	}
-	tenants, err := j.store.Tenants(ctx)
-	for _, t := range tenants {
-		send("tenant_usage_seconds", "Slot seconds used by ended runs of the namespace, halved every usage-half-life.", t.Usage, "namespace", t.Namespace)
-		send("tenant_shares", "Shares of the namespace.", float64(t.Shares), "namespace", t.Namespace)
-		send("tenant_waiting", "Jobs of the namespace that are due and wait.", float64(t.Waiting), "namespace", t.Namespace)
-	}
-	return err
 }

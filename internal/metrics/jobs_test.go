@@ -25,7 +25,7 @@ func (fakeKind) Identify(d *jobs.Document) jobs.Identity {
 }
 
 func (fakeKind) Run(_ context.Context, s *jobs.Session) error {
-	s.Report(jobs.Stats{Entities: 3, Pending: 2, Lag: 1500 * 1e6})
+	s.Report(jobs.Stats{Entities: 3, Pending: 2, Lag: -1})
 	if strings.HasPrefix(s.Document.Source, "bad") {
 		return errors.New("it is bad")
 	}
@@ -58,7 +58,7 @@ func TestJobs(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	m := NewJobs(store)
+	m := NewJobs(store, func() map[string]int { return map[string]int{"a.test:443": 2} })
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m)
 	scrape := func() string {
@@ -106,11 +106,17 @@ func TestJobs(t *testing.T) {
 		t.Errorf("%d series for 4 jobs, %d for 40", few, many)
 	}
 	got := scrape()
+	for _, not := range []string{"lease_remaining", "jobs_longest_lag", "watch_age"} {
+		if strings.Contains(got, not) {
+			t.Errorf("there is %s, which is not known", not)
+		}
+	}
 	for _, want := range []string{
 		`feedctl_jobs{kind="fake",namespace="a",state="completed"} 10`,
 		`feedctl_jobs{kind="fake",namespace="b",state="crashing"} 10`,
-		`feedctl_job_pending{kind="fake",namespace="b",state="crashing"} 20`,
-		`feedctl_job_lag_seconds{kind="fake",namespace="a",state="completed"} 1.5`,
+		`feedctl_jobs_pending{kind="fake",namespace="b",state="crashing"} 20`,
+		`feedctl_jobs_lag_seconds_count{namespace="a"} 0`,
+		`feedctl_jobs_left_out 0`,
 		`feedctl_job_runs_total{end="completed",kind="fake"} 20`,
 		`feedctl_job_runs_total{end="crashed",kind="fake"} 20`,
 		`feedctl_job_start_delay_seconds_count{namespace="a"} 20`,
@@ -118,6 +124,12 @@ func TestJobs(t *testing.T) {
 		`feedctl_origins{state="up"} 2`,
 		`feedctl_tenant_shares{namespace="a"} 100`,
 		`feedctl_job_adoptions_total 0`,
+		`feedctl_job_heal_seconds_count 0`,
+		`feedctl_origin_state{origin="https://a.test:443"} 0`,
+		`feedctl_origin_delay_seconds{origin="https://b.test:443"} 0`,
+		`feedctl_origin_connections{origin="https://a.test:443"} 2`,
+		`feedctl_origin_connections{origin="https://b.test:443"} 0`,
+		`feedctl_origins_left_out 0`,
 	} {
 		if !strings.Contains(got, "\n"+want) {
 			t.Errorf("there is no %s in\n%s", want, got)

@@ -57,6 +57,12 @@ func (to sender) tally(name, help, label string, t *Tally) {
 	}
 }
 
+// maxScrapes is how many requests for metrics are answered at the same time; others have status 503.
+const maxScrapes = 4
+
+// sendTime limits how long a client may take to read the metrics, which count as a request meanwhile.
+const sendTime = 30 * time.Second
+
 // Handler returns a handler that serves the metrics of c, and those that all commands have.
 func Handler(c prometheus.Collector, web *Transport, logged *Tally) http.Handler {
 	registry := prometheus.NewRegistry()
@@ -65,7 +71,7 @@ func Handler(c prometheus.Collector, web *Transport, logged *Tally) http.Handler
 		to.tally("http_failures_total", "HTTP requests without a response, or with one that says that the server failed or is busy.", "method", &web.failed)
 		to.tally("log_messages_total", "Messages in the log. What fails and is retried is a warning.", "level", logged)
 	}), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes})
 }
 
 // Serve serves a handler at /metrics of an address until stop is called, and logs the URL.
@@ -76,7 +82,7 @@ func Serve(address string, handler http.Handler, log *slog.Logger) (stop func() 
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", handler)
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: sendTime}
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(listener) }()
 	log.Info("serving metrics", "url", "http://"+listener.Addr().String()+"/metrics")

@@ -48,13 +48,12 @@ func (s *CouchSource) Flags(flags *pflag.FlagSet) {
 }
 
 func (s *CouchSource) check() error {
-	if _, err := locate.ParseURL(s.URL); err != nil {
-		return err
-	}
+	_, err := locate.ParseURL(s.URL)
+	problems := []error{ofArgument(err)}
 	if s.MaxDocument < 0 {
-		return exit.Usagef("--max-document is %d, must not be negative", s.MaxDocument)
+		problems = append(problems, exit.Usagef("--max-document is %d, must not be negative", s.MaxDocument))
 	}
-	return nil
+	return errors.Join(problems...)
 }
 
 // sourceMemory is up to which size a document is held in memory, in bytes.
@@ -75,21 +74,22 @@ func (s *CouchSource) Config(e *Env, at locate.Stored, store storage.Store, c co
 	}
 	c.Target = at.Identity()
 	c.Store, c.Feed, c.Log, c.MaxDocument = store, at.Name, e.Log, s.MaxDocument
-	c.Index, err = s.indexFile(c.Target)
+	c.Index, err = indexFile(s.Index, "couchdb", c.Target)
 	return c, err
 }
 
-// indexFile returns the file of the index, which is another one for each feed.
-func (s *CouchSource) indexFile(target string) (string, error) {
-	if s.Index != "" {
-		return s.Index, nil
+// indexFile returns the file of the index of a kind of bridge, which is another one for each feed,
+// unless one is given.
+func indexFile(given, kind, target string) (string, error) {
+	if given != "" {
+		return given, nil
 	}
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return "", exit.Usagef("there is no cache directory (%w): give --index FILE", err)
 	}
 	sum := sha256.Sum256([]byte(target))
-	return filepath.Join(dir, "feedctl", "couchdb", fmt.Sprintf("%s.index", hex.EncodeToString(sum[:12]))), nil
+	return filepath.Join(dir, "feedctl", kind, fmt.Sprintf("%s.index", hex.EncodeToString(sum[:12]))), nil
 }
 
 // HintSource says what can be done about a server to which there is no connection.
@@ -151,13 +151,8 @@ func (b *BridgeCouchDB) Flags(flags *pflag.FlagSet) {
 
 // Check returns what is wrong with the arguments and flags. It uses no network.
 func (b *BridgeCouchDB) Check() error {
-	if err := checkStored(b.Feed); err != nil {
-		return err
-	}
-	if _, err := b.config(); err != nil {
-		return err
-	}
-	return b.Source.check()
+	_, err := b.config()
+	return errors.Join(b.Source.check(), checkStored(b.Feed), err)
 }
 
 // config turns the flags into the settings of a bridge.
@@ -172,14 +167,12 @@ func (b *BridgeCouchDB) config() (couchdb.Config, error) {
 		Producer: b.Pages.config(),
 	}
 	c.Attachments = couchdb.Attachments(b.attachments)
-	if err := b.Pages.Check(); err != nil {
-		return c, err
-	}
+	problems := []error{b.Pages.Check()}
 	if b.Snapshot && b.Options.Conflicts && !b.Options.Revs {
-		return c, exit.Usagef("--snapshot with --conflicts needs --revs: without it, nothing tells which revisions are leaves")
+		problems = append(problems, exit.Usagef("--snapshot with --conflicts needs --revs: without it, nothing tells which revisions are leaves"))
 	}
 	if b.LongPoll && !b.Follow {
-		return c, exit.Usagef("--long-poll is for --follow")
+		problems = append(problems, exit.Usagef("--long-poll is for --follow"))
 	}
 	if b.selector != "" {
 		c.Filter.Selector = json.RawMessage(b.selector)
@@ -187,17 +180,27 @@ func (b *BridgeCouchDB) config() (couchdb.Config, error) {
 	for _, parameter := range b.query {
 		name, value, ok := strings.Cut(parameter, "=")
 		if !ok || name == "" {
-			return c, exit.Usagef("--query %q is not NAME=VALUE", parameter)
+			problems = append(problems, exit.Usagef("--query %q is not NAME=VALUE", parameter))
+			continue
 		}
 		if c.Filter.Query == nil {
 			c.Filter.Query = url.Values{}
 		}
 		c.Filter.Query.Add(name, value)
 	}
-	if err := c.Check(); err != nil {
-		return c, exit.Usagef("%w", err)
+	check := func(flag string, part couchdb.Config) bool {
+		err := part.Check()
+		if err != nil {
+			problems = append(problems, exit.Usagef("%s: %w", flag, err))
+		}
+		return err == nil
 	}
-	return c, nil
+	check("--attachments", couchdb.Config{Options: couchdb.Options{Attachments: c.Attachments}})
+	selector := check("--selector", couchdb.Config{Filter: couchdb.Filter{Selector: c.Filter.Selector}})
+	if query := check("--query", couchdb.Config{Filter: couchdb.Filter{Query: c.Filter.Query}}); selector && query {
+		check("--filter, --view, --selector and --doc-id", couchdb.Config{Filter: c.Filter})
+	}
+	return c, errors.Join(problems...)
 }
 
 // A Replication is the result of CouchDB's replication protocol ("Replication Completed"), and
@@ -214,6 +217,9 @@ type Replication struct {
 // Run publishes the changes that there are and, with Follow, those that come until ctx ends. The
 // result is nil if the run failed, but not if ctx has ended.
 func (b *BridgeCouchDB) Run(ctx context.Context, e *Env) (*Replication, error) {
+	if err := b.Check(); err != nil {
+		return nil, err
+	}
 	at, err := e.Parse(b.Feed)
 	if err != nil {
 		return nil, err
@@ -234,7 +240,7 @@ func (b *BridgeCouchDB) Run(ctx context.Context, e *Env) (*Replication, error) {
 	b.job.Config = config
 	if b.Snapshot {
 		b.job.CaughtUp = func(ctx context.Context) (err error) {
-			result.Snapshot, err = snapshotOfBridge(ctx, e, config)
+			result.Snapshot, err = snapshotOfBridge(ctx, e, bridged{store: store, feed: at.Name, index: config.Index, follow: b.Follow, version: versionsOf(config.Conflicts)})
 			return err
 		}
 	}
@@ -249,18 +255,26 @@ func (b *BridgeCouchDB) Run(ctx context.Context, e *Env) (*Replication, error) {
 	return result, checkLimit(&b.Quarantine, result.Quarantined, result.Published+result.Quarantined, "\"feedctl bridge quarantine\" lists them, with the reasons")
 }
 
+// bridged is the feed of a bridge.
+type bridged struct {
+	store       storage.Store
+	feed, index string
+	follow      bool
+	version     fold.VersionFunc
+}
+
 // snapshotOfBridge makes a snapshot of the feed of a bridge. If the bridge follows, the feed need
 // not exist.
-func snapshotOfBridge(ctx context.Context, e *Env, c couchdb.Config) (*Snapshot, error) {
-	index, err := fold.Feed(ctx, c.Store, c.Feed, fold.Config{Table: c.Index + ".state", Version: versionsOf(c.Conflicts), Logger: e.Log})
-	if c.Follow && errors.Is(err, consumer.ErrNotFound) {
-		e.Log.Warn("no snapshot was made, because the feed is empty", "feed", c.Feed)
+func snapshotOfBridge(ctx context.Context, e *Env, of bridged) (*Snapshot, error) {
+	index, err := fold.Feed(ctx, of.store, of.feed, fold.Config{Table: of.index + ".state", Version: of.version, Logger: e.Log})
+	if of.follow && errors.Is(err, consumer.ErrNotFound) {
+		e.Log.Warn("no snapshot was made, because the feed is empty", "feed", of.feed)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	made := SnapshotOf(c.Feed, index, len(index.Pages))
+	made := SnapshotOf(of.feed, index, len(index.Pages))
 	return &made, nil
 }
 
@@ -268,7 +282,8 @@ func snapshotOfBridge(ctx context.Context, e *Env, c couchdb.Config) (*Snapshot,
 func (b *BridgeCouchDB) Progress() bridge.Progress { return b.job.Progress() }
 
 // Status returns the progress for people.
-func (b *BridgeCouchDB) Status() progress.Status {
-	p := b.Progress()
+func (b *BridgeCouchDB) Status() progress.Status { return statusOfBridge(b.Progress()) }
+
+func statusOfBridge(p bridge.Progress) progress.Status {
 	return progress.Status{Entities: p.Published, Bytes: p.Bytes, Lag: -1, Pending: max(p.Pending, 0)}
 }

@@ -50,31 +50,31 @@ func (c *Client) OriginFlags(flags *pflag.FlagSet) {
 // Header returns the fields of --header.
 func (c *Client) Header() (http.Header, error) {
 	h := make(http.Header)
+	var problems []error
 	for _, field := range c.Headers {
 		name, value, ok := strings.Cut(field, ":")
 		name = strings.TrimSpace(name)
-		if !ok || name == "" {
-			return nil, exit.Usagef("--header wants \"NAME: VALUE\", but one has no NAME and \":\"") // and may be a secret
-		}
-		if strings.EqualFold(name, "Authorization") {
-			return nil, exit.Usagef("--header: credentials are for --credentials-file or the variable FEEDCTL_CREDENTIALS")
+		switch {
+		case !ok || name == "":
+			problems = append(problems, exit.Usagef("--header wants \"NAME: VALUE\", but one has no NAME and \":\"")) // and may be a secret
+		case strings.EqualFold(name, "Authorization"):
+			problems = append(problems, exit.Usagef("--header: credentials are for --credentials-file or the variable FEEDCTL_CREDENTIALS"))
 		}
 		h.Add(name, strings.TrimSpace(value))
 	}
-	return h, nil
+	return h, errors.Join(problems...)
 }
 
 // Check returns what is wrong with the flags. It reads no credentials.
 func (c *Client) Check() error {
-	if _, err := c.Header(); err != nil {
-		return err
-	}
+	_, err := c.Header()
+	problems := []error{err}
 	for _, origin := range c.AllowOrigins {
 		if _, err := locate.ParseURL(origin); err != nil {
-			return err
+			problems = append(problems, exit.Usagef("--allow-origin: %w", err))
 		}
 	}
-	return nil
+	return errors.Join(problems...)
 }
 
 // Config returns the settings of a client of a server.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/sinks"
 )
 
 // A Consume copies a feed into a sink.
@@ -29,6 +31,7 @@ type Consume struct {
 	Client         Client
 	Follow         bool
 	From           string
+	NewestFirst    bool
 	Key            string
 	OnGap          string
 	BatchEntities  int
@@ -40,6 +43,7 @@ type Consume struct {
 	Idle func()
 
 	counted
+	oldest atomic.Pointer[time.Time]
 }
 
 // Flags adds the flags.
@@ -50,6 +54,7 @@ func (c *Consume) Flags(flags *pflag.FlagSet) {
 	IntoFlags(flags, &c.IntoCredential)
 	flags.BoolVar(&c.Follow, "follow", false, "wait for more at the end of the feed")
 	flags.StringVar(&c.From, "from", "beginning", "`WHERE` a new sink begins: beginning, latest, snapshot, snapshot:URL or TIME")
+	flags.BoolVar(&c.NewestFirst, "newest-first", false, "fill a new sink with the newest entities first")
 	flags.StringVar(&c.Key, "key", "", keyUsage)
 	flags.StringVar(&c.OnGap, "on-gap", "fail", "`POLICY` if entities after the position are gone from the feed: fail, replay or snapshot")
 	flags.IntVar(&c.BatchEntities, "batch-entities", 0, "commit after this `NUMBER` of entities at the latest (default 10000)")
@@ -67,33 +72,45 @@ var gapPolicies = map[string]consumer.GapPolicy{
 
 // Check returns what is wrong with the arguments and flags. It uses no network.
 func (c *Consume) Check() error {
-	if err := CheckPointer("--key", c.Key); err != nil {
-		return err
-	}
-	if _, ok := gapPolicies[c.OnGap]; !ok {
-		return exit.Usagef("--on-gap %q is not one of fail, replay, snapshot", c.OnGap)
-	}
-	if c.BatchEntities < 0 || c.BatchBytes < 0 {
-		return exit.Usagef("--batch-entities and --batch-bytes must not be negative")
-	}
-	if err := c.Client.Check(); err != nil {
-		return err
-	}
-	if err := checkArgument(c.Feed); err != nil {
-		return err
-	}
-	if err := locate.CheckFrom(c.From); err != nil {
-		return err
-	}
 	_, err := c.sinkSpec()
-	return err
+	problems := []error{checkArgument(c.Feed), err, CheckPointer("--key", c.Key), locate.CheckFrom(c.From), c.Client.Check()}
+	if _, ok := gapPolicies[c.OnGap]; !ok {
+		problems = append(problems, exit.Usagef("--on-gap %q is not one of fail, replay, snapshot", c.OnGap))
+	}
+	if c.BatchEntities < 0 {
+		problems = append(problems, exit.Usagef("--batch-entities %d must not be negative", c.BatchEntities))
+	}
+	if c.BatchBytes < 0 {
+		problems = append(problems, exit.Usagef("--batch-bytes %d must not be negative", c.BatchBytes))
+	}
+	return errors.Join(append(problems, c.checkNewestFirst())...)
 }
 
-// sinkSpec adds --columns and --strict to the name of the sink.
+// checkNewestFirst checks what --newest-first needs.
+func (c *Consume) checkNewestFirst() error {
+	if !c.NewestFirst {
+		return nil
+	}
+	if s, err := parseSink(c.Into); err == nil && !sinks.Backfills(s) {
+		return exit.Usagef("--newest-first: %w: use sqlite: or postgres:", consumer.ErrNoBackfill)
+	}
+	if c.From != "beginning" && !strings.HasPrefix(c.From, "snapshot") {
+		return exit.Usagef("--newest-first needs --from beginning or snapshot, not %s", c.From)
+	}
+	return nil
+}
+
+// sinkSpec checks the name of the sink, and adds --columns and --strict to it.
 func (c *Consume) sinkSpec() (string, error) {
 	s, err := parseSink(c.Into)
-	if err != nil || c.Columns == "" && !c.Strict {
-		return c.Into, err
+	if err != nil {
+		return "", ofArgument(err)
+	}
+	if err := sinks.Check(s); err != nil {
+		return "", ofArgument(exit.Usagef("--into: %w", err))
+	}
+	if c.Columns == "" && !c.Strict {
+		return c.Into, nil
 	}
 	if s.Scheme != "postgres" && s.Scheme != "postgresql" {
 		return "", exit.Usagef("--columns and --strict are for sinks in PostgreSQL")
@@ -103,6 +120,9 @@ func (c *Consume) sinkSpec() (string, error) {
 	}
 	if c.Strict {
 		s.Params.Set("strict", "true")
+	}
+	if err := sinks.Check(s); err != nil {
+		return "", exit.Usagef("--columns: %w", err)
 	}
 	return s.String(), nil
 }
@@ -140,11 +160,13 @@ func (c *Consume) Run(ctx context.Context, e *Env) (*Consumed, error) {
 	runCtx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	job.Progress = func(p consumer.Progress) {
+		c.oldest.Store(nil)
 		c.set(p)
 		if c.Quarantine.Exceeded(p.Rejected.Total(), p.Entities, false) {
 			end(errQuarantine)
 		}
 	}
+	job.Oldest = func(t time.Time) { c.oldest.Store(&t) }
 	stats, err := job.Run(runCtx)
 	if errors.Is(context.Cause(runCtx), errQuarantine) && exit.OnlyEnded(err) {
 		err = nil // the check below tells it
@@ -181,6 +203,7 @@ func (c *Consume) job(e *Env, at *locate.Location) (job *consumer.Job, err error
 	job = &consumer.Job{
 		URL:           at.URL,
 		OnGap:         gapPolicies[c.OnGap],
+		NewestFirst:   c.NewestFirst,
 		KeyPointer:    c.Key,
 		BatchEntities: c.BatchEntities,
 		BatchBytes:    c.BatchBytes,
@@ -216,6 +239,22 @@ func positionOf(ctx context.Context, to consumer.Sink, into string) (feed.Positi
 		return position, fmt.Errorf("read position of %s: %w", into, err)
 	}
 	return position, nil
+}
+
+// Lag returns the age of the oldest entity of the feed that has not been consumed: 0 if there is
+// none, negative if it is not known, as while a feed is read newest first. It may be called while
+// the task runs.
+func (c *Consume) Lag() time.Duration {
+	if c.Progress().Position.Tail != nil {
+		return -1
+	}
+	if oldest := c.oldest.Load(); oldest != nil {
+		return max(0, time.Since(*oldest))
+	}
+	if p := c.Progress(); !p.Newest.IsZero() && !p.Newest.After(p.Position.LastModified) {
+		return 0
+	}
+	return -1
 }
 
 // counted is what a consumer has done.

@@ -80,21 +80,31 @@ func (e *Env) OpenStore(ctx context.Context, rawURL string, want Access) (storag
 	if err := locate.CheckStore(rawURL); err != nil {
 		return nil, err
 	}
-	store, err := open(ctx, e, &e.shared().stores, fmt.Sprint(want.Create, " ", rawURL), storage.Store.Close, func(ctx context.Context) (storage.Store, error) {
+	common := e.shared()
+	openIt := common.OpenStore
+	if openIt == nil {
+		openIt = stores.Open
+	}
+	store, err := open(ctx, e, &common.open, fmt.Sprint(want.Create, " ", rawURL), storage.Store.Close, func(ctx context.Context) (storage.Store, error) {
 		return locate.Wait(ctx, e.Log, locate.ForStore(rawURL, want.Follow && !e.FailFast), func() (storage.Store, error) {
-			return stores.Open(ctx, rawURL, stores.Options{Create: want.Create, Memory: s3Memory})
+			return openIt(ctx, rawURL, stores.Options{Create: want.Create, Memory: s3Memory})
 		})
 	})
 	if err != nil {
 		return nil, HintInit(err, rawURL)
 	}
+	return e.observed(ctx, store), nil
+}
+
+// observed returns what is used in place of a store that was opened.
+func (e *Env) observed(ctx context.Context, store storage.Store) storage.Store {
 	if e.Log.Enabled(ctx, slog.LevelDebug) {
 		store = observe.Log(store, e.Log)
 	}
 	if e.Opened != nil {
 		store = e.Opened(store)
 	}
-	return store, nil
+	return store
 }
 
 // HintInit adds the command that creates a store to the error of a store that does not exist.

@@ -26,10 +26,41 @@ func CheckPointer(flag, pointer string) error {
 	return nil
 }
 
+// Errors returns the errors that err consists of, as [errors.Join] joins them.
+func Errors(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, Errors(e)...)
+	}
+	return all
+}
+
+// An ArgumentError is what is wrong with an argument, such as the name of a feed. Other errors
+// of the methods Check are of flags.
+type ArgumentError struct{ error }
+
+// Unwrap implements the interface of [errors.As].
+func (e *ArgumentError) Unwrap() error { return e.error }
+
+// ofArgument makes an error one of an argument.
+func ofArgument(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &ArgumentError{err}
+}
+
 // checkArgument checks an argument URL, NAME or STORE#NAME.
 func checkArgument(arg string) error {
 	if at, err := locate.Server(arg, consumer.Config{}); at != nil || err != nil {
-		return err
+		return ofArgument(err)
 	}
 	return checkStored(arg)
 }
@@ -38,9 +69,9 @@ func checkArgument(arg string) error {
 func checkStored(arg string) error {
 	at, err := locate.Parse(arg, "")
 	if err != nil || at.Store == "" {
-		return err
+		return ofArgument(err)
 	}
-	return locate.CheckStore(at.Store)
+	return ofArgument(locate.CheckStore(at.Store))
 }
 
 // errQuarantine is wrapped by the error of a task that put too much into quarantine.

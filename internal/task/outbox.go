@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -32,13 +33,11 @@ func (o *Outbox) Flags(flags *pflag.FlagSet) {
 
 // Check returns what is wrong with the URLs.
 func (o *Outbox) Check() error {
-	if _, err := locate.ParseDatabase("--db", o.DB); err != nil {
-		return err
-	}
+	_, err := locate.ParseDatabase("--db", o.DB)
 	if o.Pages == "" {
-		return nil
+		return ofArgument(err)
 	}
-	return locate.CheckStore(o.Pages)
+	return errors.Join(ofArgument(err), ofArgument(locate.CheckStore(o.Pages)))
 }
 
 // Open opens the database.
@@ -77,7 +76,7 @@ func (o *Outbox) OpenPages(ctx context.Context, e *Env, config *outbox.Config, w
 	if sameDatabase(local, to) {
 		config.Local = store
 	} else {
-		config.Store = store
+		config.Store = e.observed(ctx, store)
 	}
 	return nil
 }
@@ -118,6 +117,9 @@ type OutboxRun struct {
 	opened atomic.Pointer[openedOutbox]
 }
 
+// outboxRetryFor is for how long a run that fails fast retries. A database is restarted in less.
+const outboxRetryFor = 10 * time.Second
+
 type openedOutbox struct {
 	db    *outbox.DB
 	group *outbox.Group
@@ -136,15 +138,16 @@ func (o *OutboxRun) Flags(flags *pflag.FlagSet) {
 
 // Check returns what is wrong with the arguments and flags. It uses no network.
 func (o *OutboxRun) Check() error {
+	problems := []error{o.Outbox.Check()}
 	if o.All == (len(o.Feeds) > 0) {
-		return exit.Usagef("outbox run needs either --feed or --all")
+		problems = append(problems, exit.Usagef("outbox run needs either --feed or --all"))
 	}
 	for _, name := range o.Feeds {
 		if err := layout.CheckName(name); err != nil {
-			return err
+			problems = append(problems, fmt.Errorf("--feed: %w", err))
 		}
 	}
-	return o.Outbox.Check()
+	return errors.Join(problems...)
 }
 
 // A Moved is what a run of [OutboxRun] has moved of a feed.
@@ -165,6 +168,9 @@ func (o *OutboxRun) Run(ctx context.Context, e *Env) ([]Moved, error) {
 		return nil, err
 	}
 	config := outbox.Config{Logger: e.Log, MaxEntity: o.MaxEntity, Idle: o.Idle}
+	if e.FailFast {
+		config.RetryFor = outboxRetryFor
+	}
 	if err := o.OpenPages(ctx, e, &config, want); err != nil {
 		return nil, err
 	}

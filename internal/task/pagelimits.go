@@ -1,6 +1,8 @@
 package task
 
 import (
+	"errors"
+
 	"github.com/spf13/pflag"
 
 	"github.com/feedctl/feedctl/internal/exit"
@@ -22,13 +24,14 @@ func (l *PageLimits) Flags(flags *pflag.FlagSet, note string) {
 
 // Check returns what is wrong with the flags.
 func (l *PageLimits) Check() error {
-	switch {
-	case l.Bytes <= 0:
-		return exit.Usagef("--max-page-bytes %d must be positive", l.Bytes)
-	case l.Entities <= 0:
-		return exit.Usagef("--max-page-entities %d must be positive", l.Entities)
+	var problems []error
+	if l.Bytes <= 0 {
+		problems = append(problems, exit.Usagef("--max-page-bytes %d must be positive", l.Bytes))
 	}
-	return nil
+	if l.Entities <= 0 {
+		problems = append(problems, exit.Usagef("--max-page-entities %d must be positive", l.Entities))
+	}
+	return errors.Join(problems...)
 }
 
 func (l *PageLimits) config() producer.Config {

@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,7 +10,6 @@ import (
 
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
-	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
@@ -37,13 +37,17 @@ func (p *Prune) Flags(flags *pflag.FlagSet) {
 
 // Check returns what is wrong with the arguments and flags. It uses no network.
 func (p *Prune) Check() error {
-	if p.Policy.KeepAge < 0 || p.Policy.KeepPages < 0 {
-		return exit.Usagef("--keep-age and --keep-pages must not be negative")
+	problems := []error{checkStored(p.Feed)}
+	if p.Policy.KeepAge < 0 {
+		problems = append(problems, exit.Usagef("--keep-age %v must not be negative", (*units.Duration)(&p.Policy.KeepAge)))
+	}
+	if p.Policy.KeepPages < 0 {
+		problems = append(problems, exit.Usagef("--keep-pages %d must not be negative", p.Policy.KeepPages))
 	}
 	if p.Policy.KeepAge == 0 && p.Policy.KeepPages == 0 && p.BeforeSnapshot == "" {
-		return exit.Usagef("prune needs one of --keep-age, --keep-pages and --before-snapshot that is not zero")
+		problems = append(problems, exit.Usagef("prune needs one of --keep-age, --keep-pages and --before-snapshot that is not zero"))
 	}
-	return checkStored(p.Feed)
+	return errors.Join(problems...)
 }
 
 // A Pruned is what a run of [Prune] has done.
@@ -100,6 +104,3 @@ func (p *Prune) kept(report producer.PruneReport, before int64) string {
 	}
 	return ""
 }
-
-// Status returns no progress: none is known.
-func (p *Prune) Status() progress.Status { return progress.Status{Lag: -1} }

@@ -10,13 +10,17 @@ import (
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/postgres"
+	"github.com/feedctl/feedctl/storage/stores"
 )
 
 // Shared has the stores and databases that runs use at the same time: each is opened once, and closed
 // when no run uses it. The zero Shared has none. Their memory and connections do not grow with the
 // number of runs, and all runners of an outbox look for rows with the same statement.
 type Shared struct {
-	stores   shared.Pool[storage.Store]
+	// OpenStore opens stores; nil: [stores.Open].
+	OpenStore func(ctx context.Context, rawURL string, o stores.Options) (storage.Store, error)
+
+	open     shared.Pool[storage.Store]
 	pages    shared.Pool[*postgres.Store]
 	outboxes shared.Pool[*outbox.DB]
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/kinto"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/sinks"
 )
@@ -21,7 +22,13 @@ import (
 // IntoFlags adds the flag for the credential of a sink.
 func IntoFlags(flags *pflag.FlagSet, s *credential.Source) {
 	s.Variable = "FEEDCTL_INTO_CREDENTIALS"
-	flags.StringVar(&s.File, "into-credentials-file", "", "`FILE` with the credential for a sink in CouchDB (default: the variable FEEDCTL_INTO_CREDENTIALS)")
+	flags.StringVar(&s.File, "into-credentials-file", "", "`FILE` with the credential for a sink in CouchDB or Kinto (default: the variable FEEDCTL_INTO_CREDENTIALS)")
+}
+
+// forms are the paths of sinks that are URLs.
+var forms = map[string]string{
+	"couchdb": "http://HOST:PORT/DATABASE",
+	"kinto":   "http://HOST:PORT/v1/buckets/BUCKET/collections/COLLECTION",
 }
 
 // parseSink parses and checks the name of a sink.
@@ -30,15 +37,15 @@ func parseSink(spec string) (sink.Spec, error) {
 	switch {
 	case err != nil:
 		return s, exit.Usagef("%w", err)
-	case s.Scheme != "couchdb":
+	case forms[s.Scheme] == "":
 		return s, nil
 	case !locate.IsWeb(s.Path):
 		shown := strings.TrimPrefix(sink.Redact("http://"+s.Path), "http://")
-		return s, exit.Usagef("sink couchdb:%s: want couchdb:http://HOST:PORT/DATABASE, or one with https://", shown)
+		return s, exit.Usagef("sink %s:%s: want %[1]s:%[3]s, or one with https://", s.Scheme, shown, forms[s.Scheme])
 	}
 	if u, err := url.Parse(s.Path); err == nil && u.User != nil {
 		return s, exit.WithHint(
-			exit.Usagef("sink couchdb:%s contains credentials, which other users of this machine can see", sink.Redact(s.Path)),
+			exit.Usagef("sink %s:%s contains credentials, which other users of this machine can see", s.Scheme, sink.Redact(s.Path)),
 			"--into-credentials-file FILE, or the variable FEEDCTL_INTO_CREDENTIALS, with a line \"basic USER:PASSWORD\"",
 		)
 	}
@@ -52,9 +59,13 @@ func (e *Env) SinkOptions(spec string, from credential.Source) (o sinks.Options,
 		return o, err
 	}
 	o = sinks.Options{Output: e.Output, Logger: e.Log}
-	if s.Scheme == "couchdb" {
+	switch s.Scheme {
+	case "couchdb":
 		o.CouchDB = couchdb.Config{HTTP: &http.Client{Transport: e.Transport}, Log: e.Log}
 		o.CouchDB.Auth, err = from.ReadCouch()
+	case "kinto":
+		o.Kinto = kinto.Config{HTTP: &http.Client{Transport: e.Transport}, Log: e.Log}
+		o.Kinto.Auth, err = from.ReadKinto()
 	}
 	return o, err
 }

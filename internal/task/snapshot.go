@@ -56,20 +56,21 @@ func (p *Public) Flags(flags *pflag.FlagSet) {
 
 // Check returns what is wrong with the flags.
 func (p *Public) Check() error {
+	var problems []error
 	if p.PublicURL != "" {
 		if u, err := locate.ParseURL(p.PublicURL); err != nil {
-			return err
+			problems = append(problems, exit.Usagef("--public-url: %w", err))
 		} else if u.RawQuery != "" {
-			return exit.Usagef("--public-url %q has a query: URLs are made by appending to it", sink.Redact(p.PublicURL))
+			problems = append(problems, exit.Usagef("--public-url %q has a query: URLs are made by appending to it", sink.Redact(p.PublicURL)))
 		}
 	}
-	switch {
-	case p.Presign < 0 || p.Presign%time.Second != 0:
-		return exit.Usagef("--presign %v is not a positive number of seconds", p.Presign)
-	case p.Presign > 0 && p.PublicURL != "":
-		return exit.Usagef("--presign and --public-url exclude each other")
+	if p.Presign < 0 || p.Presign%time.Second != 0 {
+		problems = append(problems, exit.Usagef("--presign %v is not a positive number of seconds", p.Presign))
 	}
-	return nil
+	if p.Presign > 0 && p.PublicURL != "" {
+		problems = append(problems, exit.Usagef("--presign and --public-url exclude each other"))
+	}
+	return errors.Join(problems...)
 }
 
 // CheckStore checks, before anything is read or written, that the store can presign.
@@ -114,18 +115,13 @@ func (s *SnapshotFromFeed) Flags(flags *pflag.FlagSet) {
 
 // Check returns what is wrong with the arguments and flags. It uses no network.
 func (s *SnapshotFromFeed) Check() error {
-	if err := checkStored(s.Feed); err != nil {
-		return err
-	}
+	problems := []error{checkStored(s.Feed), CheckPointer("--key", s.Key), s.Public.Check()}
 	if s.Name != "" {
 		if err := layout.CheckName(s.Name); err != nil {
-			return err
+			problems = append(problems, fmt.Errorf("--name: %w", err))
 		}
 	}
-	if err := CheckPointer("--key", s.Key); err != nil {
-		return err
-	}
-	return s.Public.Check()
+	return errors.Join(problems...)
 }
 
 // Run makes the snapshot.

@@ -2,46 +2,100 @@ package task
 
 import (
 	"context"
+	"errors"
+	"net/http"
+	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/internal/against"
+	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
-	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/kinto"
 	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/verify"
 )
 
-// A Verify checks a feed or a snapshot against the specification.
+// A Verify checks a feed or a snapshot against the specification, and a feed against its source.
 type Verify struct {
 	Feed   string // URL, NAME or STORE#NAME
 	Client Client
 	Index  bool // check a snapshot
 	State  string
+	// Against is the source to compare with, such as kinto:URL; "": none.
+	Against string
+	// AgainstCredential is that of the source.
+	AgainstCredential credential.Source
+	Deep              bool
+	From              string
 }
 
 // Flags adds the flags.
 func (v *Verify) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&v.Index, "index", false, "check a snapshot, whatever the server says it is")
 	flags.StringVar(&v.State, "state", "", "`FILE` that keeps what the pages were, from one run to the next; not for snapshots and stores")
+	flags.StringVar(&v.Against, "against", "", "compare what the feed has of each key with its `SOURCE`, kinto:URL of a collection")
+	v.AgainstCredential.Variable = "FEEDCTL_AGAINST_CREDENTIALS"
+	flags.StringVar(&v.AgainstCredential.File, "against-credentials-file", "", "`FILE` with the credential for the source (default: the variable FEEDCTL_AGAINST_CREDENTIALS)")
+	flags.BoolVar(&v.Deep, "deep", false, "with --against: compare bodies too, as JSON values")
+	flags.StringVar(&v.From, "from", "beginning", "with --against: `WHERE` a new consumer has to begin: beginning, snapshot or snapshot:URL")
 	v.Client.RequestFlags(flags)
 	v.Client.OriginFlags(flags)
 }
 
 // Check returns what is wrong with the arguments and flags. It uses no network.
 func (v *Verify) Check() error {
+	problems := []error{checkArgument(v.Feed), v.Client.Check()}
 	if v.Index && v.State != "" {
-		return exit.Usagef("--state is for feeds, --index for snapshots, which never change")
+		problems = append(problems, exit.Usagef("--state is for feeds, --index for snapshots, which never change"))
 	}
-	if err := v.Client.Check(); err != nil {
-		return err
+	if v.From != "beginning" && v.From != "snapshot" && !strings.HasPrefix(v.From, "snapshot:") {
+		problems = append(problems, exit.Usagef("--from %q is not one of beginning, snapshot, snapshot:URL", v.From))
 	}
-	return checkArgument(v.Feed)
+	switch {
+	case v.Against == "" && (v.Deep || v.From != "beginning"):
+		problems = append(problems, exit.Usagef("--deep and --from are for --against"))
+	case v.Against != "" && v.Index:
+		problems = append(problems, exit.Usagef("--against is for feeds, --index for snapshots"))
+	case v.Against != "":
+		_, err := v.parseAgainst()
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
 }
 
-// Run checks the feed or snapshot. With violations, there is an error beside the report.
-func (v *Verify) Run(ctx context.Context, e *Env) (*verify.Report, error) {
+// parseAgainst returns the URL of the collection to compare with.
+func (v *Verify) parseAgainst() (string, error) {
+	address, ok := strings.CutPrefix(v.Against, "kinto:")
+	shown := sink.Redact(address)
+	switch {
+	case !ok || !locate.IsWeb(address):
+		return "", exit.Usagef("--against %s: want kinto:https://HOST/v1/buckets/BUCKET/collections/COLLECTION", sink.Redact(v.Against))
+	case shown != address:
+		return "", exit.WithHint(
+			exit.Usagef("--against kinto:%s contains credentials, which other users of this machine can see", shown),
+			"--against-credentials-file FILE, or the variable FEEDCTL_AGAINST_CREDENTIALS, with a line \"basic USER:PASSWORD\"",
+		)
+	}
+	if _, err := kinto.Open(kinto.Config{URL: address}); err != nil {
+		return "", exit.Usagef("--against: %w", err)
+	}
+	return address, nil
+}
+
+// A Verified is the result of a [Verify].
+type Verified struct {
+	*verify.Report
+	Against *against.Report `json:"against,omitempty"` // if there were no violations
+}
+
+// Run checks the feed or snapshot. With violations or differences, there is an error beside the
+// result.
+func (v *Verify) Run(ctx context.Context, e *Env) (*Verified, error) {
 	if err := v.Check(); err != nil {
 		return nil, err
 	}
@@ -67,8 +121,8 @@ func (v *Verify) Run(ctx context.Context, e *Env) (*verify.Report, error) {
 		return nil, err
 	}
 	index := v.Index || at.Store == nil && verify.IsIndex(ctx, at.URL, config)
-	if index && v.State != "" {
-		return nil, exit.Usagef("--state is for feeds: there is a snapshot at %s, which never changes", at.URL)
+	if index && (v.State != "" || v.Against != "") {
+		return nil, exit.Usagef("--state and --against are for feeds: there is a snapshot at %s, which never changes", at.URL)
 	}
 	report, err := verifyAt(ctx, at, index, config)
 	if err != nil {
@@ -77,10 +131,48 @@ func (v *Verify) Run(ctx context.Context, e *Env) (*verify.Report, error) {
 	if at.Store != nil {
 		report.URL = at.Title
 	}
+	result := &Verified{Report: report}
 	if n := len(report.Violations) + report.Omitted; n > 0 {
-		return report, exit.Errorf(exit.Invalid, "verify %s: the specification is broken: %s", v.Feed, human.Plural(int64(n), "violation", "violations"))
+		return result, exit.Errorf(exit.Invalid, "verify %s: the specification is broken: %s", v.Feed, human.Plural(int64(n), "violation", "violations"))
 	}
-	return report, verify.WriteState(v.State, report.State)
+	if err := verify.WriteState(v.State, report.State); err != nil || v.Against == "" {
+		return result, err
+	}
+	if result.Against, err = v.compare(ctx, e, at); err != nil {
+		return nil, err
+	}
+	if n := result.Against.Count(); n > 0 {
+		return result, exit.Errorf(exit.Invalid, "verify %s: it is not what %s has: %s", v.Feed, v.Against, human.Plural(n, "difference", "differences"))
+	}
+	return result, nil
+}
+
+// compare compares a feed with its source.
+func (v *Verify) compare(ctx context.Context, e *Env, at *locate.Location) (*against.Report, error) {
+	address, err := v.parseAgainst()
+	if err != nil {
+		return nil, err
+	}
+	auth, err := v.AgainstCredential.ReadKinto()
+	if err != nil {
+		return nil, err
+	}
+	collection, err := kinto.Open(kinto.Config{URL: address, Auth: auth, HTTP: &http.Client{Transport: e.Transport}, Log: e.Log})
+	if err != nil {
+		return nil, err
+	}
+	c := against.Config{Source: against.Kinto{Collection: collection}, URL: at.URL, Deep: v.Deep, Log: e.Log}
+	if at.Store != nil {
+		c.Feed = at.Title
+	}
+	if c.From, _, err = at.Start(v.From); err != nil {
+		return nil, err
+	}
+	if c.Client, err = consumer.New(at.Config); err != nil {
+		return nil, err
+	}
+	report, err := against.Compare(ctx, c)
+	return report, HintSource(err)
 }
 
 func verifyAt(ctx context.Context, at *locate.Location, index bool, config verify.Config) (*verify.Report, error) {
@@ -94,6 +186,3 @@ func verifyAt(ctx context.Context, at *locate.Location, index bool, config verif
 	}
 	return verify.Feed(ctx, at.URL, config)
 }
-
-// Status returns no progress: none is known.
-func (v *Verify) Status() progress.Status { return progress.Status{Lag: -1} }

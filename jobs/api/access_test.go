@@ -2,6 +2,8 @@ package api_test
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/feedctl/feedctl/jobs/api"
@@ -71,6 +73,41 @@ func TestExposure(t *testing.T) {
 	} {
 		if err := api.CheckExposure(tt.addr, tt.c); errors.Is(err, api.ErrExposed) != tt.open {
 			t.Errorf("%s, %d readers, %d writers: %v", tt.addr, len(tt.c.ReadAuth), len(tt.c.WriteAuth), err)
+		}
+	}
+}
+
+// TestMetricsExposure has addresses to serve metrics at, and requests for them.
+func TestMetricsExposure(t *testing.T) {
+	t.Parallel()
+	one := []server.Credential{{Bearer: "x"}}
+	for _, tt := range []struct {
+		addr string
+		c    api.Config
+		open bool
+	}{
+		{"localhost:1", api.Config{}, false},
+		{":1", api.Config{}, true},
+		{"192.0.2.1:1", api.Config{WriteAuth: one}, true},
+		{"192.0.2.1:1", api.Config{ReadAuth: one}, false},
+	} {
+		if err := api.CheckMetrics(tt.addr, tt.c); errors.Is(err, api.ErrExposed) != tt.open {
+			t.Errorf("%s, %d readers, %d writers: %v", tt.addr, len(tt.c.ReadAuth), len(tt.c.WriteAuth), err)
+		}
+	}
+	h, err := api.Guard(http.NotFoundHandler(), api.Config{ReadAuth: one})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		method, token string
+		want          int
+	}{{"GET", "", 401}, {"GET", "y", 401}, {"GET", "x", 404}, {"POST", "x", 405}} {
+		r := httptest.NewRequestWithContext(t.Context(), tt.method, "/metrics", nil)
+		r.Header.Set("Authorization", "Bearer "+tt.token)
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != tt.want {
+			t.Errorf("%s with the token %q has status %d, want %d", tt.method, tt.token, w.Code, tt.want)
 		}
 	}
 }

@@ -49,6 +49,30 @@ func CheckExposure(addr string, c Config) error {
 	return fmt.Errorf("listen on %q: %w on the network: give read and write credentials, or listen on a loopback address", addr, ErrExposed)
 }
 
+// CheckMetrics does what CheckExposure does for an address that serves metrics by [Guard]. They name
+// namespaces, servers and jobs.
+func CheckMetrics(addr string, c Config) error {
+	if len(c.ReadAuth) > 0 {
+		return nil
+	}
+	if local, err := access.OnlyLocal(addr); err != nil || local {
+		return err
+	}
+	return fmt.Errorf("serve metrics at %q: %w on the network: give read credentials, listen on a loopback address, or say that this is meant", addr, ErrExposed)
+}
+
+// Guard returns a handler that serves what h does for GET, to those who may read.
+func Guard(h http.Handler, c Config) (http.Handler, error) {
+	a, err := New(nil, c)
+	if err != nil {
+		return nil, err
+	}
+	return a.endpoint(methods{http.MethodGet: a.reads(func(w http.ResponseWriter, r *http.Request) error {
+		h.ServeHTTP(w, r)
+		return nil
+	})}), nil
+}
+
 // An API is an [http.Handler] over a scheduler.
 type API struct {
 	jobs   *jobs.Scheduler

@@ -283,20 +283,18 @@ func (v *viewed) lastUpdated() time.Time {
 	return v.events[0].Time
 }
 
-// checkpointInterval is how often statistics are written, in milliseconds.
-const checkpointInterval = 10_000
-
-func (v *viewed) couchTask() any {
+// couchTask returns the task of a job whose statistics are written at an interval.
+func (v *viewed) couchTask(interval time.Duration) any {
 	t := couchTask{
 		Type: "replication", Node: v.node(), PID: v.pid(), ProcessStatus: "running", ReplicationID: v.Document.ID(),
 		Database: v.database(), DocID: v.docID(), Source: sink.Redact(v.Document.Source), Target: sink.Redact(v.Document.Target),
-		Continuous: v.Document.Follow, CheckpointInterval: checkpointInterval,
+		Continuous: v.Document.Follow, CheckpointInterval: interval.Milliseconds(),
 		StartedOn: v.startTime().Unix(), UpdatedOn: v.startTime().Unix(),
 	}
 	if v.State == jobs.Idle {
 		t.ProcessStatus = "waiting"
 	}
-	if !v.Updated.IsZero() {
+	if v.Updated.After(v.startTime()) {
 		t.UpdatedOn = v.Updated.Unix()
 	}
 	if info := v.info(); info != nil {
@@ -442,6 +440,10 @@ func (a *API) schedulerDoc(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) activeTasks(w http.ResponseWriter, r *http.Request) error {
+	settings, err := a.jobs.Settings(r.Context())
+	if err != nil {
+		return err
+	}
 	f := couchFilter{Filter: jobs.Filter{States: statesAs("running")}, limit: math.MaxInt, onlyNodes: true}
-	return a.sendRows(w, r, f, (*viewed).couchTask, "[", "]\n")
+	return a.sendRows(w, r, f, func(v *viewed) any { return v.couchTask(settings.StatsInterval) }, "[", "]\n")
 }

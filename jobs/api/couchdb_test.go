@@ -41,7 +41,7 @@ func (s *site) fill(t *testing.T) string {
 	documents = append(documents, jobs.Document{Namespace: "other", Name: "completed", Kind: "fake", Source: "https://couch.example.org/completed"})
 	_, err = s.Apply(t.Context(), documents, jobs.ApplyOptions{})
 	check(t, err)
-	once, err := s.RunOnce(t.Context(), jobs.Document{Namespace: "other", Kind: "fake", Source: "once"})
+	once, err := s.RunOnce(t.Context(), jobs.Document{Namespace: "other", Kind: "fake", Source: "once"}, false)
 	check(t, err)
 	finish := func(runs map[string]jobs.Run, name string, o jobs.Outcome) {
 		t.Helper()

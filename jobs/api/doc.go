@@ -14,7 +14,7 @@
 //	GET    /api/v1/namespaces/NS/jobs/NAME/logs      its last warnings and errors
 //	POST   /api/v1/validate                          checks many jobs, and stores nothing
 //	GET    /api/v1/export                            the documents of jobs, as a file in JSON or YAML
-//	POST   /api/v1/runs                              runs a job once that is in no file
+//	POST   /api/v1/runs                              runs a job once that is in no file; with ?retry=true, also after errors
 //	GET    /api/v1/nodes                             the nodes
 //	GET    /api/v1/origins                           the servers that jobs use
 //	GET    /api/v1/tenants                           the namespaces, and what they use
@@ -30,7 +30,7 @@
 //	GET    /_active_tasks                            jobs that run or are idle
 //	GET    /openapi.json                             a description of the resources (OpenAPI 3.1)
 //	GET    /healthz                                  the process works
-//	GET    /readyz                                   its database does, too; 503 says what does not
+//	GET    /readyz                                   so do its database and its node; 503 says what does not
 //
 // Below /runs/ there may be web pages about runs: those of River, the queue of runs. They only
 // show; what their buttons ask for is refused.
@@ -99,6 +99,7 @@
 //	too-large           413  the body exceeds the limit
 //	media-type          415  the body is not JSON
 //	database-away       503  the database does not respond
+//	lease-lost          503  the lease of the process's node has expired
 //	too-many            503  as many clients as possible follow logs; see Retry-After
 //	internal            500  see the server's log
 package api

@@ -15,6 +15,11 @@ func (a *API) health(w http.ResponseWriter, _ *http.Request) error { return text
 const readyTime = 5 * time.Second
 
 func (a *API) readiness(w http.ResponseWriter, r *http.Request) error {
+	for _, n := range a.jobs.LocalNodes() {
+		if n.Lease <= 0 {
+			return problem.New(http.StatusServiceUnavailable, "lease-lost", "the lease of node %s has expired: its jobs run on other nodes, or will", n.Name)
+		}
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), readyTime)
 	defer cancel()
 	if _, err := a.jobs.List(ctx, jobs.Filter{Limit: 1}); err != nil {

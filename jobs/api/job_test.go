@@ -1,11 +1,14 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/feedctl/feedctl/jobs"
 	"github.com/feedctl/feedctl/jobs/api"
@@ -182,6 +185,31 @@ func TestDatabaseAway(t *testing.T) {
 		t.Errorf("got %v, logged %s", got, s.log)
 	}
 	s.want(t, 200, "GET", "/healthz", "")
+}
+
+// TestLeaseLost has a node that cannot extend its lease.
+func TestLeaseLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		scheduler, err := jobs.Open(t.Context(), "sqlite::memory:", jobs.Kinds{"fake": fakeKind{}}, jobs.Defaults())
+		check(t, err)
+		s := &site{Scheduler: scheduler}
+		s.handler, err = api.New(scheduler, api.Config{})
+		check(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- scheduler.Work(ctx, jobs.WorkerConfig{Name: "node-7"}) }()
+		time.Sleep(2 * time.Second)
+		s.want(t, 200, "GET", "/readyz", "")
+		check(t, scheduler.Close()) // the database is away
+		time.Sleep(jobs.Defaults().Lease)
+		got := s.want(t, 503, "GET", "/readyz", "")
+		if got["type"] != "urn:feedctl:problem:lease-lost" || !strings.Contains(fmt.Sprint(got), "node-7") {
+			t.Errorf("got %v", got)
+		}
+		stop()
+		<-done
+	})
 }
 
 func TestList(t *testing.T) {

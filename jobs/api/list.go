@@ -42,6 +42,18 @@ func (p *parameters) text(name string) string {
 	return p.values.Get(name)
 }
 
+// yes reports whether a parameter is "true".
+func (p *parameters) yes(name string) bool {
+	switch text := p.text(name); text {
+	case "true":
+		return true
+	case "", "false":
+	default:
+		p.invalid("parameter %q is %.100q: want true or false", name, text)
+	}
+	return false
+}
+
 // number returns a parameter that is a number from 0 on, or otherwise the default.
 func (p *parameters) number(name string, otherwise int) int {
 	text := p.text(name)

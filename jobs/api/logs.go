@@ -30,14 +30,11 @@ type logLines struct {
 
 func (a *API) getLogs(w http.ResponseWriter, r *http.Request) error {
 	p := query(r)
-	after, follow := int64(p.number("after", 0)), p.text("follow")
-	if follow != "" && follow != "true" && follow != "false" {
-		p.invalid("parameter \"follow\" is %.100q: want true or false", follow)
-	}
+	after, follow := int64(p.number("after", 0)), p.yes("follow")
 	if p.err != nil {
 		return p.err
 	}
-	if follow == "true" && r.Method == http.MethodGet {
+	if follow && r.Method == http.MethodGet {
 		return a.followLogs(w, r, after)
 	}
 	return bounded(func(w http.ResponseWriter, r *http.Request) error {
@@ -94,7 +91,7 @@ func (a *API) followLogs(w http.ResponseWriter, r *http.Request, after int64) er
 		}
 		if lines, err = a.jobs.Logs(r.Context(), id(r), after); errors.Is(err, jobs.ErrNoJob) || r.Context().Err() != nil {
 			return nil
-		} else if err != nil {
+		} else if err != nil && !jobs.Unavailable(err) {
 			a.cutOff(r, err)
 		}
 	}

@@ -184,7 +184,7 @@ func TestLogs(t *testing.T) {
 	})
 }
 
-// TestFollowers: only so many clients can follow logs at the same time.
+// TestFollowers: the number of clients that can follow logs at the same time is limited.
 func TestFollowers(t *testing.T) {
 	t.Parallel()
 	s := open(t, "sqlite::memory:", api.Config{}, fakeKind{})

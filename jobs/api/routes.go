@@ -67,7 +67,7 @@ func (a *API) table() []route {
 		{"/api/v1/jobs", operations{"GET": {reads(a.listJobs), "A page of jobs, and how many are in each state", append([]string{"cursor", "limit"}, selects...), nil, list{}, nil}}},
 		{"/api/v1/validate", operations{"POST": {reads(a.validateAll), "Check many jobs, and store nothing", nil, collection{}, validated{}, nil}}},
 		{"/api/v1/export", operations{"GET": {reads(a.export), "The documents of jobs, as a file", append([]string{"format"}, selects...), nil, collection{}, nil}}},
-		{"/api/v1/runs", operations{"POST": {writes(a.postRun), "Run a job once", nil, document, described, []int{http.StatusAccepted}}}},
+		{"/api/v1/runs", operations{"POST": {writes(a.postRun), "Run a job once; with retry=true, also after errors", []string{"retry"}, document, described, []int{http.StatusAccepted}}}},
 		{"/api/v1/nodes", operations{"GET": {reads(overview("nodes", a.jobs.Nodes)), "The nodes", nil, nil, nodeList{}, nil}}},
 		{"/api/v1/origins", operations{"GET": {reads(overview("origins", a.jobs.Origins)), "The servers that jobs use", nil, nil, originList{}, nil}}},
 		{"/api/v1/tenants", operations{"GET": {reads(overview("tenants", a.jobs.Tenants)), "The namespaces, and what they use", nil, nil, tenantList{}, nil}}},

@@ -8,8 +8,13 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// postRun adds a job that runs once. If it has ended before, it runs again.
+// postRun adds a job that runs once; with "retry", it is tried again after errors. If it has ended before, it runs again.
 func (a *API) postRun(w http.ResponseWriter, r *http.Request) error {
+	p := query(r)
+	retry := p.yes("retry")
+	if p.err != nil {
+		return p.err
+	}
 	text, err := body(w, r, maxJob)
 	if err != nil {
 		return err
@@ -19,7 +24,7 @@ func (a *API) postRun(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	d.Namespace = cmp.Or(d.Namespace, "default")
-	j, err := a.jobs.RunOnce(r.Context(), d)
+	j, err := a.jobs.RunOnce(r.Context(), d, retry)
 	if err != nil {
 		return err
 	}

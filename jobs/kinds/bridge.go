@@ -3,7 +3,9 @@ package kinds
 import (
 	"context"
 	"errors"
+	"strings"
 
+	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/jobs"
 )
@@ -20,15 +22,21 @@ var bridgeCouchDB = kind{
 	neutral:   []string{"index", "long-poll", "max-page-bytes", "max-page-entities", "max-quarantine", "retries"},
 	exclusive: func(p *parsed) string { return "feed " + p.target.id },
 	new:       func() runner { return &bridgeRun{} },
-	arguments: func(d *jobs.Document) (words, variables []string) {
-		words = []string{"bridge", "couchdb", d.Source, d.Target}
-		if d.Follow {
-			words = append(words, "--follow")
-		}
-		words, variables = credentialOf(d, "source", "--credentials-file", "FEEDCTL_CREDENTIALS", words, variables)
-		return credentialOf(d, "target", "", "PGPASSWORD", words, variables)
-	},
+	arguments: bridgeArguments,
 }
+
+// bridgeArguments returns the command line of a bridge.
+func bridgeArguments(d *jobs.Document) (words, variables []string) {
+	words = append(strings.Fields(d.Kind), d.Source, d.Target)
+	if d.Follow {
+		words = append(words, "--follow")
+	}
+	words, variables = credentialOf(d, "source", "--credentials-file", "FEEDCTL_CREDENTIALS", words, variables)
+	return credentialOf(d, "target", "", "PGPASSWORD", words, variables)
+}
+
+// errSnapshot: a job that follows has many runs, each of which would make a snapshot.
+var errSnapshot = errors.New("--snapshot: with follow, write a job of kind snapshot from-feed with a schedule instead")
 
 type bridgeRun struct{ task.BridgeCouchDB }
 
@@ -40,12 +48,13 @@ func (b *bridgeRun) Arguments(d *jobs.Document, with credentials) {
 	}
 }
 
-// Check implements runner. A job that follows has many runs, each of which would make a snapshot.
+// Check implements runner.
 func (b *bridgeRun) Check() error {
+	err := b.BridgeCouchDB.Check()
 	if b.Snapshot && b.Follow {
-		return errors.New("--snapshot: with follow, write a job of kind snapshot from-feed with a schedule instead")
+		err = errors.Join(err, errSnapshot)
 	}
-	return b.BridgeCouchDB.Check()
+	return err
 }
 
 func (b *bridgeRun) Run(ctx context.Context, e *task.Env, idle func()) error {
@@ -58,5 +67,6 @@ func (b *bridgeRun) Run(ctx context.Context, e *task.Env, idle func()) error {
 func (b *bridgeRun) Stats() jobs.Stats {
 	p, s := b.Progress(), statsOf(b.Status())
 	s.Repeated, s.Rejected, s.Pending = p.Repeated, p.Quarantined, p.Pending
+	s.Position, s.SourcePosition = couchdb.SeqText([]byte(p.Since)), couchdb.SeqText([]byte(p.Newest))
 	return s
 }

@@ -2,12 +2,7 @@ package kinds
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
-	"regexp"
-	"strings"
-
-	"github.com/spf13/pflag"
 
 	"github.com/feedctl/feedctl/internal/credential"
 )
@@ -25,27 +20,6 @@ func checkCredential(reference string, p place) error {
 	}
 	_, err := credential.ParseReference(reference)
 	return err
-}
-
-// secretHeader matches names of fields that are usually credentials.
-var secretHeader = regexp.MustCompile(`(?i)auth|cookie|key|password|secret|signature|token`)
-
-// checkHeaders returns an error if a field of --header is a credential.
-func checkHeaders(flags *pflag.FlagSet) error {
-	f := flags.Lookup("header")
-	if f == nil {
-		return nil
-	}
-	list, ok := f.Value.(pflag.SliceValue)
-	if !ok {
-		return nil
-	}
-	for _, field := range list.GetSlice() {
-		if name, _, ok := strings.Cut(field, ":"); ok && secretHeader.MatchString(name) {
-			return fmt.Errorf("%s may be a credential, which is stored and shown with the job: write env:NAME or file:PATH into credentials.source", strings.TrimSpace(name))
-		}
-	}
-	return nil
 }
 
 // withPassword returns the URL of a database with a password, if there is one.

@@ -45,6 +45,9 @@ func Command(d *jobs.Document) string {
 	return strings.Join(append(append(variables, "feedctl"), words...), " ")
 }
 
+// Command is for [jobs.Description].
+func (*kind) Command(d *jobs.Document) string { return Command(d) }
+
 // credentialOf adds the credential of a side: by a flag for a file, by a variable otherwise.
 func credentialOf(d *jobs.Document, side, flag, variable string, words, variables []string) ([]string, []string) {
 	where, name, _ := strings.Cut(d.Credentials[side], ":")

@@ -13,6 +13,7 @@ import (
 // known are the kinds by their names.
 var known = map[string]kind{
 	"bridge couchdb":     bridgeCouchDB,
+	"bridge kinto":       bridgeKinto,
 	"consume":            consume,
 	"outbox run":         outboxRun,
 	"prune":              prune,
@@ -28,7 +29,7 @@ var consume = kind{
 	target:    side{parse: parseSink, missing: "write a sink, such as sqlite:/PATH?table=T"},
 	stored:    "source",
 	follows:   true,
-	neutral:   []string{"allow-origin", "batch-bytes", "batch-entities", "header", "max-quarantine", "retries"},
+	neutral:   []string{"allow-origin", "batch-bytes", "batch-entities", "header", "max-quarantine", "newest-first", "retries"},
 	exclusive: func(p *parsed) string { return p.target.id },
 	new:       func() runner { return &consumeRun{} },
 	arguments: func(d *jobs.Document) (words, variables []string) {
@@ -64,7 +65,7 @@ func (c *consumeRun) Run(ctx context.Context, e *task.Env, idle func()) error {
 
 func (c *consumeRun) Stats() jobs.Stats {
 	p, s := c.Progress(), statsOf(c.Status())
-	s.Rejected, s.Position = p.Rejected.Total(), positionText(p.Position)
+	s.Rejected, s.Position, s.Lag = p.Rejected.Total(), positionText(p.Position), c.Lag()
 	if !p.Newest.IsZero() {
 		s.SourcePosition = feed.FormatTime(p.Newest)
 	}
@@ -79,5 +80,9 @@ func positionText(p feed.Position) string {
 	case p.LastModified.IsZero():
 		return ""
 	}
-	return feed.FormatTime(p.LastModified) + " " + p.ContentID
+	text := feed.FormatTime(p.LastModified) + " " + p.ContentID
+	if p.Tail != nil && p.Tail.ContentID != "" {
+		text += ", back to " + feed.FormatTime(p.Tail.LastModified)
+	}
+	return text
 }

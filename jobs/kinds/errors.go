@@ -6,20 +6,25 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/bridge/couchdb/changes"
+	bridgekinto "github.com/feedctl/feedctl/bridge/kinto"
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/origins"
 	"github.com/feedctl/feedctl/internal/pgerr"
 	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/kinto"
 	"github.com/feedctl/feedctl/outbox"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
@@ -39,7 +44,7 @@ func (k *kind) classify(err error, i jobs.Identity) error {
 		return fmt.Errorf("%w: %w", jobs.ErrDuplicate, err)
 	}
 	if origin, after := k.blamed(err, i); origin != "" {
-		return &jobs.OriginError{Origin: origin, Err: err, RetryAfter: after}
+		return &jobs.OriginError{Origin: origin, Err: err, RetryAfter: after, Throttled: statusOf(err) == http.StatusTooManyRequests}
 	}
 	if permanent(err) {
 		return fmt.Errorf("%w: %w", jobs.ErrRejected, err)
@@ -47,11 +52,40 @@ func (k *kind) classify(err error, i jobs.Identity) error {
 	return err
 }
 
+// hinted is an error with what the user can do about it.
+type hinted struct {
+	error
+	hint string
+}
+
+func (e *hinted) Unwrap() error { return e.error }
+
+// Hint implements the interface that [jobs.Kind] describes.
+func (e *hinted) Hint() string { return e.hint }
+
+// withHint adds to an error what the user can do about it, in the terms of a job.
+func withHint(err error) error {
+	hint := ""
+	switch status := statusOf(err); {
+	case err == nil:
+		return nil
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		hint = "another credential, in the field credentials of the job"
+	default:
+		hint = exit.Hint(err)
+	}
+	if hint == "" {
+		return err
+	}
+	return &hinted{err, hint}
+}
+
 // permanent reports whether an error will be the same until a user changes something: the job, or
 // what it has read or written.
 func permanent(err error) bool {
 	for _, e := range []error{
 		changes.ErrRecreated, bridge.ErrForeign, // the feed is of another database
+		bridgekinto.ErrGone, bridgekinto.ErrManyGone,
 		outbox.ErrForeign, outbox.ErrDestination,
 		sink.ErrSpec, storage.ErrLayout, storage.ErrUnsafe,
 	} {
@@ -69,7 +103,7 @@ func permanent(err error) bool {
 // blamed returns the origin whose error this is, and how long it asks its clients to wait; "" if
 // it is an error of the job.
 func (k *kind) blamed(err error, i jobs.Identity) (origin string, after time.Duration) {
-	if status := cmp.Or(exit.HTTPStatus(err), couchdb.Status(err)); status != 0 {
+	if status := statusOf(err); status != 0 {
 		if !isServerError(status) {
 			return "", 0
 		}
@@ -77,6 +111,9 @@ func (k *kind) blamed(err error, i jobs.Identity) (origin string, after time.Dur
 			return originIn(i, e.URL), e.RetryAfter
 		}
 		if e, ok := errors.AsType[*couchdb.Error](err); ok {
+			return originIn(i, e.URL), 0
+		}
+		if e, ok := errors.AsType[*kinto.Error](err); ok {
 			return originIn(i, e.URL), 0
 		}
 		return i.SourceOrigin, 0 // of package verify
@@ -96,10 +133,37 @@ func (k *kind) blamed(err error, i jobs.Identity) (origin string, after time.Dur
 	case !isNetwork(err):
 		return "", 0
 	}
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		return originIn(i, e.URL), 0
+	if u := requested(err); u != "" {
+		return originIn(i, u), 0
 	}
-	return cmp.Or(k.database(i), i.SourceOrigin, i.TargetOrigin), 0
+	if database := k.database(i); database != "" || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return database, 0 // without one, it is a file that has ended
+	}
+	return cmp.Or(i.SourceOrigin, i.TargetOrigin), 0
+}
+
+// requested returns the URL of the request that failed; "" if it was none by HTTP. A request may
+// fail because of another one, whose body it was to send: then it is that one's.
+func requested(err error) (u string) {
+	type request interface {
+		error
+		RequestURL() string
+		Unwrap() error
+	}
+	for r, ok := errors.AsType[request](err); ok; r, ok = errors.AsType[request](r.Unwrap()) {
+		if at := r.RequestURL(); locate.IsWeb(at) {
+			u = at
+		}
+	}
+	if e, ok := errors.AsType[*url.Error](err); ok && u == "" {
+		u = e.URL
+	}
+	return u
+}
+
+// statusOf returns the HTTP status that an error reports, or 0.
+func statusOf(err error) int {
+	return cmp.Or(exit.HTTPStatus(err), couchdb.Status(err), kinto.Status(err))
 }
 
 // isServerError reports whether a response says something about the server rather than the request.
@@ -150,8 +214,8 @@ func (k *kind) database(i jobs.Identity) string {
 // isNetwork reports whether a server cannot be reached, does not respond in time, or cannot
 // identify itself.
 func isNetwork(err error) bool {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err // else each error of a request is a net.Error
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) { // there is no socket left
+		return false
 	}
 	if pgerr.Network(err) || errors.Is(err, http.ErrSchemeMismatch) {
 		return true

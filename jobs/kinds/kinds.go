@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -38,7 +39,8 @@ type kind struct {
 	follows bool
 	// neutral are options that do not affect the result.
 	neutral []string
-	// exclusive returns what only one job may write, if anything.
+	// exclusive returns what only one job may write, if anything; "" if an option that says so is
+	// invalid.
 	exclusive func(p *parsed) string
 	// new returns a task without arguments.
 	new func() runner
@@ -76,21 +78,33 @@ func (k *kind) parse(d *jobs.Document) (*parsed, []jobs.Problem) {
 	add("source", err)
 	p.target, err = k.target.place(d.Target)
 	add("target", err)
-	add("options.header", checkHeaders(p.flags))
 	add("credentials.source", checkCredential(d.Credentials["source"], p.source))
 	add("credentials.target", checkCredential(d.Credentials["target"], p.target))
 	if d.Follow && !k.follows {
 		problems = append(problems, jobs.Problem{Field: "follow", Message: "a job of kind " + d.Kind + " ends: use a schedule to repeat it"})
 	}
-	if len(problems) > 0 {
-		return p, problems
-	}
 	p.runner.Arguments(d, credentials{})
-	if err := p.runner.Check(); err != nil {
-		problems = append(problems, problemOf(err, k))
-	}
-	return p, problems
+	return p, k.checkTask(p.runner, problems)
 }
+
+// checkTask adds what the task says, unless it follows from one of the problems: a flag that could
+// not be set has its default.
+func (k *kind) checkTask(r runner, problems []jobs.Problem) []jobs.Problem {
+	known := map[string]bool{}
+	for _, p := range problems {
+		known[p.Field] = true
+	}
+	for _, err := range task.Errors(r.Check()) {
+		fields := k.fieldsOf(err)
+		if !slices.ContainsFunc(fields, func(field string) bool { return known[field] }) {
+			problems = append(problems, jobs.Problem{Field: fields[0], Message: sideError(err)})
+		}
+	}
+	return problems
+}
+
+// TakesSource reports whether jobs of the kind have a source.
+func (k *kind) TakesSource() bool { return k.source.parse != nil }
 
 func (s *side) place(name string) (place, error) {
 	switch {
@@ -112,7 +126,7 @@ func (k *kind) Check(d *jobs.Document) []jobs.Problem {
 
 // Identify implements [jobs.Kind].
 func (k *kind) Identify(d *jobs.Document) jobs.Identity {
-	p, _ := k.parse(d)
+	p, problems := k.parse(d)
 	i := jobs.Identity{SourceOrigin: p.source.origin, TargetOrigin: p.target.origin, Local: p.source.local || p.target.local}
 	if state := p.flags.Lookup("state"); state != nil && state.Changed {
 		i.Local = true // a file of package verify
@@ -125,10 +139,13 @@ func (k *kind) Identify(d *jobs.Document) jobs.Identity {
 	if err != nil {
 		panic(err) // it has only texts
 	}
-	sum := sha256.Sum256(what)
-	i.Work = hex.EncodeToString(sum[:16])
+	if sum := sha256.Sum256(what); len(problems) == 0 { // else the options are not known
+		i.Work = hex.EncodeToString(sum[:16])
+	}
 	if k.exclusive != nil {
-		i.Target = node + " " + k.exclusive(p)
+		if writes := k.exclusive(p); writes != "" {
+			i.Target = node + " " + writes
+		}
 	}
 	if d.Follow {
 		i.Watch = p.source.watch
@@ -136,6 +153,10 @@ func (k *kind) Identify(d *jobs.Document) jobs.Identity {
 		switch i.Watch.Type {
 		case "":
 			i.Watch = jobs.Watch{}
+		case "kinto":
+			if k, ok := p.runner.(*kintoRun); ok && k.Window > watchedWindow {
+				i.Watch = jobs.Watch{}
+			}
 		case "outbox":
 			i.Watch.Name = first(d.Options["feed"])
 		}

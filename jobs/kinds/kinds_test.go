@@ -3,6 +3,8 @@ package kinds
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +20,7 @@ import (
 
 	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/jobs"
 	"github.com/feedctl/feedctl/sink"
@@ -191,6 +195,16 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// A requestError is as those of packages consumer and couchdb.
+type requestError struct {
+	url string
+	err error
+}
+
+func (e *requestError) Error() string      { return e.url + ": " + e.err.Error() }
+func (e *requestError) Unwrap() error      { return e.err }
+func (e *requestError) RequestURL() string { return e.url }
+
 // TestClassify: errors are of a server, of another run, or of the job, for good or for now.
 func TestClassify(t *testing.T) {
 	t.Parallel()
@@ -212,6 +226,12 @@ func TestClassify(t *testing.T) {
 		{fmt.Errorf("open: %w", sink.ErrUnavailable), "postgres://b:5432", nil},
 		{fmt.Errorf("open: %w", storage.ErrUnavailable), "http://a:80", nil},
 		{refused, "postgres://b:5432", nil},
+		{&requestError{"http://a/feeds/x", refused}, "http://a:80", nil},
+		{&requestError{"http://cdn/x", refused}, "", nil},
+		{&requestError{"http://other/x", &requestError{"http://a/feeds/x", io.ErrUnexpectedEOF}}, "http://a:80", nil},
+		{&fs.PathError{Op: "open", Path: "/password", Err: syscall.ENOENT}, "", nil},
+		{&requestError{"http://a/feeds/x", &fs.PathError{Op: "write", Path: "/copy", Err: syscall.ENOSPC}}, "", nil},
+		{&requestError{"http://a/feeds/x", &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}}, "", nil},
 		{fmt.Errorf("open: %w", sink.ErrLocked), "", jobs.ErrDuplicate},
 		{fmt.Errorf("open: %w", sink.ErrSpec), "", jobs.ErrRejected},
 		{bridge.ErrForeign, "", jobs.ErrRejected},
@@ -226,6 +246,20 @@ func TestClassify(t *testing.T) {
 		if origin != test.origin || !errors.Is(err, test.err) || test.is != nil && !errors.Is(err, test.is) ||
 			test.is == nil && (errors.Is(err, jobs.ErrRejected) || errors.Is(err, jobs.ErrDuplicate)) {
 			t.Errorf("%v: %v (origin %q), want origin %q, %v", test.err, err, origin, test.origin, test.is)
+		}
+	}
+}
+
+// TestTooManyRequests: a server that has too many requests is not taken to be down.
+func TestTooManyRequests(t *testing.T) {
+	t.Parallel()
+	i := jobs.Identity{SourceOrigin: "http://a:80"}
+	for code, want := range map[int]bool{429: true, 503: false} {
+		for _, err := range []error{&consumer.StatusError{URL: "http://a/x", StatusCode: code}, &couchdb.Error{URL: "http://a/x", Status: code}} {
+			e, ok := errors.AsType[*jobs.OriginError]((&kind{}).classify(fmt.Errorf("read: %w", err), i))
+			if !ok || e.Throttled != want {
+				t.Errorf("%v: %+v, want throttled %v", err, e, want)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package kinds
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -12,33 +13,40 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/feedctl/feedctl/internal/suggest"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/jobs"
 )
 
 // instead has flags that are not options, and what a job has in their place.
 var instead = map[string]string{
-	"all":                   "write a job for each feed",
-	"adopt":                 "this is for one run: run the command once",
-	"config":                "write its settings into the job",
-	"credentials-file":      "write file:PATH into credentials.source",
-	"db":                    "write the URL of the database into source",
-	"follow":                "write \"follow: true\" beside options",
-	"into":                  "write the sink into target",
-	"into-credentials-file": "write file:PATH into credentials.target",
-	"json":                  "it is for the command line",
-	"log-format":            "it is for the command line",
-	"log-level":             "it is for the command line",
-	"metrics":               "the node serves the metrics of all its jobs",
-	"moved":                 "this is for one run: run the command once",
-	"once":                  "write \"follow: true\" beside options, or leave it out",
-	"store":                 "write STORE#FEED",
-	"verbose":               "it is for the command line",
+	"all":                      "write a job for each feed",
+	"adopt":                    "this is for one run: run the command once",
+	"against":                  "write the source to compare with into target",
+	"against-credentials-file": "write file:PATH into credentials.target",
+	"config":                   "write its settings into the job",
+	"credentials-file":         "write file:PATH into credentials.source",
+	"db":                       "write the URL of the database into source",
+	"follow":                   "write \"follow: true\" beside options",
+	"into":                     "write the sink into target",
+	"into-credentials-file":    "write file:PATH into credentials.target",
+	"json":                     "it is for the command line",
+	"log-format":               "it is for the command line",
+	"log-level":                "it is for the command line",
+	"metrics":                  "the node serves the metrics of all its jobs",
+	"moved":                    "this is for one run: run the command once",
+	"once":                     "write \"follow: true\" beside options, or leave it out",
+	"store":                    "write STORE#FEED",
+	"verbose":                  "it is for the command line",
 }
 
 // parseOptions sets the flags that the options of a document name.
 func parseOptions(flags *pflag.FlagSet, d *jobs.Document) (problems []jobs.Problem) {
 	for _, name := range slices.Sorted(maps.Keys(d.Options)) {
-		if message := setOption(flags, name, d.Options[name]); message != "" {
+		message := setOption(flags, name, d.Options[name])
+		if err := checkOption(name, d.Options[name]); err != nil {
+			message = err.Error() // the other one may have the secret
+		}
+		if message != "" {
 			problems = append(problems, jobs.Problem{Field: "options." + name, Message: message})
 		}
 	}
@@ -95,21 +103,24 @@ func plainError(f *pflag.Flag, err error) string {
 // flagName matches a flag in a message.
 var flagName = regexp.MustCompile(`--([a-z][a-z-]*)`)
 
-// problemOf returns the error of a task about its arguments or flags as a problem of a document.
-func problemOf(err error, k *kind) jobs.Problem {
-	field := "options"
-	if m := flagName.FindStringSubmatch(err.Error()); m != nil {
-		field = "options." + m[1]
+// fieldsOf returns the fields of a document that an error of a task is about: at least one.
+func (k *kind) fieldsOf(err error) (fields []string) {
+	if argument, ok := errors.AsType[*task.ArgumentError](err); ok && argument != nil {
+		return []string{"source", "target"}
+	}
+	for _, m := range flagName.FindAllStringSubmatch(err.Error(), -1) {
 		switch m[1] {
-		case "into":
-			field = "target"
+		case "against", "into":
+			fields = append(fields, "target")
 		case "db":
-			field = "source"
+			fields = append(fields, "source")
 		case "store":
-			field = k.stored
+			fields = append(fields, k.stored)
+		default:
+			fields = append(fields, "options."+m[1])
 		}
 	}
-	return jobs.Problem{Field: field, Message: flagName.ReplaceAllString(err.Error(), "$1")}
+	return append(fields, "options")
 }
 
 // effective returns the options that affect the result of a task, in one form.

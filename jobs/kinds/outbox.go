@@ -3,10 +3,13 @@ package kinds
 import (
 	"context"
 	"errors"
+	"strconv"
+	"time"
 
-	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/outbox"
 )
 
 // outboxRun moves rows of an outbox to a feed. A lease in the database protects it from a second
@@ -23,7 +26,11 @@ var outboxRun = kind{
 		if pages == "" {
 			pages = p.source.id
 		}
-		return "feed " + pages + "#" + first(p.Options["feed"])
+		name := first(p.Options["feed"])
+		if layout.CheckName(name) != nil {
+			return ""
+		}
+		return "feed " + pages + "#" + name
 	},
 	new: func() runner { return &outboxRunner{} },
 	arguments: func(d *jobs.Document) (words, variables []string) {
@@ -64,10 +71,7 @@ func (o *outboxRunner) Arguments(d *jobs.Document, with credentials) {
 // Check implements runner. A job has one feed, since it waits for one name.
 func (o *outboxRunner) Check() error {
 	if len(o.Feeds) != 1 {
-		return errors.New("--feed: want one feed; write a job for each")
-	}
-	if _, err := locate.ParseDatabase("--db", o.DB); err != nil {
-		return err
+		return errors.Join(o.Outbox.Check(), errors.New("--feed: want one feed; write a job for each"))
 	}
 	return o.OutboxRun.Check()
 }
@@ -78,4 +82,23 @@ func (o *outboxRunner) Run(ctx context.Context, e *task.Env, idle func()) error 
 	return err
 }
 
-func (o *outboxRunner) Stats() jobs.Stats { return statsOf(o.Status()) }
+// Stats implements counting. Positions are ids of rows.
+func (o *outboxRunner) Stats() jobs.Stats {
+	stats := statsOf(o.Status())
+	_, group := o.Opened()
+	if group == nil {
+		return stats
+	}
+	group.Each(func(_ string, one outbox.Stats) { // of the one feed
+		stats.Rejected = one.Quarantined
+		if one.Through < 0 {
+			return
+		}
+		stats.Position, stats.SourcePosition = strconv.FormatInt(one.Through, 10), strconv.FormatInt(one.Drawn, 10)
+		stats.Lag = 0
+		if !one.Oldest.IsZero() {
+			stats.Lag = max(0, time.Since(one.Oldest))
+		}
+	})
+	return stats
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/origins"
 	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/kinto"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/sinks"
@@ -41,20 +42,6 @@ const (
 	couchCredential
 	password // of a database
 )
-
-// errSecret means that a name contains a secret.
-var errSecret = errors.New("contains a credential, which is stored and shown with the job: remove it, and write env:NAME or file:PATH into credentials")
-
-// signature matches the signature in a presigned URL.
-var signature = regexp.MustCompile(`(?i)[?&](?:X-(?:Amz|Goog)-(?:Signature|Security-Token)|Signature|sig)=`)
-
-// checkSecret returns an error if a name contains a secret.
-func checkSecret(name string) error {
-	if sink.Redact(name) != name || signature.MatchString(name) {
-		return errSecret
-	}
-	return nil
-}
 
 // parseWeb parses the URL of something on a web server.
 func parseWeb(raw string) (*url.URL, place, error) {
@@ -222,6 +209,11 @@ func parseSink(name string) (p place, err error) {
 		p.id = "couchdb:" + p.id + "?name=" + url.QueryEscape(s.Params.Get("name"))
 		p.watch = jobs.Watch{}
 		return p, err
+	case "kinto":
+		p, err := parseKinto(s.Path)
+		p.id = "kinto:" + p.id + "?name=" + url.QueryEscape(s.Params.Get("name"))
+		p.watch = jobs.Watch{}
+		return p, err
 	}
 	return postgresSink(s)
 }
@@ -268,6 +260,33 @@ func parseCouch(raw string) (place, error) {
 	}
 	p.watch = jobs.Watch{Type: "couchdb", Server: server.String(), Name: name}
 	return p, nil
+}
+
+// parseKinto parses the URL of a collection of a Kinto server.
+func parseKinto(raw string) (place, error) {
+	u, p, err := parseWeb(raw)
+	if err != nil {
+		return place{}, err
+	}
+	a, err := kinto.ParseURL(u.String())
+	switch {
+	case err != nil:
+		return place{}, err
+	case a.Collection == "":
+		return place{}, fmt.Errorf("%q does not name a collection: want https://HOST/v1/buckets/BUCKET/collections/COLLECTION", raw)
+	}
+	p.id = strings.TrimSuffix(strings.TrimRight(p.id, "/"), "/records")
+	p.watch = jobs.Watch{Type: "kinto", Server: a.Root + "/", Name: url.PathEscape(a.Bucket) + "/" + url.PathEscape(a.Collection)}
+	return p, nil
+}
+
+// parseAgainst parses the source that a feed is compared with.
+func parseAgainst(name string) (place, error) {
+	address, ok := strings.CutPrefix(name, "kinto:")
+	if !ok {
+		return place{}, fmt.Errorf("%q is not kinto:URL", name)
+	}
+	return parseKinto(address)
 }
 
 // hostPort returns the host and port of a web URL in one form, without the default port.

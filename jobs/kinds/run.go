@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/storage"
 )
 
 // A runner is a task of package task, for one run or one check.
@@ -23,8 +24,10 @@ type runner interface {
 	// Run ends when there is nothing more or, if idle is not nil, with ctx. Then it calls idle when
 	// a check for more, which began after the previous call, has found nothing.
 	Run(ctx context.Context, e *task.Env, idle func()) error
-	Stats() jobs.Stats
 }
+
+// A counting runner knows how far it has come.
+type counting interface{ Stats() jobs.Stats }
 
 // reportEvery is the interval between reports of a run.
 const reportEvery = time.Second
@@ -33,7 +36,7 @@ const reportEvery = time.Second
 // run fails and is tried again, since it may be on its way to the node.
 func (k *kind) Run(ctx context.Context, s *jobs.Session) error {
 	i := k.Identify(&s.Document)
-	return k.classify(k.run(ctx, s), i)
+	return withHint(k.classify(k.run(ctx, s), i))
 }
 
 func (k *kind) run(ctx context.Context, s *jobs.Session) (err error) {
@@ -42,27 +45,41 @@ func (k *kind) run(ctx context.Context, s *jobs.Session) (err error) {
 	if len(problems) > 0 { // by a node with another version
 		return fmt.Errorf("%w: %w", jobs.ErrRejected, jobs.InvalidError(problems))
 	}
-	c, err := resolve(p)
+	secrets, err := resolve(p)
 	if err != nil {
 		return err
 	}
-	p.runner.Arguments(d, c)
-	e := &task.Env{Log: s.Logger, Transport: s.Transport, Shared: k.shared, FailFast: true}
+	p.runner.Arguments(d, secrets)
+	e := &task.Env{Log: s.Logger, Transport: &activeTransport{s.Transport, s.Active}, Shared: k.shared, FailFast: true}
+	e.Opened = func(store storage.Store) storage.Store { return newActiveStore(store, s.Active) }
 	defer func() { err = e.Close(err) }()
-	w := &waiting{session: s, stats: p.runner.Stats}
+	if c, ok := p.runner.(counting); ok {
+		err = runCounting(ctx, s, e, p.runner, c)
+	} else {
+		err = p.runner.Run(ctx, e, nil)
+	}
+	if r, ok := p.runner.(interface{ Result() string }); ok && err == nil {
+		s.Result(r.Result())
+	}
+	return err
+}
+
+// runCounting runs a task, and reports how far it has come.
+func runCounting(ctx context.Context, s *jobs.Session, e *task.Env, r runner, c counting) error {
+	w := &waiting{session: s, stats: c.Stats}
 	reporting, stop := context.WithCancel(ctx)
 	var reports sync.WaitGroup
 	reports.Go(func() { report(reporting, s, w) })
 	defer func() {
 		stop()
 		reports.Wait()
-		s.Report(p.runner.Stats())
+		s.Report(c.Stats())
 	}()
 	var idle func()
 	if s.Linger {
 		idle = w.idle
 	}
-	return p.runner.Run(ctx, e, idle)
+	return r.Run(ctx, e, idle)
 }
 
 // report reports how far a run has come until ctx ends.
@@ -117,7 +134,7 @@ func (w *waiting) look() jobs.Stats {
 
 // statsOf returns the progress of a task as statistics.
 func statsOf(p progress.Status) jobs.Stats {
-	return jobs.Stats{Entities: p.Entities, Bytes: p.Bytes, Pending: -1, Lag: p.Lag}
+	return jobs.Stats{Entities: p.Entities, Bytes: p.Bytes, Pending: -1, Lag: -1}
 }
 
 // resolve reads the passwords of databases, and checks that the other credentials, which the task

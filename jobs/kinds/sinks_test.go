@@ -1,6 +1,7 @@
 package kinds_test
 
 import (
+	"cmp"
 	"database/sql"
 	"encoding/json"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/internal/kintotest"
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/jobs"
 	"github.com/feedctl/feedctl/sink/dir"
@@ -30,6 +32,7 @@ func TestSinks(t *testing.T) {
 		{"sqlite", func(s *scene) string { return "sqlite:" + s.path("copy.db") + "?table=copy" }, readSQLite},
 		{"postgres", func(s *scene) string { return pgtest.Start(s).URL("sinks") + "&table=copy" }, readPostgres},
 		{"couchdb", func(s *scene) string { return "couchdb:" + couchtest.NewDB(s) }, readCouchDB},
+		{"kinto", func(s *scene) string { return "kinto:" + kintotest.NewFake(s).NewCollection(s) }, readKinto},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -146,6 +149,25 @@ func readCouchDB(s *scene, target string) (map[string]int, error) {
 	numbers := map[string]int{}
 	for _, row := range answer.Rows {
 		numbers[row.ID] = row.Doc.N
+	}
+	return numbers, nil
+}
+
+func readKinto(s *scene, target string) (map[string]int, error) {
+	var answer struct {
+		Data []struct {
+			ID string
+			body
+			Feedctl struct{ Key string }
+		}
+	}
+	text := kintotest.Send(s, "GET", strings.TrimPrefix(target, "kinto:")+"/records", "")
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		return nil, err
+	}
+	numbers := map[string]int{}
+	for _, r := range answer.Data {
+		numbers[cmp.Or(r.Feedctl.Key, r.ID)] = r.N
 	}
 	return numbers, nil
 }

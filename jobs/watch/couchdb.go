@@ -57,7 +57,7 @@ func (c CouchDB) Watch(ctx context.Context, w *Watched) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, errPosition):
+		case errors.Is(err, errPosition) && position != nil:
 			w.Logger.Warn("server does not know the position, comparing all databases", "error", err)
 			continue
 		case !refused(err):

@@ -49,13 +49,25 @@ func newHints() *hints { return &hints{ready: make(chan struct{}, 1), names: map
 // changed notes the feed of a key, or all if the key does not name one.
 func (h *hints) changed(key string) {
 	name, _, ok := strings.Cut(strings.TrimPrefix(key, layout.FeedsPrefix), "/")
-	h.mu.Lock()
 	if ok {
-		h.names[name] = true
-	} else {
-		h.all = true
+		h.add(name)
+		return
 	}
+	h.mu.Lock()
+	h.all = true
 	h.mu.Unlock()
+	h.signal()
+}
+
+// add notes a name.
+func (h *hints) add(name string) {
+	h.mu.Lock()
+	h.names[name] = true
+	h.mu.Unlock()
+	h.signal()
+}
+
+func (h *hints) signal() {
 	select {
 	case h.ready <- struct{}{}:
 	default:

@@ -34,12 +34,17 @@ func newWalk(seed uint64, jobs *waiting) *walk {
 // change returns a name that is about to change.
 func (w *walk) change() string {
 	name := w.names[w.IntN(len(w.names))]
+	w.changes(name)
+	return name
+}
+
+// changes notes that a name is about to change.
+func (w *walk) changes(name string) {
 	w.jobs.mu.Lock()
 	defer w.jobs.mu.Unlock()
 	if _, ok := w.jobs.states[name]; ok {
 		w.last[name] = w.jobs.total[name]
 	}
-	return name
 }
 
 // apply creates the job of a name, or deletes it. A new job has what changed before.

@@ -20,6 +20,7 @@ func Sources(transport http.RoundTripper) map[string]Source {
 	return map[string]Source{
 		"couchdb": CouchDB{Transport: transport},
 		"feedctl": Feeds{Transport: transport},
+		"kinto":   Kinto{Transport: transport},
 		"outbox":  Outbox{Open: openOutbox},
 		"store":   byScheme{"file": Files{Open: openStore}, "s3": S3{Open: openStore}, "postgres": Postgres{Open: openPostgres}, "postgresql": Postgres{Open: openPostgres}},
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/internal/kintotest"
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/jobs"
 	"github.com/feedctl/feedctl/jobs/watch"
@@ -55,6 +56,8 @@ func TestSources(t *testing.T) {
 	t.Parallel()
 	couch := couchtest.Start(t)
 	database := couch.NewDB(t)
+	collection := kintotest.Start(t, kintotest.Memory).NewCollection(t)
+	root, bucket, _ := strings.Cut(strings.TrimSuffix(collection, "/collections/c"), "buckets/")
 	server := pgtest.Start(t)
 	outboxURL, storeURL := server.URL("outbox"), server.URL("store")
 	db, err := openOutbox(t.Context(), outboxURL, "")
@@ -80,6 +83,9 @@ func TestSources(t *testing.T) {
 		"couchdb": func() {
 			couchtest.Send(t, http.MethodPost, database, `{"n":1}`)
 		},
+		"kinto": func() {
+			kintotest.Send(t, http.MethodPut, collection+"/records/r", `{"data":{"n":1}}`)
+		},
 		"outbox": func() { execute(t, conn, "INSERT INTO feedctl.outbox (feed) VALUES ('rows')") },
 		"store":  func() { publish(t, store, "stored") },
 		"files":  func() { publish(t, files, "stored") },
@@ -90,6 +96,7 @@ func TestSources(t *testing.T) {
 	slash := strings.LastIndexByte(database, '/')
 	documents := []jobs.Document{
 		document("couchdb", "couchdb", database[slash+1:], database[:slash]),
+		document("kinto", "kinto", bucket+"/c", root),
 		document("outbox", "outbox", "rows", outboxURL),
 		document("store", "store", "stored", storeURL),
 		document("files", "store", "stored", filesURL),
@@ -126,7 +133,7 @@ func TestSources(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"files", "couchdb", "outbox", "store"} { // first those that are compared more and more rarely
+	for _, name := range []string{"kinto", "files", "couchdb", "outbox", "store"} { // first those that are compared more and more rarely
 		await(name+" is idle and watched", func() bool {
 			job, err := scheduler.Get(t.Context(), "test/"+name)
 			if err != nil {
@@ -158,6 +165,7 @@ func TestSourcesRefuse(t *testing.T) {
 		{"outbox", refused.String(), "env:WATCH_TEST_PASSWORD", "connect"},
 		{"outbox", refused.String(), "file:/missing", "/missing"},
 		{"couchdb", "http://127.0.0.1:1", "env:WATCH_TEST_PASSWORD", "credentials"},
+		{"kinto", "http://127.0.0.1:1/v1", "env:WATCH_TEST_PASSWORD", "credentials"},
 		{"couchdb", "http://127.0.0.1:1", "env:WATCH_TEST_MISSING", "WATCH_TEST_MISSING"},
 	} {
 		err := sources[test.kind].Watch(t.Context(), &watch.Watched{Server: test.server, Credential: test.credential, Jobs: waitFor(), Logger: slog.New(slog.DiscardHandler)})

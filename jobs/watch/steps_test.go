@@ -258,6 +258,17 @@ func TestSteps(t *testing.T) {
 			})
 		})
 	}
+	for mode, configure := range kintoModes {
+		t.Run("kinto "+mode, func(t *testing.T) {
+			inKintoWorld(t, 2, func(t *testing.T, w *kintoWorld) {
+				s := &steps{}
+				s.source = watch.Kinto{Transport: s.of(w.net.Client().Transport)}
+				f := &follower{server: "http://kinto.test/v1/", name: "b/c001", tick: tick, within: within, long: long}
+				f.change, f.read = func() { w.put("b/c001") }, func() string { return w.stampOf("b/c001") }
+				f.test(t, s)
+			}, configure)
+		})
+	}
 	t.Run("couchdb", func(t *testing.T) {
 		inCouchWorld(t, 2, func(t *testing.T, w *couchWorld) {
 			s := &steps{}

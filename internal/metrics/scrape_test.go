@@ -1,0 +1,83 @@
+package metrics
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// TestScrapes has as many requests for metrics that wait as may, and one more.
+func TestScrapes(t *testing.T) {
+	t.Parallel()
+	began, end := make(chan struct{}), make(chan struct{})
+	h := Handler(collector(func(sender) {
+		began <- struct{}{}
+		<-end
+	}), NewTransport(), new(Tally))
+	get := func() int {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+		return w.Code
+	}
+	codes := make(chan int)
+	for range maxScrapes {
+		go func() { codes <- get() }()
+		<-began
+	}
+	if code := get(); code != http.StatusServiceUnavailable {
+		t.Errorf("one more than %d requests at a time has status %d", maxScrapes, code)
+	}
+	close(end)
+	for range maxScrapes {
+		if code := <-codes; code != http.StatusOK {
+			t.Errorf("a request has status %d", code)
+		}
+	}
+}
+
+// TestConnections has connections that are opened and closed.
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	transport, address := NewTransport(), listener.Addr().String()
+	var all []net.Conn
+	for range 2 {
+		conn, err := transport.DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, conn)
+	}
+	if got := transport.Connections(); len(got) != 1 || got[address] != 2 {
+		t.Errorf("with two connections: %v", got)
+	}
+	for range 2 { // the second close is an error, and counts for nothing
+		_ = all[0].Close()
+	}
+	if got := transport.Connections()[address]; got != 1 {
+		t.Errorf("after one was closed: %d", got)
+	}
+	if err := all[1].Close(); err != nil || len(transport.Connections()) != 0 {
+		t.Errorf("after all were closed: %v, %v", transport.Connections(), err)
+	}
+}
+
+// TestNames has more names than a label may have.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	n := names{known: map[string]bool{}}
+	for k := range maxOrigins {
+		name := string(rune('a' + k))
+		if got := n.label(name); got != name {
+			t.Fatalf("name %d is %q", k, got)
+		}
+	}
+	if a, b, c := n.label("a"), n.label("one more"), n.label(""); a != "a" || b != "other" || c != "other" {
+		t.Errorf("after %d names: %q, %q, %q", maxOrigins, a, b, c)
+	}
+}

@@ -1,0 +1,71 @@
+package kinds
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/observe"
+)
+
+// An activeTransport calls note for what it receives, except errors of servers.
+type activeTransport struct {
+	http.RoundTripper
+	note func()
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *activeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.RoundTripper.RoundTrip(r)
+	if err != nil || isServerError(response.StatusCode) {
+		return response, err
+	}
+	t.note()
+	response.Body = &activeBody{response.Body, t.note}
+	return response, nil
+}
+
+// An activeStore calls note for operations that succeed, and for what is read of bodies.
+type activeStore struct {
+	storage.Store
+	note func()
+}
+
+func newActiveStore(store storage.Store, note func()) *activeStore {
+	return &activeStore{note: note, Store: observe.Wrap(store, func(_ context.Context, o observe.Operation) {
+		if !o.Failed() {
+			note()
+		}
+	})}
+}
+
+// Unwrap returns the store below.
+func (s *activeStore) Unwrap() storage.Store { return s.Store }
+
+// Get implements [storage.Store].
+func (s *activeStore) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	object, err := s.Store.Get(ctx, key, offset, length)
+	if err != nil {
+		return nil, err
+	}
+	if _, file := object.Body.(interface{ Rewind() error }); !file { // files need their methods, and are not slow
+		object.Body = &activeBody{object.Body, s.note}
+	}
+	return object, nil
+}
+
+// An activeBody calls note for what is read.
+type activeBody struct {
+	io.ReadCloser
+	note func()
+}
+
+// Read implements [io.Reader].
+func (b *activeBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 {
+		b.note()
+	}
+	return n, err
+}

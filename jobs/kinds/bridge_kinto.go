@@ -1,0 +1,59 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/task"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// bridgeKinto publishes the changes of a collection. Two runs at a time are protected by the feed, as
+// those of bridgeCouchDB.
+var bridgeKinto = kind{
+	source:    side{parse: parseKinto, missing: "write the URL of a collection"},
+	target:    side{parse: parseStored, missing: "write STORE#FEED"},
+	stored:    "target",
+	follows:   true,
+	neutral:   []string{"index", "interval", "max-gone", "max-page-bytes", "max-page-entities", "max-quarantine", "newest-first", "reconcile", "retries", "tombstones-kept", "window"},
+	exclusive: func(p *parsed) string { return "feed " + p.target.id },
+	new:       func() runner { return &kintoRun{} },
+	arguments: bridgeArguments,
+}
+
+// watchedWindow is the longest window of a watched job: the watch wakes jobs again so long after a
+// change. Others are woken from time to time.
+const watchedWindow = time.Minute
+
+type kintoRun struct{ task.BridgeKinto }
+
+func (k *kintoRun) Arguments(d *jobs.Document, with credentials) {
+	k.Source.URL, k.Source.Credential, k.Follow = d.Source, with.source, d.Follow
+	k.Feed = withPassword(d.Target, with.targetPassword)
+	if d.Follow && k.Quarantine.String() == "" {
+		_ = k.Quarantine.Set("100%") // as in consumeRun
+	}
+}
+
+// Check implements runner.
+func (k *kintoRun) Check() error {
+	err := k.BridgeKinto.Check()
+	if k.Snapshot && k.Follow {
+		err = errors.Join(err, errSnapshot)
+	}
+	return err
+}
+
+func (k *kintoRun) Run(ctx context.Context, e *task.Env, idle func()) error {
+	k.Follow, k.Idle = idle != nil, idle
+	_, err := k.BridgeKinto.Run(ctx, e)
+	return err
+}
+
+func (k *kintoRun) Stats() jobs.Stats {
+	p, s := k.Progress(), statsOf(k.Status())
+	s.Repeated, s.Rejected, s.Pending = p.Repeated, p.Quarantined, p.Pending
+	s.Position, s.SourcePosition = p.Since, p.Newest
+	return s
+}

@@ -1,0 +1,20 @@
+package kinds
+
+import (
+	"context"
+
+	"github.com/feedctl/feedctl/internal/task"
+	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/stores"
+)
+
+// On returns all kinds, whose runs have the same store at all URLs.
+func On(open func() storage.Store) jobs.Kinds {
+	all, shared := jobs.Kinds{}, &task.Shared{OpenStore: func(context.Context, string, stores.Options) (storage.Store, error) { return open(), nil }}
+	for name, k := range known {
+		k.shared = shared
+		all[name] = &k
+	}
+	return all
+}

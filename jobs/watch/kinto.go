@@ -1,0 +1,188 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/feedctl/feedctl/internal/backoff"
+	"github.com/feedctl/feedctl/internal/credential"
+	"github.com/feedctl/feedctl/kinto"
+)
+
+// Kinto watches servers with collections of records.
+//
+// A server with the changeset of monitor/changes, which Remote Settings has, gets one request every
+// 10 s for all collections that it lists. Others cost a conditional HEAD request each: every 5 s after
+// a change and every 5 min in the end, but a server gets at most 20 in a second.
+//
+// The stamp of a collection does not tell all. A transaction that lasts stores records with stamps of
+// the past, so jobs are woken again 1 min after a change. A client may also choose such a stamp. So
+// jobs are woken every 6 h as well, for bridges to compare all records if that is due.
+type Kinto struct {
+	// Transport makes the requests. nil: a new one for each server.
+	Transport http.RoundTripper
+}
+
+const (
+	kintoFastest = 5 * time.Second
+	kintoSlowest = 5 * time.Minute
+	kintoMost    = 20 // collections in a second
+	kintoAtOnce  = 4
+	// kintoListEvery is the time between two requests for all collections, and kintoAgain that after
+	// which a server that does not list them is asked again. kintoListed is how long an answer counts.
+	kintoListEvery = 10 * time.Second
+	kintoListed    = 30 * time.Second
+	kintoAgain     = 10 * time.Minute
+)
+
+// Watch implements [Source].
+func (k Kinto) Watch(ctx context.Context, w *Watched) error {
+	s, err := k.open(w)
+	if err != nil {
+		return err
+	}
+	if k.Transport == nil {
+		defer s.server.CloseIdleConnections()
+	}
+	pause := s.list(ctx) // before the first comparison
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		for {
+			if err := backoff.Sleep(ctx, pause); err != nil {
+				return err
+			}
+			pause = s.list(ctx)
+		}
+	})
+	group.Go(func() error {
+		p := poller{watched: w, fastest: kintoFastest, slowest: kintoSlowest, round: time.Second, most: kintoMost, hints: s.hints}
+		p.compare = func(ctx context.Context, states map[string]string) (map[string]string, error) {
+			return compareEach(ctx, states, kintoAtOnce, s.state)
+		}
+		return p.run(ctx, 0)
+	})
+	return group.Wait()
+}
+
+func (k Kinto) open(w *Watched) (*kintoServer, error) {
+	config := kinto.Config{URL: w.Server, Attempts: 3, Log: w.Logger}
+	if k.Transport != nil {
+		config.HTTP = &http.Client{Transport: k.Transport}
+	}
+	if w.Credential != "" {
+		source, err := credential.ParseReference(w.Credential)
+		if err == nil {
+			config.Auth, err = source.ReadKinto()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("watch %s: %w", w.Server, err)
+		}
+	}
+	server, err := kinto.OpenServer(config)
+	return &kintoServer{server: server, watched: w, hints: newHints(), noticed: map[string]time.Time{}}, err
+}
+
+// A kintoServer is a server that is watched.
+type kintoServer struct {
+	server  *kinto.Server
+	watched *Watched
+	hints   *hints
+
+	mu      sync.Mutex
+	listed  map[string]int64     // stamps of the collections that the server lists
+	at      time.Time            // of the list
+	noticed map[string]time.Time // when the last change of a collection was, until its jobs are woken again
+}
+
+// list requests the stamps of all collections, and returns how long to wait before the next time. Without
+// an answer, each collection is requested.
+func (s *kintoServer) list(ctx context.Context) time.Duration {
+	set, err := s.server.Changes(ctx, 0, 0) // caches may have an answer to others for long
+	listed := make(map[string]int64, len(set.Changes))
+	for _, c := range set.Changes {
+		listed[url.PathEscape(c.Bucket)+"/"+url.PathEscape(c.Collection)] = c.Stamp
+	}
+	s.mu.Lock()
+	before := s.listed
+	s.listed, s.at = listed, time.Now()
+	s.mu.Unlock()
+	if err != nil {
+		s.watched.Logger.Debug("server does not list changes, comparing collections", "error", err)
+		if kinto.Retryable(err) {
+			return kintoListEvery
+		}
+		return kintoAgain
+	}
+	for name, stamp := range listed {
+		if before[name] != stamp {
+			s.hints.add(name)
+		}
+	}
+	for name := range before {
+		if _, ok := listed[name]; !ok {
+			s.hints.add(name)
+		}
+	}
+	return kintoListEvery
+}
+
+// stamp returns the stamp of a collection, whose last known one is given.
+func (s *kintoServer) stamp(ctx context.Context, name string, known int64) (int64, error) {
+	s.mu.Lock()
+	stamp, ok := s.listed[name]
+	fresh := time.Since(s.at) < kintoListed
+	s.mu.Unlock()
+	if ok && fresh {
+		return stamp, nil
+	}
+	bucket, collection, _ := strings.Cut(name, "/")
+	bucket, err := url.PathUnescape(bucket)
+	if err == nil {
+		collection, err = url.PathUnescape(collection)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("name of collection %q: %w", name, err)
+	}
+	page, err := s.server.Collection(bucket, collection).Head(ctx, kinto.Query{IfNoneMatch: known})
+	if page.NotModified {
+		return known, err
+	}
+	return page.Stamp, err
+}
+
+// state returns the state of a collection that had another one before. It is empty if the server does not
+// tell the stamp.
+func (s *kintoServer) state(ctx context.Context, name, before string) (string, error) {
+	was := parseKintoState(before)
+	stamp, err := s.stamp(ctx, name, was.stamp)
+	switch {
+	case errors.Is(err, kinto.ErrNotFound):
+		return kintoMissing, nil
+	case err != nil || stamp == 0:
+		return "", err
+	}
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since, known := s.noticed[name]
+	switch {
+	case stamp != was.stamp:
+		s.noticed[name] = now
+		return kintoState{stamp: stamp, period: periodOf(name, now), again: true}.String(), nil
+	case was.again && !known: // it was noticed by another watch
+		s.noticed[name] = now
+		return before, nil
+	case was.again && now.Sub(since) < kintoLate:
+		return before, nil
+	}
+	delete(s.noticed, name)
+	return kintoState{stamp: stamp, period: periodOf(name, now)}.String(), nil
+}

@@ -1,0 +1,52 @@
+package watch
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+)
+
+const (
+	// kintoMissing is the state of a collection that does not exist.
+	kintoMissing = "missing"
+	// kintoLate is how long after a change its jobs are woken again. It is the default window of a
+	// bridge, which is longer than a transaction.
+	kintoLate = time.Minute
+	// kintoPeriod is how often the jobs of a collection without changes are woken.
+	kintoPeriod = 6 * time.Hour
+)
+
+// A kintoState is that of a collection that exists.
+type kintoState struct {
+	stamp  int64
+	period int64 // the number of the current kintoPeriod
+	again  bool  // its jobs are to be woken again, kintoLate after they were
+}
+
+// parseKintoState returns a state, or the zero one for any other text.
+func parseKintoState(text string) (k kintoState) {
+	text, k.again = strings.CutSuffix(text, " again")
+	if _, err := fmt.Sscanf(text, "%d %d", &k.stamp, &k.period); err != nil {
+		return kintoState{}
+	}
+	return k
+}
+
+// String returns the text that is saved.
+func (k kintoState) String() string {
+	text := fmt.Sprintf("%d %d", k.stamp, k.period)
+	if k.again {
+		text += " again"
+	}
+	return text
+}
+
+// periodOf returns the number of the period at a time. Those of different collections do not begin
+// together.
+func periodOf(name string, at time.Time) int64 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name)) // it never fails
+	const length = int64(kintoPeriod / time.Second)
+	return (at.Unix() + int64(h.Sum32())%length) / length
+}
