@@ -133,8 +133,25 @@ func (j *jobsBench) await(what string, within time.Duration, condition func(map[
 		if time.Now().After(end) {
 			return fmt.Errorf("%s: not within %v: jobs are %v", what, within, totals)
 		}
-		if err := j.sleep(250 * time.Millisecond); err != nil {
+		if err := j.sleep(20 * time.Millisecond); err != nil {
 			return err
+		}
+	}
+}
+
+// eachJob calls do with each job that the filter lets through.
+func (j *jobsBench) eachJob(filter jobs.Filter, do func(*jobs.Listed)) error {
+	filter.Limit = jobs.MaxLimit
+	for {
+		page, err := j.scheduler.List(j.ctx, filter)
+		if err != nil {
+			return err
+		}
+		for n := range page.Jobs {
+			do(&page.Jobs[n])
+		}
+		if filter.After = page.Next; page.Next == "" {
+			return nil
 		}
 	}
 }

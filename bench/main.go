@@ -37,6 +37,8 @@ type bench struct {
 
 	couchURL  string // of a CouchDB server; "": PouchDB's engine
 	couchDocs int    // that are bridged
+
+	kintoRecords int // that are bridged from a scripted server
 }
 
 type section struct {
@@ -50,6 +52,7 @@ func sections() []section {
 		{"publish", (*bench).publish},
 		{"serve", (*bench).serve},
 		{"consume", (*bench).consume},
+		{"newestfirst", (*bench).newestFirst},
 		{"memory", (*bench).memory},
 		{"followers", (*bench).followers},
 		{"s3", (*bench).s3},
@@ -58,6 +61,7 @@ func sections() []section {
 		{"outbox", (*bench).outbox},
 		{"sinkpostgres", (*bench).sinkPostgres},
 		{"couchdb", (*bench).couchdb},
+		{"kinto", (*bench).kinto},
 	}, jobsSections()...)
 }
 
@@ -73,7 +77,7 @@ func main() {
 func run(ctx context.Context) (err error) {
 	binary := flag.String("feedctl", "bin/feedctl", "the `binary` to measure")
 	out := flag.String("o", "bench.json", "write the results to this `file`")
-	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, memory, followers, s3, s3command, postgres, outbox, sinkpostgres, couchdb, jobs or one of jobs-idle, jobs-postgres, jobs-latency, jobs-throughput, jobs-origins, jobs-heal")
+	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, newestfirst, memory, followers, s3, s3command, postgres, outbox, sinkpostgres, couchdb, kinto, jobs or one of jobs-idle, jobs-postgres, jobs-latency, jobs-throughput, jobs-origins, jobs-heal")
 	temp := flag.String("dir", ".cache", "`directory` for stores; results depend on its disk and on how full it is")
 	duration := flag.Duration("time", 3*time.Second, "length of one measurement")
 	entities := flag.Int("entities", 300_000, "entities of 1 KB in the feed that is consumed")
@@ -82,6 +86,7 @@ func run(ctx context.Context) (err error) {
 	s3Bytes := flag.Int64("s3bytes", 1<<30, "`bytes` of entities that are published to S3")
 	couchURL := flag.String("couchdb", "", "`URL` of a CouchDB to bridge from, which gets databases named feedctl-bench; default: PouchDB's engine")
 	couchDocs := flag.Int("couchdocs", 100_000, "documents of 500 B that are bridged")
+	kintoRecords := flag.Int("kintorecords", 1_000_000, "records of 400 B that are bridged from a scripted server; a tenth of them from Kinto")
 	part := flag.Int("part", 1, "divide the numbers of jobs by this `NUMBER`, to try the measurements")
 	publishers := flag.Int("publishers", 0, "only publish from a `number` of goroutines, and print entities a second")
 	flag.Parse()
@@ -107,7 +112,8 @@ func run(ctx context.Context) (err error) {
 	}
 	b := &bench{
 		ctx: ctx, feedctl: path, dir: dir, time: *duration, entities: *entities, huge: *huge,
-		s3Bytes: *s3Bytes, versitygw: *gateway, couchURL: *couchURL, couchDocs: *couchDocs, part: max(*part, 1),
+		s3Bytes: *s3Bytes, versitygw: *gateway, couchURL: *couchURL, couchDocs: *couchDocs,
+		kintoRecords: max(*kintoRecords, 1), part: max(*part, 1),
 	}
 	if *publishers > 0 {
 		return b.publishOnly(*publishers)

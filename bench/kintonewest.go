@@ -1,0 +1,61 @@
+package main
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/feedctl/feedctl/layout"
+)
+
+// kintoNewestFirst measures how long it takes until the newest records of a collection are in a table,
+// through a new feed.
+func (b *bench) kintoNewestFirst(source string) (err error) {
+	s, err := b.serveStore(b.kintoStore())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.interrupt()) }()
+	count := min(kintoNewest, b.kintoRecords)
+	table := filepath.Join(b.dir, "kinto-newest.db")
+	start := time.Now()
+	for _, args := range [][]string{
+		b.kintoBridge(source, "newest", "--newest-first", "--follow"),
+		{"consume", s.url + layout.FeedPath("newest"), "--into", "sqlite:" + table + "?table=newest", "--follow", "--log-level", "warn"},
+	} {
+		p, err := b.start(nil, b.feedctl, args...)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, p.interrupt()) }()
+	}
+	if err := b.kintoArrival(table, count); err != nil {
+		return err
+	}
+	b.report.add(fmt.Sprintf("newest %d of %d records in a table", count, b.kintoRecords), "s", time.Since(start).Seconds(), 0, "", atMost(2))
+	return nil
+}
+
+// kintoArrival waits until a table has the newest records.
+func (b *bench) kintoArrival(table string, count int) (err error) {
+	db, err := sql.Open("sqlite", "file:"+table+"?mode=ro&_pragma=busy_timeout(1000)")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for n, last := 0, time.Now().Add(time.Minute); n < count; {
+		// The table may not exist yet.
+		failed := db.QueryRowContext(b.ctx, "SELECT count(*) FROM newest WHERE CAST(substr(key, 2) AS INTEGER) >= ?", b.kintoRecords-count).Scan(&n)
+		if time.Now().After(last) {
+			return errors.Join(fmt.Errorf("the table has %d of %d records after a minute", n, count), failed)
+		}
+		if err := b.sleep(10 * time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
