@@ -28,8 +28,8 @@ var (
 	couchKills  = flag.Int("couch-kills", 20, "processes that TestCouchDB kills, at least 5: one of each kind")
 )
 
-// couchPage is the number of entities on a page.
-const couchPage = 50
+// bridgePage is the number of entities on a page of a bridge's feed.
+const bridgePage = 50
 
 // A couchRig is a source database, its feed, and a target database that is filled from the
 // feed.
@@ -47,40 +47,9 @@ type couchRig struct {
 // and the feed must hold every revision once.
 func TestCouchDB(t *testing.T) {
 	r := newCouchRig(t)
-	written := make(chan error, 1)
-	steps := make(chan struct{}) // each allows the writer one change
-	go func() {
-		for range steps {
-			if err := r.writer.write(t.Context()); err != nil {
-				written <- err
-				for range steps { // no one else receives them
-				}
-				return
-			}
-		}
-		written <- nil
-	}()
-	for k := range *couchKills {
-		for range *couchWrites / *couchKills {
-			steps <- struct{}{}
-		}
-		// Kill busy processes, too: wait until a change has reached one of them, and a
-		// random time more.
-		before := r.progress()
-		steps <- struct{}{}
-		part := r.rng.IntN(len(before))
-		waitFor(t, r.couchState, func() bool { return r.progress()[part] > before[part] })
-		for range r.rng.IntN(20) {
-			r.progress()
-		}
-		r.killCouch(k)
-	}
-	close(steps)
-	if err := <-written; err != nil {
-		t.Fatal(err)
-	}
+	r.walk(*couchWrites, *couchKills, walker{r.writer.write, r.progress, r.couchState, r.killCouch})
 	r.arrive("the end")
-	r.drain()
+	r.drain(r.bridge, r.sink)
 	t.Logf("%d changes; killed: %v; most memory in KiB: %v", r.writer.done.Load(), r.killed, r.peak)
 	for _, name := range []string{"bridge", "server", "sink", "source", "target"} {
 		if r.killed[name] == 0 {
@@ -105,7 +74,7 @@ func newCouchRig(t *testing.T) *couchRig {
 	r.startServer(0)
 	r.bridge = &process{t: t, name: "bridge", args: []string{
 		"bridge", "couchdb", r.from, "events", "--store", r.store, "--follow", "--revs", "--conflicts", "--design-docs",
-		"--attachments", "multipart", "--index", r.path("index"), "--max-page-entities", strconv.Itoa(couchPage), "--log-level", "error",
+		"--attachments", "multipart", "--index", r.path("index"), "--max-page-entities", strconv.Itoa(bridgePage), "--log-level", "error",
 	}}
 	r.sink = &process{t: t, name: "sink", args: []string{
 		"consume", r.url(0), "--into", "couchdb:" + r.into, "--follow", "--batch-entities", "20", "--log-level", "error",
@@ -152,7 +121,7 @@ func (r *couchRig) progress() [3]int64 {
 }
 
 // inFeed returns the number of entities in the feed, if all pages but the last are full.
-func (r *couchRig) inFeed() int64 {
+func (r *rig) inFeed() int64 {
 	store, err := storage.Registry{"file": file.Open}.Open(r.t.Context(), r.store)
 	if err != nil {
 		r.t.Fatal(err)
@@ -165,7 +134,7 @@ func (r *couchRig) inFeed() int64 {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return (newest.Number-1)*couchPage + int64(newest.Entities)
+	return (newest.Number-1)*bridgePage + int64(newest.Entities)
 }
 
 // arrive writes a document and waits until it has reached the target.
@@ -180,10 +149,10 @@ func (r *couchRig) arrive(id string) {
 	})
 }
 
-// drain stops the processes that follow, and runs each once more to the end: the bridge
+// drain stops the bridge and the sink, which follow, and runs each once more to the end: the bridge
 // without its index, which it must be able to rebuild.
-func (r *couchRig) drain() {
-	for _, p := range []*process{r.bridge, r.sink} {
+func (r *rig) drain(bridge, sink *process) {
+	for _, p := range []*process{bridge, sink} {
 		r.measure(p)
 		p.kill(syscall.SIGINT)
 		if code := p.cmd.ProcessState.ExitCode(); code != 130 {

@@ -4,12 +4,39 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 )
+
+// A node that SIGTERM stops while it opens its database ends with status 0, as later.
+func TestInterruptOpening(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	file := filepath.Join(t.TempDir(), "jobs.yaml")
+	if err := os.WriteFile(file, []byte("version: 1\njobs: []\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"worker"}, {"standalone", "-f", file}} {
+		p := &process{t: t, name: args[0], args: append([]string{"jobs", "--db", "postgres://postgres@" + silent.Addr().String() + "/jobs?sslmode=disable"}, args...)}
+		p.start()
+		conn, err := silent.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.kill(syscall.SIGTERM)
+		conn.Close()
+		if !p.cmd.ProcessState.Success() {
+			t.Errorf("%s ended with %v: %s", p.name, p.cmd.ProcessState, p.stderr)
+		}
+	}
+}
 
 // The first Ctrl-C makes publish finish its batch and report its progress, even while it
 // waits for input.

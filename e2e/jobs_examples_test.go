@@ -91,13 +91,13 @@ func TestJobExamples(t *testing.T) {
 	}
 	where := func() string { return feedctl(t, "jobs", "list", jobs) + node.stderr.String() }
 	// Runs report every 10 seconds.
-	waitFor(t, where, func() bool {
+	waitForCommand(t, where, func() bool {
 		have := list()
 		return have["bridge couchdb"] && have["outbox run"] && have["consume"]
 	})
 	feedctl(t, "jobs", "restart", "--all", "-n", "shop", "--state", "pending", jobs) // do not wait for the night
 	for _, job := range []string{"shop/orders-snapshot", "shop/orders-prune", "shop/orders-verify"} {
-		waitFor(t, where, func() bool { return strings.Contains(feedctl(t, "jobs", "history", job, jobs), "completed") })
+		waitForCommand(t, where, func() bool { return strings.Contains(feedctl(t, "jobs", "history", job, jobs), "completed") })
 	}
 	if out := feedctl(t, "jobs", "list", jobs, "--state", "crashing,failed"); !strings.HasPrefix(out, "0 jobs") {
 		t.Errorf("%s%s", out, node.stderr)

@@ -188,7 +188,7 @@ func (r *jobsRig) drain() {
 	}
 	r.writeRows(1, lastKey)
 	var missing []string
-	waitFor(r.t, func() string { return fmt.Sprintf("not complete: %q\n%s", missing, r.jobsState()) }, func() bool {
+	waitForCommand(r.t, func() string { return fmt.Sprintf("not complete: %q\n%s", missing, r.jobsState()) }, func() bool {
 		r.checkWorkers()
 		if !r.settled() {
 			return false
@@ -253,7 +253,7 @@ func (r *jobsRig) retire() {
 		p.args = append(p.args, "--max-jobs", "1")
 		p.start()
 	}
-	waitFor(r.t, r.jobsState, func() bool {
+	waitForCommand(r.t, r.jobsState, func() bool {
 		r.checkWorkers()
 		running := 0
 		for _, j := range r.list() {

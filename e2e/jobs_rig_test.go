@@ -83,7 +83,7 @@ func newJobsRig(t *testing.T, several bool) *jobsRig {
 			r.startWorker(n)
 		}
 	}
-	waitFor(t, r.jobsState, func() bool { return r.alive() == len(r.workers) })
+	waitForCommand(t, r.jobsState, func() bool { return r.alive() == len(r.workers) })
 	r.apply()
 	return r
 }
@@ -199,7 +199,7 @@ func (r *jobsRig) command(args ...string) (out []byte) {
 	r.t.Helper()
 	args = append(append([]string{"jobs"}, args...), "--db", r.db)
 	var last error
-	waitFor(r.t, func() string { return fmt.Sprintf("feedctl %q: %v", args, last) }, func() bool {
+	waitForCommand(r.t, func() string { return fmt.Sprintf("feedctl %q: %v", args, last) }, func() bool {
 		out, last = exec.Command(binary, args...).Output()
 		if failed, ok := errors.AsType[*exec.ExitError](last); ok && failed.ExitCode() != 1 {
 			r.t.Fatalf("feedctl %q: %v\n%s", args, last, failed.Stderr)

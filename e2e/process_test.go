@@ -110,7 +110,19 @@ func feedctl(t *testing.T, args ...string) string {
 // result of where.
 func waitFor(t *testing.T, where func() string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(waitLimit); !condition(); time.Sleep(time.Millisecond) {
+	waitPausing(t, time.Millisecond, where, condition)
+}
+
+// waitForCommand does what waitFor does, of a condition that runs commands. Without a pause they would
+// take the processor from what they wait for.
+func waitForCommand(t *testing.T, where func() string, condition func() bool) {
+	t.Helper()
+	waitPausing(t, 250*time.Millisecond, where, condition)
+}
+
+func waitPausing(t *testing.T, pause time.Duration, where func() string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(waitLimit); !condition(); time.Sleep(pause) {
 		if time.Now().After(deadline) {
 			t.Fatalf("no progress for %v: %s", waitLimit, where())
 		}

@@ -1,0 +1,175 @@
+package e2e
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/internal/kintotest"
+	"github.com/feedctl/feedctl/sink/dir"
+)
+
+var (
+	kintoWrites = flag.Int("kinto-writes", 100, "changes that TestKinto makes on each backend")
+	kintoKills  = flag.Int("kinto-kills", 4, "processes that TestKinto kills on each backend, at least 4: one of each kind")
+)
+
+// A kintoRig is a collection, its feed, and a collection that is filled from the feed.
+type kintoRig struct {
+	*rig
+	writer       *kintoWriter
+	server       *kintotest.Server
+	into         string // URL of the second collection
+	bridge, sink *process
+}
+
+// TestKinto has a writer change records while the bridge, the server, the sink and, on PostgreSQL,
+// Kinto are killed with SIGKILL at random points and restarted. Then both collections must be equal
+// but for their stamps, the feed must hold each version once, and what it leaves must be the records of
+// the first, byte for byte. For 100 kills: -args -kinto-kills 100 -kinto-writes 2000.
+func TestKinto(t *testing.T) {
+	for _, backend := range kintotest.Backends {
+		t.Run(string(backend), func(t *testing.T) {
+			r := newKintoRig(t, backend)
+			r.walk(*kintoWrites, *kintoKills, walker{r.writer.write, r.progress, r.kintoState, func(k int) { r.killKinto(backend, k) }})
+			r.arrive("end")
+			r.drain(r.bridge, r.sink)
+			t.Logf("%d changes; killed: %v; most memory in KiB: %v", r.writer.done.Load(), r.killed, r.peak)
+			r.checkKinto()
+		})
+	}
+}
+
+func newKintoRig(t *testing.T, backend kintotest.Backend) *kintoRig {
+	r := &kintoRig{
+		rig: &rig{
+			t: t, rng: rand.New(rand.NewPCG(newSeed(t), 0)), dir: t.TempDir(), store: "file:" + t.TempDir(),
+			killed: map[string]int{}, peak: map[string]int{},
+		},
+		server: kintotest.StartOwn(t, backend, "paginate_by=7"),
+	}
+	r.changed.L = &r.mu
+	from := r.server.NewCollection(t)
+	r.into = r.server.NewCollection(t)
+	r.writer = &kintoWriter{rng: rand.New(rand.NewPCG(*seed, 1)), collection: from}
+	t.Setenv("FEEDCTL_CREDENTIALS", "basic "+kintotest.User+":"+kintotest.Password)
+	feedctl(t, "init", r.store)
+	r.startServer(0)
+	r.bridge = &process{t: t, name: "bridge", args: []string{
+		"bridge", "kinto", from, "events", "--store", r.store, "--follow", "--interval", "50ms", "--index", r.path("index"),
+		"--max-page-entities", strconv.Itoa(bridgePage), "--log-level", "error",
+	}}
+	r.sink = &process{t: t, name: "sink", args: []string{
+		"consume", r.url(0), "--into", "kinto:" + r.into, "--follow", "--batch-entities", "20", "--log-level", "error",
+	}}
+	for _, p := range []*process{r.bridge, r.sink} {
+		p.start()
+		t.Cleanup(func() { p.kill(os.Kill) })
+	}
+	return r
+}
+
+// killKinto kills a process and restarts it: first one of each kind, then random ones.
+func (r *kintoRig) killKinto(backend kintotest.Backend, k int) {
+	victims := []*process{r.bridge, r.servers[0], r.sink}
+	kinds := len(victims)
+	if backend == kintotest.PostgreSQL { // in memory, all would be lost
+		kinds++
+	}
+	if k >= kinds {
+		k = r.rng.IntN(kinds)
+	}
+	if k == len(victims) {
+		r.server.Kill()
+		if err := r.server.Restart(); err != nil {
+			r.t.Fatal(err)
+		}
+		r.killed["kinto"]++
+		return
+	}
+	if victim := victims[k]; victim.ended() || !r.kill(victim) {
+		r.t.Fatalf("%s exited before it was killed: %v\n%s", victim.name, victim.err, victim.stderr)
+	}
+}
+
+// progress returns the progress of the writer, the feed and the second collection, as numbers that
+// grow.
+func (r *kintoRig) progress() [3]int64 {
+	for _, p := range []*process{r.bridge, r.sink} {
+		if p.ended() {
+			r.t.Fatalf("%s has ended: %v\n%s", p.name, p.err, p.stderr)
+		}
+	}
+	stamp := kintoStamp(r.t, r.into)
+	return [...]int64{r.writer.done.Load(), r.inFeed(), stamp}
+}
+
+// arrive writes a record and waits until it has reached the second collection.
+func (r *kintoRig) arrive(id string) {
+	kintotest.Send(r.t, http.MethodPut, r.writer.collection+"/records/"+id, `{"data":{}}`)
+	waitFor(r.t, r.kintoState, func() bool {
+		response, _ := kintotest.Try(r.t, http.MethodGet, r.into+"/records/"+id, "")
+		return response.StatusCode == http.StatusOK
+	})
+}
+
+func (r *kintoRig) kintoState() string {
+	state := fmt.Sprintf("%d changes written, %d entities in the feed", r.writer.done.Load(), r.inFeed())
+	for _, p := range []*process{r.bridge, r.servers[0], r.sink} {
+		state += fmt.Sprintf("\n%s, ended %v:\n%s", p.name, p.ended(), p.stderr)
+	}
+	return state
+}
+
+func (r *kintoRig) checkKinto() {
+	source := kintoRecords(r.t, r.writer.collection)
+	if len(source) == 0 {
+		r.t.Error("the writer has left no records")
+	}
+	if diff := cmp.Diff(plainRecords(r.t, source), plainRecords(r.t, kintoRecords(r.t, r.into))); diff != "" {
+		r.t.Errorf("the second collection differs (-want +got):\n%s", diff)
+	}
+	published := map[string]bool{}
+	for _, id := range readFeed(r.t, r.url(0)) {
+		if published[id] {
+			r.t.Errorf("%s is in the feed twice", id)
+		}
+		published[id] = true
+	}
+	folded := r.path("folded")
+	feedctl(r.t, "consume", r.url(0), "--into", "dir:"+folded)
+	files, err := filepath.Glob(filepath.Join(folded, "[^.]*"))
+	if err != nil || len(files) != len(source) {
+		r.t.Errorf("the feed leaves %d records, the collection has %d: %v", len(files), len(source), err)
+	}
+	for id, record := range source {
+		if got, err := os.ReadFile(filepath.Join(folded, dir.FileName(id))); err != nil || string(got) != string(record) {
+			r.t.Errorf("the feed leaves %s as %s, the collection has %s: %v", id, got, record, err)
+		}
+	}
+	feedctl(r.t, "verify", r.url(0))
+	feedctl(r.t, "verify", "events", "--store", r.store, "--against", "kinto:"+r.writer.collection, "--deep")
+}
+
+// plainRecords returns records as JSON values, without their stamps.
+func plainRecords(t *testing.T, records map[string]json.RawMessage) map[string]any {
+	t.Helper()
+	plain := map[string]any{}
+	for id, record := range records {
+		var members map[string]any
+		if err := json.Unmarshal(record, &members); err != nil {
+			t.Fatalf("%s: %v", record, err)
+		}
+		delete(members, "last_modified")
+		plain[id] = members
+	}
+	return plain
+}

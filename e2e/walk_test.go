@@ -1,0 +1,47 @@
+package e2e
+
+import "context"
+
+// A walker is what a random walk does with a writer and the processes behind it.
+type walker struct {
+	write    func(context.Context) error // makes one change
+	progress func() [3]int64             // of the writer and of what copies its changes, as numbers that grow
+	state    func() string
+	kill     func(k int) // kills and restarts a process
+}
+
+// walk has the writer make changes while processes are killed at random points.
+func (r *rig) walk(writes, kills int, w walker) {
+	written := make(chan error, 1)
+	steps := make(chan struct{}) // each allows the writer one change
+	go func() {
+		for range steps {
+			if err := w.write(r.t.Context()); err != nil {
+				written <- err
+				for range steps { // no one else receives them
+				}
+				return
+			}
+		}
+		written <- nil
+	}()
+	for k := range kills {
+		for range writes / kills {
+			steps <- struct{}{}
+		}
+		// Kill busy processes, too: wait until a change has reached one of them, and a
+		// random time more.
+		before := w.progress()
+		steps <- struct{}{}
+		part := r.rng.IntN(len(before))
+		waitFor(r.t, w.state, func() bool { return w.progress()[part] > before[part] })
+		for range r.rng.IntN(20) {
+			w.progress()
+		}
+		w.kill(k)
+	}
+	close(steps)
+	if err := <-written; err != nil {
+		r.t.Fatal(err)
+	}
+}
