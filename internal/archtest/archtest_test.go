@@ -37,7 +37,9 @@ var rooms = map[string]room{
 	"internal/s3test":     {},
 	"internal/s3fault":    {},
 	"internal/pgtest":     {libraries: []string{"golang.org/x/sys"}},
-	"internal/couchtest":  {rooms: []string{"internal/loopback"}},
+	"internal/httpfault":  {},
+	"internal/couchtest":  {rooms: []string{"internal/httpfault", "internal/loopback"}},
+	"internal/kintotest":  {rooms: []string{"internal/httpfault", "internal/loopback", "internal/pgtest"}},
 	"internal/couchdiff":  {},
 	"internal/loopback":   {},
 	"internal/httpfield":  {},
@@ -51,6 +53,7 @@ var rooms = map[string]room{
 	"internal/idle":       {},
 	"internal/shared":     {},
 	"internal/inprocess":  {},
+	"internal/disktest":   {libraries: []string{"golang.org/x/sys"}},
 	"internal/faulttest":  {rooms: []string{"storage", "storage/fault", "storage/memory"}},
 	"internal/filepart":   {},
 	"internal/notices":    {},
@@ -63,9 +66,10 @@ var rooms = map[string]room{
 	"internal/accesslog":  {},
 	"internal/complete":   {rooms: []string{"bridge/couchdb", "chain", "input", "internal/locate", "outbox", "snapshot/snapshots", "storage"}, libraries: []string{"github.com/spf13/pflag"}},
 	"internal/cli":        {rooms: []string{"internal/suggest"}, libraries: []string{"github.com/knadh/koanf", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"internal/credential": {rooms: []string{"consumer", "couchdb"}},
+	"internal/credential": {rooms: []string{"consumer", "couchdb", "kinto"}},
+	"internal/against":    {rooms: []string{"consumer", "feed", "internal/backoff", "kinto", "sink/patch", "sink/sqlite"}},
 	"internal/directory":  {rooms: []string{"consumer", "internal/credential", "layout", "server", "sink"}},
-	"internal/exit":       {rooms: []string{"chain", "consumer", "couchdb", "internal/credential", "layout", "outbox", "page", "producer", "snapshot", "snapshot/snapshots", "storage", "verify"}},
+	"internal/exit":       {rooms: []string{"chain", "consumer", "couchdb", "internal/credential", "kinto", "layout", "outbox", "page", "producer", "snapshot", "snapshot/snapshots", "storage", "verify"}},
 	"internal/locate": {rooms: []string{
 		"chain", "consumer", "consumer/fromstore", "internal/backoff", "internal/directory", "internal/exit", "internal/suggest", "layout", "sink", "storage", "storage/postgres", "storage/stores",
 	}},
@@ -111,6 +115,10 @@ var rooms = map[string]room{
 		libraries: []string{"golang.org/x/sync"},
 	},
 
+	// Kinto, as source or target.
+	"kinto":        {rooms: []string{"internal/backoff", "internal/idle", "internal/jsonscan", "internal/origins", "internal/tcp"}},
+	"bridge/kinto": {rooms: []string{"bridge", "feed", "internal/backoff", "internal/jsonscan", "kinto", "producer", "storage"}},
+
 	// Consuming.
 	"consumer": {
 		rooms:     []string{"feed", "page", "snapshot", "internal/backoff", "internal/idle", "internal/jsonptr", "internal/origins", "internal/tcp"},
@@ -124,7 +132,8 @@ var rooms = map[string]room{
 	"sink/*":                   {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/jsonscan", "internal/regular"}},
 	"sink/postgres":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/jsonscan", "internal/tcp", "internal/suggest"}},
 	"sink/couchdb":             {rooms: []string{"consumer", "couchdb", "feed", "sink", "sink/internal/...", "sink/patch", "internal/backoff", "internal/jsonscan"}, libraries: []string{"golang.org/x/sys"}},
-	"sink/sinks":               {rooms: []string{"consumer", "couchdb", "internal/suggest", "sink", "sink/..."}},
+	"sink/kinto":               {rooms: []string{"consumer", "kinto", "feed", "sink", "sink/internal/...", "sink/patch", "internal/backoff", "internal/jsonscan"}},
+	"sink/sinks":               {rooms: []string{"consumer", "couchdb", "internal/suggest", "kinto", "sink", "sink/..."}},
 	"sink/internal/...":        {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "internal/jsonscan", "internal/regular"}, libraries: []string{"golang.org/x/sys"}},
 	"sink/internal/pgposition": {rooms: []string{"feed", "internal/backoff", "internal/pgerr", "sink", "sink/internal/position"}},
 	"sink/internal/position":   {rooms: []string{"sink/internal/durable"}},
@@ -145,8 +154,8 @@ var rooms = map[string]room{
 	// Commands, and what they share with jobs.
 	"internal/task": {
 		rooms: []string{
-			"bridge", "bridge/couchdb", "chain", "consumer", "couchdb", "feed", "internal/credential", "internal/exit", "internal/human", "internal/jsonptr", "internal/locate", "internal/progress",
-			"internal/shared", "internal/units", "layout", "outbox", "producer", "sink", "sink/sinks", "snapshot", "snapshot/fold", "snapshot/snapshots", "storage", "storage/...", "verify",
+			"bridge", "bridge/couchdb", "bridge/kinto", "chain", "consumer", "couchdb", "feed", "internal/against", "internal/credential", "internal/exit", "internal/human", "internal/jsonptr", "internal/locate",
+			"internal/progress", "internal/shared", "internal/units", "kinto", "layout", "outbox", "producer", "sink", "sink/sinks", "snapshot", "snapshot/fold", "snapshot/snapshots", "storage", "storage/...", "verify",
 		},
 		libraries: []string{"github.com/spf13/pflag"},
 	},
@@ -162,12 +171,12 @@ var rooms = map[string]room{
 	"internal/jobdb":   {rooms: []string{"internal/pgerr", "internal/schema", "internal/suggest", "internal/tcp"}, libraries: []string{"github.com/riverqueue/river", "riverqueue.com/riverui"}},
 	"internal/origins": {rooms: []string{"internal/backoff"}},
 	"jobs":             {rooms: []string{"internal/jobdb", "internal/origins", "internal/suggest", "internal/tcp", "internal/units"}, libraries: []string{"github.com/robfig/cron/v3", "go.yaml.in/yaml/v3", "golang.org/x/sync"}},
-	"jobs/watch":       {rooms: []string{"chain", "couchdb", "internal/backoff", "internal/credential", "jobs", "layout", "outbox", "server", "storage", "storage/postgres", "storage/stores"}, libraries: []string{"golang.org/x/sync"}},
+	"jobs/watch":       {rooms: []string{"chain", "couchdb", "internal/backoff", "internal/credential", "jobs", "kinto", "layout", "outbox", "server", "storage", "storage/postgres", "storage/stores"}, libraries: []string{"golang.org/x/sync"}},
 
 	"jobs/kinds": {
 		rooms: []string{
-			"bridge", "bridge/couchdb/changes", "consumer", "couchdb", "feed", "internal/credential", "internal/exit", "internal/locate", "internal/origins", "internal/pgerr", "internal/progress",
-			"internal/suggest", "internal/task", "jobs", "layout", "outbox", "sink", "sink/sinks", "sink/sqlite", "storage", "storage/stores",
+			"bridge", "bridge/couchdb/changes", "bridge/kinto", "consumer", "couchdb", "feed", "internal/credential", "internal/exit", "internal/human", "internal/locate", "internal/origins", "internal/pgerr", "internal/progress",
+			"internal/suggest", "internal/task", "jobs", "kinto", "layout", "outbox", "sink", "sink/sinks", "sink/sqlite", "storage", "storage/observe", "storage/stores", "verify",
 		},
 		libraries: []string{"github.com/spf13/pflag"},
 	},
@@ -197,7 +206,7 @@ var top = room{rooms: []string{"..."}, libraries: []string{"..."}}
 // is for one kind of store.
 var drivers = map[string][]string{
 	"modernc.org/sqlite":                  {"internal/jobdb", "sink/sqlite", "bench"},
-	"zombiezen.com/go/sqlite":             {"bridge", "sink/sqlite", "snapshot/fold", "bench", "cmd/feedctl", "e2e", "examples/..."},
+	"zombiezen.com/go/sqlite":             {"bridge", "internal/against", "sink/sqlite", "snapshot/fold", "bench", "cmd/feedctl", "e2e", "examples/..."},
 	"github.com/fsnotify/fsnotify":        {"storage/file"},
 	"github.com/aws/aws-sdk-go-v2":        {"storage/s3", "bench"},
 	"github.com/aws/smithy-go":            {"storage/s3"},

@@ -16,7 +16,7 @@ var notPublic = []string{"bench", "cmd/...", "e2e", "examples/...", "interop", "
 
 // notRun are packages whose examples are compiled only: they need a test or a server.
 var notRun = []string{
-	"bridge/couchdb", "outbox", "sink/couchdb", "sink/pgxsink", "sink/postgres", "sink/sinktest", "storage/postgres", "storage/s3", "storage/storagetest",
+	"bridge/couchdb", "bridge/kinto", "outbox", "sink/couchdb", "sink/kinto", "sink/pgxsink", "sink/postgres", "sink/sinktest", "storage/postgres", "storage/s3", "storage/storagetest",
 }
 
 // TestExamples requires an example of each public package, with output if it can run.

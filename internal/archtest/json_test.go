@@ -18,10 +18,13 @@ import (
 var foreignJSON = map[string][]string{
 	"bench":                {"*"},                             // not part of the program
 	"internal/couchtest":   {"*"},                             // CouchDB's protocol
+	"internal/kintotest":   {"*"},                             // Kinto's protocol
 	"internal/couchdiff":   {"*"},                             // CouchDB's protocol
 	"couchdb":              {"*"},                             // CouchDB's protocol
 	"bridge/couchdb":       {"*"},                             // CouchDB's protocol
 	"sink/couchdb":         {"*"},                             // CouchDB's protocol
+	"kinto":                {"*"},                             // Kinto's API
+	"sink/kinto":           {"*"},                             // Kinto's API
 	"jobs/api/couchdb.go":  {"*"},                             // CouchDB's protocol
 	"storage/file/meta.go": {"content_type", "cache_control"}, // state of a store
 	"internal/schema":      {"min_read", "min_write"},         // columns of a table
