@@ -15,6 +15,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/internal/idle"
+	"github.com/feedctl/feedctl/internal/origins"
 )
 
 // A Request is an HTTP request. The zero Request is a GET of the database itself.
@@ -137,7 +138,7 @@ func (db *DB) try(ctx context.Context, q Request) (_ *http.Response, cookie stri
 	for name, values := range db.config.Header {
 		r.Header[http.CanonicalHeaderKey(name)] = values
 	}
-	turn, err := db.config.Limits.limiter.Begin(ctx, db.host, q.Method, maxRetryAfter)
+	turn, err := db.config.Limits.limiter.Begin(ctx, db.host, q.Method, origins.MaxRetryAfter)
 	if err != nil {
 		return nil, "", err
 	}
@@ -169,7 +170,7 @@ func (db *DB) try(ctx context.Context, q Request) (_ *http.Response, cookie stri
 		}
 		return nil, "", db.transportError(q, err, context.Cause(ctx))
 	}
-	db.config.Limits.end(turn, db.host, resp)
+	turn.Answered(resp)
 	err = db.decode(q, resp)
 	what := db.what(q)
 	resp.Body = &idle.Body{Src: resp.Body, Context: ctx, Cancel: cancel, Timeout: cmp.Or(q.IdleTimeout, db.config.IdleTimeout), Broken: func(err error) error {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/origins"
 )
 
 // lateAfter is the delay after which a missing response is logged and a GET is sent again.
@@ -36,7 +38,7 @@ func (db *DB) hedge(r *http.Request, late <-chan struct{}) (*http.Response, erro
 		cancel[of], sent = end, sent+1
 		go func() {
 			if of > 0 {
-				turn, err := db.config.Limits.limiter.Begin(ctx, db.host, r.Method, maxRetryAfter)
+				turn, err := db.config.Limits.limiter.Begin(ctx, db.host, r.Method, origins.MaxRetryAfter)
 				if err != nil {
 					answers <- answer{of, nil, err}
 					return

@@ -1,12 +1,6 @@
 package couchdb
 
-import (
-	"net/http"
-	"time"
-
-	"github.com/feedctl/feedctl/internal/backoff"
-	"github.com/feedctl/feedctl/internal/origins"
-)
+import "github.com/feedctl/feedctl/internal/origins"
 
 // Limits limits the rate of requests to each host for all clients that share it, as CouchDB's own
 // replicator does: each status 429 or 5xx lengthens the interval between requests to the host, each
@@ -16,15 +10,3 @@ import (
 // Only the rate at which requests begin is limited, not their number: a changes feed that stays
 // open for days does not block other requests.
 type Limits struct{ limiter origins.Limiter }
-
-const maxRetryAfter = 5 * time.Minute
-
-// end notes the response to a request.
-func (l *Limits) end(turn *origins.Turn, origin string, resp *http.Response) {
-	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode < http.StatusInternalServerError {
-		turn.Succeeded()
-		return
-	}
-	turn.Refused()
-	l.limiter.Block(origin, min(backoff.RetryAfter(resp.Header), maxRetryAfter))
-}

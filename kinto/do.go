@@ -118,7 +118,7 @@ func (s *Server) try(ctx context.Context, q Request) (_ *http.Response, err erro
 	if err != nil {
 		return nil, err
 	}
-	turn, err := s.config.Limits.limiter.Begin(ctx, origin, q.Method, maxRetryAfter)
+	turn, err := s.config.Limits.limiter.Begin(ctx, origin, q.Method, origins.MaxRetryAfter)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (s *Server) try(ctx context.Context, q Request) (_ *http.Response, err erro
 		turn.Failed()
 		return nil, s.transportError(q, err, context.Cause(ctx))
 	}
-	s.config.Limits.end(turn, origin, resp)
+	turn.Answered(resp)
 	s.alert(ctx, resp.Header.Get("Alert"))
 	what := s.what(q)
 	resp.Body = &idle.Body{Src: resp.Body, Context: ctx, Cancel: cancel, Timeout: s.config.IdleTimeout, Broken: func(err error) error {

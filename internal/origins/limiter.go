@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"time"
 
@@ -73,6 +74,10 @@ func (o *origin) unused() bool {
 func (l *Limiter) Block(name string, wait time.Duration) {
 	o := l.use(name)
 	defer o.release()
+	o.block(wait)
+}
+
+func (o *origin) block(wait time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if until := time.Now().Add(wait); until.After(o.until) {
@@ -177,6 +182,17 @@ func (t *Turn) Refused() time.Duration {
 	t.leave()
 	defer t.origin.release()
 	return t.origin.pace(t.method, true).slower(t.sent)
+}
+
+// Answered ends a turn whose request was one too many if the status is 429 or 5xx. The origin is
+// blocked for as long as it asks its clients to wait.
+func (t *Turn) Answered(r *http.Response) {
+	t.origin.block(RetryAfter(r))
+	if r.StatusCode == http.StatusTooManyRequests || r.StatusCode >= http.StatusInternalServerError {
+		t.Refused()
+	} else {
+		t.Succeeded()
+	}
 }
 
 // leave makes room for the next request.

@@ -1,6 +1,7 @@
 package origins
 
 import (
+	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -118,6 +119,26 @@ func TestLateTimers(t *testing.T) {
 		}
 		if left := p.left(); left != p.interval {
 			t.Errorf("the next one has to wait for %v, want %v", left, p.interval)
+		}
+	})
+}
+
+// TestAnswered: an error with Retry-After blocks the origin, a redirection with it does not.
+func TestAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for status, wait := range map[int]time.Duration{http.StatusFound: 0, http.StatusConflict: time.Minute, http.StatusServiceUnavailable: time.Minute} {
+			var l Limiter
+			for i, want := range []time.Duration{0, wait} {
+				begun := time.Now()
+				turn, err := l.Begin(t.Context(), "origin", http.MethodGet, MaxRetryAfter)
+				if took := time.Since(begun); err != nil || took != want {
+					t.Errorf("status %d: request %d began after %v, want %v; error %v", status, i+1, took, want, err)
+				}
+				turn.Answered(answer(status, http.Header{"Retry-After": {"60"}}))
+			}
+			if refused := len(l.Delays()) == 1; refused != (status >= 500) {
+				t.Errorf("status %d: counts as a refusal: %v", status, refused)
+			}
 		}
 	})
 }

@@ -136,11 +136,11 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.throttled(origin, turn.Refused(), response)
 	case response.StatusCode == http.StatusRequestTimeout || response.StatusCode >= 500:
 		turn.Failed()
-		c.failed(&Error{Origin: origin, Err: statusError(response), RetryAfter: retryAfter(response.Header)})
+		c.failed(&Error{Origin: origin, Err: statusError(response), RetryAfter: RetryAfter(response)})
 	default:
 		turn.Succeeded()
 		c.succeeded(origin)
-		if wait := asked(response.Header); wait > 0 {
+		if wait := RetryAfter(response); wait > 0 {
 			c.wait(&Error{Origin: origin, Err: statusError(response), RetryAfter: wait, Throttled: true})
 		}
 	}
@@ -171,19 +171,17 @@ func waitsForNews(r *http.Request) bool {
 
 func statusError(r *http.Response) error { return fmt.Errorf("status %s", r.Status) }
 
-// retryAfter returns the time that a server asks its clients to wait by the field Retry-After.
-func retryAfter(h http.Header) time.Duration {
-	return min(backoff.RetryAfter(h), MaxRetryAfter)
-}
-
-// asked returns the time that a server asks its clients to wait by the field Backoff, which
-// may come with any status: in seconds, as Kinto sends it.
-func asked(h http.Header) time.Duration {
-	seconds, err := strconv.Atoi(h.Get("Backoff"))
-	if err != nil {
-		return 0
+// RetryAfter returns how long a server asks its clients to wait, at most [MaxRetryAfter]: by the field
+// Retry-After of an error, or by the field Backoff of any response, in seconds, as Kinto sends it.
+func RetryAfter(r *http.Response) time.Duration {
+	var wait time.Duration
+	if r.StatusCode >= http.StatusBadRequest {
+		wait = backoff.RetryAfter(r.Header)
 	}
-	return time.Duration(min(max(seconds, 0), int(MaxRetryAfter/time.Second))) * time.Second
+	if seconds, err := strconv.ParseUint(r.Header.Get("Backoff"), 10, 31); err == nil {
+		wait = max(wait, time.Duration(seconds)*time.Second)
+	}
+	return min(wait, MaxRetryAfter)
 }
 
 func (c *Client) succeeded(origin string) {
@@ -198,7 +196,7 @@ func (c *Client) succeeded(origin string) {
 }
 
 func (c *Client) throttled(origin string, interval time.Duration, r *http.Response) {
-	e := &Error{Origin: origin, Err: statusError(r), Throttled: true, RetryAfter: max(retryAfter(r.Header), asked(r.Header))}
+	e := &Error{Origin: origin, Err: statusError(r), Throttled: true, RetryAfter: RetryAfter(r)}
 	if interval >= longestInterval {
 		e.RetryAfter = max(e.RetryAfter, interval)
 		c.end(e)

@@ -112,7 +112,7 @@ func TestAsked(t *testing.T) {
 	for _, c := range []struct {
 		field  string
 		status int
-	}{{"Retry-After", 429}, {"Retry-After", 503}, {"Backoff", 200}, {"Backoff", 429}} {
+	}{{"Retry-After", 429}, {"Retry-After", 503}, {"Retry-After", 409}, {"Backoff", 200}, {"Backoff", 429}, {"Backoff", 503}} {
 		for _, seconds := range []int{10, 300, math.MaxInt32} {
 			t.Run(fmt.Sprint(c.status, " ", c.field, " ", seconds), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
