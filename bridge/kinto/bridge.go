@@ -13,8 +13,8 @@ import (
 
 // Reasons to stop, which an operator must resolve.
 var (
-	// ErrGone means that the collection does not exist.
-	ErrGone = errors.New("collection is gone")
+	// ErrGone means that the collection or bucket does not exist.
+	ErrGone = errors.New("collection or bucket is gone")
 	// ErrManyGone means that more records are missing than [Config.MaxGone] allows.
 	ErrManyGone = errors.New("too many records are gone")
 	// ErrRights means that the user may not read the collection any more.
@@ -38,9 +38,11 @@ func Open(ctx context.Context, c Config) (*Bridge, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Source, err = resolve(ctx, c.Source); err != nil {
+	bucket, err := resolve(ctx, c.Source.Server(), c.Source.Bucket())
+	if err != nil {
 		return nil, err
 	}
+	c.Source = c.Source.Server().Collection(bucket, c.Source.Name())
 	core, err := bridge.Open(ctx, bridge.Config{
 		Kind: kind, Source: c.Source.URL(), Latest: true,
 		Store: c.Store, Feed: c.Feed, Index: c.Index, MaxEntity: c.MaxRecord, Producer: c.Producer, Log: c.Log,
@@ -52,19 +54,19 @@ func Open(ctx context.Context, c Config) (*Bridge, error) {
 	return &Bridge{config: c, core: core}, nil
 }
 
-// resolve returns the collection with the id of its bucket, which "default" is not.
-func resolve(ctx context.Context, c *kinto.Collection) (*kinto.Collection, error) {
-	if c.Bucket() != "default" {
-		return c, nil
+// resolve returns the id of a bucket, which "default" is not.
+func resolve(ctx context.Context, server *kinto.Server, bucket string) (string, error) {
+	if bucket != "default" {
+		return bucket, nil
 	}
-	root, err := c.Server().Root(ctx)
+	root, err := server.Root(ctx)
 	if err == nil && root.User.Bucket == "" {
 		err = errors.New("the server does not name the user's bucket: give credentials, or the id of a bucket")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("find the default bucket: %w", err)
+		return "", fmt.Errorf("find the default bucket: %w", err)
 	}
-	return c.Server().Collection(root.User.Bucket, c.Name()), nil
+	return root.User.Bucket, nil
 }
 
 // away reports whether the source as a whole may be unavailable for now.

@@ -148,9 +148,11 @@ type event struct {
 }
 
 // events reads the feed.
-func (r *rig) events() (events []event) {
+func (r *rig) events() []event { return r.eventsOf(testFeed) }
+
+func (r *rig) eventsOf(feedName string) (events []event) {
 	r.t.Helper()
-	pages := chain.NewReader(r.store, testFeed)
+	pages := chain.NewReader(r.store, feedName)
 	newest, err := pages.Newest(r.t.Context())
 	if errors.Is(err, chain.ErrNoFeed) {
 		return nil
@@ -189,10 +191,12 @@ func (r *rig) events() (events []event) {
 }
 
 // fold returns the records that the feed leaves, by id.
-func (r *rig) fold() map[string]string {
+func (r *rig) fold() map[string]string { return r.foldOf(testFeed) }
+
+func (r *rig) foldOf(feedName string) map[string]string {
 	r.t.Helper()
 	seen, live := map[string]bool{}, map[string]string{}
-	for _, e := range r.events() {
+	for _, e := range r.eventsOf(feedName) {
 		if seen[e.contentID] {
 			r.t.Errorf("%s is in the feed twice", e.contentID)
 		}

@@ -117,7 +117,7 @@ var rooms = map[string]room{
 
 	// Kinto, as source or target.
 	"kinto":        {rooms: []string{"internal/backoff", "internal/idle", "internal/jsonscan", "internal/origins", "internal/tcp"}},
-	"bridge/kinto": {rooms: []string{"bridge", "feed", "internal/backoff", "internal/jsonscan", "kinto", "producer", "storage"}},
+	"bridge/kinto": {rooms: []string{"bridge", "chain", "feed", "internal/backoff", "internal/jsonscan", "kinto", "layout", "producer", "storage"}},
 
 	// Consuming.
 	"consumer": {

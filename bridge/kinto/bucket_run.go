@@ -1,0 +1,154 @@
+package kinto
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/feedctl/feedctl/internal/backoff"
+	"github.com/feedctl/feedctl/kinto"
+)
+
+// A BucketError means that some collections of a bucket failed, while the others were published.
+type BucketError struct {
+	Failed []error
+	Of     int // collections
+}
+
+// Error has the first errors, one a line.
+func (e *BucketError) Error() string {
+	const most = 3
+	text := fmt.Sprintf("%d of %d collections failed", len(e.Failed), e.Of)
+	for _, err := range e.Failed[:min(len(e.Failed), most)] {
+		text += "\n" + err.Error()
+	}
+	if more := len(e.Failed) - most; more > 0 {
+		text += fmt.Sprintf("\nand %d more", more)
+	}
+	return text
+}
+
+// Unwrap returns the errors of the collections.
+func (e *BucketError) Unwrap() []error { return e.Failed }
+
+// Run publishes the new changes of all collections: those that exist now or, with Follow, all until
+// ctx ends. A collection that is gone and has a feed is treated as [Config.OnGone] says.
+//
+// A collection that fails does not affect the others. Without Follow, the error is a [*BucketError];
+// a server that is unavailable ends the run. With Follow, failures are logged and tried again, except
+// those of collections that are gone, which are tried again when they are listed again.
+func (b *Bucket) Run(ctx context.Context) error {
+	if err := b.Check(); err != nil {
+		return fmt.Errorf("configure bridge: %w", err)
+	}
+	b.Log = cmp.Or(b.Log, slog.New(slog.DiscardHandler))
+	id, err := resolve(ctx, b.Server, b.Bucket)
+	if err != nil {
+		return err
+	}
+	b.Bucket = id
+	if b.Follow {
+		return b.follow(ctx)
+	}
+	return b.once(ctx)
+}
+
+// all returns the collections that are listed, and the others that the store has feeds of.
+func (b *Bucket) all(ctx context.Context) (listed, published []string, err error) {
+	listed, err = b.listed(ctx)
+	if err != nil && !errors.Is(err, ErrGone) {
+		return nil, nil, err
+	}
+	published, failed := b.published(ctx, listed)
+	switch {
+	case failed != nil:
+		return nil, nil, failed
+	case len(published) > 0: // their bridges find out whether they are gone
+		return listed, published, nil
+	case len(listed) == 0 && err == nil:
+		b.Log.Warn("no collection is selected", "bucket", b.Bucket, "patterns", b.Patterns)
+	}
+	return listed, nil, err
+}
+
+// once publishes the changes that exist.
+func (b *Bucket) once(ctx context.Context) error {
+	listed, published, err := b.all(ctx)
+	if err != nil {
+		return err
+	}
+	due := b.begin(listed, published)
+	failed := make([]error, len(due))
+	var unavailable atomic.Bool
+	var running sync.WaitGroup
+	room := make(chan struct{}, cmp.Or(b.AtOnce, 4))
+	for i, m := range due {
+		room <- struct{}{}
+		if unavailable.Load() || ctx.Err() != nil {
+			break
+		}
+		running.Go(func() {
+			defer func() { <-room }()
+			if failed[i] = b.publish(ctx, m); away(failed[i]) {
+				unavailable.Store(true)
+			}
+		})
+	}
+	running.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	e := &BucketError{Of: len(due)}
+	for _, err := range failed {
+		if err != nil {
+			e.Failed = append(e.Failed, err)
+		}
+	}
+	if len(e.Failed) > 0 {
+		return e
+	}
+	return nil
+}
+
+// follow publishes changes until ctx ends.
+func (b *Bucket) follow(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for list := b.all; ; {
+		listed, published, err := list(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case kinto.Retryable(err):
+			b.Log.Warn("collections cannot be listed, retrying", "bucket", b.Bucket, "error", err)
+		case errors.Is(err, ErrGone) && b.following():
+		case err != nil:
+			return err
+		default:
+			list = b.again
+		}
+		for _, m := range b.begin(listed, published) {
+			running.Go(func() {
+				if err := b.publish(ctx, m); err != nil && ctx.Err() == nil {
+					b.Log.Warn("collection is not followed", "bucket", b.Bucket, "collection", m.Collection, "error", err)
+				}
+			})
+		}
+		if err := backoff.Sleep(ctx, cmp.Or(b.Interval, time.Minute)); err != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// again returns the collections that are listed, after the first time.
+func (b *Bucket) again(ctx context.Context) (listed, published []string, err error) {
+	listed, err = b.listed(ctx)
+	return listed, nil, err
+}

@@ -1,0 +1,34 @@
+package kinto
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/feedctl/feedctl/layout"
+)
+
+// FeedNames are the names of the feeds of a bucket: that of a collection's feed has the name of the
+// collection in the place of the "*", as in "blog-*".
+type FeedNames string
+
+// Check returns what is wrong with the names.
+func (f FeedNames) Check() error {
+	if strings.Count(string(f), "*") != 1 {
+		return fmt.Errorf("%q does not name a feed for each collection: want one \"*\" in it, for the name of the collection, as in \"kinto-*\"", string(f))
+	}
+	return layout.CheckName(f.Feed("c"))
+}
+
+// Feed returns the name of the feed of a collection.
+func (f FeedNames) Feed(collection string) string {
+	return strings.Replace(string(f), "*", collection, 1)
+}
+
+// Collection returns the name of the collection of a feed. ok is false if the feed is not one of
+// these.
+func (f FeedNames) Collection(feed string) (name string, ok bool) {
+	before, after, _ := strings.Cut(string(f), "*")
+	name, begins := strings.CutPrefix(feed, before)
+	name, ends := strings.CutSuffix(name, after)
+	return name, begins && ends && name != ""
+}
