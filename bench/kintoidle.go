@@ -45,16 +45,16 @@ func (b *bench) kintoIdle() (err error) {
 		return err
 	}
 	var resting atomic.Int64
-	bucket := bridge.Bucket{Server: server, Bucket: "bench", Follow: true, Interval: time.Hour, Configure: func(name string) bridge.Config {
+	bucket := bridge.Bucket{Server: server, Bucket: "bench", Follow: true, Interval: time.Hour, Store: store, Feeds: "*", Job: func(_, feed string) *bridge.Job {
 		seen := 0
-		return bridge.Config{
-			Store: store, Feed: name, Index: filepath.Join(dir, name+".index"), Window: kintoIdleInterval, Interval: kintoIdleInterval,
+		return &bridge.Job{Config: bridge.Config{
+			Index: filepath.Join(dir, feed+".index"), Window: kintoIdleInterval, Interval: kintoIdleInterval,
 			Idle: func() {
 				if seen++; seen == kintoIdleAfter {
 					resting.Add(1)
 				}
 			},
-		}
+		}}
 	}}
 	ctx, stop := context.WithCancel(b.ctx)
 	ended := make(chan error, 1)
