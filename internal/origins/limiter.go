@@ -171,7 +171,7 @@ func (t *Turn) Succeeded() {
 	defer o.release()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if p, ok := o.paces[t.method]; ok && p.faster() {
+	if p, ok := o.paces[t.method]; ok && p.faster(t.sent) {
 		delete(o.paces, t.method)
 	}
 }
@@ -237,11 +237,7 @@ func (o *origin) pace(method string, create bool) *pace {
 	defer o.mu.Unlock()
 	p, ok := o.paces[method]
 	if !ok && create {
-		clients := o.users
-		if o.requests != nil {
-			clients = min(clients, cap(o.requests))
-		}
-		p = newPace(clients)
+		p = newPace()
 		o.paces[method] = p
 	}
 	return p

@@ -98,7 +98,7 @@ func TestFasterWhileWaiting(t *testing.T) {
 // a pause is not made up for.
 func TestLateTimers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPace(1)
+		p := newPace()
 		p.join()
 		start := time.Now()
 		if p.left() > 0 {
@@ -110,15 +110,15 @@ func TestLateTimers(t *testing.T) {
 				t.Fatalf("a request that is late has to wait for %v", left)
 			}
 		}
-		if took, want := time.Since(start), 100*p.interval+5*time.Millisecond; took != want {
+		if took, want := time.Since(start), 100*p.apart+5*time.Millisecond; took != want {
 			t.Errorf("100 requests took %v, want %v", took, want)
 		}
 		time.Sleep(time.Second)
 		if p.left() > 0 {
 			t.Error("a request after a pause has to wait")
 		}
-		if left := p.left(); left != p.interval {
-			t.Errorf("the next one has to wait for %v, want %v", left, p.interval)
+		if left := p.left(); left != p.apart {
+			t.Errorf("the next one has to wait for %v, want %v", left, p.apart)
 		}
 	})
 }

@@ -50,16 +50,28 @@ func answer(status int, header http.Header) *http.Response {
 	return &http.Response{StatusCode: status, Status: fmt.Sprint(status, " ", http.StatusText(status)), Header: header, Body: io.NopCloser(strings.NewReader(""))}
 }
 
-// TestThrottled has 200 jobs that send one request after another to a server that allows
-// a number of requests in each second.
+// TestThrottled has 200 jobs that send one request after another, or that work in between, to a server
+// that allows a number of requests in each second.
 func TestThrottled(t *testing.T) {
-	for perSecond, takes := range map[int]time.Duration{10: 5 * time.Minute, 20: 5 * time.Minute, 50: 5 * time.Minute, 200: 2 * time.Minute, 1000: time.Minute} {
-		t.Run(fmt.Sprint(perSecond, " a second"), func(t *testing.T) {
+	const short, long = time.Millisecond, 20 * time.Millisecond
+	for _, test := range []struct {
+		perSecond           int
+		latency, work, time time.Duration
+	}{
+		{10, long, 0, 5 * time.Minute},
+		{20, long, 0, 5 * time.Minute},
+		{50, long, 0, 5 * time.Minute},
+		{200, long, 0, 2 * time.Minute},
+		{1000, long, 0, 2 * time.Minute},
+		{1000, short, 0, 2 * time.Minute},
+		{1000, short, 100 * time.Millisecond, 2 * time.Minute},
+	} {
+		t.Run(fmt.Sprintf("%d a second, latency %v, work %v", test.perSecond, test.latency, test.work), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				server := &limited{perSecond: perSecond, latency: 20 * time.Millisecond}
+				server := &limited{perSecond: test.perSecond, latency: test.latency}
 				pool := New(Config{Transport: server, Patience: oneMinute, Works: func(string) {}, Wait: func(*Error) {}})
-				ctx, stop := context.WithTimeout(t.Context(), takes)
+				ctx, stop := context.WithTimeout(t.Context(), test.time)
 				defer stop()
 				var all sync.WaitGroup
 				for range 200 {
@@ -68,6 +80,7 @@ func TestThrottled(t *testing.T) {
 						client := pool.Client(run, end)
 						for run.Err() == nil {
 							_ = get(run, client, "http://server.test/")
+							time.Sleep(rand.N(2*test.work + 1))
 						}
 						if ctx.Err() == nil {
 							t.Errorf("a run was ended: %v", context.Cause(run))
@@ -75,7 +88,7 @@ func TestThrottled(t *testing.T) {
 					})
 				}
 				all.Wait()
-				rate := float64(server.allowed) / takes.Seconds() / float64(perSecond)
+				rate := float64(server.allowed) / test.time.Seconds() / float64(test.perSecond)
 				refused := float64(server.refused) / float64(server.allowed+server.refused)
 				t.Logf("%.3f of what the server allows, %.3f of the requests refused", rate, refused)
 				if rate < 0.8 || refused > 0.05 {

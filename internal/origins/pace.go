@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// The constants of CouchDB's replicator (couch_replicator_rate_limiter.erl).
+// The constants of CouchDB's replicator (couch_replicator_rate_limiter.erl) for the time that a client
+// leaves between two requests.
 const (
 	baseInterval    = 20 * time.Millisecond
 	slowerBy        = 1.2
@@ -16,42 +17,54 @@ const (
 	decayBy         = 2                     // by this times the time without use
 )
 
-// CouchDB's rules alone refuse one request in five at the rates at which steps are large. So a
-// long interval does not become shorter before requests were answered at the new pace, and
-// one that is as short as when the server last refused a request becomes shorter slowly.
+// CouchDB shortens the interval by steps of a fixed length, with which a server that allows ten requests
+// a second refuses one in five, and one that allows a thousand is never used in full. Here refusals
+// tell which rate the server allows: as many requests as it has accepted from the end of the last
+// refusals to the end of these, over that time. The pace then remains a little slower, and exceeds it
+// slowly. While no limit is known, it becomes faster by a factor.
 const (
-	changesPerInterval = 8
-	carefulFrom        = 1.05 // times the interval of the last refusal,
-	carefulUntil       = 0.9  // then the server allows more than before
-	carefulStep        = 0.01 // of the interval, each carefulTime
-	carefulTime        = time.Second
+	fasterBy      = 1. / 8
+	slowerThan    = 1.05 // times the limit
+	carefulBy     = .01
+	carefulTime   = time.Second // between two such steps, or
+	carefulNumber = 20          // the time of as many requests
+	carefulUntil  = .9          // times the limit: the server allows more than before
+
+	shortestCycle = 800 * time.Millisecond // of a measurement; many servers count the requests of a second
+	longestCycle  = 2 * time.Second
+	longestPause  = 400 * time.Millisecond // of all clients in a measurement
+
+	shortestApart = 100 * time.Microsecond // less is nothing
 )
 
 // Timers fire late, by a millisecond or more on a busy machine. A request that is up to mostLate late does
 // not delay the next one; else hundreds of requests a second would be fewer than the interval allows.
 const mostLate = baseInterval
 
-// A pace is the time between two requests of the same job, with one method to one origin. It
-// grows by a factor with each answer that there are too many, and shrinks by a step with
-// others. The requests of all jobs are evenly spaced, by as much less as there are jobs.
+// A pace is the time between two requests with one method to one origin. All jobs share it, so that
+// each of them makes fewer requests the more they are. It grows by a factor with each answer that
+// there are too many, and shrinks by a step with others.
 type pace struct {
 	turn chan struct{} // has the value that the next request to be sent takes
 
-	mu       sync.Mutex
-	interval time.Duration
-	changed  time.Time
-	limit    time.Duration // the interval at the last refusal
-	refused  bool          // there has been no success since
-	used     time.Time
-	sent     time.Time
-	clients  int // requests that wait to be sent or answered
+	mu      sync.Mutex
+	apart   time.Duration // between two requests
+	changed time.Time
+	limit   time.Duration // which apart should not be less than; 0: not known
+	used    time.Time
+	sent    time.Time
+	clients int // requests that wait to be sent or answered
+
+	refused  time.Duration // apart when refusals began that have not ended; 0: there are none
+	since    time.Time     // the beginning of a measurement; zero: there is none
+	accepted int           // requests since then
 }
 
 // newPace returns the pace of a server that has refused a request for the first time. It begins
-// with an interval at which its clients send a request each baseInterval together: with
-// baseInterval for each, many clients would need many refusals to find their pace.
-func newPace(clients int) *pace {
-	p := &pace{turn: make(chan struct{}, 1), interval: time.Duration(clients) * baseInterval, used: time.Now()}
+// with one request each baseInterval: with baseInterval for each of them, many clients would need many
+// refusals to find their pace.
+func newPace() *pace {
+	p := &pace{turn: make(chan struct{}, 1), apart: baseInterval, used: time.Now()}
 	p.turn <- struct{}{}
 	return p
 }
@@ -61,6 +74,7 @@ func (p *pace) join() {
 	defer p.mu.Unlock()
 	p.decay()
 	p.clients++
+	p.apart = min(p.apart, longestInterval/time.Duration(p.clients))
 }
 
 func (p *pace) leave() {
@@ -98,8 +112,8 @@ func (p *pace) left() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	apart := p.interval / time.Duration(p.clients)
-	if p.refused { // one request tells as much as many
+	apart := p.apart
+	if p.refused > 0 { // one request tells as much as many
 		apart = max(apart, sensitivity)
 	}
 	due := p.sent.Add(apart)
@@ -107,16 +121,22 @@ func (p *pace) left() time.Duration {
 		return left
 	}
 	p.sent = now
-	if now.Sub(due) <= mostLate {
+	switch late := now.Sub(due); {
+	case late <= mostLate:
 		p.sent = due
+	case late > longestPause:
+		p.since = time.Time{}
 	}
 	return 0
 }
 
+// interval returns the time that each client leaves between two requests. p.mu is held.
+func (p *pace) interval() time.Duration { return p.apart * time.Duration(max(p.clients, 1)) }
+
 // decay shortens the interval if it has not been used. p.mu is held.
 func (p *pace) decay() {
 	if gone := time.Since(p.used); p.clients == 0 && gone > decayAfter {
-		p.interval = max(0, p.interval-decayBy*gone)
+		p.apart = max(0, p.apart-decayBy*gone)
 		p.used = time.Now()
 	}
 }
@@ -126,7 +146,7 @@ func (p *pace) delay() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.decay()
-	return p.interval
+	return p.interval()
 }
 
 // slower notes that there was a request too many, and returns the interval. What was sent
@@ -135,46 +155,62 @@ func (p *pace) slower(sent time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := time.Now(); sent.After(p.changed) && now.Sub(p.changed) > sensitivity {
-		if !p.changed.IsZero() { // requests were sent at this interval
-			p.limit = time.Duration(float64(p.interval) * carefulFrom)
+		if p.refused == 0 {
+			p.refused = max(p.apart, shortestApart)
 		}
-		p.interval = min(time.Duration(float64(max(p.interval, baseInterval))*slowerBy), longestInterval)
-		p.changed, p.refused = now, true
+		interval := min(time.Duration(float64(max(p.interval(), baseInterval))*slowerBy), longestInterval)
+		p.apart = interval / time.Duration(max(p.clients, 1))
+		p.changed = now
 	}
-	return p.interval
+	return p.interval()
 }
 
 // faster notes that a request was not too many. It reports whether no pace is needed.
-func (p *pace) faster() bool {
+func (p *pace) faster(sent time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.decay()
-	p.refused = false
-	by, wait := step(p.interval), max(sensitivity, p.interval/changesPerInterval)
-	switch {
-	case p.interval > p.limit:
-		by = min(by, p.interval-p.limit)
-	case float64(p.interval) > carefulUntil*float64(p.limit):
-		by, wait = time.Duration(carefulStep*float64(p.interval)), max(wait, carefulTime)
-	default:
-		p.limit = 0
+	p.accepted++
+	if p.refused > 0 {
+		if sent.After(p.changed) {
+			p.resume()
+		}
+		return false
 	}
-	if now := time.Now(); now.Sub(p.changed) > wait {
-		p.interval = max(0, p.interval-by)
+	now := time.Now()
+	if now.Sub(p.since) > longestCycle {
+		p.since, p.accepted = now, 0
+	}
+	apart, wait := float64(p.apart), max(sensitivity, 2*p.apart)
+	switch limit := float64(p.limit); {
+	case limit == 0 || apart <= carefulUntil*limit:
+		p.limit = 0
+		apart -= fasterBy * apart
+	case apart <= limit:
+		apart -= carefulBy * apart
+		wait = max(carefulTime, carefulNumber*p.apart)
+	default:
+		apart = limit
+	}
+	if now.Sub(p.changed) > wait {
+		if p.apart = time.Duration(apart); p.apart < shortestApart {
+			p.apart = 0
+		}
 		p.changed = now
 	}
-	return p.interval == 0 && p.clients == 0
+	return p.apart == 0 && p.clients == 0
 }
 
-// step is by how much an interval becomes shorter.
-func step(interval time.Duration) time.Duration {
-	switch {
-	case interval > 10*time.Second:
-		return 50 * baseInterval
-	case interval > time.Second:
-		return 5 * baseInterval
-	case interval > 100*time.Millisecond:
-		return 2 * baseInterval
+// resume ends refusals, at the rate that the server has allowed. p.mu is held.
+func (p *pace) resume() {
+	now := time.Now()
+	took := now.Sub(p.since)
+	if !p.since.IsZero() && took >= shortestCycle {
+		p.limit = time.Duration(slowerThan * max(float64(p.refused), float64(took)/float64(p.accepted)))
+		p.apart = p.limit
 	}
-	return baseInterval
+	if p.since.IsZero() || took >= shortestCycle {
+		p.since, p.accepted = now, 1
+	}
+	p.refused, p.changed, p.sent = 0, now, now
 }
