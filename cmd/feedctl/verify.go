@@ -29,14 +29,15 @@ changed since the last run with the same FILE, other than by growing at the end.
 it prints a report, which package verify documents.
 
 With --against SOURCE, verify then compares the state of the feed, which is what a
-consumer has that read all of it, with the database that the feed was made from: the keys
-and their versions, and with --deep the bodies, as JSON values. SOURCE is kinto:URL of a
-collection; all pages of its list are of one state (If-Match), and if it changes
-meanwhile, verify compares again. It prints the differences, the first thousand of them;
-with --json they are the member "against" of the report. The exit status is 5 if there are
-any. A feed without its oldest pages needs --from snapshot. The credential for the source,
-in --against-credentials-file or FEEDCTL_AGAINST_CREDENTIALS, is a line "basic
-USER:PASSWORD" or "bearer TOKEN".` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
+consumer has that read all of it, with the database that the feed was made from, or with a
+copy that consume made: the keys and their versions, and with --deep the bodies, as JSON
+values. SOURCE is kinto:URL of a collection; all pages of its list are of one state
+(If-Match), and if it changes meanwhile, verify compares again. The versions of a copy are
+Content-IDs; a copy of records from a Kinto bridge has none and needs --deep. Verify prints
+the differences, the first thousand of them; with --json they are the member "against" of
+the report. The exit status is 5 if there are any. A feed without its oldest pages needs
+--from snapshot. The credential for the source, in --against-credentials-file or
+FEEDCTL_AGAINST_CREDENTIALS, is a line "basic USER:PASSWORD" or "bearer TOKEN".` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl verify https://data.example.org/feeds/zones
   feedctl verify zones --store file:/var/lib/feedctl
   feedctl verify s3://bucket/prefix#zones
@@ -84,8 +85,12 @@ func writeComparison(text *strings.Builder, r *against.Report) {
 	if n := r.Count(); n > 0 {
 		found = human.Plural(n, "difference", "differences")
 	}
-	fmt.Fprintf(text, "%s, the source has %s at %s: %s\n", human.Plural(r.Keys, "key", "keys"), human.Plural(r.Items, "item", "items"), r.State, found)
+	source := "source"
+	if r.Copy {
+		source = "copy"
+	}
+	fmt.Fprintf(text, "%s, the %s has %s at %s: %s\n", human.Plural(r.Keys, "key", "keys"), source, human.Plural(r.Items, "item", "items"), r.State, found)
 	if r.Changing {
-		fmt.Fprintln(text, "the source changed during each comparison: differences may be changes that the feed did not have yet")
+		fmt.Fprintf(text, "the %s changed during each comparison: differences may be changes that the feed did not have yet\n", source)
 	}
 }

@@ -83,6 +83,39 @@ func TestVerifyAgainst(t *testing.T) {
 	verify(exit.OK, store+"#things", "--from", "snapshot")
 }
 
+// TestVerifyAgainstCopy compares a feed with what consume made of it.
+func TestVerifyAgainstCopy(t *testing.T) {
+	collection := kintotest.Start(t, kintotest.Memory).NewCollection(t)
+	feed := "file:" + filepath.Join(t.TempDir(), "store") + "#things"
+	t.Setenv("FEEDCTL_INTO_CREDENTIALS", "basic "+kintotest.User+":"+kintotest.Password)
+	t.Setenv("FEEDCTL_AGAINST_CREDENTIALS", "basic "+kintotest.User+":"+kintotest.Password)
+	publish := func(id, fields, body string) {
+		mustRun(t, "--x\r\nContent-Type: application/json\r\nContent-Location: "+id+"\r\n"+fields+"\r\n"+body+"\r\n--x--", "publish", feed, "--format", "multipart")
+	}
+	publish("a", "", `{"n":1}`)
+	publish("b%2Fc", "", `{"n":1.50}`)
+	mustRun(t, "", "consume", feed, "--into", "kinto:"+collection)
+	against := []string{"verify", feed, "--against", "kinto:" + collection}
+	for _, flags := range [][]string{nil, {"--deep"}} {
+		if out := mustRun(t, "", append(against, flags...)...); !strings.Contains(out, "2 keys, the copy has 2 items at ") || !strings.HasSuffix(out, ": no differences\n") {
+			t.Errorf("printed %s", out)
+		}
+	}
+	kintotest.Send(t, http.MethodPatch, collection+"/records/a", `{"data":{"n":2}}`)
+	if code, out, _ := feedctl(t, "", append(against, "--deep")...); code != exit.Invalid || !strings.Contains(out, `body: the bodies of "a" in version <`) {
+		t.Errorf("exit status %d: %s", code, out)
+	}
+	kintotest.Send(t, http.MethodDelete, collection+"/records/a", "")
+	if code, out, _ := feedctl(t, "", against...); code != exit.Invalid || !strings.Contains(out, "which the copy does not have\n") {
+		t.Errorf("exit status %d: %s", code, out)
+	}
+	publish("k", "ETag: \"1700\"\r\n", `{"id":"k","last_modified":1700}`)
+	mustRun(t, "", "consume", feed, "--into", "kinto:"+collection)
+	if code, _, stderr := feedctl(t, "", against...); code != exit.Error || !strings.Contains(stderr, `"k": the collection is a copy`) || !strings.Contains(stderr, "--deep") {
+		t.Errorf("exit status %d: %s", code, stderr)
+	}
+}
+
 // TestVerifyAgainstWrong: errors name the remedy, and no secrets.
 func TestVerifyAgainstWrong(t *testing.T) {
 	collection := kintotest.Start(t, kintotest.Memory).NewCollection(t)

@@ -1,7 +1,12 @@
-// Package against compares the state of a feed with the database that it was made from: which
-// keys there are, in which version and, on request, with which bodies.
+// Package against compares the state of a feed with the database that it was made from, or with the
+// copy that a sink made of it: which keys there are, in which version and, on request, with which bodies.
 //
-// Memory is constant. Both sides are tables in a temporary file, of about 150 bytes for each key
+// A database is a copy if a sink keeps a position for it, or if one of its items has the Content-ID that
+// the feed has for its key; but not if one of its items has the version that the feed has for it. In a
+// copy, versions are Content-IDs. Records of Kinto, which a sink copies as they are, have none, so that
+// their bodies are compared.
+//
+// Memory is constant. Both sides are tables in a temporary file, of about 300 bytes for each key
 // of each side, and the bodies if they are compared.
 package against
 
@@ -16,27 +21,37 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/internal/backoff"
+	kintosink "github.com/feedctl/feedctl/sink/kinto"
 )
 
-// ErrChanged means that a source changed while it was being listed.
-var ErrChanged = errors.New("source has changed")
+var (
+	// ErrChanged means that a source changed while it was being listed.
+	ErrChanged = errors.New("source has changed")
+	// ErrNoVersion means that a copy can be compared only with [Config.Deep].
+	ErrNoVersion = errors.New("the collection is a copy made by a sink, and has no Content-ID for this key, so that only the bodies tell whether it is equal")
+)
 
 // An Item is what a source has of a key.
 type Item struct {
 	Key     string
 	Version string // as in the field ETag of entities of the feed
 	Body    []byte // JSON; nil if bodies are not compared
+	// Copy is what the item says about the entity that it is a copy of, if it is one. Its Body is not
+	// used.
+	Copy kintosink.Copy
 }
 
 // A Source is the database that a feed was made from.
 type Source interface {
 	// State identifies the state that the source is in. It differs after each change.
 	State(ctx context.Context) (string, error)
+	// IsTarget reports whether a sink keeps a position for the source.
+	IsTarget(ctx context.Context) (bool, error)
 	// List calls add for each item in a state, in any order. It is not called for deleted ones, and
 	// the item is not kept. The error matches [ErrChanged] if the source is no longer in the state.
 	List(ctx context.Context, state string, bodies bool, add func(Item) error) error
 	// Covers reports whether an entity with a key is an item of the source. A feed may have others,
-	// such as files that belong to an item.
+	// such as files that belong to an item. A copy has them, too.
 	Covers(key string) bool
 }
 
@@ -56,6 +71,8 @@ type Config struct {
 type Report struct {
 	// State is that of the source.
 	State string `json:"state"`
+	// Copy: the source is a copy of the feed that a sink made.
+	Copy bool `json:"copy,omitempty"`
 	// Items is how many items the source has, and Keys how many of them the feed has.
 	Items int64 `json:"items"`
 	Keys  int64 `json:"keys"`
@@ -74,6 +91,7 @@ func (r *Report) Count() int64 { return int64(len(r.Differences)) + r.Omitted }
 const maxDifferences = 1000
 
 func (r *Report) add(d Difference) {
+	d.copy = r.Copy
 	if len(r.Differences) == maxDifferences {
 		r.Omitted++
 		return
@@ -90,16 +108,22 @@ type Difference struct {
 	// Feed and Source are the versions.
 	Feed   string `json:"feed,omitempty"`
 	Source string `json:"source,omitempty"`
+
+	copy bool // the source is a copy
 }
 
 func (d Difference) String() string {
+	source := "source"
+	if d.copy {
+		source = "copy"
+	}
 	switch d.Kind {
 	case missing:
-		return fmt.Sprintf("missing: the feed does not have %q, which the source has in version %s", d.Key, d.Source)
+		return fmt.Sprintf("missing: the feed does not have %q, which the %s has in version %s", d.Key, source, d.Source)
 	case extra:
-		return fmt.Sprintf("extra: the feed has %q in version %s, which the source does not have", d.Key, d.Feed)
+		return fmt.Sprintf("extra: the feed has %q in version %s, which the %s does not have", d.Key, d.Feed, source)
 	case version:
-		return fmt.Sprintf("version: the feed has %q in version %s, the source in version %s", d.Key, d.Feed, d.Source)
+		return fmt.Sprintf("version: the feed has %q in version %s, the %s in version %s", d.Key, d.Feed, source, d.Source)
 	}
 	return fmt.Sprintf("body: the bodies of %q in version %s differ", d.Key, d.Feed)
 }
@@ -154,6 +178,10 @@ func compare(ctx context.Context, c Config, t *tables) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	target, err := c.Source.IsTarget(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if err := t.list(ctx, c.Source, state); err != nil {
 		return nil, err
 	}
@@ -162,6 +190,9 @@ func compare(ctx context.Context, c Config, t *tables) (*Report, error) {
 		return nil, err
 	}
 	report := &Report{State: state, Differences: []Difference{}}
+	if report.Copy, err = t.findCopy(target); err != nil {
+		return nil, err
+	}
 	if err := t.diff(ctx, c.Source.Covers, report); err != nil || report.Count() == 0 {
 		return report, err
 	}

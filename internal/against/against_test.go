@@ -17,6 +17,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/against"
 	"github.com/feedctl/feedctl/producer"
+	kintosink "github.com/feedctl/feedctl/sink/kinto"
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
@@ -62,10 +63,12 @@ func (s *source) List(_ context.Context, state string, bodies bool, add func(aga
 	return nil
 }
 
+func (s *source) IsTarget(context.Context) (bool, error) { return false, nil }
+
 func (s *source) Covers(key string) bool { return !strings.Contains(key, "/") }
 
 func item(key, version, body string) against.Item {
-	return against.Item{Key: key, Version: version, Body: []byte(body)}
+	return against.Item{Key: key, Version: version, Body: []byte(body), Copy: kintosink.CopyOf(key, []byte(body))}
 }
 
 func put(i against.Item) *feed.Entity {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/kinto"
+	kintosink "github.com/feedctl/feedctl/sink/kinto"
 )
 
 // Kinto is a collection of a Kinto server as a [Source].
@@ -35,6 +36,11 @@ func (k Kinto) State(ctx context.Context) (string, error) {
 	return strconv.FormatInt(head.Stamp, 10), err
 }
 
+// IsTarget reports whether a sink has a position for the collection.
+func (k Kinto) IsTarget(ctx context.Context) (bool, error) {
+	return kintosink.IsTarget(ctx, k.Collection)
+}
+
 // List lists the live records. All pages are of the same state.
 func (k Kinto) List(ctx context.Context, state string, bodies bool, add func(Item) error) error {
 	stamp, err := strconv.ParseInt(state, 10, 64)
@@ -43,7 +49,7 @@ func (k Kinto) List(ctx context.Context, state string, bodies bool, add func(Ite
 	}
 	q := kinto.Query{Sort: kinto.OldestFirst, Limit: kintoPage, IfMatch: stamp}
 	if !bodies {
-		q.Fields = []string{"id"}
+		q.Fields = kintosink.FieldsOfCopies()
 	}
 	for {
 		page, err := k.page(ctx, q, bodies, add)
@@ -61,7 +67,7 @@ func (k Kinto) List(ctx context.Context, state string, bodies bool, add func(Ite
 func (k Kinto) page(ctx context.Context, q kinto.Query, bodies bool, add func(Item) error) (page kinto.Page, err error) {
 	for attempt := 1; ; attempt++ {
 		page, err = k.Collection.List(ctx, q, func(r kinto.Row) error {
-			i := Item{Key: r.ID, Version: kinto.ETag(r.Stamp)}
+			i := Item{Key: r.ID, Version: kinto.ETag(r.Stamp), Copy: kintosink.CopyOf(r.ID, r.Data)}
 			if bodies {
 				i.Body = r.Data
 			}

@@ -210,6 +210,7 @@ func filters(_ *testing.T, c client) {
 	c.ask(201, "PUT", "/records/d", `{"data":{"deleted":true}}`)
 	c.is(`{"data":[{"id":"a"},{"id":"1"}]}`, 200, "GET", "/records?_sort=last_modified&_fields=id&in_id="+url.QueryEscape(`"a","1","none"`), "")
 	c.is(`{"data":[{"id":"b","n":{"x":1}}]}`, 200, "GET", "/records?_fields=n.x&lang=b", "")
+	c.is(`{"data":[{"id":"b","n":{"x":1,"y":2}}]}`, 200, "GET", "/records?_fields=n.x,n.y&lang=b", "")
 	c.is(`{"data":[{"deleted":true,"id":"d"}]}`, 200, "GET", "/records?_since=0&_limit=1", "")
 	c.is(`{"data":{"deleted":true,"id":"d"}}`, 200, "GET", "/records/d", "")
 }

@@ -236,7 +236,13 @@ func (s *selection) project(r *row) []byte {
 		if json.Unmarshal(value, &inner) != nil {
 			continue
 		}
-		if v, ok := inner[below]; ok {
+		v, ok := inner[below]
+		if !ok {
+			continue
+		}
+		if was, ok := kept[name]; ok { // another field of the same object
+			kept[name] = json.RawMessage(string(was[:len(was)-1]) + "," + quote(below) + ":" + string(v) + "}")
+		} else {
 			kept[name] = json.RawMessage("{" + quote(below) + ":" + string(v) + "}")
 		}
 	}

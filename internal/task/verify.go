@@ -38,7 +38,7 @@ type Verify struct {
 func (v *Verify) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&v.Index, "index", false, "check a snapshot, whatever the server says it is")
 	flags.StringVar(&v.State, "state", "", "`FILE` that keeps what the pages were, from one run to the next; not for snapshots and stores")
-	flags.StringVar(&v.Against, "against", "", "compare what the feed has of each key with its `SOURCE`, kinto:URL of a collection")
+	flags.StringVar(&v.Against, "against", "", "compare what the feed has of each key with its `SOURCE` or a copy, kinto:URL of a collection")
 	v.AgainstCredential.Variable = "FEEDCTL_AGAINST_CREDENTIALS"
 	flags.StringVar(&v.AgainstCredential.File, "against-credentials-file", "", "`FILE` with the credential for the source (default: the variable FEEDCTL_AGAINST_CREDENTIALS)")
 	flags.BoolVar(&v.Deep, "deep", false, "with --against: compare bodies too, as JSON values")
@@ -147,7 +147,11 @@ func (v *Verify) Run(ctx context.Context, e *Env) (*Verified, error) {
 	return result, nil
 }
 
-// compare compares a feed with its source.
+// maxAgainst is the size in bytes of the largest record that is read for a comparison. Sinks write
+// records of up to 48 MiB.
+const maxAgainst = 64 << 20
+
+// compare compares a feed with its source, or with a copy.
 func (v *Verify) compare(ctx context.Context, e *Env, at *locate.Location) (*against.Report, error) {
 	address, err := v.parseAgainst()
 	if err != nil {
@@ -157,7 +161,7 @@ func (v *Verify) compare(ctx context.Context, e *Env, at *locate.Location) (*aga
 	if err != nil {
 		return nil, err
 	}
-	collection, err := kinto.Open(kinto.Config{URL: address, Auth: auth, HTTP: &http.Client{Transport: e.Transport}, Log: e.Log})
+	collection, err := kinto.Open(kinto.Config{URL: address, Auth: auth, HTTP: &http.Client{Transport: e.Transport}, MaxRecord: maxAgainst, Log: e.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -172,6 +176,9 @@ func (v *Verify) compare(ctx context.Context, e *Env, at *locate.Location) (*aga
 		return nil, err
 	}
 	report, err := against.Compare(ctx, c)
+	if errors.Is(err, against.ErrNoVersion) {
+		err = exit.WithHint(err, "--deep, which compares the bodies")
+	}
 	return report, HintSource(err)
 }
 

@@ -59,7 +59,7 @@ func (t *target) Apply(ctx context.Context, e *feed.Entity) error {
 		return sink.ErrNoKey
 	}
 	c := &change{key: key, id: recordID(key), contentID: e.ContentID, lastModified: e.LastModified, contentType: e.ContentType}
-	stamp := stampOf(e)
+	stamp := StampOf(etagOf(e))
 	switch e.Operation {
 	case feed.Delete:
 		if stamp != 0 && validID.MatchString(key) {
@@ -124,15 +124,23 @@ func (c *change) size() int64 {
 	return n
 }
 
-// stampOf returns the last_modified in the ETag of an entity from a bridge, or 0.
-func stampOf(e *feed.Entity) int64 {
+// etagOf returns the field ETag of an entity, or an empty text.
+func etagOf(e *feed.Entity) string {
 	for _, f := range e.Header {
-		if strings.EqualFold(f.Name, "ETag") && len(f.Value) > 2 && f.Value[0] == '"' {
-			stamp, _ := strconv.ParseInt(strings.Trim(f.Value, `"`), 10, 64) // 0 if it is no number
-			return max(stamp, 0)
+		if strings.EqualFold(f.Name, "ETag") {
+			return f.Value
 		}
 	}
-	return 0
+	return ""
+}
+
+// StampOf returns the last_modified in the ETag of an entity from package bridge/kinto, or 0.
+func StampOf(etag string) int64 {
+	if len(etag) <= 2 || etag[0] != '"' {
+		return 0
+	}
+	stamp, _ := strconv.ParseInt(strings.Trim(etag, `"`), 10, 64) // 0 if it is no number
+	return max(stamp, 0)
 }
 
 // origin returns a record as it came from Kinto, without its stamp. It returns false for other
@@ -145,7 +153,7 @@ func origin(key string, stamp int64, body []byte) ([]byte, bool) {
 	if stamp == 0 || !validID.MatchString(key) || json.Unmarshal(body, &r) != nil || r.ID != key || r.Stamp != stamp {
 		return nil, false
 	}
-	return without(body, func(name string) bool { return name == "last_modified" }), true
+	return withoutStamp(body), true
 }
 
 // patch stages a record changed by a PATCH. The content type and the headers remain those of the

@@ -189,6 +189,8 @@ type meta struct {
 	ContentID   string          `json:"contentId"`
 	ContentType string          `json:"contentType"`
 	Headers     json.RawMessage `json:"headers"`
+	Key         *string         `json:"key"`
+	KeyBase64   *[]byte         `json:"keyBase64"`
 	Body        *string         `json:"body"`
 	BodyBase64  *[]byte         `json:"bodyBase64"`
 }
@@ -211,6 +213,11 @@ func contents(record []byte) (*meta, []byte, error) {
 	return m, without(record, func(name string) bool {
 		return name == "last_modified" || m != nil && (name == "id" || name == metaMember)
 	}), nil
+}
+
+// withoutStamp returns a record without its stamp, which the server sets.
+func withoutStamp(record []byte) []byte {
+	return without(record, func(name string) bool { return name == "last_modified" })
 }
 
 // without returns an object without some of its members.

@@ -1,0 +1,189 @@
+package against
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	kintosink "github.com/feedctl/feedctl/sink/kinto"
+	"github.com/feedctl/feedctl/sink/patch"
+)
+
+// findCopy reports whether the items are a copy of the feed, and sets their keys to those in the feed:
+// in a source, and for a record of Kinto in a copy, that is the id.
+func (t *tables) findCopy(target bool) (bool, error) {
+	const origin = "SELECT EXISTS (SELECT 1 FROM items JOIN state ON state.key = items.id WHERE etag(state.headers) = items.version)"
+	const copied = "SELECT EXISTS (SELECT 1 FROM items JOIN state ON state.key = items.key WHERE items.content_id <> '' AND items.content_id = state.content_id)"
+	isOrigin, err := t.ask(origin)
+	if err != nil {
+		return false, err
+	}
+	isCopied, err := t.ask(copied)
+	if err != nil {
+		return false, err
+	}
+	if !isOrigin && (target || isCopied) {
+		return true, sqlitex.ExecuteTransient(t.conn, "UPDATE items SET key = id WHERE key <> id AND id IN (SELECT key FROM state)", nil)
+	}
+	return false, sqlitex.ExecuteTransient(t.conn, "UPDATE items SET key = id WHERE key <> id", nil)
+}
+
+func (t *tables) ask(query string) (bool, error) {
+	s, err := t.conn.Prepare(query)
+	if err != nil {
+		return false, err
+	}
+	return sqlitex.ResultBool(s)
+}
+
+// A side is the rows of a table in the order of their keys.
+type side struct {
+	rows *sqlite.Stmt
+	more bool
+	key  string
+}
+
+func (t *tables) side(columns, table, order string) (*side, error) {
+	body := "NULL AS content"
+	if t.deep {
+		body = fmt.Sprintf("CASE WHEN octet_length(body) <= %d THEN CAST(body AS BLOB) END AS content", maxBody)
+	}
+	rows, err := t.conn.Prepare(fmt.Sprintf("SELECT key, content_id, %s, %s FROM %s ORDER BY %s", columns, body, table, order))
+	return &side{rows: rows}, err
+}
+
+func (s *side) next() (err error) {
+	if s.more, err = s.rows.Step(); s.more {
+		s.key = s.rows.ColumnText(0)
+	}
+	return err
+}
+
+func (s *side) contentID() string { return s.rows.ColumnText(1) }
+
+// version returns the ETag of the feed, or the version of an item.
+func (s *side) version() string { return s.rows.ColumnText(2) }
+
+// body returns the body; nil if it is too large to be compared.
+func (s *side) body() []byte {
+	column := s.rows.ColumnIndex("content")
+	if s.rows.ColumnIsNull(column) {
+		return nil
+	}
+	body := make([]byte, s.rows.ColumnLen(column))
+	s.rows.ColumnBytes(column, body)
+	return body
+}
+
+// diff adds the differences to a report. Keys that the source does not cover are left out.
+func (t *tables) diff(ctx context.Context, covers func(key string) bool, r *Report) (err error) {
+	t.conn.SetInterrupt(ctx.Done())
+	defer t.conn.SetInterrupt(nil)
+	in, err := t.side("etag(headers)", table, "key")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.rows.Reset()) }()
+	of, err := t.side("version, as_is, id", "items", "key, id")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, of.rows.Reset()) }()
+	compare := t.compareSource
+	if r.Copy {
+		compare = t.compareCopy
+	}
+	err = errors.Join(in.next(), of.next())
+	for err == nil && (in.more || of.more) {
+		d := Difference{Key: in.key, Kind: extra}
+		onlyFeed, onlySource := in.more && (!of.more || in.key < of.key), of.more && (!in.more || of.key < in.key)
+		switch {
+		case onlyFeed && !r.Copy && !covers(in.key):
+			err = in.next()
+			continue
+		case onlySource:
+			d = Difference{Key: of.key, Kind: missing}
+		case !onlyFeed:
+			d.Kind, err = compare(in, of)
+		}
+		if !onlySource {
+			d.Feed = in.shown(r.Copy)
+			r.Keys++
+		}
+		if !onlyFeed {
+			d.Source = of.shown(r.Copy)
+			r.Items++
+		}
+		if d.Kind != "" && err == nil {
+			r.add(d)
+		}
+		if !onlySource && err == nil {
+			err = in.next()
+		}
+		if !onlyFeed && err == nil {
+			err = of.next()
+		}
+	}
+	return err
+}
+
+// shown returns the version that a report has of a row.
+func (s *side) shown(copied bool) string {
+	if copied {
+		return cmp.Or(s.contentID(), s.version())
+	}
+	return s.version()
+}
+
+// compareSource returns the kind of the difference between two rows of the same key; "" if there is none.
+func (t *tables) compareSource(in, of *side) (string, error) {
+	switch {
+	case in.version() != of.version():
+		return version, nil
+	case t.deep && !sameBody(in.body(), of.body()):
+		return body, nil
+	}
+	return "", nil
+}
+
+// compareCopy is compareSource for a row of a copy.
+func (t *tables) compareCopy(in, of *side) (string, error) {
+	same := in.contentID() != "" && in.contentID() == of.contentID()
+	asIs := of.rows.ColumnBool(3)
+	unknown := in.contentID() == "" || of.contentID() == "" && !asIs // as in snapshots
+	stamp := kintosink.StampOf(in.version())
+	switch {
+	case !t.deep && same:
+		return "", nil
+	case !t.deep && (unknown || stamp != 0):
+		return "", fmt.Errorf("%q: %w", in.key, ErrNoVersion)
+	case !t.deep:
+		return version, nil
+	}
+	record := of.body()
+	c := kintosink.CopyOf(of.rows.ColumnText(4), record)
+	published, ok := kintosink.Published(in.key, in.version(), in.body())
+	equal := false
+	switch {
+	case same, unknown && !ok:
+		equal = record != nil && sameBody(in.body(), c.Body)
+	case ok:
+		equal = record != nil && sameBody(published, c.Record)
+	default:
+		return version, nil
+	}
+	if !equal {
+		return body, nil
+	}
+	return "", nil
+}
+
+// sameBody reports whether two bodies are the same JSON value, or the same bytes.
+func sameBody(a, b []byte) bool {
+	return a != nil && b != nil && (bytes.Equal(a, b) || patch.Equal(a, b))
+}

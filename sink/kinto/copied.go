@@ -1,0 +1,76 @@
+package kinto
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+
+	"github.com/feedctl/feedctl/kinto"
+)
+
+// A Copy is what a record says about the entity that a [Sink] wrote it from.
+type Copy struct {
+	Key string
+	// ContentID is empty for an entity without one, and if AsIs.
+	ContentID string
+	// AsIs means that the record has no fields of an entity: it is from package bridge/kinto, or of
+	// another client.
+	AsIs bool
+	Body []byte // if AsIs, Record
+	// Record is the record without its stamp.
+	Record []byte
+}
+
+// CopyOf returns what a record with an id says. A record whose key belongs to another id has been
+// written by another client, and its key is its id.
+func CopyOf(id string, record []byte) Copy {
+	c := Copy{Key: id, Record: withoutStamp(record)}
+	m, body, err := contents(record)
+	if err != nil || m == nil { // the member is another client's, or there is none
+		c.AsIs, c.Body = true, c.Record
+		return c
+	}
+	c.ContentID, c.Body = m.ContentID, body
+	key := id
+	switch {
+	case m.Key != nil:
+		key = *m.Key
+	case m.KeyBase64 != nil:
+		key = string(*m.KeyBase64)
+	}
+	if recordID(key) == id {
+		c.Key = key
+	}
+	return c
+}
+
+// Published returns the record, without its stamp, that an entity of package bridge/kinto is: one with
+// this key, field ETag and body. It returns false for other entities.
+func Published(key, etag string, body []byte) (record []byte, ok bool) {
+	return origin(key, StampOf(etag), body)
+}
+
+// FieldsOfCopies are the members of a record that [CopyOf] needs for all but the body.
+func FieldsOfCopies() []string {
+	return []string{metaMember + ".contentId", metaMember + ".key", metaMember + ".keyBase64"}
+}
+
+// IsTarget reports whether there is a position of a consumer that writes to a collection. Users who
+// may not read the positions do not see them.
+func IsTarget(ctx context.Context, c *kinto.Collection) (bool, error) {
+	quoted, err := json.Marshal(c.Name())
+	if err != nil {
+		return false, err
+	}
+	found := false
+	q := kinto.Query{Filter: url.Values{"collection": {string(quoted)}}, Fields: []string{"id"}, Limit: 1}
+	_, err = c.Server().Collection(c.Bucket(), positionsName).List(ctx, q, func(kinto.Row) error {
+		found = true
+		return nil
+	})
+	if errors.Is(err, kinto.ErrNotFound) || errors.Is(err, kinto.ErrForbidden) {
+		return false, nil
+	}
+	return found, err
+}
