@@ -361,6 +361,12 @@ func TestDescribe(t *testing.T) {
 	m.prints("none\n", "jobs", "nodes")
 	m.prints("[]\n", "jobs", "nodes", "--json")
 	m.prints("ORIGIN               STATE  JOBS  RUNNING  CRASHING  FAILURES  NEXT TRY  LAST ERROR\nhttps://db.test:443  up     1     0        0         0         -         -\n", "jobs", "origins")
-	m.prints("NAMESPACE  SHARES  USED  JOBS  RUNNING  WAITING\nshop       200     0s    2     0        1\n", "jobs", "tenants", "--set-shares", "shop=200")
+	const tenants = "NAMESPACE  SHARES  MAX RUNNING  USED  JOBS  RUNNING  WAITING\n"
+	m.prints(tenants+"shop       200     -            0s    2     0        1\n", "jobs", "tenants", "--set-shares", "shop=200")
+	m.prints(tenants+"shop       200     3            0s    2     0        1\n", "jobs", "tenants", "--set-max-running", "shop=3")
+	m.prints(tenants+"shop       100     -            0s    2     0        1\n", "jobs", "tenants", "--set-max-running", "shop=default")
 	m.fails(2, []string{"jobs", "tenants", "--set-shares", "shop=0"}, "with 1 to 1000 shares")
+	m.fails(2, []string{"jobs", "tenants", "--set-shares", "shop=7", "--set-max-running", "=3"}, "want NAMESPACE=N")
+	m.fails(2, []string{"jobs", "tenants", "--set-max-running", "shop=-1"}, "with 0 for no limit")
+	m.prints(tenants+"shop       100     -            0s    2     0        1\n", "jobs", "tenants")
 }
