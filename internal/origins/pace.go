@@ -27,12 +27,11 @@ const (
 	slowerThan    = 1.05 // times the limit
 	carefulBy     = .01
 	carefulTime   = time.Second // between two such steps, or
-	carefulNumber = 20          // the time of as many requests
+	carefulNumber = 40          // the time of as many requests
 	carefulUntil  = .9          // times the limit: the server allows more than before
 
 	shortestCycle = 800 * time.Millisecond // of a measurement; many servers count the requests of a second
 	longestCycle  = 2 * time.Second
-	longestPause  = 400 * time.Millisecond // of all clients in a measurement
 
 	shortestApart = 100 * time.Microsecond // less is nothing
 )
@@ -121,11 +120,10 @@ func (p *pace) left() time.Duration {
 		return left
 	}
 	p.sent = now
-	switch late := now.Sub(due); {
-	case late <= mostLate:
+	if late := now.Sub(due); late <= mostLate {
 		p.sent = due
-	case late > longestPause:
-		p.since = time.Time{}
+	} else if !p.since.IsZero() { // the clients paused
+		p.since = p.since.Add(min(late, now.Sub(p.since)))
 	}
 	return 0
 }
