@@ -36,11 +36,14 @@ func (e *BucketError) Error() string {
 // Unwrap returns the errors of the collections.
 func (e *BucketError) Unwrap() []error { return e.Failed }
 
+// errUnread is the error of a collection that was not read.
+var errUnread = errors.New("not read, since the server was unavailable for another collection")
+
 // Run publishes the new changes of all collections: those that exist now or, with Follow, all until
 // ctx ends. A collection that is gone and has a feed is treated as [Config.OnGone] says.
 //
 // A collection that fails does not affect the others. Without Follow, the error is a [*BucketError];
-// a server that is unavailable ends the run. With Follow, failures are logged and tried again, except
+// if the server is unavailable for one, those that were not begun are left out. With Follow, failures are logged and tried again, except
 // those of collections that are gone, which are tried again when they are listed again.
 func (b *Bucket) Run(ctx context.Context) error {
 	if err := b.Check(); err != nil {
@@ -89,12 +92,15 @@ func (b *Bucket) once(ctx context.Context) error {
 	room := make(chan struct{}, cmp.Or(b.AtOnce, 4))
 	for i, m := range due {
 		room <- struct{}{}
-		if unavailable.Load() || ctx.Err() != nil {
+		if ctx.Err() != nil {
 			break
 		}
 		running.Go(func() {
 			defer func() { <-room }()
-			if failed[i] = b.publish(ctx, m); away(failed[i]) {
+			if unavailable.Load() {
+				failed[i] = errUnread
+				b.ended(ctx, m, errUnread)
+			} else if failed[i] = b.publish(ctx, m); away(failed[i]) {
 				unavailable.Store(true)
 			}
 		})

@@ -63,13 +63,18 @@ func (b *Bucket) publish(ctx context.Context, m *member) error {
 	c := &m.job.Config
 	c.Source, c.Store, c.Feed, c.Follow = b.Server.Collection(b.Bucket, m.Collection), b.Store, m.Feed, b.Follow
 	_, err := m.job.Run(ctx)
+	b.ended(ctx, m, err)
+	return err
+}
+
+// ended notes the result of the job of a collection.
+func (b *Bucket) ended(ctx context.Context, m *member, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m.Progress, m.job = m.progress(), nil
 	if ctx.Err() == nil {
 		m.Err, m.gone = err, errors.Is(err, ErrGone)
 	}
-	return err
 }
 
 // following reports whether a collection is being read.

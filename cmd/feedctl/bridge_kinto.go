@@ -19,8 +19,8 @@ func newBridgeKinto(a *app.App) *cobra.Command {
 	var t task.BridgeKinto
 	address := ""
 	c := &cobra.Command{
-		Use:   "kinto COLLECTIONURL FEED|STORE#FEED",
-		Short: "Publish the changes of a Kinto collection",
+		Use:   "kinto COLLECTIONURL|BUCKETURL FEED|STORE#FEED",
+		Short: "Publish the changes of a Kinto collection, or of all in a bucket",
 		Long: `Kinto publishes the changes of the collection at COLLECTIONURL to FEED in the store, which
 is created if it does not exist. A record becomes a PUT of its JSON object as the server
 sent it, the tombstone of a record that the feed has becomes a DELETE.
@@ -37,16 +37,34 @@ missing; what is gone without a tombstone is deleted from the feed, but at most
 --max-gone. Without the right to read the collection, nothing is published. "feedctl
 verify --against" proves that the feed has what the collection has.
 
+With the URL of a bucket, each of its collections has a feed of its own: FEED has one "*",
+in the place of which is the name of the collection. --collections selects some of them.
+With --follow, the collections are listed again after six times --interval, and new ones
+are published, too. A collection that fails does not affect the others: without --follow,
+the exit status is that of the failure; with it, the failure is logged, and the collection
+is tried again. If a collection that has a feed does not exist any more, --on-gone says
+what happens to its feed: with stop, it stays as it is, and that is a failure.
+--max-quarantine is for all collections together.
+
 The credential for the server, in --credentials-file or FEEDCTL_CREDENTIALS, is a line
 "basic USER:PASSWORD" or "bearer TOKEN".` + exit.Help(exit.NotFound, exit.Quarantine, exit.Interrupted),
 		Example: `  feedctl bridge kinto https://kinto.example.org/v1/buckets/dns/collections/zones zones
   feedctl bridge kinto https://kinto.example.org/v1/buckets/dns/collections/zones zones --follow --metrics 127.0.0.1:9464
   feedctl bridge kinto http://127.0.0.1:8888/v1/buckets/blog/collections/posts s3://bucket/data#posts --newest-first --attachments inline
+  feedctl bridge kinto https://kinto.example.org/v1/buckets/blog 'blog-*' --collections 'posts*' --collections authors
   feedctl verify zones --against kinto:https://kinto.example.org/v1/buckets/dns/collections/zones`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			t.Source.URL, t.Feed = args[0], args[1]
-			return runBridgeKinto(c.Context(), a, &t, address)
+			a.Follower = t.Follow
+			if err := a.ServeMetrics(address, metrics.Bridge(t.Progress)); err != nil {
+				return err
+			}
+			a.Progress("bridge", t.Status)
+			if t.OfBucket() {
+				return runBridgeBucket(c.Context(), a, &t)
+			}
+			return runBridgeKinto(c.Context(), a, &t)
 		},
 	}
 	t.Flags(c.Flags())
@@ -54,21 +72,39 @@ The credential for the server, in --credentials-file or FEEDCTL_CREDENTIALS, is 
 	return c
 }
 
-func runBridgeKinto(ctx context.Context, a *app.App, t *task.BridgeKinto, address string) error {
-	a.Follower = t.Follow
-	if err := a.ServeMetrics(address, metrics.Bridge(t.Progress)); err != nil {
-		return err
-	}
-	a.Progress("bridge", t.Status)
+func runBridgeKinto(ctx context.Context, a *app.App, t *task.BridgeKinto) error {
 	result, err := t.Run(ctx, &a.Env)
 	if result == nil {
 		return err
 	}
+	return cmp.Or(err, a.Print(result, func(w io.Writer) error { return writeKinto(w, result) }))
+}
+
+// runBridgeBucket also prints what it has done if some of the collections failed.
+func runBridgeBucket(ctx context.Context, a *app.App, t *task.BridgeKinto) error {
+	result, err := t.RunBucket(ctx, &a.Env)
+	if result == nil {
+		return err
+	}
 	return cmp.Or(err, a.Print(result, func(w io.Writer) error {
-		err := writePublished(w, published{result.Published, result.Quarantined, result.Repeated}, result.Source, result.Feed)
-		if s := result.Snapshot; err == nil && s != nil {
-			_, err = fmt.Fprintf(w, "made snapshot %s/%s of %s\n", s.Name, s.ID, human.Plural(*s.Entities, "entity", "entities"))
+		for _, one := range result.Collections {
+			err := writeKinto(w, &one)
+			if err == nil && one.Error != "" {
+				_, err = fmt.Fprintf(w, "  failed: %s\n", human.Printable(one.Error))
+			}
+			if err != nil {
+				return err
+			}
 		}
+		_, err := fmt.Fprintf(w, "published %s of %s\n", human.Plural(result.Published, "entity", "entities"), human.Plural(int64(len(result.Collections)), "collection", "collections"))
 		return err
 	}))
+}
+
+func writeKinto(w io.Writer, result *task.KintoBridged) error {
+	err := writePublished(w, published{result.Published, result.Quarantined, result.Repeated}, result.Source, result.Feed)
+	if s := result.Snapshot; err == nil && s != nil {
+		_, err = fmt.Fprintf(w, "made snapshot %s/%s of %s\n", s.Name, s.ID, human.Plural(*s.Entities, "entity", "entities"))
+	}
+	return err
 }

@@ -97,7 +97,7 @@ func TestBridgeKintoWrong(t *testing.T) {
 		code int
 		want string
 	}{
-		{"http://h/v1/buckets/b", exit.Usage, "/collections/COLLECTION"},
+		{"http://h/v1", exit.Usage, "/collections/COLLECTION"},
 		{"http://ann:hunter2@h/v1/buckets/b/collections/c", exit.Usage, "credentials"},
 		{collection + " --reconcile often", exit.Usage, "--reconcile"},
 		{collection + " --attachments multipart", exit.Usage, "none, stub, inline"},

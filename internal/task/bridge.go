@@ -252,8 +252,11 @@ func (b *BridgeCouchDB) Run(ctx context.Context, e *Env) (*Replication, error) {
 		return result, err
 	}
 	result.OK = true
-	return result, checkLimit(&b.Quarantine, result.Quarantined, result.Published+result.Quarantined, "\"feedctl bridge quarantine\" lists them, with the reasons")
+	return result, checkLimit(&b.Quarantine, result.Quarantined, result.Published+result.Quarantined, quarantineListed)
 }
+
+// quarantineListed says where the reasons are.
+const quarantineListed = `"feedctl bridge quarantine" lists them, with the reasons`
 
 // bridged is the feed of a bridge.
 type bridged struct {

@@ -33,17 +33,20 @@ type KintoSource struct {
 func (s *KintoSource) Flags(flags *pflag.FlagSet) {
 	s.Credential.Variable = "FEEDCTL_CREDENTIALS"
 	flags.StringVar(&s.Credential.File, "credentials-file", "", "`FILE` with the credential for the server (default: the variable FEEDCTL_CREDENTIALS)")
-	flags.StringVar(&s.Index, "index", "", "`FILE` that knows which records the feed holds (default: one in the user's cache directory); if it is lost, it is made from the feed")
+	flags.StringVar(&s.Index, "index", "", "`FILE` that knows which records the feed holds, for a bucket a directory of such files (default: in the user's cache directory); if it is lost, it is made from the feed")
 	units.SizeVar(flags, &s.MaxRecord, "max-record", 0, "put records and attachments into quarantine that have more `BYTES`; 0: no limit but 8MiB for records")
 }
 
 func (s *KintoSource) check() error {
 	_, err := parseCollection(s.URL)
-	problems := []error{ofArgument(err)}
+	return errors.Join(ofArgument(err), s.checkLimits())
+}
+
+func (s *KintoSource) checkLimits() error {
 	if s.MaxRecord < 0 {
-		problems = append(problems, exit.Usagef("--max-record is %d, must not be negative", s.MaxRecord))
+		return exit.Usagef("--max-record is %d, must not be negative", s.MaxRecord)
 	}
-	return errors.Join(problems...)
+	return nil
 }
 
 // parseCollection checks the URL of a collection.
@@ -67,12 +70,11 @@ func (s *KintoSource) Config(e *Env, at locate.Stored, store storage.Store, c br
 	if err := s.check(); err != nil {
 		return c, err
 	}
-	auth, err := s.Credential.ReadKinto()
+	client, err := s.client(e)
 	if err != nil {
 		return c, err
 	}
-	c.Source, err = kinto.Open(kinto.Config{HTTP: &http.Client{Transport: e.Transport}, URL: s.URL, Auth: auth, Log: e.Log})
-	if err != nil {
+	if c.Source, err = kinto.Open(client); err != nil {
 		return c, exit.Usagef("%w", err)
 	}
 	c.Store, c.Feed, c.Log, c.MaxRecord = store, at.Name, e.Log, s.MaxRecord
@@ -80,10 +82,18 @@ func (s *KintoSource) Config(e *Env, at locate.Stored, store storage.Store, c br
 	return c, err
 }
 
-// A BridgeKinto publishes the changes of a collection to a feed in a store.
+// client returns the configuration of a client.
+func (s *KintoSource) client(e *Env) (kinto.Config, error) {
+	auth, err := s.Credential.ReadKinto()
+	return kinto.Config{HTTP: &http.Client{Transport: e.Transport}, URL: s.URL, Auth: auth, Log: e.Log}, err
+}
+
+// A BridgeKinto publishes the changes of a collection to a feed in a store, or those of the
+// collections of a bucket.
 type BridgeKinto struct {
 	Source         KintoSource
-	Feed           string // NAME or STORE#NAME
+	Feed           string   // NAME or STORE#NAME; for a bucket, NAME has a "*" for the collection's
+	Collections    []string // patterns, for a bucket
 	Follow         bool
 	Interval       time.Duration
 	Window         time.Duration
@@ -102,11 +112,13 @@ type BridgeKinto struct {
 
 	attachments, onGone string
 	job                 bridgekinto.Job
+	bucket              bridgekinto.Bucket
 }
 
 // Flags adds the flags.
 func (b *BridgeKinto) Flags(flags *pflag.FlagSet) {
 	b.Source.Flags(flags)
+	flags.StringArrayVar(&b.Collections, "collections", nil, "of a bucket, publish the collections that match `PATTERN`, as in 'blog-*'; may be given several times (default: all)")
 	flags.BoolVar(&b.Follow, "follow", false, "wait for more at the end of the changes")
 	units.DurationVar(flags, &b.Interval, "interval", 10*time.Second, "with --follow: ask for changes after this `TIME`")
 	units.DurationVar(flags, &b.Window, "window", time.Minute, "read changes again for this `TIME`, which is longer than any request of a writer takes: they may become visible late")
@@ -127,7 +139,14 @@ func (b *BridgeKinto) Flags(flags *pflag.FlagSet) {
 // Check returns what is wrong with the arguments and flags. It uses no network.
 func (b *BridgeKinto) Check() error {
 	_, err := b.config()
-	return errors.Join(b.Source.check(), checkStored(b.Feed), err)
+	if b.OfBucket() {
+		return errors.Join(b.checkBucket(), err)
+	}
+	problems := []error{b.Source.check(), checkStored(b.Feed), err}
+	if len(b.Collections) > 0 {
+		problems = append(problems, exit.Usagef("--collections is for the URL of a bucket: https://HOST/v1/buckets/BUCKET"))
+	}
+	return errors.Join(problems...)
 }
 
 // config turns the flags into the settings of a bridge.
@@ -181,6 +200,7 @@ type KintoBridged struct {
 	Quarantined int64     `json:"quarantined"`
 	Repeated    int64     `json:"repeated"` // were in the feed already
 	Snapshot    *Snapshot `json:"snapshot,omitempty"`
+	Error       string    `json:"error,omitempty"` // of a collection of a bucket
 }
 
 // Run publishes the changes that there are and, with Follow, those that come until ctx ends. The
@@ -222,7 +242,7 @@ func (b *BridgeKinto) Run(ctx context.Context, e *Env) (*KintoBridged, error) {
 		return result, err
 	}
 	result.OK = true
-	return result, checkLimit(&b.Quarantine, result.Quarantined, result.Published+result.Quarantined, "\"feedctl bridge quarantine\" lists them, with the reasons")
+	return result, checkLimit(&b.Quarantine, result.Quarantined, result.Published+result.Quarantined, quarantineListed)
 }
 
 // hintKinto says what can be done about what stops a bridge.
@@ -239,7 +259,12 @@ func hintKinto(err error) error {
 }
 
 // Progress returns what has been done. It may be called while the task runs.
-func (b *BridgeKinto) Progress() bridge.Progress { return b.job.Progress() }
+func (b *BridgeKinto) Progress() bridge.Progress {
+	if b.OfBucket() {
+		return b.bucket.Progress()
+	}
+	return b.job.Progress()
+}
 
 // Status returns the progress for people.
 func (b *BridgeKinto) Status() progress.Status { return statusOfBridge(b.Progress()) }
