@@ -6,27 +6,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/feedctl/feedctl/internal/origins"
-	"github.com/feedctl/feedctl/internal/tcp"
+	"github.com/feedctl/feedctl/internal/roundtrip"
 )
 
 // A DB is a database. Its methods may be called concurrently.
 type DB struct {
 	config  Config
-	http    *http.Client
+	client  *roundtrip.Client
 	base    string // URL of the database, without credentials, query and final slash
 	root    string // URL of the server, likewise
 	name    string
-	host    string // for Limits
-	secrets []string
 	session *session
 }
 
@@ -40,25 +36,26 @@ func Open(c Config) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	if err := db.prepare(); err != nil {
+	if err := db.prepare(u); err != nil {
 		return nil, fmt.Errorf("open database %s: %w", db.base, err)
 	}
 	return db, nil
 }
 
-// prepare checks the rest of the configuration and sets what it leaves out.
-func (db *DB) prepare() error {
-	if err := db.config.Auth.check(); err != nil {
+// prepare checks the rest of the configuration, sets what it leaves out, and makes the client.
+func (db *DB) prepare(u *url.URL) (err error) {
+	c := &db.config
+	if err := c.Auth.check(); err != nil {
 		return err
 	}
-	db.setDefaults()
-	if db.config.HTTP.Timeout != 0 {
-		return errors.New("HTTP.Timeout must be 0: use HeaderTimeout and IdleTimeout")
-	}
-	client := *db.config.HTTP
-	client.CheckRedirect = db.checkRedirect
-	db.http, db.session = &client, &session{mu: make(chan struct{}, 1)}
-	return nil
+	c.MaxWhole = cmp.Or(max(c.MaxWhole, 0), 1<<20)
+	c.Limits = cmp.Or(c.Limits, new(Limits))
+	db.session = &session{mu: make(chan struct{}, 1)}
+	db.client, err = roundtrip.New(roundtrip.Client{
+		Origin: origins.Of(u), Password: c.Auth.Password, Limits: &c.Limits.limiter,
+		HTTP: c.HTTP, HeaderTimeout: c.HeaderTimeout, IdleTimeout: c.IdleTimeout, Attempts: c.Attempts, Log: c.Log,
+	})
+	return err
 }
 
 // setURL parses the configured URL and takes credentials from it. Its errors do not quote the URL,
@@ -78,12 +75,8 @@ func (db *DB) setURL() (*url.URL, error) {
 		a.Username = u.User.Username()
 		a.Password, _ = u.User.Password()
 	}
-	if password := db.config.Auth.Password; password != "" {
-		db.secrets = []string{password, url.QueryEscape(password), url.PathEscape(password)}
-	}
 	db.root = u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/")
 	db.base = db.root
-	db.host = origins.Of(u)
 	return u, nil
 }
 
@@ -100,46 +93,6 @@ func (db *DB) setName(u *url.URL) (err error) {
 	return err
 }
 
-func (db *DB) setDefaults() {
-	c := &db.config
-	if c.HTTP == nil {
-		c.HTTP = &http.Client{Transport: newTransport()}
-	}
-	c.Limits = cmp.Or(c.Limits, new(Limits))
-	c.MaxWhole = cmp.Or(max(c.MaxWhole, 0), 1<<20)
-	c.HeaderTimeout = cmp.Or(max(c.HeaderTimeout, 0), time.Minute)
-	c.IdleTimeout = cmp.Or(max(c.IdleTimeout, 0), time.Minute)
-	c.Attempts = cmp.Or(max(c.Attempts, 0), 6)
-	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-}
-
-// newTransport returns a transport that keeps as many idle connections per host
-// as CouchDB's own replicator does by default.
-func newTransport() *http.Transport {
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            tcp.Dialer(10 * time.Second).DialContext,
-		ForceAttemptHTTP2:      true,
-		TLSHandshakeTimeout:    10 * time.Second,
-		MaxIdleConnsPerHost:    20,
-		IdleConnTimeout:        60 * time.Second,
-		MaxResponseHeaderBytes: 256 << 10,
-		ReadBufferSize:         64 << 10,
-		WriteBufferSize:        64 << 10,
-	}
-}
-
-// checkRedirect refuses redirects that would send credentials or documents to another origin.
-func (db *DB) checkRedirect(r *http.Request, via []*http.Request) error {
-	if len(via) >= 10 {
-		return errRedirects
-	}
-	if origins.Of(r.URL) != db.host {
-		return errOrigin
-	}
-	return nil
-}
-
 // URL returns the URL of the database, without credentials.
 func (db *DB) URL() string { return db.base }
 
@@ -147,7 +100,7 @@ func (db *DB) URL() string { return db.base }
 func (db *DB) Name() string { return db.name }
 
 // Logger returns the logger of the client's configuration, or one that discards.
-func (db *DB) Logger() *slog.Logger { return db.config.Log }
+func (db *DB) Logger() *slog.Logger { return db.client.Log }
 
 // MaxWhole returns the size in bytes up to which documents are held in memory.
 func (db *DB) MaxWhole() int { return db.config.MaxWhole }
@@ -156,36 +109,18 @@ func (db *DB) MaxWhole() int { return db.config.MaxWhole }
 func (db *DB) SpoolDir() string { return db.config.SpoolDir }
 
 // CloseIdleConnections closes connections that are not in use.
-func (db *DB) CloseIdleConnections() { db.http.CloseIdleConnections() }
-
-// maxJSON limits a response that is decoded as a whole, in bytes.
-const maxJSON = 64 << 20
+func (db *DB) CloseIdleConnections() { db.client.HTTP.CloseIdleConnections() }
 
 // JSON makes a request and decodes its response, of at most 64 MiB, into v. v may
 // be nil. A truncated response is requested again, like a missing one.
 func (db *DB) JSON(ctx context.Context, q Request, v any) error {
-	var data []byte
-	err := db.repeat(ctx, &q, func() error {
+	return db.repeat(ctx, &q, func() error {
 		resp, err := db.trySession(ctx, q)
 		if err != nil {
 			return err
 		}
-		defer resp.Body.Close()
-		data, err = io.ReadAll(io.LimitReader(resp.Body, maxJSON+1))
-		return err
+		return roundtrip.JSON(resp, v, func(err error) error { return db.malformed(q, err) })
 	})
-	switch {
-	case err != nil:
-		return err
-	case len(data) > maxJSON:
-		return db.malformed(q, fmt.Errorf("more than %d bytes", maxJSON))
-	case v == nil:
-		return nil
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return db.malformed(q, err)
-	}
-	return nil
 }
 
 // Server describes a server; the response to GET /.

@@ -13,9 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/feedctl/feedctl/internal/backoff"
-	"github.com/feedctl/feedctl/internal/idle"
-	"github.com/feedctl/feedctl/internal/origins"
+	"github.com/feedctl/feedctl/internal/roundtrip"
 )
 
 // A Request is an HTTP request. The zero Request is a GET of the database itself.
@@ -68,27 +66,9 @@ func (db *DB) Do(ctx context.Context, q Request) (*http.Response, error) {
 	return resp, err
 }
 
-// repeat calls try until it succeeds, fails with an error that is not worth
-// retrying, or has been called Config.Attempts times.
 func (db *DB) repeat(ctx context.Context, q *Request, try func() error) error {
 	q.Method = cmp.Or(q.Method, http.MethodGet)
-	for n := 1; ; n++ {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		if ended := ctx.Err(); ended != nil {
-			return ended
-		}
-		if n >= db.config.Attempts || !q.mayRepeat(err) {
-			return err
-		}
-		pause := backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}.After(n)
-		db.config.Log.WarnContext(ctx, "request failed, retrying", "error", err, "try", n, "pause", pause)
-		if err := backoff.Sleep(ctx, pause); err != nil {
-			return err
-		}
-	}
+	return db.client.Repeat(ctx, q.mayRepeat, try)
 }
 
 // mayRepeat reports whether the request may be made again after err.
@@ -122,12 +102,6 @@ func (db *DB) trySession(ctx context.Context, q Request) (*http.Response, error)
 // try makes a request once, when Limits allows it. It returns the session cookie that was used, if
 // any.
 func (db *DB) try(ctx context.Context, q Request) (_ *http.Response, cookie string, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer func() {
-		if err != nil {
-			cancel(nil)
-		}
-	}()
 	r, err := db.request(ctx, q)
 	if err != nil {
 		return nil, "", err
@@ -138,51 +112,15 @@ func (db *DB) try(ctx context.Context, q Request) (_ *http.Response, cookie stri
 	for name, values := range db.config.Header {
 		r.Header[http.CanonicalHeaderKey(name)] = values
 	}
-	turn, err := db.config.Limits.limiter.Begin(ctx, db.host, q.Method, origins.MaxRetryAfter)
+	if err := q.open(r); err != nil {
+		return nil, "", fmt.Errorf("%s %s: open request body: %w", q.Method, db.address(q), err)
+	}
+	resp, err := db.client.Send(r, db.what(q), db.options(ctx, q))
 	if err != nil {
 		return nil, "", err
 	}
-	send, late := db.http.Do, make(chan struct{}, 1)
-	if q.hedged() {
-		send = func(r *http.Request) (*http.Response, error) { return db.hedge(r, late) }
-	}
-	deadline := newDeadline(db.config.HeaderTimeout, func() {
-		db.config.Log.WarnContext(ctx, "response is late", "request", db.what(q), "since", lateAfter, "limit", db.config.HeaderTimeout, "sent_again", q.hedged())
-		select {
-		case late <- struct{}{}:
-		default:
-		}
-	}, func() { cancel(errHeaderTimeout) })
-	if err := q.open(r, deadline); err != nil {
-		deadline.stop()
-		turn.Failed()
-		return nil, "", fmt.Errorf("%s %s: open request body: %w", q.Method, db.address(q), err)
-	}
-	resp, err := send(r)
-	if !deadline.stop() && err == nil {
-		resp.Body.Close() // the timer won: the body is already cancelled
-		err = errHeaderTimeout
-	}
-	if err != nil {
-		turn.Failed()
-		if errors.Is(context.Cause(ctx), errHeaderTimeout) {
-			db.http.CloseIdleConnections() // they may be broken, too
-		}
-		return nil, "", db.transportError(q, err, context.Cause(ctx))
-	}
-	turn.Answered(resp)
 	err = db.decode(q, resp)
-	what := db.what(q)
-	resp.Body = &idle.Body{Src: resp.Body, Context: ctx, Cancel: cancel, Timeout: cmp.Or(q.IdleTimeout, db.config.IdleTimeout), Broken: func(err error) error {
-		if err == context.Canceled || err == context.DeadlineExceeded {
-			return err // the caller's
-		}
-		if errors.Is(err, idle.ErrTimeout) {
-			db.http.CloseIdleConnections() // they may be broken, too
-		}
-		return &transportError{what: what, err: err}
-	}}
-	if resp.StatusCode/100 != 2 && resp.StatusCode != http.StatusNotModified {
+	if !roundtrip.OK(resp.StatusCode) {
 		err = db.responseError(q, resp) // even if the encoding is unknown
 	}
 	if err != nil {
@@ -227,8 +165,8 @@ func (db *DB) request(ctx context.Context, q Request) (*http.Request, error) {
 	return r, nil
 }
 
-// open sets the body of r, whose reads extend the deadline.
-func (q *Request) open(r *http.Request, d *deadline) (err error) {
+// open sets the body of r.
+func (q *Request) open(r *http.Request) (err error) {
 	if q.Body == nil || q.Length == 0 {
 		return nil
 	}
@@ -238,11 +176,10 @@ func (q *Request) open(r *http.Request, d *deadline) (err error) {
 		if err != nil {
 			return nil, err
 		}
-		closer, ok := body.(io.ReadCloser)
-		if !ok {
-			closer = io.NopCloser(body)
+		if closer, ok := body.(io.ReadCloser); ok {
+			return closer, nil
 		}
-		return &upload{closer, d}, nil
+		return io.NopCloser(body), nil
 	}
 	r.Body, err = r.GetBody()
 	return err
@@ -275,7 +212,7 @@ func (db *DB) decode(q Request, resp *http.Response) error {
 	case "", "identity":
 		return nil
 	case "gzip", "x-gzip":
-		resp.Body = &gzipBody{ReadCloser: resp.Body}
+		resp.Body = &gzipBody{ReadCloser: resp.Body, what: db.what(q)}
 		resp.Header.Del("Content-Encoding")
 		resp.ContentLength = -1
 		return nil
@@ -287,14 +224,19 @@ func (db *DB) decode(q Request, resp *http.Response) error {
 // A gzipBody decompresses a response body.
 type gzipBody struct {
 	io.ReadCloser
-	src *gzip.Reader // nil until its header has been read
+	what string
+	src  *gzip.Reader // nil until its header has been read
 }
 
 func (b *gzipBody) Read(p []byte) (n int, err error) {
 	if b.src == nil {
-		if b.src, err = gzip.NewReader(b.ReadCloser); err != nil {
-			return 0, err
-		}
+		b.src, err = gzip.NewReader(b.ReadCloser)
 	}
-	return b.src.Read(p)
+	if err == nil {
+		n, err = b.src.Read(p)
+	}
+	if err == nil || err == io.EOF {
+		return n, err
+	}
+	return n, roundtrip.Broken(b.what, err)
 }

@@ -1,15 +1,13 @@
 package couchdb
 
 import (
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"strings"
 
+	"github.com/feedctl/feedctl/internal/roundtrip"
 	"github.com/feedctl/feedctl/page"
 )
 
@@ -81,25 +79,13 @@ func Status(err error) int {
 // Retryable reports whether the same request may succeed later: the network failed, a response was
 // truncated, or its status was 408, 425, 429 or 5xx.
 func Retryable(err error) bool {
-	var broken *transportError
-	return !Permanent(err) && (Status(err) != 0 || errors.As(err, &broken) || errors.Is(err, page.ErrTruncated))
+	return roundtrip.Retryable(Status(err), err) || errors.Is(err, page.ErrTruncated) && !Permanent(err)
 }
 
 // Permanent reports whether the same request will fail until something is changed: the server
 // refused it, its certificate is invalid, only one side uses TLS, or it redirects to another origin.
 // An error that is neither Retryable nor Permanent may be either.
-func Permanent(err error) bool {
-	switch status := Status(err); status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false
-	case 0:
-		var certificate *tls.CertificateVerificationError
-		return errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch) ||
-			errors.Is(err, errTLS) || errors.Is(err, errOrigin) || errors.Is(err, errRedirects)
-	default:
-		return status < http.StatusInternalServerError
-	}
-}
+func Permanent(err error) bool { return roundtrip.Permanent(Status(err), err) }
 
 // A refusal is what a server sends in place of a document, or about a whole request.
 type refusal struct {
@@ -116,8 +102,7 @@ const maxError = 64 << 10
 // responseError returns the error of a response.
 func (db *DB) responseError(q Request, resp *http.Response) *Error {
 	var body refusal
-	// The status is reported even if the body cannot be read.
-	if data, err := io.ReadAll(io.LimitReader(resp.Body, maxError)); err != nil || json.Unmarshal(data, &body) != nil {
+	if json.Unmarshal(roundtrip.Failure(resp, maxError), &body) != nil {
 		body = refusal{}
 	}
 	e := db.docError(q, body)
@@ -129,7 +114,7 @@ func (db *DB) responseError(q Request, resp *http.Response) *Error {
 
 // docError returns the error of one document in a response about several.
 func (db *DB) docError(q Request, r refusal) *Error {
-	return &Error{Method: q.Method, URL: db.address(q), Status: statusOf(r.Error), Code: db.scrub(r.Error), Reason: db.scrub(textOf(r.Reason))}
+	return &Error{Method: q.Method, URL: db.address(q), Status: statusOf(r.Error), Code: db.client.Hide(r.Error), Reason: db.client.Hide(textOf(r.Reason))}
 }
 
 // writeError returns the error of one document of a bulk write. The code may be anything that a
@@ -184,63 +169,7 @@ func textOf(value json.RawMessage) string {
 	return string(value)
 }
 
-// scrub removes the password from a server's message, which may quote a URL.
-func (db *DB) scrub(s string) string {
-	for _, secret := range db.secrets {
-		s = strings.ReplaceAll(s, secret, "***")
-	}
-	return s
-}
-
 // malformed returns the error of a response that cannot be decoded.
 func (db *DB) malformed(q Request, err error) error {
 	return fmt.Errorf("%s %s: %w: %w", q.Method, db.address(q), ErrMalformed, err)
-}
-
-// A transportError is a request or response that was cut off. It is retryable.
-type transportError struct {
-	what string // method and URL
-	err  error
-}
-
-func (e *transportError) Error() string { return e.what + ": " + e.err.Error() }
-func (e *transportError) Unwrap() error { return e.err }
-
-// RequestURL returns the URL of the request, for callers that use several servers.
-func (e *transportError) RequestURL() string {
-	_, url, _ := strings.Cut(e.what, " ")
-	return url
-}
-
-var (
-	errHeaderTimeout = errors.New("no response within the time limit")
-	errRedirects     = errors.New("too many redirects")
-	errOrigin        = errors.New("redirected to another origin: use the URL that it leads to")
-	errTLS           = errors.New("the server speaks TLS: write https:// instead of http://")
-)
-
-// tlsAlert is in the error of net/http about a response that begins with a TLS alert (RFC 8446,
-// section 6), which a TLS server sends in answer to plain HTTP.
-const tlsAlert = `malformed HTTP response "\x15\x03`
-
-// transportError returns the error of a request that got no response.
-func (db *DB) transportError(q Request, err, cause error) error {
-	if errors.Is(cause, errHeaderTimeout) {
-		err = cause
-	}
-	var repeated *url.Error // repeats the URL
-	if errors.As(err, &repeated) {
-		err = repeated.Err
-	}
-	if errors.Is(err, io.EOF) { // callers must not take it for the end of a body
-		err = io.ErrUnexpectedEOF
-	}
-	what := db.what(q)
-	if strings.Contains(err.Error(), tlsAlert) {
-		return fmt.Errorf("%s: %w", what, errTLS)
-	}
-	if errors.Is(err, errOrigin) || errors.Is(err, errRedirects) {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return &transportError{what: what, err: err}
 }

@@ -17,10 +17,11 @@ type Host struct{ db *DB }
 // OpenHost returns the Host whose root is c.URL, or an error if c is invalid. It makes no request.
 func OpenHost(c Config) (*Host, error) {
 	db := &DB{config: c}
-	if _, err := db.setURL(); err != nil {
+	u, err := db.setURL()
+	if err != nil {
 		return nil, fmt.Errorf("open server: %w", err)
 	}
-	if err := db.prepare(); err != nil {
+	if err := db.prepare(u); err != nil {
 		return nil, fmt.Errorf("open server %s: %w", db.base, err)
 	}
 	return &Host{db}, nil

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/feedctl/feedctl/internal/jsonscan"
+	"github.com/feedctl/feedctl/internal/roundtrip"
 	"github.com/feedctl/feedctl/page"
 )
 
@@ -16,14 +17,14 @@ import (
 // retryable if the response was truncated.
 func (d *docReader) broken(err error) error {
 	what := d.db.what(d.q)
-	var cut *transportError
+	var cut *roundtrip.Error
 	var syntax *jsonscan.SyntaxError
 	var bad *page.Error
 	switch {
 	case errors.As(err, &cut), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, page.ErrTruncated):
-		return &transportError{what: what, err: err}
+		return &roundtrip.Error{What: what, Err: err}
 	case errors.As(err, &syntax), errors.As(err, &bad):
 		return fmt.Errorf("%s: %w: %w", what, ErrMalformed, err)
 	}

@@ -2,16 +2,28 @@ package couchdb
 
 import (
 	"context"
-	"io"
 	"net/http"
-	"sync"
-	"time"
 
 	"github.com/feedctl/feedctl/internal/origins"
+	"github.com/feedctl/feedctl/internal/roundtrip"
 )
 
-// lateAfter is the delay after which a missing response is logged and a GET is sent again.
-const lateAfter = 10 * time.Second
+// options returns how a request is sent: if its response is late, that is logged, and a GET is sent
+// again.
+func (db *DB) options(ctx context.Context, q Request) roundtrip.Options {
+	o, late := roundtrip.Options{IdleTimeout: q.IdleTimeout}, make(chan struct{}, 1)
+	if q.hedged() {
+		o.Do = func(r *http.Request) (*http.Response, error) { return db.hedge(r, late) }
+	}
+	o.Late = func() {
+		db.client.Log.WarnContext(ctx, "response is late", "request", db.what(q), "since", roundtrip.LateAfter, "limit", db.client.HeaderTimeout, "sent_again", q.hedged())
+		select {
+		case late <- struct{}{}:
+		default:
+		}
+	}
+	return o
+}
 
 // hedged reports whether the request is sent again when its response is late. The response
 // to _changes or _db_updates may begin only with the first row.
@@ -38,14 +50,14 @@ func (db *DB) hedge(r *http.Request, late <-chan struct{}) (*http.Response, erro
 		cancel[of], sent = end, sent+1
 		go func() {
 			if of > 0 {
-				turn, err := db.config.Limits.limiter.Begin(ctx, db.host, r.Method, origins.MaxRetryAfter)
+				turn, err := db.client.Limits.Begin(ctx, db.client.Origin, r.Method, origins.MaxRetryAfter)
 				if err != nil {
 					answers <- answer{of, nil, err}
 					return
 				}
 				defer turn.Failed()
 			}
-			resp, err := db.http.Do(r.Clone(ctx)) //nolint:bodyclose // the caller closes it
+			resp, err := db.client.HTTP.Do(r.Clone(ctx)) //nolint:bodyclose // the caller closes it
 			answers <- answer{of, resp, err}
 		}()
 	}
@@ -56,7 +68,7 @@ func (db *DB) hedge(r *http.Request, late <-chan struct{}) (*http.Response, erro
 		return first.resp, first.err
 	case <-late:
 	}
-	db.http.CloseIdleConnections() // they may be broken, too
+	db.client.HTTP.CloseIdleConnections() // they may be broken, too
 	send()
 	if first = <-answers; first.err != nil {
 		first = <-answers
@@ -67,50 +79,4 @@ func (db *DB) hedge(r *http.Request, late <-chan struct{}) (*http.Response, erro
 		other.resp.Body.Close()
 	}
 	return first.resp, nil
-}
-
-// A deadline cancels a request whose response does not begin in time. Each read of the
-// request body extends it, because the response cannot begin before.
-type deadline struct {
-	limit   time.Duration
-	mu      sync.Mutex
-	timer   *time.Timer
-	late    *time.Timer
-	stopped bool
-}
-
-func newDeadline(limit time.Duration, late, cancel func()) *deadline {
-	return &deadline{limit: limit, timer: time.AfterFunc(limit, cancel), late: time.AfterFunc(lateAfter, late)}
-}
-
-// extend restarts the timers.
-func (d *deadline) extend() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.stopped {
-		d.timer.Reset(d.limit)
-		d.late.Reset(lateAfter)
-	}
-}
-
-// stop stops the timers for good, even if the transport continues to read the
-// body. It returns false if the request has already been cancelled.
-func (d *deadline) stop() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.stopped = true
-	d.late.Stop()
-	return d.timer.Stop()
-}
-
-// An upload is a request body that extends a deadline.
-type upload struct {
-	io.ReadCloser
-	deadline *deadline
-}
-
-func (u *upload) Read(b []byte) (int, error) {
-	n, err := u.ReadCloser.Read(b)
-	u.deadline.extend()
-	return n, err
 }

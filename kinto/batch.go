@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+
+	"github.com/feedctl/feedctl/internal/roundtrip"
 )
 
 // A BatchRequest is one request of a batch.
@@ -45,7 +47,7 @@ func (s *Server) Batch(ctx context.Context, requests []BatchRequest) ([]BatchRes
 		return nil, s.malformed(q, fmt.Errorf("%d responses to %d requests", len(answer.Responses), len(requests)))
 	}
 	for i := range answer.Responses {
-		if r := &answer.Responses[i]; r.Status/100 != 2 && r.Status != http.StatusNotModified {
+		if r := &answer.Responses[i]; !roundtrip.OK(r.Status) {
 			r.Err = s.newError(requests[i].Method, s.root+requests[i].Path, r.Status, r.Body)
 		}
 	}

@@ -1,14 +1,10 @@
 package kinto
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"time"
-
-	"github.com/feedctl/feedctl/internal/tcp"
 )
 
 // Config configures a [Server]. Only URL is required.
@@ -50,36 +46,4 @@ type Auth struct {
 	// Token returns the bearer token (RFC 6750), such as one of OpenID Connect. It is called before
 	// each attempt of a request, so it may read a file that is renewed.
 	Token func(context.Context) (string, error)
-}
-
-func (c *Config) setDefaults() error {
-	if (c.Auth.Username != "" || c.Auth.Password != "") && c.Auth.Token != nil {
-		return errors.New("authorize: give only one of a user name and a token")
-	}
-	if c.HTTP == nil {
-		c.HTTP = &http.Client{Transport: newTransport()}
-	}
-	if c.HTTP.Timeout != 0 {
-		return errors.New("HTTP.Timeout must be 0: use HeaderTimeout and IdleTimeout")
-	}
-	c.Limits = cmp.Or(c.Limits, new(Limits))
-	c.MaxRecord = cmp.Or(max(c.MaxRecord, 0), 8<<20)
-	c.HeaderTimeout = cmp.Or(max(c.HeaderTimeout, 0), time.Minute)
-	c.IdleTimeout = cmp.Or(max(c.IdleTimeout, 0), time.Minute)
-	c.Attempts = cmp.Or(max(c.Attempts, 0), 6)
-	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	return nil
-}
-
-func newTransport() *http.Transport {
-	return &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         tcp.Dialer(10 * time.Second).DialContext,
-		ForceAttemptHTTP2:   true,
-		TLSHandshakeTimeout: 10 * time.Second,
-		MaxIdleConnsPerHost: 20,
-		IdleConnTimeout:     60 * time.Second,
-		ReadBufferSize:      64 << 10,
-		WriteBufferSize:     64 << 10,
-	}
 }

@@ -1,13 +1,12 @@
 package kinto
 
 import (
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
+
+	"github.com/feedctl/feedctl/internal/roundtrip"
 )
 
 // Errors that an [Error] matches by its status.
@@ -96,24 +95,16 @@ func Status(err error) int {
 // Retryable reports whether the same request may succeed later: the network failed, a response was
 // truncated, or its status was 408, 409, 425, 429 or 5xx.
 func Retryable(err error) bool {
-	var broken *transportError
-	return !Permanent(err) && (Status(err) != 0 || errors.As(err, &broken))
+	status := Status(err)
+	return status == http.StatusConflict || roundtrip.Retryable(status, err)
 }
 
 // Permanent reports whether the same request will fail until something is changed: the server
 // refused it, its certificate is invalid, only one side uses TLS, or it redirects to another origin.
 // An error that is neither Retryable nor Permanent may be either.
 func Permanent(err error) bool {
-	switch status := Status(err); status {
-	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false
-	case 0:
-		var certificate *tls.CertificateVerificationError
-		return errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch) ||
-			errors.Is(err, errTLS) || errors.Is(err, errOrigin) || errors.Is(err, errRedirects)
-	default:
-		return status < http.StatusInternalServerError
-	}
+	status := Status(err)
+	return status != http.StatusConflict && roundtrip.Permanent(status, err)
 }
 
 // An errorBody is the body of an error response.
@@ -127,15 +118,10 @@ type errorBody struct {
 // maxError limits how much of the body of an error response is read, in bytes. It may have a record.
 const maxError = 4 << 20
 
-// responseError returns the error of a response. The status is reported even if the body cannot be
-// read.
+// responseError returns the error of a response.
 func (s *Server) responseError(q Request, resp *http.Response) *Error {
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
-	if err != nil {
-		data = nil
-	}
 	q.Query = nil
-	return s.newError(q.Method, s.scrub(s.address(q)), resp.StatusCode, data)
+	return s.newError(q.Method, s.client.Hide(s.address(q)), resp.StatusCode, roundtrip.Failure(resp, maxError))
 }
 
 func (s *Server) newError(method, url string, status int, body []byte) *Error {
@@ -143,44 +129,10 @@ func (s *Server) newError(method, url string, status int, body []byte) *Error {
 	if json.Unmarshal(body, &b) != nil {
 		b = errorBody{}
 	}
-	return &Error{Method: method, URL: url, Status: status, Errno: b.Errno, Name: s.scrub(b.Error), Message: s.scrub(b.Message), Details: b.Details}
-}
-
-// scrub removes the password from a text, such as a server's message, which may quote a URL.
-func (s *Server) scrub(text string) string {
-	for _, secret := range s.secrets {
-		text = strings.ReplaceAll(text, secret, "***")
-	}
-	return text
+	return &Error{Method: method, URL: url, Status: status, Errno: b.Errno, Name: s.client.Hide(b.Error), Message: s.client.Hide(b.Message), Details: b.Details}
 }
 
 // malformed returns the error of a response that cannot be decoded.
 func (s *Server) malformed(q Request, err error) error {
 	return fmt.Errorf("%s: %w: %w", s.what(q), ErrMalformed, err)
 }
-
-// A transportError is a request or response that was cut off. It is retryable.
-type transportError struct {
-	what string // method and URL
-	err  error
-}
-
-func (e *transportError) Error() string { return e.what + ": " + e.err.Error() }
-func (e *transportError) Unwrap() error { return e.err }
-
-// RequestURL returns the URL of the request, for callers that use several servers.
-func (e *transportError) RequestURL() string {
-	_, url, _ := strings.Cut(e.what, " ")
-	return url
-}
-
-var (
-	errHeaderTimeout = errors.New("no response within the time limit")
-	errRedirects     = errors.New("too many redirects")
-	errOrigin        = errors.New("redirected to another origin: use the URL that it leads to")
-	errTLS           = errors.New("the server speaks TLS: write https:// instead of http://")
-)
-
-// tlsAlert is in the error of net/http about a response that begins with a TLS alert (RFC 8446,
-// section 6), which a TLS server sends in answer to plain HTTP.
-const tlsAlert = `malformed HTTP response "\x15\x03`

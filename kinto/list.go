@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/feedctl/feedctl/internal/jsonscan"
+	"github.com/feedctl/feedctl/internal/roundtrip"
 )
 
 // Orders of a list that do not depend on anything but the records.
@@ -193,13 +194,13 @@ func (l *Listing) Close() error { return l.body.Close() }
 // broken returns the error of a response that cannot be read to its end. It is retryable if the
 // response was truncated.
 func (s *Server) broken(q Request, err error) error {
-	var cut *transportError
+	var cut *roundtrip.Error
 	var syntax *jsonscan.SyntaxError
 	switch {
 	case errors.As(err, &cut), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return &transportError{what: s.what(q), err: io.ErrUnexpectedEOF}
+		return &roundtrip.Error{What: s.what(q), Err: io.ErrUnexpectedEOF}
 	case errors.As(err, &syntax), errors.Is(err, errRow):
 		return s.malformed(q, err)
 	}

@@ -1,6 +1,7 @@
 package kinto
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,16 +12,15 @@ import (
 	"sync"
 
 	"github.com/feedctl/feedctl/internal/origins"
+	"github.com/feedctl/feedctl/internal/roundtrip"
 )
 
 // A Server is a Kinto server. Its methods may be called concurrently.
 type Server struct {
-	config  Config
-	http    *http.Client
-	root    string // URL of the server with its version, without credentials, query and final slash
-	origin  string // for Limits and redirects
-	secrets []string
-	alerts  sync.Map // those that were logged
+	config Config
+	client *roundtrip.Client
+	root   string   // URL of the server with its version, without credentials, query and final slash
+	alerts sync.Map // those that were logged
 }
 
 // An Address is what the URL of a server, a bucket or a collection names.
@@ -111,38 +111,36 @@ func open(c Config) (*Server, Address, error) {
 	if err != nil {
 		return nil, a, fmt.Errorf("open Kinto server: %w", err)
 	}
-	s := &Server{config: c, root: a.Root, origin: origins.Of(u)}
+	s := &Server{config: c, root: a.Root}
 	if password, ok := u.User.Password(); c.Auth.Username == "" && c.Auth.Password == "" && c.Auth.Token == nil && (ok || u.User.Username() != "") {
 		s.config.Auth = Auth{Username: u.User.Username(), Password: password}
 	}
-	if err := s.config.setDefaults(); err != nil {
+	if err := s.connect(origins.Of(u)); err != nil {
 		return nil, a, fmt.Errorf("open Kinto server %s: %w", s.root, err)
 	}
-	if password := s.config.Auth.Password; password != "" {
-		s.secrets = []string{password, url.QueryEscape(password), url.PathEscape(password)}
-	}
-	client := *s.config.HTTP
-	client.CheckRedirect = s.checkRedirect
-	s.http = &client
 	return s, a, nil
 }
 
-// checkRedirect refuses redirects that would send credentials or records to another origin.
-func (s *Server) checkRedirect(r *http.Request, via []*http.Request) error {
-	if len(via) >= 10 {
-		return errRedirects
+// connect checks the rest of the configuration, sets what it leaves out, and makes the client.
+func (s *Server) connect(origin string) (err error) {
+	c := &s.config
+	if (c.Auth.Username != "" || c.Auth.Password != "") && c.Auth.Token != nil {
+		return errors.New("authorize: give only one of a user name and a token")
 	}
-	if origins.Of(r.URL) != s.origin {
-		return errOrigin
-	}
-	return nil
+	c.MaxRecord = cmp.Or(max(c.MaxRecord, 0), 8<<20)
+	c.Limits = cmp.Or(c.Limits, new(Limits))
+	s.client, err = roundtrip.New(roundtrip.Client{
+		Origin: origin, Password: c.Auth.Password, Limits: &c.Limits.limiter,
+		HTTP: c.HTTP, HeaderTimeout: c.HeaderTimeout, IdleTimeout: c.IdleTimeout, Attempts: c.Attempts, Log: c.Log,
+	})
+	return err
 }
 
 // URL returns the URL of the server with its version, without credentials and final slash.
 func (s *Server) URL() string { return s.root }
 
 // CloseIdleConnections closes connections that are not in use.
-func (s *Server) CloseIdleConnections() { s.http.CloseIdleConnections() }
+func (s *Server) CloseIdleConnections() { s.client.HTTP.CloseIdleConnections() }
 
 // Collection returns a collection of the server. It makes no request.
 func (s *Server) Collection(bucket, name string) *Collection {

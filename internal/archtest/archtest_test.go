@@ -107,7 +107,8 @@ var rooms = map[string]room{
 	// CouchDB, as source or target.
 	"internal/jsonscan":      {},
 	"internal/memnet":        {},
-	"couchdb":                {rooms: []string{"page", "internal/backoff", "internal/idle", "internal/jsonscan", "internal/origins", "internal/tcp"}},
+	"internal/roundtrip":     {rooms: []string{"internal/backoff", "internal/idle", "internal/origins", "internal/tcp"}},
+	"couchdb":                {rooms: []string{"page", "internal/jsonscan", "internal/origins", "internal/roundtrip"}},
 	"bridge/couchdb/changes": {rooms: []string{"couchdb", "internal/jsonscan"}},
 	"bridge":                 {rooms: []string{"chain", "feed", "feedstore", "internal/backoff", "layout", "page", "producer", "storage"}},
 	"bridge/couchdb": {
@@ -116,7 +117,7 @@ var rooms = map[string]room{
 	},
 
 	// Kinto, as source or target.
-	"kinto":        {rooms: []string{"internal/backoff", "internal/idle", "internal/jsonscan", "internal/origins", "internal/tcp"}},
+	"kinto":        {rooms: []string{"internal/jsonscan", "internal/origins", "internal/roundtrip"}},
 	"bridge/kinto": {rooms: []string{"bridge", "chain", "feed", "internal/backoff", "internal/jsonscan", "kinto", "layout", "producer", "storage"}},
 
 	// Consuming.

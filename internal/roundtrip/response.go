@@ -1,0 +1,44 @@
+package roundtrip
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// OK reports whether a status is that of a response that is as requested, 2xx or 304.
+func OK(status int) bool { return status/100 == 2 || status == http.StatusNotModified }
+
+// maxJSON limits a response that is decoded as a whole, in bytes.
+const maxJSON = 64 << 20
+
+// JSON decodes a response of at most 64 MiB into v, unless v is nil, and closes it. malformed wraps
+// the error of a response that is complete but cannot be decoded.
+func JSON(resp *http.Response, v any, malformed func(error) error) error {
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxJSON+1))
+	switch {
+	case err != nil:
+		return err
+	case len(data) > maxJSON:
+		return malformed(fmt.Errorf("more than %d bytes", maxJSON))
+	case v == nil:
+		return nil
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return malformed(err)
+	}
+	return nil
+}
+
+// Failure returns the first most bytes of a response whose status is an error, and closes it. The
+// status counts even if the body cannot be read; the result is nil then.
+func Failure(resp *http.Response, most int64) []byte {
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	if err != nil {
+		return nil
+	}
+	return data
+}
