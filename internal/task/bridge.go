@@ -107,21 +107,75 @@ func HintSource(err error) error {
 	return err
 }
 
-// A BridgeCouchDB publishes the changes of a database to a feed in a store.
-type BridgeCouchDB struct {
-	Source     CouchSource
+// A BridgeRun has the flags that every bridge has, but for its source.
+type BridgeRun struct {
 	Feed       string // NAME or STORE#NAME
 	Follow     bool
-	LongPoll   bool
 	Retries    int
 	Snapshot   bool // make one when all changes have been published
-	Options    couchdb.Options
-	Filter     couchdb.Filter
-	Moved      bool
 	Quarantine units.Limit
 	Pages      PageLimits
-	// Idle is called as [couchdb.Config.Idle]; nil: never.
+	// Idle is called when the bridge waits for more changes; nil: never.
 	Idle func()
+}
+
+func (b *BridgeRun) flags(flags *pflag.FlagSet) {
+	flags.BoolVar(&b.Follow, "follow", false, "wait for more at the end of the changes")
+	flags.IntVar(&b.Retries, "retries", 0, "give up after asking for the changes this `NUMBER` of times in a row in vain; negative: never (default 8, or never with --follow; if no server is there at first, at once)")
+	flags.BoolVar(&b.Snapshot, "snapshot", false, "make a snapshot when all changes have been published")
+	limitFlag(flags, &b.Quarantine)
+	b.Pages.Flags(flags, "")
+}
+
+// open returns where the feed is, and its store.
+func (b *BridgeRun) open(ctx context.Context, e *Env) (at locate.Stored, store storage.Store, err error) {
+	if at, err = e.Parse(b.Feed); err != nil {
+		return at, nil, err
+	}
+	store, err = e.OpenStore(ctx, at.Store, Access{Create: true, Follow: b.Follow})
+	return at, store, err
+}
+
+// check returns the error of a run that put too many entities into quarantine.
+func (b *BridgeRun) check(p bridge.Progress) error {
+	return checkLimit(&b.Quarantine, p.Quarantined, p.Published+p.Quarantined, `"feedctl bridge quarantine" lists them, with the reasons`)
+}
+
+// bridged is the feed of a bridge.
+type bridged struct {
+	store       storage.Store
+	feed, index string
+	follow      bool
+	version     fold.VersionFunc
+}
+
+// snapshotOfBridge makes a snapshot of the feed of a bridge. If the bridge follows, the feed need
+// not exist.
+func snapshotOfBridge(ctx context.Context, e *Env, of bridged) (*Snapshot, error) {
+	index, err := fold.Feed(ctx, of.store, of.feed, fold.Config{Table: of.index + ".state", Version: of.version, Logger: e.Log})
+	if of.follow && errors.Is(err, consumer.ErrNotFound) {
+		e.Log.Warn("no snapshot was made, because the feed is empty", "feed", of.feed)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	made := SnapshotOf(of.feed, index, len(index.Pages))
+	return &made, nil
+}
+
+func statusOfBridge(p bridge.Progress) progress.Status {
+	return progress.Status{Entities: p.Published, Bytes: p.Bytes, Lag: -1, Pending: max(p.Pending, 0)}
+}
+
+// A BridgeCouchDB publishes the changes of a database to a feed in a store.
+type BridgeCouchDB struct {
+	BridgeRun
+	Source   CouchSource
+	LongPoll bool
+	Options  couchdb.Options
+	Filter   couchdb.Filter
+	Moved    bool
 
 	attachments, selector string // flags for Options and Filter
 	query                 []string
@@ -130,11 +184,9 @@ type BridgeCouchDB struct {
 
 // Flags adds the flags.
 func (b *BridgeCouchDB) Flags(flags *pflag.FlagSet) {
+	b.BridgeRun.flags(flags)
 	b.Source.Flags(flags)
-	flags.BoolVar(&b.Follow, "follow", false, "wait for more at the end of the changes")
 	flags.BoolVar(&b.LongPoll, "long-poll", false, "with --follow: use one request for each change, for proxies that buffer streams")
-	flags.IntVar(&b.Retries, "retries", 0, "give up after asking for the changes this `NUMBER` of times in a row in vain; negative: never (default 8, or never with --follow; if no server is there at first, at once)")
-	flags.BoolVar(&b.Snapshot, "snapshot", false, "make a snapshot when all changes have been published")
 	flags.BoolVar(&b.Options.Revs, "revs", false, "put the ancestors of each revision into the document, as _revisions")
 	flags.BoolVar(&b.Options.Conflicts, "conflicts", false, "publish every leaf revision, not only the winner; for replication to CouchDB")
 	flags.StringVar(&b.attachments, "attachments", string(couchdb.Stub), "`FORM` of attachments: none, stub (type, size and digest), inline (base64 in the document) or multipart (of any size)")
@@ -145,8 +197,6 @@ func (b *BridgeCouchDB) Flags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&b.Filter.DocIDs, "doc-id", nil, "publish the document `ID` only; may be given several times")
 	flags.StringArrayVar(&b.query, "query", nil, "`NAME=VALUE` for the filter function; may be given several times")
 	flags.BoolVar(&b.Moved, "moved", false, "continue the feed with a database at another place, read from its beginning; for one run")
-	limitFlag(flags, &b.Quarantine)
-	b.Pages.Flags(flags, "")
 }
 
 // Check returns what is wrong with the arguments and flags. It uses no network.
@@ -220,16 +270,12 @@ func (b *BridgeCouchDB) Run(ctx context.Context, e *Env) (*Replication, error) {
 	if err := b.Check(); err != nil {
 		return nil, err
 	}
-	at, err := e.Parse(b.Feed)
-	if err != nil {
-		return nil, err
-	}
 	config, err := b.config()
 	if err != nil {
 		return nil, err
 	}
 	config.Attempts = e.attempts(b.Retries)
-	store, err := e.OpenStore(ctx, at.Store, Access{Create: true, Follow: b.Follow})
+	at, store, err := b.open(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -252,33 +298,7 @@ func (b *BridgeCouchDB) Run(ctx context.Context, e *Env) (*Replication, error) {
 		return result, err
 	}
 	result.OK = true
-	return result, checkLimit(&b.Quarantine, result.Quarantined, result.Published+result.Quarantined, quarantineListed)
-}
-
-// quarantineListed says where the reasons are.
-const quarantineListed = `"feedctl bridge quarantine" lists them, with the reasons`
-
-// bridged is the feed of a bridge.
-type bridged struct {
-	store       storage.Store
-	feed, index string
-	follow      bool
-	version     fold.VersionFunc
-}
-
-// snapshotOfBridge makes a snapshot of the feed of a bridge. If the bridge follows, the feed need
-// not exist.
-func snapshotOfBridge(ctx context.Context, e *Env, of bridged) (*Snapshot, error) {
-	index, err := fold.Feed(ctx, of.store, of.feed, fold.Config{Table: of.index + ".state", Version: of.version, Logger: e.Log})
-	if of.follow && errors.Is(err, consumer.ErrNotFound) {
-		e.Log.Warn("no snapshot was made, because the feed is empty", "feed", of.feed)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	made := SnapshotOf(of.feed, index, len(index.Pages))
-	return &made, nil
+	return result, b.check(result.Progress)
 }
 
 // Progress returns what has been done. It may be called while the task runs.
@@ -286,7 +306,3 @@ func (b *BridgeCouchDB) Progress() bridge.Progress { return b.job.Progress() }
 
 // Status returns the progress for people.
 func (b *BridgeCouchDB) Status() progress.Status { return statusOfBridge(b.Progress()) }
-
-func statusOfBridge(p bridge.Progress) progress.Status {
-	return progress.Status{Entities: p.Published, Bytes: p.Bytes, Lag: -1, Pending: max(p.Pending, 0)}
-}

@@ -127,7 +127,7 @@ func (b *BridgeKinto) RunBucket(ctx context.Context, e *Env) (*KintoBucket, erro
 		return result, err
 	}
 	result.OK = true
-	return result, checkLimit(&b.Quarantine, result.Quarantined, result.Published+result.Quarantined, quarantineListed)
+	return result, b.check(b.bucket.Progress())
 }
 
 // resultOfBucket returns the result of a run that has ended, or was interrupted.

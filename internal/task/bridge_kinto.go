@@ -91,10 +91,9 @@ func (s *KintoSource) client(e *Env) (kinto.Config, error) {
 // A BridgeKinto publishes the changes of a collection to a feed in a store, or those of the
 // collections of a bucket.
 type BridgeKinto struct {
+	BridgeRun      // for a bucket, the name of the feed has a "*" for the collection's
 	Source         KintoSource
-	Feed           string   // NAME or STORE#NAME; for a bucket, NAME has a "*" for the collection's
 	Collections    []string // patterns, for a bucket
-	Follow         bool
 	Interval       time.Duration
 	Window         time.Duration
 	Reconcile      string // a time, or "never"
@@ -103,12 +102,6 @@ type BridgeKinto struct {
 	NewestFirst    bool
 	Mark           bool
 	Moved          bool
-	Retries        int
-	Snapshot       bool // make one when all changes have been published
-	Quarantine     units.Limit
-	Pages          PageLimits
-	// Idle is called as [bridgekinto.Config.Idle]; nil: never.
-	Idle func()
 
 	attachments, onGone string
 	job                 bridgekinto.Job
@@ -117,9 +110,9 @@ type BridgeKinto struct {
 
 // Flags adds the flags.
 func (b *BridgeKinto) Flags(flags *pflag.FlagSet) {
+	b.BridgeRun.flags(flags)
 	b.Source.Flags(flags)
 	flags.StringArrayVar(&b.Collections, "collections", nil, "of a bucket, publish the collections that match `PATTERN`, as in 'blog-*'; may be given several times (default: all)")
-	flags.BoolVar(&b.Follow, "follow", false, "wait for more at the end of the changes")
 	units.DurationVar(flags, &b.Interval, "interval", 10*time.Second, "with --follow: ask for changes after this `TIME`")
 	units.DurationVar(flags, &b.Window, "window", time.Minute, "read changes again for this `TIME`, which is longer than any request of a writer takes: they may become visible late")
 	flags.StringVar(&b.Reconcile, "reconcile", "24h", "compare all ids with the feed again once in a `PERIOD`, a time or never; with never, only if there is a sign that something is missing")
@@ -129,11 +122,7 @@ func (b *BridgeKinto) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&b.NewestFirst, "newest-first", false, "publish the newest records first if the feed is empty")
 	flags.BoolVar(&b.Mark, "mark", false, "write a random value into the metadata of the collection, to notice that it was replaced or restored; needs the right to write them")
 	flags.StringVar(&b.attachments, "attachments", string(bridgekinto.Stub), "`FORM` of attachments: none, stub (location, size and SHA-256) or inline (an entity of its own)")
-	flags.IntVar(&b.Retries, "retries", 0, "give up after asking for the changes this `NUMBER` of times in a row in vain; negative: never (default 8, or never with --follow; if no server is there at first, at once)")
-	flags.BoolVar(&b.Snapshot, "snapshot", false, "make a snapshot when all changes have been published")
 	flags.BoolVar(&b.Moved, "moved", false, "continue the feed with the same collection at another URL; for one run")
-	limitFlag(flags, &b.Quarantine)
-	b.Pages.Flags(flags, "")
 }
 
 // Check returns what is wrong with the arguments and flags. It uses no network.
@@ -209,16 +198,12 @@ func (b *BridgeKinto) Run(ctx context.Context, e *Env) (*KintoBridged, error) {
 	if err := b.Check(); err != nil {
 		return nil, err
 	}
-	at, err := e.Parse(b.Feed)
-	if err != nil {
-		return nil, err
-	}
 	config, err := b.config()
 	if err != nil {
 		return nil, err
 	}
 	config.Attempts = e.attempts(b.Retries)
-	store, err := e.OpenStore(ctx, at.Store, Access{Create: true, Follow: b.Follow})
+	at, store, err := b.open(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +227,7 @@ func (b *BridgeKinto) Run(ctx context.Context, e *Env) (*KintoBridged, error) {
 		return result, err
 	}
 	result.OK = true
-	return result, checkLimit(&b.Quarantine, result.Quarantined, result.Published+result.Quarantined, quarantineListed)
+	return result, b.check(report.Progress)
 }
 
 // hintKinto says what can be done about what stops a bridge.

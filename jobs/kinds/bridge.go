@@ -35,26 +35,33 @@ func bridgeArguments(d *jobs.Document) (words, variables []string) {
 	return credentialOf(d, "target", "", "PGPASSWORD", words, variables)
 }
 
-// errSnapshot: a job that follows has many runs, each of which would make a snapshot.
-var errSnapshot = errors.New("--snapshot: with follow, write a job of kind snapshot from-feed with a schedule instead")
-
-type bridgeRun struct{ task.BridgeCouchDB }
-
-func (b *bridgeRun) Arguments(d *jobs.Document, with credentials) {
-	b.Source.URL, b.Source.Credential, b.Follow = d.Source, with.source, d.Follow
-	b.Feed = withPassword(d.Target, with.targetPassword)
+// setBridge sets what a document says about any bridge.
+func setBridge(b *task.BridgeRun, d *jobs.Document, with credentials) {
+	b.Feed, b.Follow = withPassword(d.Target, with.targetPassword), d.Follow
 	if d.Follow && b.Quarantine.String() == "" {
 		_ = b.Quarantine.Set("100%") // as in consumeRun
 	}
 }
 
+// checkBridge returns what is wrong with a bridge only if it is a job: one that follows has many runs,
+// each of which would make a snapshot.
+func checkBridge(b *task.BridgeRun) error {
+	if b.Snapshot && b.Follow {
+		return errors.New("--snapshot: with follow, write a job of kind snapshot from-feed with a schedule instead")
+	}
+	return nil
+}
+
+type bridgeRun struct{ task.BridgeCouchDB }
+
+func (b *bridgeRun) Arguments(d *jobs.Document, with credentials) {
+	b.Source.URL, b.Source.Credential = d.Source, with.source
+	setBridge(&b.BridgeRun, d, with)
+}
+
 // Check implements runner.
 func (b *bridgeRun) Check() error {
-	err := b.BridgeCouchDB.Check()
-	if b.Snapshot && b.Follow {
-		err = errors.Join(err, errSnapshot)
-	}
-	return err
+	return errors.Join(b.BridgeCouchDB.Check(), checkBridge(&b.BridgeRun))
 }
 
 func (b *bridgeRun) Run(ctx context.Context, e *task.Env, idle func()) error {

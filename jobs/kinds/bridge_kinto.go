@@ -29,20 +29,13 @@ const watchedWindow = time.Minute
 type kintoRun struct{ task.BridgeKinto }
 
 func (k *kintoRun) Arguments(d *jobs.Document, with credentials) {
-	k.Source.URL, k.Source.Credential, k.Follow = d.Source, with.source, d.Follow
-	k.Feed = withPassword(d.Target, with.targetPassword)
-	if d.Follow && k.Quarantine.String() == "" {
-		_ = k.Quarantine.Set("100%") // as in consumeRun
-	}
+	k.Source.URL, k.Source.Credential = d.Source, with.source
+	setBridge(&k.BridgeRun, d, with)
 }
 
 // Check implements runner.
 func (k *kintoRun) Check() error {
-	err := k.BridgeKinto.Check()
-	if k.Snapshot && k.Follow {
-		err = errors.Join(err, errSnapshot)
-	}
-	return err
+	return errors.Join(k.BridgeKinto.Check(), checkBridge(&k.BridgeRun))
 }
 
 func (k *kintoRun) Run(ctx context.Context, e *task.Env, idle func()) error {
