@@ -87,7 +87,7 @@ type Stats struct {
 	Entities int64 `json:"entities"` // committed
 	Bytes    int64 `json:"bytes"`    // of their bodies; streams of unknown size count as 0
 	Batches  int64 `json:"commits"`
-	Restarts int   `json:"-"`    // from the position after a stream failed
+	Restarts int   `json:"-"`    // from the position after a stream or the sink failed
 	Gaps     int   `json:"gaps"` // handled according to OnGap
 	// Rejected counts those of Entities that the sink rejected.
 	Rejected

@@ -53,7 +53,9 @@ func (b *memoryBatch) Apply(ctx context.Context, e *feed.Entity) error {
 	if err == nil && e.Stream != nil {
 		_, err = io.Copy(io.Discard, e.Stream)
 	}
-	if b.failed = err != nil; err != nil {
+	if b.failed = err != nil; errors.Is(err, ErrSinkUnavailable) {
+		return err
+	} else if err != nil {
 		return errors.New("sink: " + err.Error()) // like a sink that does not wrap errors
 	}
 	id := e.ContentID

@@ -26,7 +26,11 @@ func (r *retry) pause(ctx context.Context, err error) error {
 	}
 	c := &r.s.config.Retry
 	r.tries++
-	if !Retryable(err) || c.Attempts > 0 && r.tries >= c.Attempts {
+	what, passes := "request failed, retrying", Retryable(err)
+	if errors.Is(err, ErrSinkUnavailable) {
+		what, passes = "sink is unavailable, retrying", true
+	}
+	if !passes || c.Attempts > 0 && r.tries >= c.Attempts {
 		return err
 	}
 	pause := c.backoff().After(r.tries)
@@ -34,7 +38,7 @@ func (r *retry) pause(ctx context.Context, err error) error {
 	if errors.As(err, &status) {
 		pause = max(pause, min(status.RetryAfter, c.MaxRetryAfter))
 	}
-	r.s.config.Logger.WarnContext(ctx, "request failed, retrying", "error", err, "try", r.tries, "pause", pause)
+	r.s.config.Logger.WarnContext(ctx, what, "error", err, "try", r.tries, "pause", pause)
 	return backoff.Sleep(ctx, pause)
 }
 

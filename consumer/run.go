@@ -54,17 +54,36 @@ func (r *run) run(ctx context.Context) error {
 			r.Logger.WarnContext(ctx, "entities may have been lost", "error", err, "policy", r.OnGap.String())
 			r.stats.Gaps++
 			start, r.tail = next, nil
-		case errors.As(err, &broken):
-			if err := retry.pause(ctx, err); err != nil {
+		case errors.As(err, &broken), r.waits(err):
+			if start, err = r.resume(ctx, &retry, err); err != nil {
 				return err
 			}
 			r.stats.Restarts++
-			if start, err = r.position(ctx); err != nil {
-				return err
-			}
 		default:
 			return err
 		}
+	}
+}
+
+// waits reports whether an error means that the sink is unavailable, and is to be waited for.
+func (r *run) waits(err error) bool {
+	return r.Client.config.Retry.Attempts < 0 && errors.Is(err, ErrSinkUnavailable)
+}
+
+// resume returns where to continue after an error that may pass, once the sink is available.
+func (r *run) resume(ctx context.Context, retry *retry, err error) (Start, error) {
+	for {
+		if err := retry.pause(ctx, err); err != nil {
+			return Start{}, err
+		}
+		start, failed := r.position(ctx)
+		if ended := ctx.Err(); ended != nil {
+			return Start{}, ended
+		}
+		if !r.waits(failed) {
+			return start, failed
+		}
+		err = failed
 	}
 }
 

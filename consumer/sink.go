@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
@@ -23,6 +24,11 @@ type Sink interface {
 	// it is when the process crashes.
 	Close() error
 }
+
+// ErrSinkUnavailable is matched by an error of a [Sink] whose server is unavailable at the moment. A
+// [Job] whose Client retries without limit, as one that follows does by default, then calls Position
+// until it succeeds, and continues there.
+var ErrSinkUnavailable = errors.New("the server is not available")
 
 // A Batch is a run of entities that a [Sink] makes durable together.
 type Batch interface {

@@ -31,8 +31,8 @@ var (
 	// ErrLocked is returned by a sink that another consumer has open.
 	ErrLocked = errors.New("another consumer has it open: stop that one first, or use another sink")
 	// ErrUnavailable is returned by an opener if the sink's server is not available at
-	// the moment; opening it later may succeed.
-	ErrUnavailable = errors.New("the server is not available")
+	// the moment; opening it later may succeed. A sink that is open returns it, too.
+	ErrUnavailable = consumer.ErrSinkUnavailable
 	// ErrNoKey is returned by a sink that needs keys for an entity without one.
 	ErrNoKey = errors.New("entity has no key: it has no Content-Location header; take the key from its body with --key")
 	// ErrSpec is returned for an invalid spec.

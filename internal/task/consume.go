@@ -176,6 +176,10 @@ func (c *Consume) Run(ctx context.Context, e *Env) (*Consumed, error) {
 		return nil, err
 	}
 	position, failed := positionOf(ctx, job.Sink, into)
+	if failed != nil && ctx.Err() != nil { // its server may be unavailable
+		e.Log.Warn("sink does not tell its position", "error", failed)
+		return nil, err
+	}
 	if failed != nil {
 		return nil, errors.Join(err, failed)
 	}

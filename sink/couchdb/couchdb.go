@@ -184,11 +184,13 @@ func (t *target) Recover(ctx context.Context) (feed.Position, error) {
 			return t.redo(ctx)
 		})
 	}
-	if couchdb.Retryable(err) && ctx.Err() == nil {
-		err = fmt.Errorf("%w: %w", sink.ErrUnavailable, err)
-	}
 	return t.state.Position, err
 }
+
+var _ session.Remote = (*target)(nil)
+
+// Unavailable reports whether an error means that the server is unavailable.
+func (t *target) Unavailable(err error) bool { return couchdb.Retryable(err) }
 
 // prepare locks the sink the first time, and creates the database if it does not exist (protocol,
 // "Verify Peers").

@@ -14,6 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/httpfault"
 	"github.com/feedctl/feedctl/internal/kintotest"
 	client "github.com/feedctl/feedctl/kinto"
+	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/kinto"
 	"github.com/feedctl/feedctl/sink/patch"
 )
@@ -184,7 +185,7 @@ func TestDown(t *testing.T) {
 	url := f.NewCollection(t)
 	k := open(t, url, 3, nil)
 	f.Inject(0, httpfault.On("", ""), kintotest.Refuse(503, 201, "later"))
-	if err := write(t.Context(), k, put(1, "a", `{}`)); client.Status(err) != 503 || k.Rejected().Refused != 0 {
+	if err := write(t.Context(), k, put(1, "a", `{}`)); client.Status(err) != 503 || !errors.Is(err, sink.ErrUnavailable) || k.Rejected().Refused != 0 {
 		t.Errorf("got %v, rejected %+v", err, k.Rejected())
 	}
 	f.Heal()

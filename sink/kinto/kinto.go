@@ -197,11 +197,13 @@ func (t *target) Recover(ctx context.Context) (feed.Position, error) {
 	if err == nil {
 		err = t.retry(ctx, t.own)
 	}
-	if kinto.Retryable(err) && ctx.Err() == nil {
-		err = fmt.Errorf("%w: %w", sink.ErrUnavailable, err)
-	}
 	return t.state.Position, err
 }
+
+var _ session.Remote = (*target)(nil)
+
+// Unavailable reports whether an error means that the server is unavailable.
+func (t *target) Unavailable(err error) bool { return kinto.Retryable(err) }
 
 // retry calls do until it succeeds, fails with an error that is not retryable, or has been
 // called t.tries times.

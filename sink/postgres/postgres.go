@@ -272,10 +272,12 @@ func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
 		at, err = t.Keeper.Recover(ctx)
 		t.noted = at.Tail != nil
 	}
-	if err != nil && pgposition.Passes(err) && ctx.Err() == nil {
-		err = fmt.Errorf("%w: %w", sink.ErrUnavailable, err)
-	}
 	return at, err
 }
+
+var _ session.Remote = (*target)(nil)
+
+// Unavailable reports whether an error means that the server is unavailable.
+func (t *target) Unavailable(err error) bool { return pgposition.Passes(err) }
 
 func (t *target) Close() error { return errors.Join(t.reset(), t.Keeper.Close()) }

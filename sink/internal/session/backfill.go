@@ -48,7 +48,7 @@ func (s *Backfiller) BeginBackfill(ctx context.Context) (consumer.Backfill, erro
 	}
 	b := &backfill{s.batch, s.target}
 	if err := s.target.BeginBackfill(ctx); err != nil {
-		return nil, fmt.Errorf("begin batch in %s: %w", s.name, errors.Join(err, b.Rollback(ctx)))
+		return nil, fmt.Errorf("begin batch in %s: %w", s.name, errors.Join(s.mark(ctx, err), b.Rollback(ctx)))
 	}
 	return b, nil
 }
@@ -60,7 +60,7 @@ type backfill struct {
 }
 
 // do calls f while the batch is open.
-func (b *backfill) do(what string, f func() error) error {
+func (b *backfill) do(ctx context.Context, what string, f func() error) error {
 	switch {
 	case b.sink.batch != b.batch:
 		return errEnded
@@ -68,13 +68,13 @@ func (b *backfill) do(what string, f func() error) error {
 		return b.err
 	}
 	if err := f(); err != nil {
-		b.err = fmt.Errorf("%s in %s: %w", what, b.sink.name, err)
+		b.err = fmt.Errorf("%s in %s: %w", what, b.sink.name, b.sink.mark(ctx, err))
 	}
 	return b.err
 }
 
 func (b *backfill) Recall(ctx context.Context, keys []string) (recalls []consumer.Recall, err error) {
-	err = b.do("recall keys", func() (err error) {
+	err = b.do(ctx, "recall keys", func() (err error) {
 		recalls, err = b.target.Recall(ctx, keys)
 		return err
 	})
@@ -82,13 +82,13 @@ func (b *backfill) Recall(ctx context.Context, keys []string) (recalls []consume
 }
 
 func (b *backfill) Bury(ctx context.Context, key string) error {
-	return b.do("note deletion", func() error { return b.target.Bury(ctx, key) })
+	return b.do(ctx, "note deletion", func() error { return b.target.Bury(ctx, key) })
 }
 
 func (b *backfill) Hold(ctx context.Context, key string, n int64, patch []byte) error {
-	return b.do("hold patch", func() error { return b.target.Hold(ctx, key, n, patch) })
+	return b.do(ctx, "hold patch", func() error { return b.target.Hold(ctx, key, n, patch) })
 }
 
 func (b *backfill) Release(ctx context.Context, key string, fn func(patch []byte) error) error {
-	return b.do("release patches", func() error { return b.target.Release(ctx, key, fn) })
+	return b.do(ctx, "release patches", func() error { return b.target.Release(ctx, key, fn) })
 }

@@ -30,6 +30,15 @@ type Target interface {
 	Close() error
 }
 
+// A Remote is a Target on a server. The errors of its sink match [consumer.ErrSinkUnavailable] while
+// the server is unavailable.
+type Remote interface {
+	Target
+	// Unavailable reports whether an error of the target means that the server is unavailable at the
+	// moment.
+	Unavailable(err error) bool
+}
+
 // A Sink is a [consumer.Sink] with a target.
 type Sink struct {
 	name     string
@@ -67,6 +76,7 @@ func (s *Sink) Position(ctx context.Context) (feed.Position, error) {
 	}
 	if s.broken != nil {
 		position, err := s.target.Recover(ctx)
+		err = s.mark(ctx, err)
 		if err != nil && !s.opened {
 			return feed.Position{}, fmt.Errorf("open sink %s: %w", s.name, err)
 		}
@@ -89,10 +99,18 @@ func (s *Sink) Begin(ctx context.Context) (consumer.Batch, error) {
 		return nil, errors.New("begin batch: the previous one is still open")
 	}
 	if err := s.target.Begin(ctx); err != nil {
-		return nil, fmt.Errorf("begin batch in %s: %w", s.name, err)
+		return nil, fmt.Errorf("begin batch in %s: %w", s.name, s.mark(ctx, err))
 	}
 	s.batch = &batch{sink: s}
 	return s.batch, nil
+}
+
+// mark makes an error match [consumer.ErrSinkUnavailable] if the server of the target is unavailable.
+func (s *Sink) mark(ctx context.Context, err error) error {
+	if r, ok := s.target.(Remote); ok && err != nil && ctx.Err() == nil && r.Unavailable(err) {
+		return fmt.Errorf("%w: %w", consumer.ErrSinkUnavailable, err)
+	}
+	return err
 }
 
 // Close closes the target.
@@ -127,7 +145,7 @@ func (b *batch) Apply(ctx context.Context, e *feed.Entity) error {
 		return err
 	}
 	if err := b.sink.target.Apply(ctx, e); err != nil {
-		b.err = fmt.Errorf("apply entity %q to %s: %w", e.ContentID, b.sink.name, err)
+		b.err = fmt.Errorf("apply entity %q to %s: %w", e.ContentID, b.sink.name, b.sink.mark(ctx, err))
 	}
 	return b.err
 }
@@ -142,7 +160,7 @@ func (b *batch) Commit(ctx context.Context, at feed.Position) error {
 	}
 	s.batch = nil
 	if err := s.target.Commit(ctx, at); err != nil {
-		s.broken = fmt.Errorf("commit to %s: %w", s.name, err)
+		s.broken = fmt.Errorf("commit to %s: %w", s.name, s.mark(ctx, err))
 		return s.broken
 	}
 	s.position = at
