@@ -25,6 +25,9 @@
 // feedctl and with a new stamp. A bridge copies records and not what they mean to their server: a
 // "deleted" of true or a "schema" is a member like others.
 //
+// The sink attaches no files (plugin kinto-attachment). The member attachment of a record is copied like
+// others, and a file that is an entity becomes a record like others.
+//
 // # Exactly once
 //
 // The position in the feed is kept in the collection feedctl-positions of the same bucket, which is
