@@ -26,12 +26,14 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/feedctl/feedctl/internal/installed"
 	"github.com/feedctl/feedctl/internal/loopback"
 )
 
@@ -168,6 +170,8 @@ func (s *Server) Restart() error {
 	return s.start()
 }
 
+var packages = installed.Packages{Name: "couchtest", Source: "internal/couchtest/server", Lock: "package-lock.json", Has: "node_modules", Target: "couchdb"}
+
 // start starts the server: on a free port, or on that of the run before.
 func (s *Server) start() error {
 	s.mu.Lock()
@@ -175,15 +179,15 @@ func (s *Server) start() error {
 	if s.proc != nil {
 		return errors.New("server is already running")
 	}
-	install, err := installation()
+	source, modules, err := packages.Find()
 	if err != nil {
-		return err
+		return fmt.Errorf("find the CouchDB server: %w", err)
 	}
 	port := "0"
 	if s.url != "" {
 		port = s.url[strings.LastIndexByte(s.url, ':')+1:]
 	}
-	args := []string{install.script, install.modules, port, s.dir, s.host}
+	args := []string{filepath.Join(source, "server.js"), modules, port, s.dir, s.host}
 	p := &process{cmd: exec.Command("node", args...), ended: make(chan struct{}), stderr: new(bytes.Buffer)}
 	p.cmd.Stderr = p.stderr
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {

@@ -23,7 +23,7 @@ type Client struct {
 // class Collection, with one argument.
 func StartJS(t testing.TB, collection string) *Client {
 	t.Helper()
-	source, modules, err := installed("client", "package-lock.json", "kintojs-", "node_modules")
+	source, modules, err := client.Find()
 	if err != nil {
 		t.Fatalf("find kinto.js: %v", err)
 	}

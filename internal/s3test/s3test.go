@@ -21,6 +21,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/installed"
 )
 
 // Version is the tested version of versitygw; "make versitygw" installs it.
@@ -107,7 +109,7 @@ func (s *Server) URL(prefix string) string { return s.url.JoinPath(prefix).Strin
 
 // start starts versitygw with its data in the directory above Dir.
 func (s *Server) start() error {
-	program, err := program()
+	program, err := installed.Tool("versitygw-"+Version, "versitygw")
 	if err != nil {
 		return err
 	}
@@ -139,28 +141,6 @@ func (s *Server) start() error {
 		s.t.Logf("versitygw at %s ended: %s", address, output.Bytes())
 	}
 	return errors.New("versitygw does not start")
-}
-
-func program() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find versitygw: %w", err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("find versitygw: no go.mod above the working directory")
-		}
-		dir = parent
-	}
-	path := filepath.Join(dir, ".cache", "bin", "versitygw-"+Version)
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("%w: run \"make versitygw\"", err)
-	}
-	return path, nil
 }
 
 func freeAddress() (string, error) {

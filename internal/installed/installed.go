@@ -1,0 +1,72 @@
+// Package installed finds what make installs for tests.
+package installed
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Packages are what a lock file names, in a directory whose name has the digest of that file, so that
+// another lock file is another installation.
+type Packages struct {
+	Name   string // of the directory, before the digest
+	Source string // directory of the lock file, below the module's root
+	Lock   string // the lock file
+	Has    string // a file that the installation has when it is complete
+	Target string // of make, which installs it
+}
+
+// Find returns the directories of the sources and of the packages.
+func (p Packages) Find() (source, dir string, err error) {
+	top, err := root()
+	if err != nil {
+		return "", "", err
+	}
+	source = filepath.Join(top, filepath.FromSlash(p.Source))
+	text, err := os.ReadFile(filepath.Join(source, p.Lock))
+	if err != nil {
+		return "", "", err
+	}
+	digest := fmt.Sprintf("%x", sha256.Sum256(text))
+	dir, err = inCache(p.Name+"-"+digest[:12], p.Has, p.Target)
+	return source, dir, err
+}
+
+// Tool returns the path of a program that make installs.
+func Tool(name, target string) (string, error) {
+	return inCache(filepath.Join("bin", name), "", target)
+}
+
+// inCache returns the path of what make installs, if it has the file has.
+func inCache(name, has, target string) (string, error) {
+	top, err := root()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(top, ".cache", name)
+	if _, err := os.Stat(filepath.Join(path, has)); err != nil {
+		return "", fmt.Errorf("%w: run \"make %s\"", err, target)
+	}
+	return path, nil
+}
+
+// root returns the directory with go.mod, at or above the working directory.
+func root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("no go.mod above the working directory")
+		}
+		dir = parent
+	}
+}
