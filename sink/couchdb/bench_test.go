@@ -33,7 +33,7 @@ func BenchmarkRevisions(b *testing.B) {
 	b.ReportAllocs()
 	var batch []*feed.Entity
 	flush := func() {
-		if err := write(b.Context(), k, batch...); err != nil {
+		if err := sinktest.Write(b.Context(), k, batch...); err != nil {
 			b.Fatal(err)
 		}
 		batch = batch[:0]

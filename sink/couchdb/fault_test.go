@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/sink/patch"
+	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
 var allFaults = flag.Bool("all-faults", false, "let each request fail, and kill the server and the sink at each")
@@ -39,35 +39,6 @@ func batches(t testing.TB) [][]*feed.Entity {
 		append([]*feed.Entity{put(31, "b", `{"again":true}`), put(32, "g", `{}`)}, append(all[5:], entity(81, feed.Delete, "d", "text/plain", ""), entity(82, feed.Patch, "a", patch.Merge, `{"end":82}`))...),
 		{entity(91, feed.Delete, "g", "text/plain", "")},
 	}
-}
-
-// consume applies all batches after the position of the sink. After a batch that failed in part, it
-// continues like the next run of a job.
-func consume(t testing.TB, k consumer.Sink, all [][]*feed.Entity) error {
-	at, err := k.Position(t.Context())
-	if err != nil {
-		return err
-	}
-	found := at.ContentID == ""
-	for _, batch := range all {
-		var rest []*feed.Entity
-		for _, e := range batch {
-			if found {
-				rest = append(rest, e)
-			}
-			found = found || e.ContentID == at.ContentID
-		}
-		if len(rest) == 0 {
-			continue
-		}
-		if err := write(t.Context(), k, rest...); err != nil {
-			return err
-		}
-	}
-	if !found {
-		t.Fatalf("the sink is at %q, which is not in the feed", at.ContentID)
-	}
-	return nil
 }
 
 // A fault happens to the nth request: it is lost, or its response is, or the server is unavailable.
@@ -107,7 +78,7 @@ func TestFaults(t *testing.T) {
 	all := batches(t)
 	want := couchtest.NewDB(t)
 	var clean fault
-	if err := consume(t, open(t, want, clean.through), all); err != nil {
+	if err := sinktest.Continue(t, open(t, want, clean.through), all); err != nil {
 		t.Fatal(err)
 	}
 	leaves := leavesOf(t, want)
@@ -165,10 +136,10 @@ func runThrough(t *testing.T, url string, tries int, f *fault, all [][]*feed.Ent
 	for range 3 {
 		k, err := impatient(t.Context(), url, tries, f.through)
 		if err == nil {
-			err = consume(t, k, all)
+			err = sinktest.Continue(t, k, all)
 			if err != nil { // the same sink continues, if it can
 				first = err
-				err = consume(t, k, all)
+				err = sinktest.Continue(t, k, all)
 			}
 			if err := k.Close(); err != nil {
 				t.Fatal(err)
@@ -208,7 +179,7 @@ func TestRestarts(t *testing.T) {
 		revisions(t, 50, true)[5:],
 	}
 	want, got := server.NewDB(t), server.NewDB(t)
-	if err := consume(t, open(t, want, nil), all); err != nil {
+	if err := sinktest.Continue(t, open(t, want, nil), all); err != nil {
 		t.Fatal(err)
 	}
 	every := oneOf(5)
@@ -223,7 +194,7 @@ func TestRestarts(t *testing.T) {
 		}
 		return http.DefaultTransport.RoundTrip(r)
 	})
-	if err := consume(t, k, all); err != nil {
+	if err := sinktest.Continue(t, k, all); err != nil {
 		t.Fatal(err)
 	}
 	checkEqual(t, want, got)

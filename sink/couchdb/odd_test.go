@@ -16,6 +16,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/sink/couchdb"
+	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
 // revised returns the entity of a document with a revision.
@@ -100,7 +101,7 @@ func TestServerFailsOnAll(t *testing.T) {
 	k := open(t, to, nil)
 	fake.Inject(0, func(r *http.Request) bool { return r.Method != http.MethodGet }, couchtest.Refuse(500, "enospc", "no space left on device"))
 	for _, all := range [][]*feed.Entity{{put(1, "a", `{}`)}, {revised(1, "a", "")}, {revised(1, "a", ""), revised(2, "b", "")}} {
-		if err := write(t.Context(), k, all...); err == nil || !strings.Contains(err.Error(), "enospc") {
+		if err := sinktest.Write(t.Context(), k, all...); err == nil || !strings.Contains(err.Error(), "enospc") {
 			t.Errorf("commit: %v", err)
 		}
 		fake.Heal()
@@ -147,7 +148,7 @@ func TestInterruptedRetry(t *testing.T) {
 				if !away {
 					time.AfterFunc(3*time.Second, cancel)
 				}
-				err = write(ctx, k, put(1, "a", `{}`))
+				err = sinktest.Write(ctx, k, put(1, "a", `{}`))
 				if err == nil || ctx.Err() == nil {
 					t.Errorf("commit: %v, before it was interrupted", err)
 				}
@@ -241,7 +242,7 @@ func TestRestoredTarget(t *testing.T) {
 	k = open(t, to, nil)
 	mustWrite(t, k, put(2, "b", `{}`))
 	restore()
-	if err := write(t.Context(), k, put(3, "c", `{}`)); !errors.Is(err, couchdb.ErrLost) {
+	if err := sinktest.Write(t.Context(), k, put(3, "c", `{}`)); !errors.Is(err, couchdb.ErrLost) {
 		t.Errorf("commit: %v, want %v", err, couchdb.ErrLost)
 	}
 }

@@ -63,7 +63,7 @@ func TestTakenOver(t *testing.T) {
 			second := open(t, to, through)
 			mustWrite(t, second, put(3, "a", `{"n":3}`), put(4, "b", `{"n":4}`))
 			for range 2 {
-				if err := write(t.Context(), first, put(3, "a", `{"n":"late"}`), put(4, "b", `{"n":"late"}`)); err == nil {
+				if err := sinktest.Write(t.Context(), first, put(3, "a", `{"n":"late"}`), put(4, "b", `{"n":"late"}`)); err == nil {
 					t.Fatal("a consumer wrote though another has taken over")
 				}
 				if _, err := first.Position(t.Context()); !errors.Is(err, couchdb.ErrTaken) {
@@ -118,7 +118,7 @@ func takenOverAt(t *testing.T, through transport, n int) bool {
 	})
 	mustWrite(t, first, put(1, "a", `{"n":1}`))
 	count = 0
-	err := write(t.Context(), first, put(2, "a", `{"n":2}`), put(3, "b", `{"n":3}`))
+	err := sinktest.Write(t.Context(), first, put(2, "a", `{"n":2}`), put(3, "b", `{"n":3}`))
 	count = -1
 	if second == nil {
 		return false
@@ -128,7 +128,7 @@ func takenOverAt(t *testing.T, through transport, n int) bool {
 	}
 	if err == nil {
 		mustWrite(t, first, put(4, "a", `{"n":4}`), put(5, "c", `{"n":5}`))
-		if err := write(t.Context(), second, put(6, "d", `{}`)); !errors.Is(err, couchdb.ErrTaken) {
+		if err := sinktest.Write(t.Context(), second, put(6, "d", `{}`)); !errors.Is(err, couchdb.ErrTaken) {
 			t.Errorf("request %d: both consumers own the sink: %v", n, err)
 		}
 	}
@@ -235,7 +235,7 @@ func TestLost(t *testing.T) {
 	mustWrite(t, k, put(1, "a", `{}`))
 	couchtest.Send(t, http.MethodDelete, to, "")
 	couchtest.Send(t, http.MethodPut, to, "")
-	if err := write(t.Context(), k, put(2, "b", `{}`)); !errors.Is(err, couchdb.ErrLost) {
+	if err := sinktest.Write(t.Context(), k, put(2, "b", `{}`)); !errors.Is(err, couchdb.ErrLost) {
 		t.Errorf("commit: %v, want %v", err, couchdb.ErrLost)
 	}
 	if _, err := k.Position(t.Context()); !errors.Is(err, couchdb.ErrLost) {

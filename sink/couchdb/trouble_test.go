@@ -22,6 +22,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/couchdb"
+	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
 // TestReplaced deletes and recreates the database before each of the requests. The feed must be read
@@ -30,7 +31,7 @@ func TestReplaced(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	all := batches(t)
 	clean := fake.NewDB(t)
-	if err := consume(t, open(t, clean, nil), all); err != nil {
+	if err := sinktest.Continue(t, open(t, clean, nil), all); err != nil {
 		t.Fatal(err)
 	}
 	want, err := read(clean)
@@ -48,7 +49,7 @@ func TestReplaced(t *testing.T) {
 		}
 		k, err := impatient(t.Context(), to, 1, through)
 		if err == nil {
-			_ = consume(t, k, all)
+			_ = sinktest.Continue(t, k, all)
 			if err := k.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +60,7 @@ func TestReplaced(t *testing.T) {
 		if k, err = impatient(t.Context(), to, 1, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := consume(t, k, all); err != nil {
+		if err := sinktest.Continue(t, k, all); err != nil {
 			t.Fatal(err)
 		}
 		if err := k.Close(); err != nil {
@@ -85,7 +86,7 @@ func TestMovedBack(t *testing.T) {
 	get(t, local, &now)
 	backup["_rev"] = now["_rev"]
 	couchtest.Send(t, http.MethodPut, local, marshal(t, backup))
-	if err := write(t.Context(), k, put(3, "c", `{}`)); !errors.Is(err, couchdb.ErrLost) {
+	if err := sinktest.Write(t.Context(), k, put(3, "c", `{}`)); !errors.Is(err, couchdb.ErrLost) {
 		t.Errorf("commit: %v, want %v", err, couchdb.ErrLost)
 	}
 	if err := k.Close(); err != nil {
@@ -146,7 +147,7 @@ func TestTemporary(t *testing.T) {
 			text := `[{"ok":true,"id":"a","rev":"1-a"},{"id":"b","error":"` + code + `","reason":"for a test"}]`
 			return &http.Response{StatusCode: 201, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
 		})
-		if err := write(t.Context(), k, put(1, "a", `{}`), put(2, "b", `{}`)); err == nil || !strings.Contains(err.Error(), "for a test") {
+		if err := sinktest.Write(t.Context(), k, put(1, "a", `{}`), put(2, "b", `{}`)); err == nil || !strings.Contains(err.Error(), "for a test") {
 			t.Errorf("%s: %v", code, err)
 		}
 		ill = false
@@ -177,7 +178,7 @@ func TestLateCredentials(t *testing.T) {
 				}
 				return http.DefaultTransport.RoundTrip(r)
 			})
-			if err := write(t.Context(), k, all...); err != nil {
+			if err := sinktest.Write(t.Context(), k, all...); err != nil {
 				if !errors.Is(err, client.ErrUnauthorized) {
 					t.Fatal(err)
 				}

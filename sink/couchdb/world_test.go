@@ -53,26 +53,9 @@ func open(t *testing.T, url string, through transport) consumer.Sink {
 	return k
 }
 
-// write applies entities in one batch. The position is after the last one.
-func write(ctx context.Context, k consumer.Sink, entities ...*feed.Entity) error {
-	b, err := k.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer b.Rollback(ctx)
-	at := feed.Position{}
-	for _, e := range entities {
-		if err := b.Apply(ctx, e); err != nil {
-			return err
-		}
-		at = feed.Position{LastModified: e.LastModified, ContentID: e.ContentID}
-	}
-	return b.Commit(ctx, at)
-}
-
 func mustWrite(t *testing.T, k consumer.Sink, entities ...*feed.Entity) {
 	t.Helper()
-	if err := write(t.Context(), k, entities...); err != nil {
+	if err := sinktest.Write(t.Context(), k, entities...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/httpfault"
 	"github.com/feedctl/feedctl/internal/kintotest"
@@ -17,6 +16,7 @@ import (
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/kinto"
 	"github.com/feedctl/feedctl/sink/patch"
+	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
 // batches are written by the tests below, and cover everything that a sink does.
@@ -44,34 +44,6 @@ func final() map[string]string {
 	}
 	delete(want, "m1")
 	return want
-}
-
-// consume applies all batches after the position of the sink.
-func consume(t *testing.T, k consumer.Sink) error {
-	at, err := k.Position(t.Context())
-	if err != nil {
-		return err
-	}
-	found := at.ContentID == ""
-	for _, batch := range batches() {
-		var rest []*feed.Entity
-		for _, e := range batch {
-			if found {
-				rest = append(rest, e)
-			}
-			found = found || e.ContentID == at.ContentID
-		}
-		if len(rest) == 0 {
-			continue
-		}
-		if err := write(t.Context(), k, rest...); err != nil {
-			return err
-		}
-	}
-	if !found {
-		t.Fatalf("the sink is at %q, which is not in the feed", at.ContentID)
-	}
-	return nil
 }
 
 // TestFaults has requests fail once in each way: every fifth, or all.
@@ -105,8 +77,8 @@ func TestFaults(t *testing.T) {
 				for try := 0; ; try++ {
 					k, err := impatient(t.Context(), url, 1, http.DefaultTransport.RoundTrip)
 					if err == nil {
-						if err = consume(t, k); err != nil { // the same sink continues, if it can
-							err = consume(t, k)
+						if err = sinktest.Continue(t, k, batches()); err != nil { // the same sink continues, if it can
+							err = sinktest.Continue(t, k, batches())
 						}
 						k.Close()
 					}
@@ -185,7 +157,7 @@ func TestDown(t *testing.T) {
 	url := f.NewCollection(t)
 	k := open(t, url, 3, nil)
 	f.Inject(0, httpfault.On("", ""), kintotest.Refuse(503, 201, "later"))
-	if err := write(t.Context(), k, put(1, "a", `{}`)); client.Status(err) != 503 || !errors.Is(err, sink.ErrUnavailable) || k.Rejected().Refused != 0 {
+	if err := sinktest.Write(t.Context(), k, put(1, "a", `{}`)); client.Status(err) != 503 || !errors.Is(err, sink.ErrUnavailable) || k.Rejected().Refused != 0 {
 		t.Errorf("got %v, rejected %+v", err, k.Rejected())
 	}
 	f.Heal()
@@ -270,7 +242,7 @@ func TestTakenOver(t *testing.T) {
 	second := open(t, url, 1, nil)
 	mustWrite(t, second, put(2, "a", `{"n":2}`))
 	for range 2 {
-		if err := write(t.Context(), first, put(2, "a", `{"n":"late"}`)); err == nil {
+		if err := sinktest.Write(t.Context(), first, put(2, "a", `{"n":"late"}`)); err == nil {
 			t.Fatal("a consumer wrote though another has taken over")
 		}
 		if _, err := first.Position(t.Context()); !errors.Is(err, kinto.ErrTaken) {

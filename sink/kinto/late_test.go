@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/internal/kintotest"
 	client "github.com/feedctl/feedctl/kinto"
 	"github.com/feedctl/feedctl/sink/kinto"
+	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
 // errKilled is what a killed client sees.
@@ -39,7 +40,7 @@ func TestLateRequest(t *testing.T) {
 				return nil, errKilled
 			})
 			if err == nil {
-				done = consume(t, first) == nil
+				done = sinktest.Continue(t, first, batches()) == nil
 				first.Close()
 			}
 			if late == nil {
@@ -57,7 +58,7 @@ func TestLateRequest(t *testing.T) {
 			if err != nil {
 				t.Fatalf("request %d is late, after request %d of the next consumer: open: %v", killed, after, err)
 			}
-			if err := consume(t, second); err != nil {
+			if err := sinktest.Continue(t, second, batches()); err != nil {
 				t.Fatalf("request %d is late, after request %d of the next consumer: %v", killed, after, err)
 			}
 			second.Close()
