@@ -84,6 +84,21 @@ func TestKintoRights(t *testing.T) {
 	if _, err := openKinto(t, url, "stranger").State(context.Background()); !errors.Is(err, kinto.ErrForbidden) {
 		t.Errorf("stranger: %v", err)
 	}
+	kintotest.Send(t, http.MethodPut, root+"/buckets/private/collections/feedctl-positions", "")
+	kintotest.Send(t, http.MethodPut, root+"/buckets/private/collections/public", `{"permissions":{"read":["system.Everyone"]}}`)
+	for _, auth := range []kinto.Auth{{}, {Username: "stranger", Password: "secret"}} {
+		c, err := kinto.Open(kinto.Config{URL: root + "/buckets/private/collections/public", Auth: auth, Attempts: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := against.Kinto{Collection: c}
+		if _, err := k.State(t.Context()); err != nil {
+			t.Errorf("%q: %v", auth.Username, err)
+		}
+		if target, err := k.IsTarget(t.Context()); target || err != nil {
+			t.Errorf("%q, without the right to read the positions: %v, %v", auth.Username, target, err)
+		}
+	}
 	if _, err := openKinto(t, url+"-other", kintotest.User).State(context.Background()); !errors.Is(err, kinto.ErrNotFound) {
 		t.Errorf("no collection: %v", err)
 	}

@@ -3,7 +3,7 @@ package kinto
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"net/http"
 	"net/url"
 
 	"github.com/feedctl/feedctl/kinto"
@@ -69,7 +69,8 @@ func IsTarget(ctx context.Context, c *kinto.Collection) (bool, error) {
 		found = true
 		return nil
 	})
-	if errors.Is(err, kinto.ErrNotFound) || errors.Is(err, kinto.ErrForbidden) {
+	switch kinto.Status(err) {
+	case http.StatusNotFound, http.StatusUnauthorized, http.StatusForbidden:
 		return false, nil
 	}
 	return found, err
