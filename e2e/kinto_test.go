@@ -156,7 +156,9 @@ func (r *kintoRig) checkKinto() {
 		}
 	}
 	feedctl(r.t, "verify", r.url(0))
-	feedctl(r.t, "verify", "events", "--store", r.store, "--against", "kinto:"+r.writer.collection, "--deep")
+	for _, collection := range []string{r.writer.collection, r.into} {
+		feedctl(r.t, "verify", "events", "--store", r.store, "--against", "kinto:"+collection, "--deep")
+	}
 }
 
 // plainRecords returns records as JSON values, without their stamps.

@@ -48,12 +48,13 @@ type side struct {
 	key  string
 }
 
-func (t *tables) side(columns, table, order string) (*side, error) {
-	body := "NULL AS content"
+// side returns the rows of a table as the columns key, content_id, version, as_is and id, and the body.
+func (t *tables) side(table, columns, order string) (*side, error) {
+	body := "NULL"
 	if t.deep {
-		body = fmt.Sprintf("CASE WHEN octet_length(body) <= %d THEN CAST(body AS BLOB) END AS content", maxBody)
+		body = fmt.Sprintf("CASE WHEN octet_length(body) <= %d THEN CAST(body AS BLOB) END", maxBody)
 	}
-	rows, err := t.conn.Prepare(fmt.Sprintf("SELECT key, content_id, %s, %s FROM %s ORDER BY %s", columns, body, table, order))
+	rows, err := t.conn.Prepare(fmt.Sprintf("SELECT %s, %s FROM %s ORDER BY %s", columns, body, table, order))
 	return &side{rows: rows}, err
 }
 
@@ -69,9 +70,13 @@ func (s *side) contentID() string { return s.rows.ColumnText(1) }
 // version returns the ETag of the feed, or the version of an item.
 func (s *side) version() string { return s.rows.ColumnText(2) }
 
+// asIs and id are those of an item.
+func (s *side) asIs() bool { return s.rows.ColumnBool(3) }
+func (s *side) id() string { return s.rows.ColumnText(4) }
+
 // body returns the body; nil if it is too large to be compared.
 func (s *side) body() []byte {
-	column := s.rows.ColumnIndex("content")
+	const column = 5
 	if s.rows.ColumnIsNull(column) {
 		return nil
 	}
@@ -84,12 +89,12 @@ func (s *side) body() []byte {
 func (t *tables) diff(ctx context.Context, covers func(key string) bool, r *Report) (err error) {
 	t.conn.SetInterrupt(ctx.Done())
 	defer t.conn.SetInterrupt(nil)
-	in, err := t.side("etag(headers)", table, "key")
+	in, err := t.side(table, "key, content_id, etag(headers), FALSE, key", "key")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.rows.Reset()) }()
-	of, err := t.side("version, as_is, id", "items", "key, id")
+	of, err := t.side("items", "key, content_id, version, as_is, id", "key, id")
 	if err != nil {
 		return err
 	}
@@ -145,8 +150,8 @@ func (t *tables) compareSource(in, of *side) (string, error) {
 	switch {
 	case in.version() != of.version():
 		return version, nil
-	case t.deep && !sameBody(in.body(), of.body()):
-		return body, nil
+	case t.deep:
+		return compareBodies(in.body(), of.body()), nil
 	}
 	return "", nil
 }
@@ -154,36 +159,41 @@ func (t *tables) compareSource(in, of *side) (string, error) {
 // compareCopy is compareSource for a row of a copy.
 func (t *tables) compareCopy(in, of *side) (string, error) {
 	same := in.contentID() != "" && in.contentID() == of.contentID()
-	asIs := of.rows.ColumnBool(3)
-	unknown := in.contentID() == "" || of.contentID() == "" && !asIs // as in snapshots
-	stamp := kintosink.StampOf(in.version())
+	unknown := in.contentID() == "" || of.contentID() == "" && !of.asIs() // as in snapshots
+	if t.deep {
+		return compareContents(in, of, same, unknown), nil
+	}
 	switch {
-	case !t.deep && same:
+	case same:
 		return "", nil
-	case !t.deep && (unknown || stamp != 0):
+	case unknown || kintosink.StampOf(in.version()) != 0:
 		return "", fmt.Errorf("%q: %w", in.key, ErrNoVersion)
-	case !t.deep:
-		return version, nil
 	}
-	record := of.body()
-	c := kintosink.CopyOf(of.rows.ColumnText(4), record)
-	published, ok := kintosink.Published(in.key, in.version(), in.body())
-	equal := false
-	switch {
-	case same, unknown && !ok:
-		equal = record != nil && sameBody(in.body(), c.Body)
-	case ok:
-		equal = record != nil && sameBody(published, c.Record)
-	default:
-		return version, nil
-	}
-	if !equal {
-		return body, nil
-	}
-	return "", nil
+	return version, nil
 }
 
-// sameBody reports whether two bodies are the same JSON value, or the same bytes.
-func sameBody(a, b []byte) bool {
-	return a != nil && b != nil && (bytes.Equal(a, b) || patch.Equal(a, b))
+// compareContents compares the bodies of two rows if their versions are the same or unknown, or if the
+// entity is a record of Kinto.
+func compareContents(in, of *side, same, unknown bool) string {
+	content, record := in.body(), of.body()
+	if record == nil {
+		return body
+	}
+	c := kintosink.CopyOf(of.id(), record)
+	published, ok := kintosink.Published(in.key, in.version(), content)
+	switch {
+	case same, unknown && !ok:
+		return compareBodies(content, c.Body)
+	case ok:
+		return compareBodies(published, c.Record)
+	}
+	return version
+}
+
+// compareBodies returns the kind of the difference between two bodies, as JSON values or as bytes.
+func compareBodies(a, b []byte) string {
+	if a != nil && b != nil && (bytes.Equal(a, b) || patch.Equal(a, b)) {
+		return ""
+	}
+	return body
 }
