@@ -42,11 +42,11 @@ func TestOneShot(t *testing.T) {
 	for _, e := range r.events() {
 		switch e.ID {
 		case "gone":
-			if e.op != "DELETE" || e.body != "" {
+			if e.Op != "DELETE" || e.Body != "" {
 				t.Errorf("%+v", e)
 			}
 		case "why":
-			if e.op != "DELETE" || !strings.Contains(e.body, `"because":"I say so"`) {
+			if e.Op != "DELETE" || !strings.Contains(e.Body, `"because":"I say so"`) {
 				t.Errorf("%+v", e)
 			}
 		case "_design/app":

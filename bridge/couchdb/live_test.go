@@ -392,10 +392,10 @@ func TestServer(t *testing.T) {
 			}
 			seen := map[string]bool{}
 			for _, e := range r.events() {
-				if seen[e.contentID] || (e.op == feed.Delete) != (e.ID == "gone") {
+				if seen[e.ContentID] || (e.Op == feed.Delete) != (e.ID == "gone") {
 					t.Errorf("%+v", e)
 				}
-				seen[e.contentID] = true
+				seen[e.ContentID] = true
 			}
 			r.verify()
 		})

@@ -100,7 +100,7 @@ func TestRetry(t *testing.T) {
 	r.configure = func(*Config) {}
 	retry(bridge.RetryReport{Published: 1, Removed: 1, Left: 1})
 	events := r.events()
-	if e := events[len(events)-1]; e.ID != "still" || !strings.Contains(e.body, `"_revisions"`) {
+	if e := events[len(events)-1]; e.ID != "still" || !strings.Contains(e.Body, `"_revisions"`) {
 		t.Errorf("%+v", e)
 	}
 	r.options = Options{Revs: true, Attachments: Inline}
@@ -154,8 +154,8 @@ func TestRetryFiltered(t *testing.T) {
 			}
 			var got []string
 			for _, e := range r.events() {
-				if got = append(got, e.ID); !strings.Contains(e.body, `"_revisions"`) {
-					t.Errorf("%s has no ancestors: %.80s", e.ID, e.body)
+				if got = append(got, e.ID); !strings.Contains(e.Body, `"_revisions"`) {
+					t.Errorf("%s has no ancestors: %.80s", e.ID, e.Body)
 				}
 			}
 			slices.Sort(got)
@@ -218,8 +218,8 @@ func TestNoneAttachments(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := strings.Replace(trimLine(whole), `,"_attachments":`+string(stub.Attachments), "", 1)
-		if e.body != want || strings.Contains(e.body, "_attachments") {
-			t.Errorf("%s is\n%s, want\n%s", e.ID, e.body, want)
+		if e.Body != want || strings.Contains(e.Body, "_attachments") {
+			t.Errorf("%s is\n%s, want\n%s", e.ID, e.Body, want)
 		}
 	}
 }

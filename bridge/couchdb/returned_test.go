@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/feedctl/feedctl/bridge/internal/bridgetest"
 	"github.com/feedctl/feedctl/storage/fault"
 )
 
@@ -61,7 +62,7 @@ func TestWinnerReturnsSoon(t *testing.T) {
 			}
 			r.run()
 			r.check()
-			if ids := r.events(); !slices.ContainsFunc(ids, func(e event) bool { return e.contentID == "<a@2-b;after=2-c>" }) {
+			if ids := r.events(); !slices.ContainsFunc(ids, func(e bridgetest.Event) bool { return e.ContentID == "<a@2-b;after=2-c>" }) {
 				t.Errorf("feed has %q", r.pairs())
 			}
 		})

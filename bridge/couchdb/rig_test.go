@@ -13,15 +13,13 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/bridge"
-	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/bridge/internal/bridgetest"
 	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/couchtest"
-	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
-	"github.com/feedctl/feedctl/verify"
 )
 
 // rig is a source, a store, and bridges between them.
@@ -141,56 +139,8 @@ func (r *rig) graft(id string, deleted bool, content string, revs ...string) {
 	r.do(http.MethodPost, "/_bulk_docs", fmt.Sprintf(`{"new_edits":false,"docs":[{"_id":%q,"_rev":%q,"_revisions":%s%s,%s}]}`, id, revs[0], history, del, content))
 }
 
-// an event is an entity in the feed.
-type event struct {
-	bridge.Version
-	op        feed.Operation
-	contentID string
-	mediaType string
-	body      string
-}
-
 // events reads the feed.
-func (r *rig) events() (events []event) {
-	r.t.Helper()
-	pages := chain.NewReader(r.store, testFeed)
-	newest, err := pages.Newest(r.t.Context())
-	if errors.Is(err, chain.ErrNoFeed) {
-		return nil
-	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for n := int64(1); n <= newest.Number; n++ {
-		p, object, err := pages.Open(r.t.Context(), n, 0, -1)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		for part, err := range page.NewReader(p.Whole(object.Body), p.Boundary, page.ReaderOptions{}).Parts() {
-			if err != nil {
-				r.t.Fatal(err)
-			}
-			var e feed.Entity
-			if err := feed.Parse(&e, part, true); err != nil {
-				r.t.Fatal(err)
-			}
-			tag := part.Header.Get("ETag")
-			held, ok := bridge.VersionOf(e.ContentLocation, string(tag))
-			if !ok {
-				r.t.Fatalf("entity %+v does not belong to a document", e)
-			}
-			body := bytes.Clone(e.Body)
-			if e.Stream != nil {
-				if body, err = io.ReadAll(e.Stream); err != nil {
-					r.t.Fatal(err)
-				}
-			}
-			events = append(events, event{held, e.Operation, e.ContentID, e.ContentType, string(body)})
-		}
-		object.Body.Close()
-	}
-	return events
-}
+func (r *rig) events() []bridgetest.Event { return bridgetest.Events(r.t, r.store, testFeed) }
 
 // pairs returns the entities of the feed as "id@rev", in order.
 func (r *rig) pairs() (pairs []string) {
@@ -207,12 +157,12 @@ func (r *rig) pairs() (pairs []string) {
 func (r *rig) check(except ...string) {
 	r.t.Helper()
 	seen := map[string]bool{}
-	last := map[string]event{}
+	last := map[string]bridgetest.Event{}
 	for _, e := range r.events() {
-		if seen[e.contentID] {
-			r.t.Errorf("%s is in the feed twice", e.contentID)
+		if seen[e.ContentID] {
+			r.t.Errorf("%s is in the feed twice", e.ContentID)
 		}
-		seen[e.contentID] = true
+		seen[e.ContentID] = true
 		last[e.ID] = e
 	}
 	var source struct {
@@ -239,11 +189,11 @@ func (r *rig) check(except ...string) {
 		switch {
 		case !ok:
 			r.t.Errorf("%s@%s is not in the feed", row.ID, rev)
-		case e.Rev != rev || row.Deleted != (e.op == feed.Delete):
-			r.t.Errorf("%s: the feed ends with %s of %s, the source has %s, deleted %v", row.ID, e.op, e.Rev, rev, row.Deleted)
-		case e.mediaType == mediaJSON && e.body != "":
-			if want := r.do(http.MethodGet, "/"+couchdb.EscapeID(row.ID)+"?"+r.query()+"rev="+rev, ""); e.body != trimLine(want) {
-				r.t.Errorf("%s@%s has the body\n%s, want\n%s", row.ID, rev, e.body, want)
+		case e.Rev != rev || row.Deleted != (e.Op == feed.Delete):
+			r.t.Errorf("%s: the feed ends with %s of %s, the source has %s, deleted %v", row.ID, e.Op, e.Rev, rev, row.Deleted)
+		case e.MediaType == mediaJSON && e.Body != "":
+			if want := r.do(http.MethodGet, "/"+couchdb.EscapeID(row.ID)+"?"+r.query()+"rev="+rev, ""); e.Body != trimLine(want) {
+				r.t.Errorf("%s@%s has the body\n%s, want\n%s", row.ID, rev, e.Body, want)
 			}
 		}
 		delete(last, row.ID)
@@ -267,13 +217,7 @@ func (r *rig) query() (query string) {
 
 func (r *rig) verify() {
 	r.t.Helper()
-	if len(r.events()) == 0 {
-		return
-	}
-	report, err := verify.Store(r.t.Context(), r.store, testFeed, "")
-	if err != nil || len(report.Violations) > 0 {
-		r.t.Errorf("verify: %v, %+v", err, report)
-	}
+	bridgetest.Verify(r.t, r.store, testFeed)
 }
 
 func trimLine(s string) string { return string(bytes.TrimRight([]byte(s), "\n")) }

@@ -37,7 +37,7 @@ func TestWinnerReturns(t *testing.T) {
 	if diff := cmp.Diff(want, r.pairs()); diff != "" || report.Published != 1 {
 		t.Errorf("published %d:\n%s", report.Published, diff)
 	}
-	if id := r.events()[2].contentID; id != "<a@2-b;after=2-c>" {
+	if id := r.events()[2].ContentID; id != "<a@2-b;after=2-c>" {
 		t.Errorf("Content-ID is %s", id)
 	}
 	r.check()
@@ -77,7 +77,7 @@ func TestConflicts(t *testing.T) {
 		t.Errorf("feed has %q", pairs)
 	}
 	for _, e := range r.events() {
-		if (e.op == "DELETE") != (e.Rev == "3-d") || !strings.Contains(e.body, `"_revisions":{"start":`) {
+		if (e.Op == "DELETE") != (e.Rev == "3-d") || !strings.Contains(e.Body, `"_revisions":{"start":`) {
 			t.Errorf("%+v", e)
 		}
 	}

@@ -62,7 +62,7 @@ func TestAttachments(t *testing.T) {
 	if got["a/attachment"] != "hello" || got["b/attachment"] != all.files["two"] || got["a"] != r.listed()["a"] {
 		t.Errorf("%.300v", got)
 	}
-	if events := r.events(); events[0].ID != "a/attachment" || events[0].mediaType != "text/plain" || events[1].ID != "a" {
+	if events := r.events(); events[0].ID != "a/attachment" || events[0].MediaType != "text/plain" || events[1].ID != "a" {
 		t.Errorf("%+v", events[:2])
 	}
 	r.put("a", `"attachment":null`)
@@ -94,7 +94,7 @@ func TestWithoutAttachments(t *testing.T) {
 	r.put("b", `"n":1.50`)
 	r.run()
 	for _, e := range r.events() {
-		if e.op != feed.Put || strings.Contains(e.body, "attachment") {
+		if e.Op != feed.Put || strings.Contains(e.Body, "attachment") {
 			t.Errorf("%+v", e)
 		}
 	}

@@ -39,7 +39,7 @@ func TestOneShot(t *testing.T) {
 	}
 	r.check()
 	for _, e := range r.events() {
-		if e.op == feed.Delete && (e.ID != "r8" || e.body != "" || strings.Contains(e.contentID, ";")) {
+		if e.Op == feed.Delete && (e.ID != "r8" || e.Body != "" || strings.Contains(e.ContentID, ";")) {
 			t.Errorf("%+v", e)
 		}
 	}

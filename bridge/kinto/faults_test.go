@@ -168,7 +168,7 @@ func TestPurged(t *testing.T) {
 	r.run()
 	r.check()
 	for _, e := range r.events() {
-		if e.op == feed.Delete && !strings.Contains(e.Rev, goneMark) {
+		if e.Op == feed.Delete && !strings.Contains(e.Rev, goneMark) {
 			t.Errorf("%+v", e)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/feedctl/feedctl/bridge/internal/bridgetest"
 	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/internal/kintotest"
 	"github.com/feedctl/feedctl/storage/memory"
@@ -127,7 +128,7 @@ func (r *rig) await(id, member string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	has := func(e event) bool { return e.ID == id && strings.Contains(e.body, member) }
+	has := func(e bridgetest.Event) bool { return e.ID == id && strings.Contains(e.Body, member) }
 	for !slices.ContainsFunc(r.events(), has) {
 		select {
 		case <-watch:

@@ -1,7 +1,6 @@
 package kinto
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,16 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/feedctl/feedctl/bridge"
-	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/bridge/internal/bridgetest"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/kintotest"
 	"github.com/feedctl/feedctl/kinto"
-	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
-	"github.com/feedctl/feedctl/verify"
 )
 
 // rig is a collection, a store, and bridges between them.
@@ -138,57 +134,8 @@ func (r *rig) path() string {
 	return "/buckets/" + a.Bucket + "/collections/" + a.Collection
 }
 
-// event is an entity in the feed.
-type event struct {
-	bridge.Version
-	op        feed.Operation
-	contentID string
-	mediaType string
-	body      string
-}
-
 // events reads the feed.
-func (r *rig) events() []event { return r.eventsOf(testFeed) }
-
-func (r *rig) eventsOf(feedName string) (events []event) {
-	r.t.Helper()
-	pages := chain.NewReader(r.store, feedName)
-	newest, err := pages.Newest(r.t.Context())
-	if errors.Is(err, chain.ErrNoFeed) {
-		return nil
-	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for n := int64(1); n <= newest.Number; n++ {
-		p, object, err := pages.Open(r.t.Context(), n, 0, -1)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		for part, err := range page.NewReader(p.Whole(object.Body), p.Boundary, page.ReaderOptions{}).Parts() {
-			if err != nil {
-				r.t.Fatal(err)
-			}
-			var e feed.Entity
-			if err := feed.Parse(&e, part, true); err != nil {
-				r.t.Fatal(err)
-			}
-			held, ok := bridge.VersionOf(e.ContentLocation, string(part.Header.Get("ETag")))
-			if !ok {
-				r.t.Fatalf("entity %+v does not belong to a record", e)
-			}
-			body := bytes.Clone(e.Body)
-			if e.Stream != nil {
-				if body, err = io.ReadAll(e.Stream); err != nil {
-					r.t.Fatal(err)
-				}
-			}
-			events = append(events, event{held, e.Operation, e.ContentID, e.ContentType, string(body)})
-		}
-		object.Body.Close()
-	}
-	return events
-}
+func (r *rig) events() []bridgetest.Event { return bridgetest.Events(r.t, r.store, testFeed) }
 
 // fold returns the records that the feed leaves, by id.
 func (r *rig) fold() map[string]string { return r.foldOf(testFeed) }
@@ -196,15 +143,15 @@ func (r *rig) fold() map[string]string { return r.foldOf(testFeed) }
 func (r *rig) foldOf(feedName string) map[string]string {
 	r.t.Helper()
 	seen, live := map[string]bool{}, map[string]string{}
-	for _, e := range r.eventsOf(feedName) {
-		if seen[e.contentID] {
-			r.t.Errorf("%s is in the feed twice", e.contentID)
+	for _, e := range bridgetest.Events(r.t, r.store, feedName) {
+		if seen[e.ContentID] {
+			r.t.Errorf("%s is in the feed twice", e.ContentID)
 		}
-		seen[e.contentID] = true
-		if e.op == feed.Delete {
+		seen[e.ContentID] = true
+		if e.Op == feed.Delete {
 			delete(live, e.ID)
 		} else {
-			live[e.ID] = e.body
+			live[e.ID] = e.Body
 		}
 	}
 	return live
@@ -246,11 +193,5 @@ func (r *rig) check() {
 	for id := range got {
 		r.t.Errorf("%s is in the feed but not in the collection", id)
 	}
-	if len(r.events()) == 0 {
-		return
-	}
-	report, err := verify.Store(r.t.Context(), r.store, testFeed, "")
-	if err != nil || len(report.Violations) > 0 {
-		r.t.Errorf("verify: %v, %+v", err, report)
-	}
+	bridgetest.Verify(r.t, r.store, testFeed)
 }

@@ -116,6 +116,7 @@ var rooms = map[string]room{
 		rooms:     []string{"bridge", "bridge/couchdb/changes", "chain", "couchdb", "feed", "internal/jsonscan", "producer", "storage"},
 		libraries: []string{"golang.org/x/sync"},
 	},
+	"bridge/internal/bridgetest": {rooms: []string{"bridge", "chain", "feed", "page", "storage", "verify"}},
 
 	// Kinto, as source or target.
 	"kinto":        {rooms: []string{"internal/jsonscan", "internal/origins", "internal/roundtrip"}},
