@@ -268,6 +268,10 @@ type stored struct {
 
 // announce says in the state what a request is going to write, which only the owner can, and then
 // reads the records. If another sink takes over after that, its writes make those of this one fail.
+//
+// It is a request of its own, although the request that writes the chunk before could do it: a state that
+// announces a chunk says that the one before is complete. Otherwise the next consumer might have to write
+// both again, and apply a PATCH twice whose record the second has changed.
 func (t *target) announce(ctx context.Context, r request) (map[string]stored, error) {
 	ids := make([]string, len(r.changes))
 	for i, c := range r.changes {
