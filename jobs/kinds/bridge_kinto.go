@@ -9,11 +9,11 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// bridgeKinto publishes the changes of a collection. Two runs at a time are protected by the feed, as
+// bridgeKinto publishes the changes of a collection, or of those of a bucket. Two runs at a time are protected by the feed, as
 // those of bridgeCouchDB.
 var bridgeKinto = kind{
-	source:    side{parse: parseKinto, missing: "write the URL of a collection"},
-	target:    side{parse: parseStored, missing: "write STORE#FEED"},
+	source:    side{parse: parseKintoSource, missing: "write the URL of a collection or bucket"},
+	target:    side{parse: parseFeeds, missing: "write STORE#FEED"},
 	stored:    "target",
 	follows:   true,
 	neutral:   []string{"index", "interval", "max-gone", "max-page-bytes", "max-page-entities", "max-quarantine", "newest-first", "reconcile", "retries", "tombstones-kept", "window"},
@@ -39,6 +39,14 @@ func (k *kintoRun) Check() error {
 }
 
 func (k *kintoRun) Run(ctx context.Context, e *task.Env, idle func()) error {
+	if k.OfBucket() {
+		if idle != nil { // it has caught up, and is woken by a change of any of its collections
+			return nil
+		}
+		k.Follow = false
+		_, err := k.RunBucket(ctx, e)
+		return err
+	}
 	k.Follow, k.Idle = idle != nil, idle
 	_, err := k.BridgeKinto.Run(ctx, e)
 	return err

@@ -3,6 +3,7 @@ package kinds
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	bridgekinto "github.com/feedctl/feedctl/bridge/kinto"
@@ -42,5 +43,55 @@ func TestKintoJob(t *testing.T) {
 		if at, ok := errors.AsType[*jobs.OriginError](err); ok != blamed || ok && at.Origin != i.SourceOrigin || errors.Is(err, jobs.ErrRejected) {
 			t.Errorf("status %d: %v", status, err)
 		}
+	}
+}
+
+// TestKintoBucketJob: a job of a bucket is watched for all of its collections, and is not final if one of
+// them fails for good.
+func TestKintoBucketJob(t *testing.T) {
+	const bucket = "https://kinto.example.org/v1/buckets/b"
+	d := &jobs.Document{Namespace: "n", Name: "j", Kind: "bridge kinto", Source: bucket, Target: "s3://bucket/p#k-*", Follow: true,
+		Options: map[string]jobs.Values{"collections": {"z*", "a*"}}}
+	k := bridgeKinto
+	if problems := k.Check(d); len(problems) > 0 {
+		t.Error(problems)
+	}
+	if got, want := Command(d), "feedctl bridge kinto "+bucket+" 's3://bucket/p#k-*' --follow '--collections=z*' '--collections=a*'"; got != want {
+		t.Errorf("command %s\nwant %s", got, want)
+	}
+	i := k.Identify(d)
+	if want := (jobs.Watch{Type: "kinto", Server: "https://kinto.example.org/v1/", Name: "b/"}); i.Watch != want || i.Target != " feed s3://bucket/p#k-*" {
+		t.Errorf("%+v", i)
+	}
+	same := *d
+	same.Source, same.Options = bucket+"/collections/", map[string]jobs.Values{"collections": {"a*", "z*"}}
+	if got := k.Identify(&same); got.Work != i.Work {
+		t.Errorf("work of the same job is %s, want %s", got.Work, i.Work)
+	}
+	for _, wrong := range []struct{ source, target, field, want string }{
+		{bucket, "s3://bucket/p#k", "source", `want one "*"`},
+		{bucket, "s3://bucket/p#k-*-*", "target", `want one "*"`},
+		{bucket, "k-*", "target", "is not STORE#NAME"},
+		{bucket + "/collections/c", "s3://bucket/p#k-*", "source", "'*'"},
+		{bucket + "/collections/c", "s3://bucket/p#k", "options.collections", "URL of a bucket"},
+		{"https://kinto.example.org/v1", "s3://bucket/p#k-*", "source", "does not name a collection"},
+	} {
+		w := *d
+		w.Source, w.Target = wrong.source, wrong.target
+		if wrong.field != "options.collections" {
+			w.Options = nil
+		}
+		problems := k.Check(&w)
+		if len(problems) != 1 || problems[0].Field != wrong.field || !strings.Contains(problems[0].Message, wrong.want) {
+			t.Errorf("%s to %s: %+v", wrong.source, wrong.target, problems)
+		}
+	}
+	gone := &bridgekinto.BucketError{Failed: []error{bridgekinto.ErrGone}, Of: 2}
+	if err := k.classify(fmt.Errorf("bridge: %w", gone), i); errors.Is(err, jobs.ErrRejected) {
+		t.Errorf("%v is final", err)
+	}
+	down := &bridgekinto.BucketError{Failed: []error{&kinto.Error{Method: "GET", URL: bucket, Status: 503}}, Of: 2}
+	if at, ok := errors.AsType[*jobs.OriginError](k.classify(down, i)); !ok || at.Origin != i.SourceOrigin {
+		t.Errorf("%v is not the server's", down)
 	}
 }

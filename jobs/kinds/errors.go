@@ -83,6 +83,9 @@ func withHint(err error) error {
 // permanent reports whether an error will be the same until a user changes something: the job, or
 // what it has read or written.
 func permanent(err error) bool {
+	if _, ok := errors.AsType[*bridgekinto.BucketError](err); ok {
+		return false // later runs publish the other collections
+	}
 	for _, e := range []error{
 		changes.ErrRecreated, bridge.ErrForeign, // the feed is of another database
 		bridgekinto.ErrGone, bridgekinto.ErrManyGone,

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/internal/kintotest"
 	"github.com/feedctl/feedctl/internal/pgtest"
@@ -134,4 +135,41 @@ func TestOnce(t *testing.T) {
 	twice(`deleted \d+ pages? .*`, jobs.Document{Kind: "prune", Target: at, Options: map[string]jobs.Values{"keep-pages": {"2"}}})
 	twice(`no violation in \d+ pages? with \d+ entities`, jobs.Document{Kind: "verify", Source: at})
 	twice("", jobs.Document{Kind: "consume", Source: at, Target: "jsonl:" + s.path("out"), Options: map[string]jobs.Values{"from": {"snapshot"}}})
+}
+
+// TestBridgeBucket: a job of a bucket is idle when it has published all collections, and crashes as long as
+// one of them is gone, while it publishes the others.
+func TestBridgeBucket(t *testing.T) {
+	t.Parallel()
+	s, fake := newScene(t), kintotest.NewFake(t)
+	first := fake.NewCollection(t)
+	bucket, _, _ := strings.Cut(first, "/collections/")
+	put := func(collection, record string) {
+		kintotest.Send(t, http.MethodPut, bucket+"/collections/"+collection, "")
+		kintotest.Send(t, http.MethodPut, bucket+"/collections/"+collection+"/records/"+record, `{"data":{}}`)
+	}
+	put("a", "1")
+	put("b", "1")
+	scheduler, _ := s.schedule(jobs.Document{Name: "job", Kind: "bridge kinto", Source: bucket, Target: s.url() + "#k-*", Follow: true,
+		Options: map[string]jobs.Values{"collections": {"a", "b"}, "index": {s.path("index")}}})
+	has := func(feed string, want int) {
+		t.Helper()
+		newest, err := chain.NewReader(s.store, feed).Newest(t.Context())
+		if err != nil || newest.Entities != want {
+			t.Errorf("feed %s: %+v: %v", feed, newest, err)
+		}
+	}
+	s.await(scheduler, "job", func(j *jobs.Job) bool { return j.State == jobs.Idle })
+	has("k-a", 1)
+	has("k-b", 1)
+	kintotest.Send(t, http.MethodDelete, bucket+"/collections/a", "")
+	put("b", "2")
+	if _, err := scheduler.Restart(t.Context(), "test/job"); err != nil {
+		t.Fatal(err)
+	}
+	s.await(scheduler, "job", func(j *jobs.Job) bool {
+		return j.Shown() == jobs.Crashing && strings.HasPrefix(j.Reason, "1 of 2 collections failed")
+	})
+	has("k-a", 1)
+	has("k-b", 2)
 }

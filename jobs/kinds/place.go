@@ -13,6 +13,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/origins"
+	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/jobs"
 	"github.com/feedctl/feedctl/kinto"
 	"github.com/feedctl/feedctl/layout"
@@ -264,6 +265,15 @@ func parseCouch(raw string) (place, error) {
 
 // parseKinto parses the URL of a collection of a Kinto server.
 func parseKinto(raw string) (place, error) {
+	p, err := parseKintoSource(raw)
+	if err == nil && strings.HasSuffix(p.watch.Name, "/") {
+		return place{}, notCollection(raw)
+	}
+	return p, err
+}
+
+// parseKintoSource parses the URL of a collection, or of a bucket, all of whose collections are watched.
+func parseKintoSource(raw string) (place, error) {
 	u, p, err := parseWeb(raw)
 	if err != nil {
 		return place{}, err
@@ -272,12 +282,36 @@ func parseKinto(raw string) (place, error) {
 	switch {
 	case err != nil:
 		return place{}, err
-	case a.Collection == "":
-		return place{}, fmt.Errorf("%q does not name a collection: want https://HOST/v1/buckets/BUCKET/collections/COLLECTION", raw)
+	case a.Bucket == "":
+		return place{}, notCollection(raw)
 	}
-	p.id = strings.TrimSuffix(strings.TrimRight(p.id, "/"), "/records")
+	p.id = strings.TrimRight(p.id, "/")
+	if a.Collection == "" {
+		p.id = strings.TrimSuffix(p.id, "/collections")
+	} else {
+		p.id = strings.TrimSuffix(p.id, "/records")
+	}
 	p.watch = jobs.Watch{Type: "kinto", Server: a.Root + "/", Name: url.PathEscape(a.Bucket) + "/" + url.PathEscape(a.Collection)}
 	return p, nil
+}
+
+func notCollection(raw string) error {
+	return fmt.Errorf("%q does not name a collection: want https://HOST/v1/buckets/BUCKET/collections/COLLECTION", raw)
+}
+
+// parseFeeds parses STORE#FEED, or STORE#NAMES with the names of the feeds of a bucket.
+func parseFeeds(name string) (place, error) {
+	if !strings.Contains(name, "#") || !strings.Contains(name, "*") {
+		return parseStored(name)
+	}
+	one, names, err := task.ParseFeeds(name, "")
+	if err != nil {
+		return place{}, err
+	}
+	p, err := parseStored(one.Store + "#" + one.Name)
+	p.id = strings.TrimSuffix(p.id, one.Name) + string(names)
+	p.watch = jobs.Watch{}
+	return p, err
 }
 
 // parseAgainst parses the source that a feed is compared with.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,7 +22,8 @@ import (
 //
 // A server with the changeset of monitor/changes, which Remote Settings has, gets one request every
 // 10 s for all collections that it lists. Others cost a conditional HEAD request each: every 5 s after
-// a change and every 5 min in the end, but a server gets at most 20 in a second.
+// a change and every 5 min in the end, but a server gets at most 20 in a second. A bucket, whose name
+// ends in "/", costs a list of its collections and a HEAD request for each that the server does not list.
 //
 // The stamp of a collection does not tell all. A transaction that lasts stores records with stamps of
 // the past, so jobs are woken again 1 min after a change. A client may also choose such a stamp. So
@@ -123,24 +125,36 @@ func (s *kintoServer) list(ctx context.Context) time.Duration {
 	}
 	for name, stamp := range listed {
 		if before[name] != stamp {
-			s.hints.add(name)
+			s.hint(name)
 		}
 	}
 	for name := range before {
 		if _, ok := listed[name]; !ok {
-			s.hints.add(name)
+			s.hint(name)
 		}
 	}
 	return kintoListEvery
 }
 
-// stamp returns the stamp of a collection, whose last known one is given.
-func (s *kintoServer) stamp(ctx context.Context, name string, known int64) (int64, error) {
+// hint makes a collection due, and its bucket.
+func (s *kintoServer) hint(name string) {
+	bucket, _, _ := strings.Cut(name, "/")
+	s.hints.add(name)
+	s.hints.add(bucket + "/")
+}
+
+// fromList returns the stamp of a collection in the list, if that is fresh.
+func (s *kintoServer) fromList(name string) (stamp int64, ok bool) {
 	s.mu.Lock()
-	stamp, ok := s.listed[name]
-	fresh := time.Since(s.at) < kintoListed
-	s.mu.Unlock()
-	if ok && fresh {
+	defer s.mu.Unlock()
+	stamp, ok = s.listed[name]
+	return stamp, ok && time.Since(s.at) < kintoListed
+}
+
+// stamp returns the stamp of a collection, whose last known one is given, or a number for a bucket
+// that changes with each of its collections.
+func (s *kintoServer) stamp(ctx context.Context, name string, known int64) (int64, error) {
+	if stamp, ok := s.fromList(name); ok {
 		return stamp, nil
 	}
 	bucket, collection, _ := strings.Cut(name, "/")
@@ -148,14 +162,40 @@ func (s *kintoServer) stamp(ctx context.Context, name string, known int64) (int6
 	if err == nil {
 		collection, err = url.PathUnescape(collection)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, fmt.Errorf("name of collection %q: %w", name, err)
+	case collection == "":
+		return s.bucketStamp(ctx, bucket)
 	}
 	page, err := s.server.Collection(bucket, collection).Head(ctx, kinto.Query{IfNoneMatch: known})
 	if page.NotModified {
 		return known, err
 	}
 	return page.Stamp, err
+}
+
+// bucketStamp returns a digest of the stamps of all collections of a bucket.
+func (s *kintoServer) bucketStamp(ctx context.Context, bucket string) (int64, error) {
+	names, err := s.server.Collections(ctx, bucket)
+	if err != nil {
+		return 0, err
+	}
+	digest := fnv.New64a()
+	for _, collection := range names {
+		name := url.PathEscape(bucket) + "/" + url.PathEscape(collection)
+		stamp, listed := s.fromList(name)
+		if !listed {
+			if err := backoff.Sleep(ctx, time.Second/kintoMost); err != nil {
+				return 0, err
+			}
+			if stamp, err = s.stamp(ctx, name, 0); err != nil && !errors.Is(err, kinto.ErrNotFound) {
+				return 0, err
+			}
+		}
+		_, _ = fmt.Fprintln(digest, name, stamp) // it never fails
+	}
+	return int64(digest.Sum64()>>1) | 1, nil // 0 means that there is none
 }
 
 // state returns the state of a collection that had another one before. It is empty if the server does not

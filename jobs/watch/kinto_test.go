@@ -180,6 +180,47 @@ func TestKintoWakes(t *testing.T) {
 	}
 }
 
+// TestKintoBucket: a change of any collection of a bucket wakes its job, whether or not the server lists it; also one that is
+// new or deleted.
+func TestKintoBucket(t *testing.T) {
+	for mode, within := range map[string]int{"listed": 12, "each": 301} {
+		t.Run(mode, func(t *testing.T) {
+			inKintoWorld(t, 3, func(t *testing.T, w *kintoWorld) {
+				w.do(http.MethodPut, "other", "")
+				w.do(http.MethodPut, "other/collections/c", "")
+				w.jobs.states = map[string]string{"b/": "", "other/": "", "none/": ""}
+				stop := w.watch(t)
+				time.Sleep(30 * time.Minute) // jobs at rest are woken later
+				for what, change := range map[string]func(){
+					"changed": func() { w.put("b/c002") },
+					"new":     func() { w.do(http.MethodPut, "b/collections/new", "") },
+					"deleted": func() { w.do(http.MethodDelete, "b/collections/c000", "") },
+				} {
+					w.jobs.take()
+					change()
+					got, waited := "", 0
+					for ; got == "" && waited < within || mode == "listed" && what == "new" && got == "" && waited < 301; waited++ {
+						time.Sleep(time.Second)
+						got = w.jobs.take()
+					}
+					if got != "b/" {
+						t.Errorf("%s: woken in %d s: %q", what, waited, got)
+					}
+					time.Sleep(59 * time.Second)
+					if got := w.jobs.take(); got != "" {
+						t.Errorf("%s: woken in a minute: %q", what, got)
+					}
+					time.Sleep(7 * time.Minute)
+					if got := w.jobs.take(); got != "b/" {
+						t.Errorf("%s: woken after a minute: %q", what, got)
+					}
+				}
+				stop()
+			}, kintoModes[mode])
+		})
+	}
+}
+
 // TestKintoAgain: a watch that another one follows before a job is woken again leaves that to it, which waits as long.
 func TestKintoAgain(t *testing.T) {
 	for mode, configure := range kintoModes {
