@@ -6,7 +6,7 @@
 // copy, versions are Content-IDs. Records of Kinto, which a sink copies as they are, have none, so that
 // their bodies are compared.
 //
-// Memory is constant. Both sides are tables in a temporary file, of about 300 bytes for each key
+// Memory is constant. Both sides are tables in a temporary file, of about 170 bytes for each key
 // of each side, and the bodies if they are compared.
 package against
 
