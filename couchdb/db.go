@@ -119,7 +119,8 @@ func (db *DB) JSON(ctx context.Context, q Request, v any) error {
 		if err != nil {
 			return err
 		}
-		return roundtrip.JSON(resp, v, func(err error) error { return db.malformed(q, err) })
+		defer resp.Body.Close()
+		return roundtrip.JSON(resp.Body, v, func(err error) error { return db.malformed(q, err) })
 	})
 }
 

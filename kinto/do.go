@@ -51,8 +51,9 @@ func (s *Server) JSON(ctx context.Context, q Request, v any) (http.Header, error
 		if err != nil {
 			return err
 		}
+		defer resp.Body.Close()
 		header = resp.Header
-		return roundtrip.JSON(resp, v, func(err error) error { return s.malformed(q, err) })
+		return roundtrip.JSON(resp.Body, v, func(err error) error { return s.malformed(q, err) })
 	})
 	return header, err
 }

@@ -13,11 +13,10 @@ func OK(status int) bool { return status/100 == 2 || status == http.StatusNotMod
 // maxJSON limits a response that is decoded as a whole, in bytes.
 const maxJSON = 64 << 20
 
-// JSON decodes a response of at most 64 MiB into v, unless v is nil, and closes it. malformed wraps
-// the error of a response that is complete but cannot be decoded.
-func JSON(resp *http.Response, v any, malformed func(error) error) error {
-	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxJSON+1))
+// JSON decodes a response of at most 64 MiB into v, unless v is nil. malformed wraps the error of a
+// response that is complete but cannot be decoded.
+func JSON(body io.Reader, v any, malformed func(error) error) error {
+	data, err := io.ReadAll(io.LimitReader(body, maxJSON+1))
 	switch {
 	case err != nil:
 		return err

@@ -183,7 +183,7 @@ func TestResponse(t *testing.T) {
 		"cut":       {io.MultiReader(strings.NewReader("1"), brokenReader{}), io.ErrUnexpectedEOF},
 	} {
 		n := 0
-		err := JSON(&http.Response{Body: io.NopCloser(c.body)}, &n, func(error) error { return errMalformed })
+		err := JSON(c.body, &n, func(error) error { return errMalformed })
 		if err != c.want || (n == 1) != (err == nil) {
 			t.Errorf("%s: %d, %v, want %v", name, n, err, c.want)
 		}
