@@ -26,11 +26,8 @@ func (r *retry) pause(ctx context.Context, err error) error {
 	}
 	c := &r.s.config.Retry
 	r.tries++
-	what, passes := "request failed, retrying", Retryable(err)
-	if errors.Is(err, ErrSinkUnavailable) {
-		what, passes = "sink is unavailable, retrying", true
-	}
-	if !passes || c.Attempts > 0 && r.tries >= c.Attempts {
+	sinkAway := errors.Is(err, ErrSinkUnavailable)
+	if !sinkAway && !Retryable(err) || c.Attempts > 0 && r.tries >= c.Attempts {
 		return err
 	}
 	pause := c.backoff().After(r.tries)
@@ -38,7 +35,12 @@ func (r *retry) pause(ctx context.Context, err error) error {
 	if errors.As(err, &status) {
 		pause = max(pause, min(status.RetryAfter, c.MaxRetryAfter))
 	}
-	r.s.config.Logger.WarnContext(ctx, what, "error", err, "try", r.tries, "pause", pause)
+	log := r.s.config.Logger.With("error", err, "try", r.tries, "pause", pause)
+	if sinkAway {
+		log.WarnContext(ctx, "sink is unavailable, retrying")
+	} else {
+		log.WarnContext(ctx, "request failed, retrying")
+	}
 	return backoff.Sleep(ctx, pause)
 }
 

@@ -19,9 +19,9 @@ func newTenants(c *commands) *cobra.Command {
 		Use:   "tenants",
 		Short: "List namespaces and what they use, and set their shares and limits",
 		Long: `Tenants prints a line for each namespace: its shares, how many of its jobs may run at the
-same time, what it has used lately in slot seconds, and how many of its jobs run and wait. If
-jobs of several namespaces wait for a slot, those of the namespace that has used least in
-proportion to its shares run first.
+same time, what it has used lately in slot seconds, and how many of its jobs run and wait.
+If jobs of several namespaces wait for a slot, those of the namespace that has used least
+in proportion to its shares run first.
 
 --set-shares NAMESPACE=SHARES sets shares, from 1 to 1000; a namespace has 100 until then.
 --set-max-running NAMESPACE=N limits how many of its jobs run at the same time on all nodes;

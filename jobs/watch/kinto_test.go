@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +26,7 @@ type kintoWorld struct {
 	httpfault.Faults // of the requests of the watch
 	net              *memnet.Net
 	jobs             *waiting
-	records          int
+	records          atomic.Int64
 }
 
 func (w *kintoWorld) watch(t *testing.T) (stop func()) {
@@ -55,8 +56,7 @@ func collectionPath(name string) string {
 
 // put changes a collection.
 func (w *kintoWorld) put(name string) {
-	w.records++
-	w.do(http.MethodPut, fmt.Sprint(collectionPath(name), "/records/r", w.records), `{"data":{}}`)
+	w.do(http.MethodPut, fmt.Sprint(collectionPath(name), "/records/r", w.records.Add(1)), `{"data":{}}`)
 }
 
 // stampOf returns the stamp of a collection.
@@ -373,7 +373,7 @@ func TestKintoRandom(t *testing.T) {
 						if !exists(name) {
 							break
 						}
-						commit := w.LateCommit("/v1/buckets/"+collectionPath(name), fmt.Sprint("late", w.records), "{}")
+						commit := w.LateCommit("/v1/buckets/"+collectionPath(name), fmt.Sprint("late", w.records.Load()), "{}")
 						time.Sleep(time.Millisecond)
 						w.put(name)
 						time.Sleep(time.Duration(random.IntN(59)) * time.Second)
