@@ -1,11 +1,13 @@
 package producer_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -14,6 +16,13 @@ import (
 type mutant struct {
 	name  string
 	edits []edit
+}
+
+// rare has a seed for each mutant that one in hundreds of schedules finds. That schedule runs first. When a change makes
+// it another one, those after it still find the mutant, but take longer: write the new seed here.
+var rare = map[string]string{
+	"read the floor before the page has landed":                                     "1397",
+	"acknowledge an append when the floor was read for the page that it appends to": "915",
 }
 
 type edit struct{ file, old, new string }
@@ -94,18 +103,21 @@ func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the package once for every rule")
 	}
+	schedules := []string{"schedule_test.go", "model_test.go", "modelcheck_test.go"}
 	for _, m := range mutants {
-		m.isFound(t, "TestSchedules", "-schedules", "3000")
+		m.isFound(t, "TestSchedules", schedules, "-schedules", "3000", "-seed", cmp.Or(rare[m.name], "1"))
 	}
+	deletions := append(schedules, "delete_test.go", "fault_test.go")
 	for _, m := range deleteMutants {
-		m.isFound(t, "TestDelete(Killed|Beside|Around)?")
+		m.isFound(t, "TestDelete(Killed|WhilePublishing|Around)?", deletions)
 	}
 }
 
-// isFound expects a test to fail.
-func (m mutant) isFound(t *testing.T, test string, args ...string) {
+// isFound expects a test to fail. Only the files that it needs are compiled: the others link whole servers.
+func (m mutant) isFound(t *testing.T, test string, files []string, args ...string) {
 	t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
-		out, err := runMutant(t, m, append([]string{"-run", "^" + test + "$"}, args...))
+		t.Parallel()
+		out, err := runMutant(t, m, slices.Concat(files, []string{"-run", "^" + test + "$"}, args))
 		if err == nil {
 			t.Fatalf("%s passes without a rule:\n%s", test, out)
 		}
@@ -115,7 +127,7 @@ func (m mutant) isFound(t *testing.T, test string, args ...string) {
 	})
 }
 
-// runMutant runs tests with files replaced by way of go's -overlay.
+// runMutant runs "go test" with files of the module replaced by way of its -overlay.
 func runMutant(t *testing.T, m mutant, args []string) (string, error) {
 	t.Helper()
 	root, err := filepath.Abs("..")
@@ -154,6 +166,6 @@ func runMutant(t *testing.T, m mutant, args []string) (string, error) {
 	if err := os.WriteFile(list, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), "go", append([]string{"test", "-vet=off", "-overlay", list, "."}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"test", "-vet=off", "-overlay", list}, args...)...).CombinedOutput()
 	return string(out), err
 }
