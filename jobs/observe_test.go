@@ -118,7 +118,7 @@ func TestObserved(t *testing.T) {
 		if !slices.Equal(o.ended, want) || o.started != len(want) {
 			t.Errorf("%d runs started, and ended as %v; want %v", o.started, o.ended, want)
 		}
-		if len(o.healed) != 2 || slices.Min(o.healed) < time.Minute || slices.Max(o.healed) > 75*time.Second {
+		if len(o.healed) != 2 || slices.Min(o.healed) < time.Minute || slices.Max(o.healed) > 80*time.Second {
 			t.Errorf("jobs of the process that was killed a minute before ran again after %v", o.healed)
 		}
 	})

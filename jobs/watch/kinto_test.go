@@ -103,7 +103,7 @@ func TestKintoAtRest(t *testing.T) {
 	t.Parallel()
 	_, less := many()
 	collections := 200 / less
-	for mode, within := range map[string][4]int{"listed": {2150, 2162, 0, 0}, "each": {36, 37, 72, 85}} {
+	for mode, within := range map[string][4]int{"listed": {2150, 2162, 0, 0}, "each": {35, 37, 72, 85}} {
 		t.Run(mode, func(t *testing.T) {
 			inKintoWorld(t, collections, func(t *testing.T, w *kintoWorld) {
 				stop := w.watch(t)

@@ -40,6 +40,21 @@ func testReal(t *testing.T, backend kintotest.Backend) {
 	sinktest.Run(t, o)
 }
 
+// createBucket creates a bucket that everybody may write, unless it exists. On PostgreSQL, the server
+// may be unavailable (503) for one of two requests at the same time.
+func createBucket(t testing.TB, bucket string) {
+	for {
+		response, answer := kintotest.Try(t, http.MethodPut, bucket, `{"permissions":{"write":["system.Everyone"]}}`, "If-None-Match", "*")
+		switch response.StatusCode {
+		case http.StatusCreated, http.StatusPreconditionFailed:
+			return
+		case http.StatusServiceUnavailable:
+		default:
+			t.Fatalf("create bucket: %s: %s", response.Status, answer)
+		}
+	}
+}
+
 // options have a bucket for each directory: positions of several consumers in one collection may
 // conflict. A child process has the same one as its parent. The steps that can fail are requests.
 func options(t testing.TB, kills int, server func() string) sinktest.Options {
@@ -55,7 +70,7 @@ func options(t testing.TB, kills int, server func() string) sinktest.Options {
 	url := func(dir string) string {
 		bucket := fmt.Sprintf("%s/buckets/t%x", root, sha256.Sum224([]byte(dir)))
 		if _, again := known.LoadOrStore(bucket, true); !again {
-			kintotest.Try(t, http.MethodPut, bucket, `{"permissions":{"write":["system.Everyone"]}}`, "If-None-Match", "*")
+			createBucket(t, bucket)
 		}
 		return bucket + "/collections/c"
 	}
