@@ -51,12 +51,5 @@ func (a *adapter) adjust() {
 }
 
 // wanted returns the limit, in bytes, for the live heap and the other memory of the runtime.
-// It leaves room for half the live heap, and an eighth more so that the limit does not change
-// with each collection.
-func wanted(least, live, other int64) int64 {
-	need := live + live/2 + other
-	if need <= least {
-		return least
-	}
-	return need + need/8
-}
+// It leaves room for half the live heap.
+func wanted(least, live, other int64) int64 { return max(least, live+live/2+other) }

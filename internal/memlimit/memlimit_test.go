@@ -3,14 +3,14 @@ package memlimit
 import "testing"
 
 func TestWanted(t *testing.T) {
-	const least = 36 << 20
+	const least = 32 << 20
 	for _, tt := range []struct{ live, other, want int64 }{
 		{0, 0, least},
-		{20 << 20, 6 << 20, least},
-		{24 << 20, 0, least},
-		{40 << 20, 4 << 20, (64 << 20) * 9 / 8},
-		{1 << 30, 0, (1 << 30) * 3 / 2 * 9 / 8},
-		{4 << 20, 100 << 20, (106 << 20) * 9 / 8}, // the stacks of many goroutines
+		{16 << 20, 6 << 20, least},
+		{20 << 20, 6 << 20, 36 << 20},
+		{40 << 20, 4 << 20, 64 << 20},
+		{1 << 30, 0, (1 << 30) * 3 / 2},
+		{4 << 20, 100 << 20, 106 << 20}, // the stacks of many goroutines
 	} {
 		got := wanted(least, tt.live, tt.other)
 		if got != tt.want {
