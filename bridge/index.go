@@ -59,7 +59,7 @@ func (h *hash) doc() []byte { return h[:16] }
 func (h *hash) rev() []byte { return h[16:] }
 
 // indexVersion is the version of the schema. An index of another version is filled again.
-const indexVersion = 1
+const indexVersion = 2
 
 const indexSchema = `
 	CREATE TABLE IF NOT EXISTS pairs (
@@ -112,7 +112,7 @@ func (x *Index) open() (err error) {
 	}
 	x.conn.SetBusyTimeout(10 * time.Second)
 	// A power failure may lose the last commits, but does not damage the file.
-	for _, pragma := range []string{"synchronous=NORMAL", "cache_size=-4096", "journal_size_limit=4194304"} {
+	for _, pragma := range []string{"synchronous=NORMAL", "cache_size=-2048", "journal_size_limit=4194304"} {
 		if err := sqlitex.ExecuteTransient(x.conn, "PRAGMA "+pragma, nil); err != nil {
 			return err
 		}
@@ -327,6 +327,8 @@ type place struct {
 	Versions  int64  `json:"pairs"` // number of the last version added
 	// Partial means that pages had been pruned before they were added.
 	Partial bool `json:"partial,omitempty"`
+	// Highest is the highest stamp that was added to an index of newest versions.
+	Highest int64 `json:"highest,omitempty"`
 }
 
 // A change is a version in the feed, and whether it is a deletion.
@@ -380,7 +382,7 @@ func (x *Index) write() (err error) {
 	if known != x.seen {
 		return errMoved
 	}
-	x.at.Versions, x.at.Partial = known.Versions, x.at.Partial || known.Partial
+	x.at.Versions, x.at.Partial, x.at.Highest = known.Versions, x.at.Partial || known.Partial, known.Highest
 	if x.latest != nil {
 		if err := x.writeLatest(); err != nil {
 			return err
@@ -453,6 +455,9 @@ func (x *Index) known() (place, error) {
 	defer x.mu.Unlock()
 	x.seen = place{}
 	err := x.read("place", &x.seen)
+	if x.latest != nil {
+		x.latest.highest = max(x.latest.highest, x.seen.Highest)
+	}
 	return x.seen, err
 }
 

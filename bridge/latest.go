@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,6 +24,7 @@ type Held struct {
 type latest struct {
 	underway map[string]Held // those that are being published, or not in the table yet
 	queue    []change        // those in the feed, in its order
+	highest  int64           // no stamp in the table or above is higher
 }
 
 // StampOf returns the stamp of a revision, or 0 if it does not begin with one.
@@ -73,12 +75,21 @@ func (x *Index) look(id string) (h Held, err error) {
 	return h, errors.Join(err, get.Reset())
 }
 
+// Highest returns a stamp that none in the feed, or of a version that is being published, exceeds. A live
+// version with a higher one is new, so [Index.Look] is not needed.
+func (x *Index) Highest() int64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.latest.highest
+}
+
 // Publishing notes a version that is about to be published, of an id of which the feed has h. The next
 // [Index.Look] returns it.
 func (x *Index) Publishing(id string, h Held, stamp int64, live bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.latest.underway[id] = h.with(stamp, live)
+	x.latest.highest = max(x.latest.highest, stamp)
 }
 
 // Unpublished takes back a version that was not published after all; h is what the feed had before.
@@ -92,9 +103,13 @@ func (x *Index) Unpublished(id string, h Held) {
 func (x *Index) writeLatest() error {
 	put := x.conn.Prep(`INSERT INTO latest (id, stamp, live) VALUES (?1, ?2, ?3)
 		ON CONFLICT DO UPDATE SET top=nullif(max(coalesce(top, stamp), ?2), ?2), stamp=?2, live=?3`)
+	// In the order of the table, pages of the file are neither read nor written twice.
+	slices.SortStableFunc(x.latest.queue, func(a, b change) int { return strings.Compare(a.ID, b.ID) })
 	for _, c := range x.latest.queue {
+		stamp := StampOf(c.Rev)
+		x.at.Highest = max(x.at.Highest, stamp)
 		bindID(put, c.ID)
-		put.BindInt64(2, StampOf(c.Rev))
+		put.BindInt64(2, stamp)
 		put.BindBool(3, !c.deleted)
 		if _, err := put.Step(); err != nil {
 			return err
@@ -108,7 +123,7 @@ func (x *Index) writeLatest() error {
 			delete(x.latest.underway, c.ID)
 		}
 	}
-	x.latest.queue = x.latest.queue[:0]
+	x.latest.queue, x.latest.highest = x.latest.queue[:0], max(x.latest.highest, x.at.Highest)
 	return nil
 }
 

@@ -31,7 +31,7 @@ func TestLatest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	want := map[string]Held{}
 	ids := []string{"a", "b", "0b4e6ba4-3b4a-4c2f-8d9e-2f2f2f2f2f2f", "0b4e6ba4-3b4a-4c2f-8d9e-2f2f2f2f2f2e", "0B4E6BA4-3b4a-4c2f-8d9e-2f2f2f2f2f2f", "a/attachment"}
-	x := w.latest()
+	x, highest := w.latest(), int64(0)
 	for step := range 300 {
 		id, stamp, live := ids[rng.IntN(len(ids))], 1+rng.Int64N(50), rng.IntN(3) > 0
 		v, op := Version{id, strconv.FormatInt(stamp, 10)}, feed.Put
@@ -72,6 +72,10 @@ func TestLatest(t *testing.T) {
 			if held[i] != want[id] {
 				t.Fatalf("step %d: %s is %+v, want %+v", step, id, held[i], want[id])
 			}
+		}
+		highest = max(highest, stamp)
+		if got := x.Highest(); got != highest {
+			t.Fatalf("step %d: highest stamp is %d, want %d", step, got, highest)
 		}
 	}
 	x.checkUnmarked(t, want, ids[0], ids[2])

@@ -17,6 +17,10 @@ import (
 // maxCommit is how much is published with one commit, in bytes of bodies.
 const maxCommit = 1 << 20
 
+// ahead is how many commits may be under way while the next one is gathered. They stay in memory until
+// they are in the index.
+const ahead = 1
+
 // A Source reads changes for a run.
 type Source interface {
 	// Read sends the changes of the source until there are no more, or ctx ends.
@@ -111,7 +115,7 @@ func (r *Run) Do(ctx context.Context, source Source) error {
 		read = source.Read(ctx, pieces)
 	})
 	r.writer = producer.NewWriter(r.begin, producer.WriterOptions{
-		MaxEntities: math.MaxInt, MaxBytes: maxCommit, Ahead: 64,
+		MaxEntities: math.MaxInt, MaxBytes: maxCommit, Ahead: ahead,
 		Done: func(o producer.Outcome) error {
 			err := r.settle(unhurried, o)
 			if err != nil {
