@@ -130,7 +130,7 @@ func (s *run) streamAttachment(ctx context.Context, v bridge.Version, a *attache
 		contentType = "application/octet-stream"
 	}
 	e := v.Entity(feed.Put, contentType)
-	e.ContentID = contentID(v, held)
+	e.ContentID = contentID(e.ContentID, v, held)
 	e.Stream, e.Size = &checked{src: body, want: a, sum: sha256.New()}, a.Size
 	if err := e.Check(true); err != nil {
 		return &attachmentError{err}

@@ -11,8 +11,8 @@ import (
 
 // How much of a list is one piece.
 const (
-	pieceRows  = 1000
-	pieceBytes = 1 << 20
+	pieceRows  = 250
+	pieceBytes = 1 << 18
 )
 
 // A listing sends the rows of a list, page by page, as pieces.

@@ -33,11 +33,7 @@ func together(ids []string) int {
 
 // publishRows publishes rows of a list, which have different ids.
 func (s *run) publishRows(ctx context.Context, rows []kinto.Row) error {
-	ids := make([]string, len(rows))
-	for i, row := range rows {
-		ids[i] = row.ID
-	}
-	held, err := s.bridge.core.Index.Look(ids...)
+	held, err := s.held(rows)
 	if err != nil {
 		return err
 	}
@@ -55,6 +51,26 @@ func (s *run) publishRows(ctx context.Context, rows []kinto.Row) error {
 		}
 	}
 	return s.deleteRows(ctx, deleted)
+}
+
+// held returns what the feed has of the ids of rows. Records with a stamp higher than all others are new,
+// so they are not looked up: that would slow down the first fill.
+func (s *run) held(rows []kinto.Row) ([]bridge.Held, error) {
+	index := s.bridge.core.Index
+	highest := index.Highest()
+	var ids []string
+	var at []int
+	for i, row := range rows {
+		if row.Deleted || row.Stamp <= highest {
+			ids, at = append(ids, row.ID), append(at, i)
+		}
+	}
+	held := make([]bridge.Held, len(rows))
+	found, err := index.Look(ids...)
+	for i, h := range found {
+		held[at[i]] = h
+	}
+	return held, err
 }
 
 // deleteRows deletes records of which a list had a tombstone, unless it is a record that only looks
@@ -154,7 +170,7 @@ func (s *run) put(ctx context.Context, row kinto.Row, held bridge.Held) error {
 	v := bridge.Version{ID: row.ID, Rev: strconv.FormatInt(row.Stamp, 10)}
 	e, err := s.entity(v, row)
 	if err == nil {
-		e.ContentID = contentID(v, held)
+		e.ContentID = contentID(e.ContentID, v, held)
 		err = e.Check(true)
 	}
 	if err != nil {
@@ -168,10 +184,9 @@ func (s *run) put(ctx context.Context, row kinto.Row, held bridge.Held) error {
 	return s.add(ctx, v, held, e)
 }
 
-// contentID returns the Content-ID of a version that the feed does not have as the newest one. If it
-// may have had it before, because the source has gone back, that is a new one.
-func contentID(v bridge.Version, held bridge.Held) string {
-	id := v.ContentID()
+// contentID returns the Content-ID of a version that the feed does not have as the newest one: id, which is
+// the version's, or a new one if the feed may have had it before, because the source has gone back.
+func contentID(id string, v bridge.Version, held bridge.Held) string {
 	if bridge.StampOf(v.Rev) > held.Top {
 		return id
 	}
@@ -215,8 +230,8 @@ func (s *run) remove(ctx context.Context, id, rev string) error {
 func (s *run) removeOne(ctx context.Context, id, rev string, held bridge.Held) error {
 	v := bridge.Version{ID: id, Rev: rev}
 	e := v.Entity(feed.Delete, "")
-	if e.ContentID = v.ContentID(); !isGone(rev) {
-		e.ContentID = contentID(v, held)
+	if !isGone(rev) {
+		e.ContentID = contentID(e.ContentID, v, held)
 	}
 	if err := e.Check(true); err != nil {
 		return s.Reject(ctx, bridge.Quarantined{ID: id, Rev: rev, Reason: err.Error()})

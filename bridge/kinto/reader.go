@@ -233,18 +233,19 @@ func (r *reader) compareCount(ctx context.Context, pieces chan<- *bridge.Piece, 
 	if r.counted || !overlap {
 		return "", nil
 	}
+	// What was read is still being published meanwhile.
+	head, err := r.bridge.config.Source.Head(ctx, kinto.Query{})
+	if err != nil || head.Stamp != r.stamp { // it has changed: count again later
+		return "", err
+	}
 	var live int64
-	err := r.wait(ctx, pieces, func(ctx context.Context, _ *Position) (err error) {
+	err = r.wait(ctx, pieces, func(ctx context.Context, _ *Position) (err error) {
 		if err = r.run.SettleAll(ctx); err == nil {
 			live, err = r.bridge.core.Index.Count()
 		}
 		return err
 	})
 	if err != nil {
-		return "", err
-	}
-	head, err := r.bridge.config.Source.Head(ctx, kinto.Query{})
-	if err != nil || head.Stamp != r.stamp { // it has changed: count again later
 		return "", err
 	}
 	r.counted = true
