@@ -151,8 +151,8 @@ func (a *application) duplicates(ctx context.Context, tx jobdb.Tx, writes []int,
 		column, field, message string
 		users                  map[string]int
 	}{
-		{"work", "source", "job %q does the same", does},
-		{"target", "target", "job %q writes to the same target", writesTo},
+		{"work", "source", "%s does the same", does},
+		{"target", "target", "%s writes to the same target", writesTo},
 	} {
 		sql := "SELECT id, " + same.column + " FROM @job WHERE state NOT IN ('completed', 'failed') AND " + same.column + " IN (@list)"
 		if !a.transient {
@@ -165,7 +165,7 @@ func (a *application) duplicates(ctx context.Context, tx jobdb.Tx, writes []int,
 			}
 			n := same.users[value]
 			if _, applied := a.index[id]; !applied && !deleted[id] && found[n].Message == "" {
-				found[n] = a.documents[n].problem(n, same.field, same.message, id)
+				found[n] = a.documents[n].problem(n, same.field, same.message, nameTo(ctx, id, fmt.Sprintf("job %q", id)))
 			}
 			return nil
 		})

@@ -52,6 +52,7 @@ func (s *Scheduler) Describe(ctx context.Context, id string) (*Description, erro
 			if d.Watch, err = watchStatus(ctx, tx, id); err != nil {
 				return err
 			}
+			d.Watch.Error = errorTo(ctx, d.Watch.Error)
 		}
 		f, err := s.facts(ctx, tx, &d.Job)
 		f.watch = d.Watch
@@ -77,11 +78,12 @@ type facts struct {
 	watch   *WatchStatus // nil if it does not follow
 	origins []blockedOrigin
 	tenant  TenantStatus
-	once    string // a job that runs once and does the same
+	once    string // names a job that runs once and does the same; or ""
 	full    string // an origin with as many running jobs as it may have
 	limit   int    // of jobs with the same origin
 	before  int    // jobs of the namespace that are due before this one
 	others  int    // jobs of other namespaces that are due
+	limited bool   // the caller may not know of others
 }
 
 type blockedOrigin struct {
@@ -91,7 +93,8 @@ type blockedOrigin struct {
 }
 
 func (s *Scheduler) facts(ctx context.Context, tx jobdb.Tx, j *Job) (f *facts, err error) {
-	f = &facts{job: j}
+	_, limited := visible(ctx)
+	f = &facts{job: j, limited: limited}
 	if f.now, err = now(ctx, tx); err != nil {
 		return f, err
 	}
@@ -119,7 +122,7 @@ func (s *Scheduler) facts(ctx context.Context, tx jobdb.Tx, j *Job) (f *facts, e
 		var o blockedOrigin
 		var until int64
 		err := scan(&o.name, &o.reason, &o.down, &until)
-		o.until = fromMicros(until)
+		o.reason, o.until = errorTo(ctx, o.reason), fromMicros(until)
 		f.origins = append(f.origins, o)
 		return err
 	})
@@ -131,8 +134,10 @@ func (s *Scheduler) facts(ctx context.Context, tx jobdb.Tx, j *Job) (f *facts, e
 	}
 	const once = `SELECT o.id FROM @job AS j JOIN @job AS o ON o.work = j.work OR o.target = j.target AND j.target <> ''
 		WHERE j.id = $1 AND NOT j.transient AND o.transient AND o.state NOT IN ('completed', 'failed') ORDER BY o.id LIMIT 1`
-	if _, err := jobdb.One(ctx, tx, once, []any{j.Document.ID()}, &f.once); err != nil {
+	if found, err := jobdb.One(ctx, tx, once, []any{j.Document.ID()}, &f.once); err != nil {
 		return f, err
+	} else if found {
+		f.once = nameTo(ctx, f.once, "job "+f.once)
 	}
 	crowd, err := s.crowd(ctx, tx)
 	if err != nil {

@@ -224,6 +224,9 @@ func (u *users) add(n int, d *Document, i *Identity) (problems []Problem) {
 	return problems
 }
 
+// ValidNamespace reports whether a namespace can have a name.
+func ValidNamespace(name string) bool { return validName.MatchString(name) }
+
 // title names a job in a message.
 func (d *Document) title() string {
 	if d.Name == "" {

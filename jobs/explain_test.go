@@ -54,6 +54,10 @@ func TestPlans(t *testing.T) {
 					_, err := s.List(t.Context(), jobs.Filter{Namespace: "n5", After: "n5/5005"})
 					return err
 				},
+				"page within namespaces": func() error {
+					_, err := s.List(jobs.Within(t.Context(), "n4", "n5"), jobs.Filter{After: "n5/5005"})
+					return err
+				},
 				"page of a state": func() error {
 					_, err := s.List(t.Context(), jobs.Filter{States: []jobs.State{jobs.Running}})
 					return err

@@ -70,7 +70,7 @@ func (s *Scheduler) List(ctx context.Context, f Filter) (page Page, err error) {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	c, err := f.conditions()
+	c, err := f.conditions(ctx)
 	if err != nil {
 		return Page{}, fmt.Errorf("list jobs: %w", err)
 	}
@@ -142,7 +142,8 @@ func (c *conditions) where() string {
 // contains is the condition that a text contains another. LIKE depends on the database.
 func contains(text string) string { return "replace(" + text + ", ?, '') <> " + text }
 
-func (f *Filter) conditions() (c conditions, err error) {
+func (f *Filter) conditions(ctx context.Context) (c conditions, err error) {
+	c.visible(ctx)
 	if f.Namespace != "" {
 		c.add("j.namespace = ?", f.Namespace)
 	}
@@ -232,7 +233,7 @@ func labelLines(labels map[string]string) string {
 // Totals returns how many of the jobs that a filter selects are in each state, as shown.
 // After and Limit have no effect.
 func (s *Scheduler) Totals(ctx context.Context, f Filter) (map[State]int, error) {
-	c, err := f.conditions()
+	c, err := f.conditions(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("count jobs: %w", err)
 	}

@@ -155,7 +155,7 @@ func (s *Scheduler) Tenants(ctx context.Context) (tenants []TenantStatus, err er
 	if err != nil {
 		return nil, fmt.Errorf("list namespaces: %w", err)
 	}
-	return tenants, nil
+	return slices.DeleteFunc(tenants, func(t TenantStatus) bool { return !Visible(ctx, t.Namespace) }), nil
 }
 
 // tenant returns one namespace.

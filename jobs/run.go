@@ -167,6 +167,9 @@ func taken(ctx context.Context, tx jobdb.Tx, j *Job) error {
 		WHERE j.id = $1 AND o.id <> j.id AND o.state NOT IN ('completed', 'failed') AND (j.transient OR NOT o.transient) ORDER BY o.id LIMIT 1`
 	found, err := jobdb.One(ctx, tx, sql, []any{j.Document.ID()}, &other)
 	if err == nil && found {
+		if !Visible(ctx, namespaceOf(other)) {
+			return fmt.Errorf("%w: it is in another namespace, so change this one", ErrTaken)
+		}
 		err = fmt.Errorf("%w: delete job %s, or change one of the two", ErrTaken, other)
 	}
 	return err

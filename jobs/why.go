@@ -36,7 +36,7 @@ func (f *facts) why() string {
 		return fmt.Sprintf("namespace %s runs %s, the maximum", f.tenant.Namespace, jobsOf(f.tenant.Running))
 	}
 	if f.once != "" {
-		return fmt.Sprintf("waits for the end of job %s, which runs once and does the same or writes to the same target", f.once)
+		return fmt.Sprintf("waits for the end of %s, which runs once and does the same or writes to the same target", f.once)
 	}
 	if f.full != "" {
 		return fmt.Sprintf("%s has %d running jobs, the maximum", f.full, f.limit)
@@ -44,7 +44,11 @@ func (f *facts) why() string {
 	if f.free() {
 		return "due, and starts within seconds"
 	}
-	return fmt.Sprintf("waits for a slot: %s of its namespace %s ahead of it, and %s of others %s due", jobsOf(f.before), are(f.before), jobsOf(f.others), are(f.others))
+	why := fmt.Sprintf("waits for a slot: %s of its namespace %s ahead of it", jobsOf(f.before), are(f.before))
+	if f.limited {
+		return why
+	}
+	return why + fmt.Sprintf(", and %s of others %s due", jobsOf(f.others), are(f.others))
 }
 
 // whyUnwatched says why the server that an idle job waits for is not watched; "" if it is.

@@ -1,0 +1,59 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+)
+
+type namespacesKey struct{}
+
+// Within returns a context for a caller who may know only what is in some namespaces, at least one.
+// [Scheduler.List], Totals, Export and Tenants leave out what is in others, and errors and explanations
+// do not name their jobs. Check the IDs of jobs that the caller gives with [Visible].
+func Within(ctx context.Context, namespaces ...string) context.Context {
+	return context.WithValue(ctx, namespacesKey{}, namespaces)
+}
+
+// visible returns the namespaces of [Within], and whether the context is limited to them.
+func visible(ctx context.Context) (namespaces []string, limited bool) {
+	namespaces, limited = ctx.Value(namespacesKey{}).([]string)
+	return namespaces, limited
+}
+
+// Visible reports whether the caller of a context may know what is in a namespace.
+func Visible(ctx context.Context, namespace string) bool {
+	namespaces, limited := visible(ctx)
+	return !limited || slices.Contains(namespaces, namespace)
+}
+
+// visible adds the condition that the caller may know of a job.
+func (c *conditions) visible(ctx context.Context) {
+	if namespaces, limited := visible(ctx); limited {
+		c.add("j.namespace IN ("+jobdb.List(len(c.args)+1, len(namespaces))+")", anys(namespaces)...)
+	}
+}
+
+// nameTo returns what the caller of a context reads of a job: its name, unless the job is in a
+// namespace that the caller may not know.
+func nameTo(ctx context.Context, id, name string) string {
+	if Visible(ctx, namespaceOf(id)) {
+		return name
+	}
+	return "a job of another namespace"
+}
+
+func namespaceOf(id string) string {
+	namespace, _, _ := strings.Cut(id, "/")
+	return namespace
+}
+
+// errorTo returns what the caller of a context reads of an error that any job may have met.
+func errorTo(ctx context.Context, text string) string {
+	if _, limited := visible(ctx); limited && text != "" {
+		return "the error is not shown, as it may name jobs of other namespaces"
+	}
+	return text
+}
