@@ -76,6 +76,12 @@ func (c *Control) Read(h http.Header, r *http.Request) error {
 	return c.readers.allow(c.writers, h, r)
 }
 
+// Reader returns the index, in the list for reading, of the credential that a request carries, or -1.
+func (c *Control) Reader(r *http.Request) int { return c.readers.find(r) }
+
+// Writer is Reader for the list for writing.
+func (c *Control) Writer(r *http.Request) int { return c.writers.find(r) }
+
 // Write is Read for requests that change something. These must not come from a web page of
 // another origin.
 func (c *Control) Write(h http.Header, r *http.Request) error {

@@ -103,3 +103,21 @@ func TestOnlyLocal(t *testing.T) {
 		t.Error("an address without a port is accepted")
 	}
 }
+
+// TestWhich asks which credential a request carries.
+func TestWhich(t *testing.T) {
+	t.Parallel()
+	c, err := access.New([]access.Credential{{Bearer: "a"}, {Username: "b", Password: "p"}, {Bearer: "c"}}, []access.Credential{{Bearer: "c"}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for authorization, want := range map[string][2]int{
+		"Bearer a": {0, -1}, "Basic Yjpw": {1, -1}, "Bearer c": {2, 0}, "Bearer d": {-1, -1}, "Bearer ": {-1, -1}, "": {-1, -1},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		r.Header.Set("Authorization", authorization)
+		if got := [2]int{c.Reader(r), c.Writer(r)}; got != want {
+			t.Errorf("%q is credential %v, want %v", authorization, got, want)
+		}
+	}
+}

@@ -41,15 +41,21 @@ func bearerDigest(token string) [sha256.Size]byte { return sha256.Sum256([]byte(
 // open reports whether no credentials are required.
 func (g *guard) open() bool { return len(g.digests) == 0 }
 
-// knows reports whether a request carries one of the credentials.
-func (g *guard) knows(r *http.Request) bool {
+// find returns the index of the credential that a request carries, or -1.
+func (g *guard) find(r *http.Request) int {
 	digest, ok := credentialDigest(r)
-	found := 0
+	found := -1
 	for i := range g.digests {
-		found |= subtle.ConstantTimeCompare(digest[:], g.digests[i][:])
+		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(digest[:], g.digests[i][:]), i, found)
 	}
-	return ok && found == 1
+	if !ok {
+		return -1
+	}
+	return found
 }
+
+// knows reports whether a request carries one of the credentials.
+func (g *guard) knows(r *http.Request) bool { return g.find(r) >= 0 }
 
 // credentialDigest returns the digest of the credentials that a request carries.
 func credentialDigest(r *http.Request) (digest [sha256.Size]byte, ok bool) {

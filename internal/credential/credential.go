@@ -38,11 +38,14 @@ func ParseReference(reference string) (Source, error) {
 // ReadAll reads the credentials of a source. Without a file and a variable there are none. A file or
 // a variable without a credential is an error: a server without credentials would be open.
 func (s Source) ReadAll() ([]consumer.Credentials, error) {
+	return readAll(s, parse)
+}
+
+func readAll[T any](s Source, parse func(line string) (T, error)) (list []T, err error) {
 	source, text, err := s.lines()
 	if err != nil || source == "" {
 		return nil, err
 	}
-	var list []consumer.Credentials
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {

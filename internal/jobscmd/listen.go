@@ -70,10 +70,10 @@ func (f *listenFlags) serveMetrics(c *commands, collector *metrics.Jobs) error {
 	return c.ServeMetricsBy(f.metrics, handler)
 }
 
-func credentials(file, variable string) (list []server.Credential, err error) {
-	all, err := (credential.Source{File: file, Variable: variable}).ReadAll()
+func credentials(file, variable string) (list []api.Credential, err error) {
+	all, err := (credential.Source{File: file, Variable: variable}).ReadLimited(jobs.ValidNamespace)
 	for _, c := range all {
-		list = append(list, server.Credential(c))
+		list = append(list, api.Credential{Credential: server.Credential(c.Credentials), Namespaces: c.Namespaces})
 	}
 	return list, err
 }

@@ -3,6 +3,9 @@ package jobscmd_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -185,4 +188,50 @@ func TestServeOnly(t *testing.T) {
 			stop(exit.ErrInterrupted)
 		}
 	}, "jobs", "worker", "--max-jobs", "0", "--listen", "127.0.0.1:0")
+}
+
+// TestLimitedCredentials has a worker with credentials for some namespaces.
+func TestLimitedCredentials(t *testing.T) {
+	m := newMachine(t)
+	m.write("jobs.yaml", twoJobs)
+	m.run(0, "jobs", "apply", "-f", "jobs.yaml")
+	m.write("bad", "bearer all\nnamespace=Shop bearer hunter2\n")
+	m.fails(1, []string{"jobs", "worker", "--max-jobs", "0", "--read-credentials-file", "bad"}, "bad, line 2: want namespace=NAME")
+	m.write("readers", "bearer all\nnamespace=none,empty bearer few\n")
+	m.write("writers", "namespace=none bearer few\n")
+	ctx, stop := context.WithCancelCause(m.Context())
+	served := regexp.MustCompile(`serving the API of jobs.*(http://[0-9.:]+)`)
+	var once sync.Once
+	m.runSeeing(ctx, 130, false, func(printed string) {
+		if match := served.FindStringSubmatch(printed); match != nil {
+			once.Do(func() { // it is served when this has been printed
+				go func() {
+					defer stop(exit.ErrInterrupted)
+					m.responds(ctx, "GET", match[1]+"/api/v1/tenants", "all", `"shop"`)
+					m.responds(ctx, "GET", match[1]+"/api/v1/tenants", "few", `{"tenants":[]}`)
+					m.responds(ctx, "DELETE", match[1]+"/api/v1/namespaces/shop/jobs/none", "few", `not for namespace \"shop\"`)
+				}()
+			})
+		}
+	}, "jobs", "worker", "--max-jobs", "0", "--listen", "127.0.0.1:0", "--read-credentials-file", "readers", "--write-credentials-file", "writers")
+}
+
+// responds sends a request with a bearer token. The body of the response must contain a text.
+func (m *machine) responds(ctx context.Context, method, url, token, want string) {
+	m.Helper()
+	r, err := http.NewRequestWithContext(ctx, method, url, nil)
+	if err != nil {
+		m.Error(err)
+		return
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		m.Error(err)
+		return
+	}
+	defer response.Body.Close()
+	if text, err := io.ReadAll(response.Body); err != nil || !strings.Contains(string(text), want) {
+		m.Errorf("%s %s with the token %q: %s (%v), want %s", method, url, token, text, err, want)
+	}
 }

@@ -13,8 +13,8 @@ import (
 // TestAccess asks for each kind of resource with each kind of credential.
 func TestAccess(t *testing.T) {
 	t.Parallel()
-	reader, writer := server.Credential{Bearer: "r"}, server.Credential{Bearer: "w"}
-	s := open(t, "sqlite::memory:", api.Config{ReadAuth: []server.Credential{reader}, WriteAuth: []server.Credential{writer}}, fakeKind{})
+	reader, writer := api.Credential{Credential: server.Credential{Bearer: "r"}}, api.Credential{Credential: server.Credential{Bearer: "w"}}
+	s := open(t, "sqlite::memory:", api.Config{ReadAuth: []api.Credential{reader}, WriteAuth: []api.Credential{writer}}, fakeKind{})
 	for _, r := range []struct {
 		method, path, body       string
 		none, asReader, asWriter int
@@ -58,7 +58,7 @@ func TestAccess(t *testing.T) {
 
 func TestExposure(t *testing.T) {
 	t.Parallel()
-	one := []server.Credential{{Bearer: "x"}}
+	one := []api.Credential{{Credential: server.Credential{Bearer: "x"}}}
 	for _, tt := range []struct {
 		addr string
 		c    api.Config
@@ -80,7 +80,7 @@ func TestExposure(t *testing.T) {
 // TestMetricsExposure has addresses to serve metrics at, and requests for them.
 func TestMetricsExposure(t *testing.T) {
 	t.Parallel()
-	one := []server.Credential{{Bearer: "x"}}
+	one := []api.Credential{{Credential: server.Credential{Bearer: "x"}}}
 	for _, tt := range []struct {
 		addr string
 		c    api.Config
@@ -95,14 +95,14 @@ func TestMetricsExposure(t *testing.T) {
 			t.Errorf("%s, %d readers, %d writers: %v", tt.addr, len(tt.c.ReadAuth), len(tt.c.WriteAuth), err)
 		}
 	}
-	h, err := api.Guard(http.NotFoundHandler(), api.Config{ReadAuth: one})
+	h, err := api.Guard(http.NotFoundHandler(), api.Config{ReadAuth: append(one, limited("shop", "shop"))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
 		method, token string
 		want          int
-	}{{"GET", "", 401}, {"GET", "y", 401}, {"GET", "x", 404}, {"POST", "x", 405}} {
+	}{{"GET", "", 401}, {"GET", "y", 401}, {"GET", "x", 404}, {"GET", "shop", 403}, {"POST", "x", 405}} {
 		r := httptest.NewRequestWithContext(t.Context(), tt.method, "/metrics", nil)
 		r.Header.Set("Authorization", "Bearer "+tt.token)
 		w := httptest.NewRecorder()

@@ -14,19 +14,18 @@ import (
 
 	"github.com/feedctl/feedctl/internal/access"
 	"github.com/feedctl/feedctl/jobs"
-	"github.com/feedctl/feedctl/server"
 )
 
 // Config holds the settings of an [API]. The zero value of each is its default.
 type Config struct {
 	// ReadAuth and WriteAuth are the credentials that allow reading and changing jobs; with an
 	// empty list no credentials are required. They are separate: one that allows both is in
-	// both lists.
-	ReadAuth, WriteAuth []server.Credential
+	// both lists, and may be for more namespaces in one of them.
+	ReadAuth, WriteAuth []Credential
 	// PublicURL is the URL of the root as clients see it. It is only needed behind a proxy that
 	// changes the Host.
 	PublicURL string
-	// Runs serves pages about runs below /runs/ to those who may read; see
+	// Runs serves pages about runs below /runs/ to those who may read all namespaces; see
 	// [jobs.Scheduler.Pages]. If it is nil, there are none.
 	Runs http.Handler
 	// Logger logs errors. Defaults to discarding them.
@@ -61,13 +60,14 @@ func CheckMetrics(addr string, c Config) error {
 	return fmt.Errorf("serve metrics at %q: %w on the network: give read credentials, listen on a loopback address, or say that this is meant", addr, ErrExposed)
 }
 
-// Guard returns a handler that serves what h does for GET, to those who may read.
+// Guard returns a handler that serves what h does for GET, to those who may read
+// all namespaces.
 func Guard(h http.Handler, c Config) (http.Handler, error) {
 	a, err := New(nil, c)
 	if err != nil {
 		return nil, err
 	}
-	return a.endpoint(methods{http.MethodGet: a.reads(func(w http.ResponseWriter, r *http.Request) error {
+	return a.endpoint(methods{http.MethodGet: a.reads(forAll, func(w http.ResponseWriter, r *http.Request) error {
 		h.ServeHTTP(w, r)
 		return nil
 	})}), nil
@@ -75,10 +75,10 @@ func Guard(h http.Handler, c Config) (http.Handler, error) {
 
 // An API is an [http.Handler] over a scheduler.
 type API struct {
-	jobs   *jobs.Scheduler
-	access *access.Control
-	log    *slog.Logger
-	router chi.Router
+	jobs             *jobs.Scheduler
+	readers, writers *rights
+	log              *slog.Logger
+	router           chi.Router
 
 	followers atomic.Int64 // requests that follow a log
 
@@ -88,24 +88,16 @@ type API struct {
 
 // New returns the API of a scheduler.
 func New(s *jobs.Scheduler, c Config) (*API, error) {
-	control, err := access.New(credentials(c.ReadAuth), credentials(c.WriteAuth), c.PublicURL)
+	readers, writers, err := controlled(c)
 	if err != nil {
 		return nil, fmt.Errorf("configure the API of jobs: %w", err)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &API{jobs: s, access: control, log: c.Logger, closing: make(chan struct{})}
+	a := &API{jobs: s, readers: readers, writers: writers, log: c.Logger, closing: make(chan struct{})}
 	a.router = a.routes(c.Runs)
 	return a, nil
-}
-
-func credentials(list []server.Credential) []access.Credential {
-	converted := make([]access.Credential, len(list))
-	for n := range list {
-		converted[n] = access.Credential(list[n])
-	}
-	return converted
 }
 
 // Close ends requests that wait for something to happen. Call it before
@@ -127,7 +119,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *API) routes(runs http.Handler) chi.Router {
 	mux := chi.NewRouter()
 	if runs != nil {
-		mux.Handle("/runs/*", a.endpoint(methods{"GET": a.reads(func(w http.ResponseWriter, r *http.Request) error {
+		mux.Handle("/runs/*", a.endpoint(methods{"GET": a.reads(forAll, func(w http.ResponseWriter, r *http.Request) error {
 			runs.ServeHTTP(w, r)
 			return nil
 		})}))

@@ -74,8 +74,10 @@
 // # Access
 //
 // Credentials are for reading or for writing, as those of [server.Config]. Checking a job is
-// reading. /healthz and /readyz need none. Browsers may not send requests that change something for
-// web pages of other origins. See [CheckExposure].
+// reading. A [Credential] may be limited to namespaces: lists then leave out what is in others, and
+// requests for it have the answer 403, whether it exists or not. /healthz and /readyz need no
+// credentials. Browsers may not send requests that change something for web pages of other
+// origins. See [CheckExposure].
 //
 // # Problems
 //

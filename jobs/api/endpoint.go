@@ -57,10 +57,10 @@ func refuseMethod(allowed string) handler {
 }
 
 // reads wraps the handler of a request that reads.
-func (a *API) reads(h handler) handler { return allowed(a.access.Read, bounded(h)) }
+func (a *API) reads(s scope, h handler) handler { return a.readers.allowed(s, bounded(h)) }
 
 // writes wraps the handler of a request that changes something.
-func (a *API) writes(h handler) handler { return allowed(a.access.Write, bounded(h)) }
+func (a *API) writes(s scope, h handler) handler { return a.writers.allowed(s, bounded(h)) }
 
 // bounded wraps a handler that ends within requestTime.
 func bounded(h handler) handler {
@@ -92,15 +92,6 @@ func wellFormed(known []string, h handler) handler {
 
 // isText reports whether PostgreSQL can store a text.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
-
-func allowed(check func(http.Header, *http.Request) error, h handler) handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := check(w.Header(), r); err != nil {
-			return err
-		}
-		return h(w, r)
-	}
-}
 
 func (a *API) nothing(http.ResponseWriter, *http.Request) error { return noResource() }
 

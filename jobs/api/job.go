@@ -94,6 +94,11 @@ func (a *API) validateAll(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	documents, err := jobs.ParseJobs(text)
+	for n := range documents {
+		if err := mayUse(r, documents[n].Namespace); err != nil {
+			return err
+		}
+	}
 	return a.validate(w, r, documents, err)
 }
 

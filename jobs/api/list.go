@@ -93,8 +93,11 @@ func (p *parameters) only(known []string) error {
 }
 
 // filter reads the parameters that select jobs.
-func (p *parameters) filter() jobs.Filter {
+func (p *parameters) filter(r *http.Request) jobs.Filter {
 	f := jobs.Filter{Namespace: p.text("namespace"), Kind: p.text("kind"), Origin: p.text("origin"), Name: p.text("name")}
+	if p.err == nil && f.Namespace != "" {
+		p.err = mayUse(r, f.Namespace)
+	}
 	for _, state := range p.list("state") {
 		if !slices.Contains(jobs.States(), jobs.State(state)) {
 			p.invalid("unknown state %.100q: want some of %v", state, jobs.States())
@@ -129,7 +132,7 @@ type list struct {
 
 func (a *API) listJobs(w http.ResponseWriter, r *http.Request) error {
 	p := query(r)
-	f := p.filter()
+	f := p.filter(r)
 	f.After, f.Limit = p.text("cursor"), p.number("limit", jobs.DefaultLimit)
 	if f.After != "" && !strings.Contains(f.After, "/") {
 		p.invalid("invalid cursor %.100q: want the \"next\" of the page before", f.After)

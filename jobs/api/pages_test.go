@@ -8,10 +8,10 @@ import (
 	"github.com/feedctl/feedctl/server"
 )
 
-// TestPages: the pages about runs need credentials for reading, and change nothing.
+// TestPages: the pages about runs need credentials for reading all namespaces, and change nothing.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	c := api.Config{ReadAuth: []server.Credential{{Username: "r", Password: "p"}}, WriteAuth: []server.Credential{{Bearer: "w"}}}
+	c := api.Config{ReadAuth: []api.Credential{{Credential: server.Credential{Username: "r", Password: "p"}}, limited("shop", "shop")}, WriteAuth: []api.Credential{{Credential: server.Credential{Bearer: "w"}}}}
 	eachDatabase(t, c, fakeKind{}, func(t *testing.T, s *site) {
 		var err error
 		c := c
@@ -29,6 +29,7 @@ func TestPages(t *testing.T) {
 		s.want(t, 401, "GET", "/runs/", "")
 		s.want(t, 401, "GET", "/runs/api/jobs?state=running", "")
 		s.want(t, 403, "GET", "/runs/", "", "Authorization: Bearer w")
+		s.want(t, 403, "GET", "/runs/", "", asShop)
 		for _, method := range []string{"POST", "PUT", "DELETE", "PATCH"} {
 			s.want(t, 405, method, "/runs/api/jobs/cancel", `{"ids": ["1"]}`, "Authorization: Bearer w")
 		}

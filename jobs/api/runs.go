@@ -24,6 +24,9 @@ func (a *API) postRun(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	d.Namespace = cmp.Or(d.Namespace, "default")
+	if err := mayUse(r, d.Namespace); err != nil {
+		return err
+	}
 	j, err := a.jobs.RunOnce(r.Context(), d, retry)
 	if err != nil {
 		return err
@@ -48,7 +51,7 @@ func (a *API) cancelJob(w http.ResponseWriter, r *http.Request) error {
 // export answers with documents that can be applied again.
 func (a *API) export(w http.ResponseWriter, r *http.Request) error {
 	p := query(r)
-	f, format := p.filter(), p.text("format")
+	f, format := p.filter(r), p.text("format")
 	write, media := jobs.WriteJSON, "application/json"
 	switch format {
 	case "", "json":
