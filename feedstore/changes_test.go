@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feedstore"
 	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/internal/pgtest"
@@ -305,6 +306,27 @@ func TestChangesAfterFailure(t *testing.T) {
 		check(t, err)
 		if took := time.Since(published); len(c.Feeds) != 1 || took > 3*time.Second {
 			t.Errorf("after %v: %+v", took, c)
+		}
+	})
+}
+
+// TestChangesOfDeleted: a feed that was deleted is gone, although its pages have not been removed yet
+// and a request has read it before.
+func TestChangesOfDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		publish(t, store, 2, 0, 1, short)
+		r := newReader(t, store, feedstore.Config{MaxWaiters: 1})
+		c, err := r.Changes(t.Context(), "", "", 10, time.Minute)
+		check(t, err)
+		_, _, _, err = r.Look(t.Context(), "f")
+		check(t, err)
+		_, err = chain.Delete(t.Context(), store, "f")
+		check(t, err)
+		c, err = r.Changes(t.Context(), c.Token, "", 10, time.Minute)
+		check(t, err)
+		if len(c.Feeds) != 1 || c.Feeds[0] != (feedstore.FeedVersion{Name: "f"}) {
+			t.Errorf("changes after the deletion: %v", c.Feeds)
 		}
 	})
 }

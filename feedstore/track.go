@@ -332,10 +332,12 @@ func (t *tracker) polled() {
 	t.wake()
 }
 
-// head returns the newest page of a feed, through the reader's state of the feed if there is one.
+// head returns the newest page of a feed, through the reader's state of the feed if there is one. A
+// feed that was deleted is below its floor, whether its pages have been removed or not.
 func (r *Reader) head(ctx context.Context, name string, last *chain.Page) (*chain.Page, error) {
 	if f, ok := r.feeds.Get(name); ok {
-		return f.Newest(ctx)
+		p, _, err := f.pollWithFloor(ctx)
+		return p, err
 	}
 	reader := chain.NewReader(r.store, name)
 	if last != nil {

@@ -383,6 +383,7 @@ func TestKintoRandom(t *testing.T) {
 						name := random.change()
 						if random.IntN(8) == 0 && exists(name) {
 							w.do(http.MethodDelete, collectionPath(name), "")
+							random.knows(name, "missing")
 						} else {
 							w.do(http.MethodPut, collectionPath(name), "")
 							w.put(name)
