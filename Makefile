@@ -81,9 +81,9 @@ test: build versitygw couchdb kinto ## Run all tests: unit, conformance, end to 
 	CGO_ENABLED=0 go test $(TESTFLAGS) ./...
 
 .PHONY: race
-race: build versitygw couchdb kinto ## Run the tests, without Java, under the race detector (needs a C compiler)
+race: build versitygw couchdb kinto ## Run the tests under the race detector, except those of binaries (needs a C compiler)
 	@scripts/need gcc sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer
-	CGO_ENABLED=1 go test -race $(RACEFLAGS) -short $(TESTFLAGS) $$(go list ./... | grep -v /interop)
+	CGO_ENABLED=1 go test -race $(RACEFLAGS) -short $(TESTFLAGS) $$(go list ./... | grep -v -e /interop -e /e2e)
 
 .PHONY: versitygw
 versitygw: $(TOOLS)/versitygw-$(VERSITYGW_VERSION) ## Install the S3 server for the tests
