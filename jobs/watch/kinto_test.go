@@ -107,7 +107,7 @@ func TestKintoAtRest(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			inKintoWorld(t, collections, func(t *testing.T, w *kintoWorld) {
 				stop := w.watch(t)
-				time.Sleep(time.Hour)
+				time.Sleep(time.Hour + 5*time.Second) // between two requests
 				w.jobs.take()
 				before := map[string]int{}
 				for name := range w.jobs.states {
