@@ -75,8 +75,8 @@ func (x *Index) look(id string) (h Held, err error) {
 	return h, errors.Join(err, get.Reset())
 }
 
-// Highest returns a stamp that none in the feed, or of a version that is being published, exceeds. A live
-// version with a higher one is new, so [Index.Look] is not needed.
+// Highest returns a stamp that none in the feed, or of a version that is being published, exceeds. A
+// version with a higher one is new.
 func (x *Index) Highest() int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -53,15 +53,15 @@ func (s *run) publishRows(ctx context.Context, rows []kinto.Row) error {
 	return s.deleteRows(ctx, deleted)
 }
 
-// held returns what the feed has of the ids of rows. Records with a stamp higher than all others are new,
-// so they are not looked up: that would slow down the first fill.
+// held returns what the feed has of the ids of rows, but does not look up those with a stamp higher than
+// all others: the feed does not have that version, and looking it up would slow down the first fill.
 func (s *run) held(rows []kinto.Row) ([]bridge.Held, error) {
 	index := s.bridge.core.Index
 	highest := index.Highest()
 	var ids []string
 	var at []int
 	for i, row := range rows {
-		if row.Deleted || row.Stamp <= highest {
+		if row.Stamp <= highest {
 			ids, at = append(ids, row.ID), append(at, i)
 		}
 	}
