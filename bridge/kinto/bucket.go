@@ -26,15 +26,15 @@ type Bucket struct {
 	Patterns []string
 	Store    storage.Store
 	Feeds    FeedNames
-	// Job returns a job for a collection, with an index of its own, each time that the collection is
-	// read. Its Source, Store, Feed and Follow are set afterwards.
+	// Job returns a job for a collection, with an index of its own. Its Source, Store, Feed and
+	// Follow are set afterwards. It is called again if the collection is tried again.
 	Job func(collection, feed string) *Job
-	// Follow also publishes later changes, and collections that are created later.
+	// Follow also follows the collections, and those that are created later.
 	Follow bool
-	// Interval is the time between two requests for a collection that has not changed. After six of
-	// them, collections are listed again, and those are read again that have failed. 0: 10 s.
+	// Interval is the time after which collections are listed again, and those are tried again whose
+	// bridge has failed. 0: 1 min.
 	Interval time.Duration
-	// AtOnce is how many collections are read at the same time, which bounds the memory. 0: 4.
+	// AtOnce is how many collections are read at the same time without Follow. 0: 4.
 	AtOnce int
 	Log    *slog.Logger // nil: none
 

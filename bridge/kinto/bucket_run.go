@@ -9,6 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/backoff"
+	"github.com/feedctl/feedctl/kinto"
 )
 
 // A BucketError means that some collections of a bucket failed, while the others were published.
@@ -40,15 +43,13 @@ var errUnread = errors.New("not read, since the server was unavailable for anoth
 // ctx ends. A collection that is gone and has a feed is treated as [Config.OnGone] says.
 //
 // A collection that fails does not affect the others. Without Follow, the error is a [*BucketError];
-// if the server is unavailable for one, those that were not begun are left out. With Follow, failures
-// are logged and tried again, except those of collections that are gone, which are tried again when
-// they are listed again.
+// if the server is unavailable for one, those that were not begun are left out. With Follow, failures are logged and tried again, except
+// those of collections that are gone, which are tried again when they are listed again.
 func (b *Bucket) Run(ctx context.Context) error {
 	if err := b.Check(); err != nil {
 		return fmt.Errorf("configure bridge: %w", err)
 	}
 	b.Log = cmp.Or(b.Log, slog.New(slog.DiscardHandler))
-	b.Interval, b.AtOnce = cmp.Or(b.Interval, 10*time.Second), cmp.Or(b.AtOnce, 4)
 	id, err := resolve(ctx, b.Server, b.Bucket)
 	if err != nil {
 		return err
@@ -88,7 +89,7 @@ func (b *Bucket) once(ctx context.Context) error {
 	failed := make([]error, len(due))
 	var unavailable atomic.Bool
 	var running sync.WaitGroup
-	room := make(chan struct{}, b.AtOnce)
+	room := make(chan struct{}, cmp.Or(b.AtOnce, 4))
 	for i, m := range due {
 		room <- struct{}{}
 		if ctx.Err() != nil {
@@ -118,4 +119,42 @@ func (b *Bucket) once(ctx context.Context) error {
 		return e
 	}
 	return nil
+}
+
+// follow publishes changes until ctx ends.
+func (b *Bucket) follow(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for list := b.all; ; {
+		listed, published, err := list(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case kinto.Retryable(err):
+			b.Log.Warn("collections cannot be listed, retrying", "bucket", b.Bucket, "error", err)
+		case errors.Is(err, ErrGone) && b.following():
+		case err != nil:
+			return err
+		default:
+			list = b.again
+		}
+		for _, m := range b.begin(listed, published) {
+			running.Go(func() {
+				if err := b.publish(ctx, m); err != nil && ctx.Err() == nil {
+					b.Log.Warn("collection is not followed", "bucket", b.Bucket, "collection", m.Collection, "error", err)
+				}
+			})
+		}
+		if err := backoff.Sleep(ctx, cmp.Or(b.Interval, time.Minute)); err != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// again returns the collections that are listed, after the first time.
+func (b *Bucket) again(ctx context.Context) (listed, published []string, err error) {
+	listed, err = b.listed(ctx)
+	return listed, nil, err
 }

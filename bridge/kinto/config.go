@@ -38,11 +38,6 @@ const (
 // Never is a [Config.Reconcile] that reconciles only when there is a sign.
 const Never = time.Duration(-1)
 
-const (
-	defaultReconcile = 24 * time.Hour
-	defaultWindow    = time.Minute
-)
-
 // Config configures a bridge. Source, Store, Feed and Index are required.
 type Config struct {
 	// Source is the collection. In the bucket "default", the server's id of the user's bucket takes
@@ -125,8 +120,8 @@ func (c Config) withDefaults() (Config, error) {
 	c.Attachments = cmp.Or(c.Attachments, Stub)
 	c.OnGone = cmp.Or(c.OnGone, Stop)
 	c.MaxGone = cmp.Or(c.MaxGone, 20)
-	c.Reconcile = cmp.Or(c.Reconcile, defaultReconcile)
-	c.Window = cmp.Or(c.Window, defaultWindow)
+	c.Reconcile = cmp.Or(c.Reconcile, 24*time.Hour)
+	c.Window = cmp.Or(c.Window, time.Minute)
 	c.Interval = cmp.Or(c.Interval, 10*time.Second)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c, nil

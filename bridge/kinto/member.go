@@ -23,17 +23,7 @@ type Collected struct {
 type member struct {
 	Collected      // Progress is that of the jobs that have ended
 	job       *Job // that is running, or nil
-	busy      bool // it is being visited
 	gone      bool // it did not exist when it was last read, and was not listed since
-
-	// These are the visitor's.
-	read           bool // a job has succeeded
-	failed         bool // the last job has failed
-	stamp          int64
-	quiet          int       // how often it was read without a change of the stamp
-	due            time.Time // when it is read again whatever its stamp
-	lower          time.Time // when the stamp was first seen lower; zero: it is not
-	window, period time.Duration
 }
 
 // progress returns the progress of all jobs.
@@ -44,13 +34,7 @@ func (m *member) progress() bridge.Progress {
 	return m.job.Progress().After(m.Progress)
 }
 
-// newest returns the stamp that the collection had when it was last read.
-func (m *member) newest() int64 {
-	p, _ := ParsePosition([]byte(m.Newest)) // it was encoded
-	return p.Since
-}
-
-// begin notes collections, and returns those to be visited: neither being visited nor gone.
+// begin notes collections, and returns those to be read: neither being read nor gone.
 func (b *Bucket) begin(listed, published []string) (due []*member) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,56 +50,39 @@ func (b *Bucket) begin(listed, published []string) (due []*member) {
 		b.members[name].gone = false
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.members)) {
-		if m := b.members[name]; !m.busy && !m.gone {
-			m.busy = true
+		if m := b.members[name]; m.job == nil && !m.gone {
+			m.job = b.Job(name, m.Feed)
 			due = append(due, m)
 		}
 	}
 	return due
 }
 
-// note changes what is noted about members.
-func (b *Bucket) note(change func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	change()
-}
-
-// publish runs a job for a collection.
+// publish runs the job of a collection.
 func (b *Bucket) publish(ctx context.Context, m *member) error {
-	job := b.Job(m.Collection, m.Feed)
-	c := &job.Config
-	c.Source, c.Store, c.Feed, c.Follow = b.Server.Collection(b.Bucket, m.Collection), b.Store, m.Feed, false
-	if b.Follow {
-		c.Attempts = 3 // then others have their turn
-	}
-	if m.read {
-		c.ReconcileNow, c.Moved, job.CaughtUp = false, false, nil
-	}
-	m.window, m.period = cmp.Or(c.Window, defaultWindow), cmp.Or(max(c.Reconcile, 0), defaultReconcile)
-	b.note(func() { m.job = job })
-	_, err := job.Run(ctx)
-	m.read = m.read || err == nil
+	c := &m.job.Config
+	c.Source, c.Store, c.Feed, c.Follow = b.Server.Collection(b.Bucket, m.Collection), b.Store, m.Feed, b.Follow
+	_, err := m.job.Run(ctx)
 	b.ended(ctx, m, err)
 	return err
 }
 
-// ended notes the result of a collection.
+// ended notes the result of the job of a collection.
 func (b *Bucket) ended(ctx context.Context, m *member, err error) {
-	b.note(func() {
-		m.Progress, m.job = m.progress(), nil
-		if ctx.Err() == nil {
-			m.Err, m.gone = err, errors.Is(err, ErrGone)
-		}
-	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m.Progress, m.job = m.progress(), nil
+	if ctx.Err() == nil {
+		m.Err, m.gone = err, errors.Is(err, ErrGone)
+	}
 }
 
-// following reports whether the bridge of a collection has not failed.
+// following reports whether a collection is being read.
 func (b *Bucket) following() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, m := range b.members {
-		if m.Err == nil {
+		if m.job != nil {
 			return true
 		}
 	}

@@ -99,7 +99,7 @@ func (b *BridgeKinto) RunBucket(ctx context.Context, e *Env) (*KintoBucket, erro
 		return nil, err
 	}
 	b.bucket.Bucket, b.bucket.Patterns, b.bucket.Store, b.bucket.Feeds = address.Bucket, b.Collections, store, names
-	b.bucket.Follow, b.bucket.Interval, b.bucket.Log = b.Follow, b.Interval, e.Log
+	b.bucket.Follow, b.bucket.Interval, b.bucket.Log = b.Follow, 6*b.Interval, e.Log
 	if b.bucket.Server, err = kinto.OpenServer(source); err != nil {
 		return nil, exit.Usagef("%w", err)
 	}
