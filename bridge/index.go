@@ -404,6 +404,9 @@ func (x *Index) write() (err error) {
 	if err := x.setState("place", x.at); err != nil {
 		return err
 	}
+	if x.latest != nil {
+		x.latest.written(x.at.Highest)
+	}
 	for _, h := range x.queue {
 		delete(x.inFlight, h)
 	}

@@ -118,13 +118,17 @@ func (x *Index) writeLatest() error {
 			return err
 		}
 	}
-	for _, c := range x.latest.queue {
-		if h := x.latest.underway[c.ID]; h.Stamp == StampOf(c.Rev) && h.Live == !c.deleted {
-			delete(x.latest.underway, c.ID)
+	return nil
+}
+
+// written empties the queue, once it is in the file.
+func (l *latest) written(highest int64) {
+	for _, c := range l.queue {
+		if h := l.underway[c.ID]; h.Stamp == StampOf(c.Rev) && h.Live == !c.deleted {
+			delete(l.underway, c.ID)
 		}
 	}
-	x.latest.queue, x.latest.highest = x.latest.queue[:0], max(x.latest.highest, x.at.Highest)
-	return nil
+	l.queue, l.highest = l.queue[:0], max(l.highest, highest)
 }
 
 // Partial reports whether the index lacks versions, because pages of the feed had been pruned before

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feed"
@@ -54,6 +55,9 @@ func TestLatest(t *testing.T) {
 			t.Fatal(err)
 		}
 		if rng.IntN(20) == 0 {
+			x.failToWrite(t)
+		}
+		if rng.IntN(20) == 0 {
 			if err := x.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -79,6 +83,23 @@ func TestLatest(t *testing.T) {
 		}
 	}
 	x.checkUnmarked(t, want, ids[0], ids[2])
+}
+
+// failToWrite lets the last step of writing the queue fail, as on a full disk.
+func (x *Index) failToWrite(t *testing.T) {
+	t.Helper()
+	script := func(sql string) {
+		if err := sqlitex.ExecuteScript(x.conn, sql, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	script("CREATE TEMP TRIGGER full BEFORE INSERT ON state BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
+	if err := x.write(); err == nil && x.at != (place{}) {
+		t.Fatal("the queue was written")
+	}
+	script("DROP TRIGGER full")
 }
 
 func (x *Index) checkUnmarked(t *testing.T, held map[string]Held, marked ...string) {
