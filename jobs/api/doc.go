@@ -75,9 +75,9 @@
 //
 // Credentials are for reading or for writing, as those of [server.Config]. Checking a job is
 // reading. A [Credential] may be limited to namespaces: lists then leave out what is in others, and
-// requests for it have the answer 403, whether it exists or not. /healthz and /readyz need no
-// credentials. Browsers may not send requests that change something for web pages of other
-// origins. See [CheckExposure].
+// requests for other namespaces are answered with 403, whether the job exists or not. /healthz and
+// /readyz need no credentials. Browsers may not send requests that change something for web pages
+// of other origins. See [CheckExposure].
 //
 // # Problems
 //
