@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
@@ -14,8 +13,12 @@ import (
 	"github.com/feedctl/feedctl/producer"
 )
 
-// maxCommit is how much is published with one commit, in bytes of bodies.
-const maxCommit = 1 << 20
+// How much is published with one commit: in bytes of bodies, and in entities, since deletions have no
+// bodies.
+const (
+	maxCommit         = 1 << 20
+	maxCommitEntities = 4096
+)
 
 // ahead is how many commits may be under way while the next one is gathered. They stay in memory until
 // they are in the index.
@@ -115,7 +118,7 @@ func (r *Run) Do(ctx context.Context, source Source) error {
 		read = source.Read(ctx, pieces)
 	})
 	r.writer = producer.NewWriter(r.begin, producer.WriterOptions{
-		MaxEntities: math.MaxInt, MaxBytes: maxCommit, Ahead: ahead,
+		MaxEntities: maxCommitEntities, MaxBytes: maxCommit, Ahead: ahead,
 		Done: func(o producer.Outcome) error {
 			err := r.settle(unhurried, o)
 			if err != nil {
