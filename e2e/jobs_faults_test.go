@@ -8,6 +8,9 @@ import (
 	"syscall"
 	"time"
 
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
 	"github.com/feedctl/feedctl/jobs"
 )
 
@@ -33,6 +36,8 @@ func (r *jobsRig) faults() []jobsFault {
 		all = append(all,
 			jobsFault{"stop the database", func() bool { r.pg.Restart(); return true }},
 			jobsFault{"kill the database", func() bool { r.pg.Kill(); r.pg.Start(); return true }})
+	} else {
+		all = append(all, jobsFault{"lock the database", r.lock})
 	}
 	return append(all, jobsFault{"kill the server", func() bool { return r.kill(r.servers[0]) }})
 }
@@ -71,7 +76,7 @@ func (r *jobsRig) onSome(command string) bool {
 func (r *jobsRig) vary() bool {
 	for _, j := range r.jobs {
 		j.deleted = false
-		option := map[string]string{"consume": "batch-entities", "bridge couchdb": "max-page-entities"}[j.kind]
+		option := map[string]string{"consume": "batch-entities", "bridge couchdb": "max-page-entities", "bridge kinto": "max-page-entities"}[j.kind]
 		if option == "" || r.rng.IntN(3) != 0 {
 			continue
 		}
@@ -127,11 +132,34 @@ func (r *jobsRig) freeze() bool {
 	r.signal(p, syscall.SIGSTOP)
 	r.frozen[p] = true
 	if !r.several { // it may hold a lock of the file, which no one takes from it
+		if r.rng.IntN(2) == 0 {
+			time.Sleep(jobsLease + time.Second)
+		}
 		r.pause()
 		r.thaw()
 	}
 	return true
 }
+
+// lock keeps everyone else from writing to the database in a file, for longer than they wait for that.
+func (r *jobsRig) lock() bool {
+	conn, err := sqlite.OpenConn(strings.TrimPrefix(r.db, "sqlite:"), sqlite.OpenReadWrite)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetBusyTimeout(waitLimit)
+	end, err := sqlitex.ImmediateTransaction(conn)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	time.Sleep(sqliteBusy + time.Second)
+	end(&err)
+	return true
+}
+
+// sqliteBusy is how long a transaction of package jobdb waits for another one.
+const sqliteBusy = 5 * time.Second
 
 // thaw lets frozen workers continue.
 func (r *jobsRig) thaw() bool {
@@ -186,6 +214,7 @@ func (r *jobsRig) drain() {
 			r.t.Fatal(err)
 		}
 	}
+	r.endRecords()
 	r.writeRows(1, lastKey)
 	var missing []string
 	waitForCommand(r.t, func() string { return fmt.Sprintf("not complete: %q\n%s", missing, r.jobsState()) }, func() bool {

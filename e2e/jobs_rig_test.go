@@ -12,10 +12,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/internal/kintotest"
 	"github.com/feedctl/feedctl/internal/loopback"
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/jobs"
@@ -35,15 +37,19 @@ type jobsRig struct {
 	pg      *pgtest.TestServer
 	host    string // its address
 	couch   *couchtest.Server
-	copies  map[string]string // databases of CouchDB by name
+	kinto   *kintotest.Server
+	copies  map[string]string // databases of CouchDB, and collections, by name
 	db      string            // of the jobs
 
 	writers []*couchWriter
+	records *kintoWriter
 	written [jobSources]int // rows of each feed of the outbox
 	jobs    []*chaosJob
 	workers []*process
 	frozen  map[*process]bool
 	done    map[string]int // faults and commands
+
+	steps, compared, differences int // compared are rows
 }
 
 // A chaosJob is a job as it was applied last.
@@ -51,6 +57,7 @@ type chaosJob struct {
 	name, kind, source, target string
 	node                       string // for files
 	sink                       string // the kind of the target of a consumer
+	credentials                map[string]string
 	follow, deleted            bool
 	options                    map[string]any
 }
@@ -75,6 +82,7 @@ func newJobsRig(t *testing.T, several bool) *jobsRig {
 	for n := range jobSources {
 		r.writers = append(r.writers, &couchWriter{rng: rand.New(rand.NewPCG(*seed, uint64(n+1))), db: r.couchDB(docsFeed(n))})
 	}
+	r.startKinto()
 	r.write(1)
 	r.createJobs()
 	r.hasten()
@@ -112,6 +120,8 @@ func (r *jobsRig) into(sink, name string) string {
 		return "sqlite:" + r.path(name+".db") + "?table=copy"
 	case "couchdb":
 		return "couchdb:" + r.couchDB(name)
+	case "kinto":
+		return "kinto:" + r.collection(name)
 	case "postgres":
 		u := r.pgURL("copies")
 		u.RawQuery += "&table=" + strings.ReplaceAll(name, "-", "_")
@@ -127,7 +137,10 @@ func (r *jobsRig) createJobs() {
 		for _, sink := range sinks {
 			name := feed + "-" + sink
 			j := &chaosJob{name: name, kind: "consume", source: source + feed, target: r.into(sink, name), sink: sink, follow: true, options: map[string]any{"batch-entities": 2}}
-			if sink != "couchdb" && sink != "postgres" {
+			switch sink {
+			case "kinto":
+				j.credentials = map[string]string{"target": "file:" + r.credential()}
+			case "dir", "jsonl", "sqlite":
 				j.node = r.workerName(len(r.jobs) % 3)
 			}
 			r.jobs = append(r.jobs, j)
@@ -144,6 +157,9 @@ func (r *jobsRig) createJobs() {
 			&chaosJob{name: "prune-" + rows, kind: "prune", target: r.store + "#" + rows, options: map[string]any{"keep-age": "1h", "keep-pages": 1}},
 		)
 	}
+	r.jobs = append(r.jobs, &chaosJob{name: recordsFeed, kind: "bridge kinto", source: r.records.collection, target: r.store + "#" + recordsFeed, follow: true,
+		credentials: map[string]string{"source": "file:" + r.credential()}, options: map[string]any{"interval": "50ms"}})
+	consume(r.base(0)+"/feeds/", recordsFeed, "kinto", "jsonl")
 	consume(r.base(0)+"/feeds/", docsFeed(0), "couchdb", "sqlite", "jsonl")
 	consume(r.store+"#", docsFeed(1), "couchdb", "dir", "postgres")
 	consume(r.base(0)+"/feeds/", rowsFeed(0), "postgres", "jsonl")
@@ -174,12 +190,15 @@ func (r *jobsRig) startWorker(n int) {
 	r.workers = append(r.workers, p)
 }
 
+// jobsLease is the lease of a worker.
+const jobsLease = 9 * time.Second
+
 // hasten shortens what the jobs wait for.
 func (r *jobsRig) hasten() {
 	s := r.scheduler()
 	defer s.Close()
 	_, err := s.Set(r.t.Context(), map[string]string{
-		"lease": "9s", "interval": "1s", "min-run-time": "1s", "startup-jitter": "0s", "backoff-min": "1s", "backoff-max": "3s",
+		"lease": jobsLease.String(), "interval": "1s", "min-run-time": "1s", "startup-jitter": "0s", "backoff-min": "1s", "backoff-max": "3s",
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -216,20 +235,21 @@ func (r *jobsRig) apply() {
 		Node string `json:"node"`
 	}
 	type document struct {
-		Name      string         `json:"name"`
-		Kind      string         `json:"kind"`
-		Source    string         `json:"source,omitempty"`
-		Target    string         `json:"target,omitempty"`
-		Follow    bool           `json:"follow"`
-		Options   map[string]any `json:"options,omitempty"`
-		Placement *placement     `json:"placement,omitempty"`
+		Name        string            `json:"name"`
+		Kind        string            `json:"kind"`
+		Source      string            `json:"source,omitempty"`
+		Target      string            `json:"target,omitempty"`
+		Credentials map[string]string `json:"credentials,omitempty"`
+		Follow      bool              `json:"follow"`
+		Options     map[string]any    `json:"options,omitempty"`
+		Placement   *placement        `json:"placement,omitempty"`
 	}
 	var documents []document
 	for _, j := range r.jobs {
 		if j.deleted {
 			continue
 		}
-		d := document{Name: j.name, Kind: j.kind, Source: j.source, Target: j.target, Follow: j.follow, Options: j.options}
+		d := document{Name: j.name, Kind: j.kind, Source: j.source, Target: j.target, Credentials: j.credentials, Follow: j.follow, Options: j.options}
 		if j.node != "" {
 			d.Placement = &placement{j.node}
 		}
@@ -283,6 +303,11 @@ func (r *jobsRig) write(changes int) {
 			if err := w.write(r.t.Context()); err != nil {
 				r.t.Fatal(err)
 			}
+		}
+	}
+	for range changes {
+		if err := r.records.write(r.t.Context()); err != nil {
+			r.t.Fatal(err)
 		}
 	}
 	r.writeRows(rowsEach*changes, "")

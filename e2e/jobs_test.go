@@ -4,9 +4,11 @@ import (
 	"context"
 	"flag"
 	"io/fs"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +19,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/couchdiff"
 	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/jobs/kinds"
 )
 
 var (
@@ -34,16 +37,28 @@ func TestJobs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newJobsRig(t, several)
+			defer r.summarize()
+			r.checkKinds()
 			for step := range *jobsSteps {
 				r.step(step)
+				r.steps++
 			}
 			r.calm()
 			r.drain()
-			t.Logf("%d changes of documents, %d rows; %s", r.writers[0].done.Load()+r.writers[1].done.Load(), r.written[0]+r.written[1], r.doneText())
 			r.checkFeeds()
+			r.checkRecords()
 			r.checkCopies()
 			r.checkEnded()
 		})
+	}
+}
+
+// checkKinds checks that there is a job of each kind.
+func (r *jobsRig) checkKinds() {
+	for kind := range kinds.All() {
+		if !slices.ContainsFunc(r.jobs, func(j *chaosJob) bool { return j.kind == kind }) {
+			r.t.Errorf("there is no job of kind %s", kind)
+		}
 	}
 }
 
@@ -58,12 +73,13 @@ func (r *jobsRig) checkFeeds() {
 		feed := rowsFeed(n)
 		r.verify(feed)
 		numbers := r.numbers(feed)
+		r.compared += r.written[n]
 		if len(numbers) != r.written[n] {
-			r.t.Errorf("feed %s has %d rows, want %d", feed, len(numbers), r.written[n])
+			r.differs("feed %s has %d rows, want %d", feed, len(numbers), r.written[n])
 		}
 		for i, number := range numbers {
 			if number != i+1 {
-				r.t.Errorf("feed %s: row %d is %d", feed, i+1, number)
+				r.differs("feed %s: row %d is %d", feed, i+1, number)
 				break
 			}
 		}
@@ -82,17 +98,18 @@ func (r *jobsRig) checkCopies() {
 			continue
 		}
 		fresh := r.into(j.sink, j.name+"-undisturbed")
-		feedctl(r.t, "consume", j.source, "--into", fresh, "--log-level", "error")
+		r.consume(j, fresh)
 		if j.sink == "couchdb" {
 			r.equalDatabases(strings.TrimPrefix(j.target, "couchdb:"), strings.TrimPrefix(fresh, "couchdb:"))
 			continue
 		}
 		got, want := r.mustRead(j.sink, j.target), r.mustRead(j.sink, fresh)
+		r.compared += len(want)
 		if diff := cmp.Diff(want, got); diff != "" {
-			r.t.Errorf("%s differs from an undisturbed copy: %s", j.name, diff)
+			r.differs("%s differs from an undisturbed copy: %s", j.name, diff)
 		}
 		if len(want) == 0 {
-			r.t.Errorf("%s is empty", j.name)
+			r.differs("%s is empty", j.name)
 		}
 	}
 }
@@ -103,8 +120,15 @@ func (r *jobsRig) equalDatabases(a, b string) {
 		r.t.Fatal(err)
 	}
 	for _, d := range differences {
-		r.t.Errorf("%s and %s: %s", a, b, d)
+		r.differs("%s and %s: %s", a, b, d)
 	}
+	var all struct {
+		Rows []struct{} `json:"rows"`
+	}
+	if _, err := (&couchWriter{db: b}).do(r.t.Context(), http.MethodGet, "/_all_docs", nil, &all); err != nil {
+		r.t.Fatal(err)
+	}
+	r.compared += len(all.Rows)
 }
 
 // read returns what a sink has, as lines.
@@ -118,6 +142,8 @@ func (r *jobsRig) read(sink, target string) ([]string, error) {
 	case "sqlite":
 		path, _, _ := strings.Cut(strings.TrimPrefix(target, "sqlite:"), "?")
 		return readSQLite(path)
+	case "kinto":
+		return r.readKinto(strings.TrimPrefix(target, "kinto:")), nil
 	}
 	return readPostgres(r.t.Context(), target)
 }
@@ -194,21 +220,23 @@ func (r *jobsRig) checkEnded() {
 	for _, j := range r.jobs {
 		switch j.kind {
 		case "consume":
-			feedctl(r.t, "consume", j.source, "--into", j.target, "--log-level", "error")
+			r.consume(j, j.target)
 		case "bridge couchdb":
 			feedctl(r.t, "bridge", "couchdb", j.source, j.target, "--index", r.path(j.name+".index"), "--revs", "--conflicts", "--design-docs", "--attachments", "multipart", "--log-level", "error")
+		case "bridge kinto":
+			feedctl(r.t, "bridge", "kinto", j.source, j.target, "--index", r.path(j.name+".index"), "--credentials-file", r.credential(), "--log-level", "error")
 		case "outbox run":
 			feedctl(r.t, "outbox", "run", "--db", j.source, "--store", j.target, "--feed", j.name, "--once", "--log-level", "error")
 		}
 	}
 	if diff := cmp.Diff(before, r.counts()); diff != "" {
-		r.t.Errorf("commands changed what jobs had completed: %s", diff)
+		r.differs("commands changed what jobs had completed: %s", diff)
 	}
 }
 
 // counts returns the sizes of all feeds and copies.
 func (r *jobsRig) counts() map[string]int {
-	sizes := map[string]int{}
+	sizes := map[string]int{recordsFeed: len(readFeed(r.t, r.base(0)+"/feeds/"+recordsFeed))}
 	for n := range r.writers {
 		sizes[docsFeed(n)] = len(readFeed(r.t, r.base(0)+"/feeds/"+docsFeed(n)))
 	}
