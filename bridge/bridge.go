@@ -127,7 +127,8 @@ func (b *Bridge) Start(ctx context.Context) (at Checkpoint, reselected bool, err
 	return at, reselected, nil
 }
 
-// Repeat calls run, and again whenever it fails because another producer has written to the feed.
+// Repeat calls run, and calls it again whenever it fails because another producer has written to
+// the feed.
 func (b *Bridge) Repeat(ctx context.Context, run func() error) error {
 	for {
 		err := run()

@@ -161,7 +161,7 @@ type Claim int
 const (
 	Absent   Claim = iota // not in the feed; the caller is to publish it
 	Newest                // in the feed, as the newest version of its document
-	Older                 // in the feed, and followed by another version of its document, or may be once that is published
+	Older                 // in the feed, and followed by another version of its document, or about to be
 	OnItsWay              // being published
 )
 

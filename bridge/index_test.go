@@ -177,8 +177,8 @@ func TestIndexIsTheFeed(t *testing.T) {
 	}
 }
 
-// TestIndexOfSeveral: late writes of one process, such as one that retries the quarantine beside a
-// bridge, do not replace what others have recorded meanwhile.
+// TestIndexOfSeveral: late writes of one process, such as one that retries the quarantine alongside
+// a bridge, do not replace what others have recorded meanwhile.
 func TestIndexOfSeveral(t *testing.T) {
 	w := newWorld(t)
 	publish := func(x *Index, p Version) {

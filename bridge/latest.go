@@ -13,7 +13,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Held is what the feed has of an id. The zero Held means that it never had the id.
+// Held is what the feed has for an id. The zero Held means that it never had the id.
 type Held struct {
 	Stamp int64 // of the newest version, which may be a deletion
 	Top   int64 // the highest stamp that the id ever had
@@ -42,8 +42,8 @@ func (h Held) with(stamp int64, live bool) Held {
 	return Held{Stamp: stamp, Top: max(h.Top, stamp), Live: live}
 }
 
-// Look returns what the feed has of each id, including versions that are being published. It needs
-// [Config.Latest], as the methods below.
+// Look returns what the feed has for each id, including versions that are being published. Like the
+// methods below, it needs [Config.Latest].
 func (x *Index) Look(ids ...string) (held []Held, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -75,16 +75,16 @@ func (x *Index) look(id string) (h Held, err error) {
 	return h, errors.Join(err, get.Reset())
 }
 
-// Highest returns a stamp that none in the feed, or of a version that is being published, exceeds. A
-// version with a higher one is new.
+// Highest returns an upper bound of the stamps in the feed and of the versions that are being
+// published. A version with a higher stamp is new.
 func (x *Index) Highest() int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.latest.highest
 }
 
-// Publishing notes a version that is about to be published, of an id of which the feed has h. The next
-// [Index.Look] returns it.
+// Publishing notes a version that is about to be published; h is what the feed has for its id. The
+// next [Index.Look] returns it.
 func (x *Index) Publishing(id string, h Held, stamp int64, live bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -141,7 +141,7 @@ func (x *Index) Partial() (bool, error) {
 	return known.Partial, err
 }
 
-// Mark begins to mark ids: none is marked.
+// Mark begins to mark ids, and removes all earlier marks.
 func (x *Index) Mark() error {
 	return x.flushed(func() error {
 		return sqlitex.ExecuteScript(x.conn, "CREATE TEMP TABLE IF NOT EXISTS marked (id PRIMARY KEY NOT NULL) WITHOUT ROWID; DELETE FROM marked", nil)
@@ -166,7 +166,8 @@ func (x *Index) MarkIDs(ids ...string) error {
 	})
 }
 
-// Count returns the number of live ids in the feed, as settled.
+// Count returns the number of live ids in the settled part of the feed. Those with a "/" are left
+// out.
 func (x *Index) Count() (n int64, err error) {
 	err = x.flushed(func() error {
 		n, err = sqlitex.ResultInt64(x.conn.Prep("SELECT count(*) FROM latest WHERE live AND (typeof(id)='blob' OR instr(id, '/')=0)"))
@@ -178,8 +179,8 @@ func (x *Index) Count() (n int64, err error) {
 // unmarkedAtOnce is how many ids are read from the table at a time.
 const unmarkedAtOnce = 1000
 
-// Unmarked yields the live ids in the feed that are not marked, as settled, in groups. Those with a
-// "/" are left out.
+// Unmarked yields, in groups, the live ids in the settled part of the feed that are not marked.
+// Those with a "/" are left out.
 func (x *Index) Unmarked() iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		after := ""
@@ -227,7 +228,7 @@ func (x *Index) flushed(f func() error) error {
 }
 
 // bindID binds an id as the first parameter: a UUID in its canonical form as a blob of 16 bytes, others as text. SQLite
-// never takes one for the other.
+// never confuses the two.
 func bindID(s *sqlite.Stmt, id string) {
 	if packed, ok := packUUID(id); ok {
 		s.BindBytes(1, packed[:])

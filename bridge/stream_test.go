@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// TestGuard reads texts in pieces of all sizes.
+// TestGuard reads strings in pieces of all sizes.
 func TestGuard(t *testing.T) {
 	for text, want := range map[string]error{
 		"":            nil,

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// Admit starts jobs that are due on a node, at most as many as given. Namespaces that have
+// Admit starts jobs that are due on a node, at most the given number. Namespaces that have
 // used least in proportion to their shares come first; within a namespace, the job that has
 // not run for longest. It returns [ErrExpired] if the node's lease has expired.
 func (s *Scheduler) Admit(ctx context.Context, n Node, most int) ([]Run, error) {
@@ -19,7 +19,7 @@ func (s *Scheduler) Admit(ctx context.Context, n Node, most int) ([]Run, error) 
 }
 
 // admit does what Admit does, and calls started for each run in the same transaction. It also
-// returns the origins that have as many jobs as they may.
+// returns the origins that have their maximum of jobs.
 func (s *Scheduler) admit(ctx context.Context, n Node, most int, started func(context.Context, jobdb.Tx, Run) error) (runs []Run, full []string, err error) {
 	if most <= 0 {
 		full, err = s.full(ctx)
@@ -98,7 +98,8 @@ func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time,
 	return nil
 }
 
-// Waiting returns how many jobs are due that the node could run; it stops counting at most.
+// Waiting returns how many jobs are due that the node could run; it stops counting at the given
+// maximum.
 func (s *Scheduler) Waiting(ctx context.Context, n Node, most int) (count int, err error) {
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		crowd, err := s.crowd(ctx, tx)
@@ -124,7 +125,7 @@ func alive(ctx context.Context, tx jobdb.Tx, n Node) (bool, error) {
 type tenant struct {
 	namespace string
 	shares    float64
-	usage     float64 // slot seconds, those of runs that have not ended included
+	usage     float64 // slot seconds, including those of runs that have not ended
 	limited   bool
 	room      int    // if limited, how many more of its jobs may run
 	due       []*Job // a part of them
@@ -132,7 +133,7 @@ type tenant struct {
 	read      bool   // there are no more
 }
 
-// limits returns how many jobs of namespaces may run, of those with a limit. Other nodes wait
+// limits returns how many jobs may run of each namespace that has a limit. Other nodes wait
 // until the transaction ends, and then see what has started.
 func limits(ctx context.Context, tx jobdb.Tx) (map[string]int, error) {
 	most := map[string]int{}
@@ -185,7 +186,7 @@ func (s *Scheduler) addRunning(ctx context.Context, tx jobdb.Tx, tenants map[str
 }
 
 // queue returns the namespaces with their usage and how many of their jobs wait for a slot of a node
-// or, if it is not "", for others that use an origin.
+// or, if origin is not "", for others that use that origin.
 func (s *Scheduler) queue(ctx context.Context, n Node, origin string) (tenants map[string]*tenant, err error) {
 	err = s.db.View(ctx, func(tx jobdb.Tx) error {
 		t, err := now(ctx, tx)
@@ -248,7 +249,7 @@ func leastUsed(tenants map[string]*tenant) (least *tenant) {
 // dueAtOnce is how many due jobs of a namespace are read, and locked, at once.
 const dueAtOnce = 20
 
-// next returns a due job of the namespace, or nil. There is room for most.
+// next returns a due job of the namespace, or nil. There is room for the given number.
 func (x *tenant) next(ctx context.Context, tx jobdb.Tx, n Node, crowd *crowd, most int) (j *Job, err error) {
 	if len(x.due) == 0 && !x.read {
 		most = min(most, dueAtOnce)
@@ -271,7 +272,7 @@ func (s *Scheduler) decayed(usage float64, age time.Duration) float64 {
 	return usage * math.Exp2(-max(age, 0).Seconds()/s.settings().HalfLife.Seconds())
 }
 
-// used returns the usage of a run of a given age, the first seconds of which count least.
+// used returns the usage of a run of a given age, of which the first seconds count least.
 func (s *Scheduler) used(age time.Duration) float64 {
 	full := s.settings().HalfLife.Seconds() / math.Ln2
 	return full - s.decayed(full, age)

@@ -92,8 +92,8 @@ func TestApplyStatements(t *testing.T) {
 	}
 }
 
-// TestApplyProblems has all that the database says against documents, in one error, and stores
-// nothing.
+// TestApplyProblems: one error has all problems of documents that the database shows, and nothing
+// is stored.
 func TestApplyProblems(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		job := func(name, source, target string, after ...string) jobs.Document {

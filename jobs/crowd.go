@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// A crowd is how many jobs run by origin, on all nodes. Nodes that start jobs at the same
-// moment do not count those of each other: the limit is approximate.
+// A crowd is how many jobs run by origin, on all nodes. Nodes that start jobs at the same moment do
+// not count each other's: the limit is approximate.
 type crowd struct {
 	limit   int
 	running map[string]int
@@ -32,7 +32,7 @@ func (s *Scheduler) crowd(ctx context.Context, tx jobdb.Tx) (*crowd, error) {
 	return c, err
 }
 
-// full returns the origins that have as many jobs as they may.
+// full returns the origins that have their maximum of jobs.
 func (s *Scheduler) full(ctx context.Context) (origins []string, err error) {
 	err = s.db.View(ctx, func(tx jobdb.Tx) error {
 		crowd, err := s.crowd(ctx, tx)
@@ -87,8 +87,8 @@ func due(n Node, full []string, more ...any) (condition string, args []any) {
 	return condition, args
 }
 
-// crowded returns how many jobs could run if their origins were not full, by origin; at most as many
-// for each as given. Jobs of other nodes count, too: they wait for the runs of all nodes.
+// crowded returns how many jobs could run if their origins were not full, by origin; it stops
+// counting at most for each. Jobs of other nodes count, too: they wait for the runs of all nodes.
 func (s *Scheduler) crowded(ctx context.Context, full []string, most int) (waiting map[string]int, err error) {
 	waiting = map[string]int{}
 	if len(full) == 0 {
@@ -118,7 +118,7 @@ func (s *Scheduler) crowded(ctx context.Context, full []string, most int) (waiti
 }
 
 // dueSomewhere returns the condition for jobs that use an origin and could start now on one of the nodes
-// if it were not full, and its arguments but for the last: the origin. The condition is empty if there
+// if it were not full, and its arguments except the last: the origin. The condition is empty if there
 // are no nodes.
 func (s *Scheduler) dueSomewhere(ctx context.Context, tx jobdb.Tx) (condition string, args []any, err error) {
 	somewhere, args, err := s.placedSomewhere(ctx, tx)

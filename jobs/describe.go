@@ -78,12 +78,12 @@ type facts struct {
 	watch   *WatchStatus // nil if it does not follow
 	origins []blockedOrigin
 	tenant  TenantStatus
-	once    string // names a job that runs once and does the same; or ""
-	full    string // an origin with as many running jobs as it may have
+	once    string // names a job that runs once and does the same, or is ""
+	full    string // an origin with its maximum of running jobs
 	limit   int    // of jobs with the same origin
 	before  int    // jobs of the namespace that are due before this one
 	others  int    // jobs of other namespaces that are due
-	limited bool   // the caller may not know of others
+	limited bool   // the caller may not know of jobs of other namespaces
 }
 
 type blockedOrigin struct {

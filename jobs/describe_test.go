@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// A scene is a scheduler at some time, for tests of what is said of it.
+// A scene is a scheduler at some time, for tests of what is said about it.
 type scene struct {
 	t     *testing.T
 	db    *jobdb.DB

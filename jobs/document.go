@@ -75,7 +75,7 @@ func (d *Document) problem(n int, field, format string, args ...any) Problem {
 	return p
 }
 
-// place names a line of a file, or of a text that is not from a file.
+// place names a line of a file, or of text that is not from a file.
 func place(file string, line int) string {
 	if file == "" {
 		return fmt.Sprintf("line %d", line)
@@ -193,7 +193,7 @@ func (k Kinds) inspect(documents []Document) (identities []*Identity, all []Prob
 	return identities, all
 }
 
-// users are the documents that have a name, do something, or write to a target.
+// users are the documents with a name, with some work, and with a target.
 type users struct {
 	names        map[string]int
 	work, target map[string]*Document
@@ -211,7 +211,7 @@ func (u *users) add(n int, d *Document, i *Identity) (problems []Problem) {
 	if i == nil {
 		return problems
 	}
-	// What is like another one of the same name has been reported.
+	// A duplicate of a job with the same name has been reported.
 	differs := func(other *Document) bool { return d.Name == "" || other.ID() != d.ID() }
 	if other := u.work[i.Work]; other != nil && i.Work != "" {
 		if differs(other) {
@@ -322,7 +322,7 @@ func ranks(documents []Document) map[string]int64 {
 	return ranks
 }
 
-// cycles returns a problem for each circle of jobs that wait for each other, at a job that the
+// cycles returns a problem for each cycle of jobs that wait for each other, at a job that the
 // condition holds for.
 func cycles(documents []Document, at func(id string) bool) (problems []Problem) {
 	after := map[string][]string{}
@@ -362,7 +362,7 @@ func cycles(documents []Document, at func(id string) bool) (problems []Problem) 
 func (d *Document) canonical() string {
 	text, err := json.Marshal(d) // sorts the keys of maps
 	if err != nil {
-		panic(err) // it has only texts, numbers and maps of these
+		panic(err) // it has only strings, numbers and maps of these
 	}
 	return string(text)
 }

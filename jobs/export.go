@@ -99,8 +99,8 @@ func writeItem(w io.Writer, d *Document) error {
 	return err
 }
 
-// quote marks texts with line breaks and other unprintable characters for quoting; the YAML library
-// would write them on several lines.
+// quote marks strings with line breaks and other unprintable characters for quoting; the YAML
+// library would write them on several lines.
 func quote(n *yaml.Node) {
 	if n.Tag == "!!str" && strings.ContainsFunc(n.Value, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		n.Style = yaml.DoubleQuotedStyle

@@ -19,8 +19,8 @@ var Block = (*Scheduler).block
 // Delay returns how long a job waits after a number of consecutive errors.
 func Delay(s *Scheduler, d *Document, errors int64) time.Duration { return s.delay(d)(errors) }
 
-// MayReap reports whether a node may say that others are lost, that has joined and then sent
-// heartbeats after these times.
+// MayReap reports whether a node that has joined and then sent heartbeats after these times may say
+// that others are lost.
 func MayReap(gaps ...time.Duration) bool {
 	w := &worker{store: newScheduler(nil, nil, Defaults())}
 	w.beaten()
@@ -52,7 +52,7 @@ func Report(ctx context.Context, s *Scheduler, r Run, stats Stats) error {
 	return s.report(ctx, []total{{runID{r.Job.Document.ID(), r.Job.Epoch}, stats}})
 }
 
-// Lose makes the nodes of a scheduler lost, as another node does that has not heard from them.
+// Lose makes the nodes of a scheduler lost, as another node that has not heard from them does.
 func Lose(s *Scheduler) error {
 	ctx := context.Background()
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {

@@ -40,8 +40,8 @@ type Files struct {
 	reader     *reader
 }
 
-// Locate adds to an error of [Scheduler.Apply] that is an [InvalidError] where in the files the
-// fields are, and what is wrong with the files beside their documents.
+// Locate adds to an [InvalidError] of [Scheduler.Apply] where in the files the fields are, and what
+// is wrong with the files besides their documents.
 func (f *Files) Locate(err error) error {
 	problems, ok := errors.AsType[InvalidError](err)
 	if !ok {
@@ -57,9 +57,9 @@ type ReadOptions struct {
 	Node string
 }
 
-// Read does what [Kinds.ReadFiles] does, with options. Beside an [InvalidError], it returns what it
-// could read: applying that with [ApplyOptions.DryRun] has what is wrong beside the jobs that are
-// stored, too.
+// Read does what [Kinds.ReadFiles] does, with options. Along with an [InvalidError], it returns
+// what it could read: applying that with [ApplyOptions.DryRun] shows the conflicts with stored
+// jobs, too.
 func (k Kinds) Read(o ReadOptions, paths ...string) (*Files, error) {
 	var files []string
 	for _, path := range paths {
@@ -108,7 +108,7 @@ func (p InvalidError) sort() {
 }
 
 // expand returns the files of a directory, or the path itself. Files may be links, and so may be
-// the directory. Names that begin with a dot are left out: in a volume of Kubernetes, ..data has the
+// the directory. Names that begin with a dot are left out: in a Kubernetes volume, ..data has the
 // files that the visible names link to.
 func expand(path string) ([]string, error) {
 	if path == "-" {
@@ -169,7 +169,8 @@ type source struct {
 	lines map[string]int // by field; "" is the first line
 }
 
-// locateAll returns the problems of the files, and others with the places of their fields, in order.
+// locateAll returns, in order, the problems of the files and the given ones, with the places of
+// their fields.
 func (r *reader) locateAll(problems []Problem) InvalidError {
 	located := slices.Clone(r.problems)
 	for _, p := range problems {
@@ -337,7 +338,7 @@ func note(n *yaml.Node, prefix string, lines map[string]int) {
 // fields calls the function of each field of a mapping.
 func (r *reader) fields(n *yaml.Node, field string, known map[string]func(*yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
-		r.add(n, field, "want fields, as \"name: value\"")
+		r.add(n, field, "want fields, such as \"name: value\"")
 		return
 	}
 	r.keys(n, field)
@@ -363,13 +364,13 @@ func (r *reader) fields(n *yaml.Node, field string, known map[string]func(*yaml.
 	}
 }
 
-// keys adds a problem for each key of a mapping that is there more than once.
+// keys adds a problem for each key that a mapping has more than once.
 func (r *reader) keys(n *yaml.Node, field string) {
 	lines := map[string]int{}
 	for k := 0; k+1 < len(n.Content); k += 2 {
 		key := n.Content[k]
 		if line, ok := lines[key.Value]; ok {
-			r.add(key, field, "%q is there twice: it is at line %d, too", key.Value, line)
+			r.add(key, field, "%q appears twice: also at line %d", key.Value, line)
 			continue
 		}
 		lines[key.Value] = key.Line
@@ -379,7 +380,7 @@ func (r *reader) keys(n *yaml.Node, field string) {
 func (r *reader) text(field string, into *string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-			r.add(n, field, "want a text")
+			r.add(n, field, "want a string")
 			return
 		}
 		*into = n.Value
@@ -398,7 +399,7 @@ func (r *reader) duration(field string, into *time.Duration) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		d, err := time.ParseDuration(n.Value)
 		if n.Kind != yaml.ScalarNode || err != nil {
-			r.add(n, field, "want a duration, as 30s or 1h")
+			r.add(n, field, "want a duration, such as 30s or 1h")
 			return
 		}
 		*into = d
@@ -408,7 +409,7 @@ func (r *reader) duration(field string, into *time.Duration) func(*yaml.Node) {
 func (r *reader) list(field string, into *[]string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.SequenceNode || slices.ContainsFunc(n.Content, func(v *yaml.Node) bool { return v.Kind != yaml.ScalarNode }) {
-			r.add(n, field, "want a list, as [a, b]")
+			r.add(n, field, "want a list, such as [a, b]")
 			return
 		}
 		*into = nil
@@ -418,11 +419,11 @@ func (r *reader) list(field string, into *[]string) func(*yaml.Node) {
 	}
 }
 
-// texts reads a mapping of texts, and adds it to what into has.
+// texts reads a mapping of strings, and adds it to into.
 func (r *reader) texts(field string, into *map[string]string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.MappingNode {
-			r.add(n, field, "want fields, as \"name: value\"")
+			r.add(n, field, "want fields, such as \"name: value\"")
 			return
 		}
 		r.keys(n, field)
@@ -436,11 +437,11 @@ func (r *reader) texts(field string, into *map[string]string) func(*yaml.Node) {
 	}
 }
 
-// options reads flags: a text, number or truth value each, or a list of these.
+// options reads flags: each a string, number or boolean, or a list of these.
 func (r *reader) options(field string, into *map[string]Values) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.MappingNode {
-			r.add(n, field, "want fields, as \"name: value\"")
+			r.add(n, field, "want fields, such as \"name: value\"")
 			return
 		}
 		r.keys(n, field)

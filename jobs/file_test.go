@@ -136,7 +136,7 @@ jobs:
 		`:33: job "default/E!": source: job "default/d" does the same`,
 		`:34: job "default/E!": schedule: invalid schedule "daily"`,
 		`:35: job "default/E!": backoff: min 2h0m0s and max 1h0m0s: want durations, min not above max`,
-		`:36: labels: want fields, as "name: value"`,
+		`:36: labels: want fields, such as "name: value"`,
 	}
 	lines := strings.Split(strings.ReplaceAll(err.Error(), path, "PATH"), "\n")
 	for n, w := range want {
@@ -196,12 +196,12 @@ jobs:
 		`3: source: there is no source`,
 		`5: name: the job has no name`,
 		`6: kind: unknown kind "fale": want one of fake`,
-		`10: options: "limit" is there twice: it is at line 10, too`,
+		`10: options: "limit" appears twice: also at line 10`,
 		`11: job "default/a": name: another job has this name, at 7`,
 		`15: job "default/a": schedule: a job that follows always runs: remove schedule or follow`,
-		`18: labels: "team" is there twice: it is at line 17, too`,
+		`18: labels: "team" appears twice: also at line 17`,
 		`24: job "default/twin": backoff: min -1s and max 0s: want durations, min not above max`,
-		`25: "source" is there twice: it is at line 23, too`,
+		`25: "source" appears twice: also at line 23`,
 	}
 	if !errors.Is(err, jobs.ErrInvalid) || files == nil {
 		t.Fatalf("%v, %v", files, err)

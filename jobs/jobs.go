@@ -38,7 +38,7 @@ var (
 	ErrInvalid = errors.New("invalid jobs")
 	// ErrNoJob: there is no job of that name.
 	ErrNoJob = errors.New("no such job")
-	// ErrConflict: a job is not the one that was to be changed.
+	// ErrConflict: a job is not in the version that was to be changed.
 	ErrConflict = errors.New("job was changed meanwhile")
 	// ErrFenced: the job has been given to another run since, or was paused, changed or
 	// deleted.

@@ -53,7 +53,7 @@ type jsonReader struct {
 	values  int
 }
 
-// json returns the value of a text, or nil after it has noted a problem.
+// json returns the value of a JSON text, or nil after it has noted a problem.
 func (r *reader) json(text []byte) *yaml.Node {
 	j := &jsonReader{decoder: json.NewDecoder(bytes.NewReader(text)), text: text, line: 1}
 	j.decoder.UseNumber()
@@ -119,7 +119,7 @@ func (j *jsonReader) value(depth int) (*yaml.Node, error) {
 	return n, err
 }
 
-// MarshalJSON implements [json.Marshaler]. One value is a text, others are a list.
+// MarshalJSON implements [json.Marshaler]. A single value is a string, several are a list.
 func (v Values) MarshalJSON() ([]byte, error) {
 	if len(v) == 1 {
 		return json.Marshal(v[0])
@@ -142,7 +142,7 @@ type backoff struct {
 	Max string `json:"max,omitempty"`
 }
 
-// MarshalJSON implements [json.Marshaler]. Durations are texts, as in files.
+// MarshalJSON implements [json.Marshaler]. Durations are strings, as in files.
 func (b Backoff) MarshalJSON() ([]byte, error) {
 	var texts backoff
 	if b.Min != 0 {

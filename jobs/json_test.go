@@ -54,11 +54,11 @@ func TestParseJobProblems(t *testing.T) {
 		``:                              "line 1: invalid JSON: unexpected EOF",
 		`{"name": "a"`:                  "line 1: invalid JSON: unexpected EOF",
 		"{\n\"name\": \"a\"}\n{}":       "line 3: invalid JSON: want one value",
-		`[]`:                            "line 1: want fields, as \"name: value\"",
+		`[]`:                            "line 1: want fields, such as \"name: value\"",
 		`{"sorce": "x", "color": 1}`:    "line 1: unknown field \"sorce\"; did you mean \"source\"?\nline 1: unknown field \"color\"",
-		`{"name": "a", "name": "b"}`:    "line 1: \"name\" is there twice: it is at line 1, too",
-		`{"name": null, "follow": "?"}`: "line 1: name: want a text\nline 1: follow: want true or false",
-		`{"backoff": {"min": 30}}`:      "line 1: backoff.min: want a duration, as 30s or 1h",
+		`{"name": "a", "name": "b"}`:    "line 1: \"name\" appears twice: also at line 1",
+		`{"name": null, "follow": "?"}`: "line 1: name: want a string\nline 1: follow: want true or false",
+		`{"backoff": {"min": 30}}`:      "line 1: backoff.min: want a duration, such as 30s or 1h",
 		strings.Repeat("[", 1000):       "line 1: invalid JSON: values are nested more than 8 deep",
 	} {
 		_, err := jobs.ParseJob([]byte(text))
@@ -75,7 +75,7 @@ func TestParseJobProblems(t *testing.T) {
 	}
 }
 
-// TestSecondsJSON has durations as numbers of seconds.
+// TestSecondsJSON: durations are numbers of seconds in JSON.
 func TestSecondsJSON(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

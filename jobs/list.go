@@ -139,7 +139,7 @@ func (c *conditions) where() string {
 	return " WHERE " + strings.Join(c.all, " AND ")
 }
 
-// contains is the condition that a text contains another. LIKE depends on the database.
+// contains is the condition that a string contains another. LIKE depends on the database.
 func contains(text string) string { return "replace(" + text + ", ?, '') <> " + text }
 
 func (f *Filter) conditions(ctx context.Context) (c conditions, err error) {

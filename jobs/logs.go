@@ -185,15 +185,15 @@ func (l *LogLine) add(groups string, a slog.Attr) {
 	}
 }
 
-// maxText is how many bytes of a text in a log are kept.
+// maxText is how many bytes of a string in a log are kept.
 const maxText = 4096
 
-// clean returns a text that all databases can store.
+// clean returns a string that all databases can store.
 func clean(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text[:min(len(text), maxText)], "\x00", "�"), "�")
 }
 
-// isStorable reports whether all databases can store a text.
+// isStorable reports whether all databases can store a string.
 func isStorable(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
 
 const (
@@ -207,8 +207,8 @@ func (w *worker) writeLog(ctx context.Context, job string, log *runLog) {
 	w.logged(job, within(ctx, logLimit, func(ctx context.Context) error { return w.store.writeLog(ctx, job, lines) }))
 }
 
-// writeLastLog does so when the run has ended. It waits for a while if the database is unavailable, as while it is
-// restarted.
+// writeLastLog does so when the run has ended. It waits for a while if the database is unavailable, such as during
+// a restart.
 func (w *worker) writeLastLog(ctx context.Context, job string, log *runLog) {
 	lines := log.take()
 	w.logged(job, within(context.WithoutCancel(ctx), logLimit, func(ctx context.Context) error {
@@ -228,6 +228,6 @@ func (w *worker) writeLastLog(ctx context.Context, job string, log *runLog) {
 
 func (w *worker) logged(job string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
-		w.config.Logger.Warn("lines are missing in the log of a job", "job", job, "error", err)
+		w.config.Logger.Warn("lines are missing from the log of a job", "job", job, "error", err)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestNamesakes has a second node of a name, while the first is alive and after it was killed.
+// TestNamesakes has a second node of the same name, while the first is alive and after it was
+// killed.
 func TestNamesakes(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
 		clock := epoch
@@ -47,7 +48,7 @@ func TestNamesakes(t *testing.T) {
 	})
 }
 
-// TestNamesakeEnds has two nodes of a name work at the same time.
+// TestNamesakeEnds has two nodes of the same name work at the same time.
 func TestNamesakeEnds(t *testing.T) {
 	t.Parallel()
 	s, err := jobs.Open(t.Context(), "sqlite::memory:", fakeKinds, jobs.Defaults())

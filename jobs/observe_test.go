@@ -76,8 +76,8 @@ func works(t *testing.T, store *jobs.Scheduler, o jobs.Observer) (stop func()) {
 	}
 }
 
-// TestObserved has runs that are ended in different ways, after the process was killed that had
-// them before.
+// TestObserved has runs that are ended in different ways, after the process that had them before
+// was killed.
 func TestObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := inBubble(t, jobs.Kinds{"fake": waits{}})
@@ -190,7 +190,8 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// TestLag has a job that follows at each point of its life, and what it is known to have still to do.
+// TestLag has a job that follows at each point of its life, and what it is then known to still have
+// to do.
 func TestLag(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, db *jobdb.DB, store *jobs.Scheduler) {
 		s := &scene{t: t, db: db, store: store, now: epoch}

@@ -74,7 +74,7 @@ func (d *Document) transientName(retry bool) string {
 	return "run-" + hex.EncodeToString(sum[:8])
 }
 
-// forget deletes jobs that run once, and lost nodes, after the retention, and what is known of
+// forget deletes jobs that run once, and lost nodes, after the retention, and what is known about
 // origins and watches that no job uses.
 func (s *Scheduler) forget(ctx context.Context) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {

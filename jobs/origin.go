@@ -38,7 +38,7 @@ const (
 )
 
 // originFailed notes that a run failed because of an origin. It returns until when no run is
-// to use the origin; the zero time if that is not known to be down.
+// to use the origin; the zero time if it may be used.
 func originFailed(ctx context.Context, tx jobdb.Tx, e *OriginError, t time.Time) (time.Time, error) {
 	const insert = "INSERT INTO @origin (origin, failures, since, open, probe, blocked, reason) VALUES ($1, 0, $2, false, 0, 0, '') ON CONFLICT DO NOTHING"
 	if _, err := tx.Exec(ctx, insert, e.Origin, micros(t)); err != nil {
@@ -78,13 +78,14 @@ func originFailed(ctx context.Context, tx jobdb.Tx, e *OriginError, t time.Time)
 	return until, err
 }
 
-// nextProbe returns the time between two probes, in microseconds, after it was last.
+// nextProbe returns the time to the next probe, in microseconds, given the time before the last
+// one.
 func nextProbe(last int64) int64 {
 	return max(firstProbe.Microseconds(), min(2*last, lastProbe.Microseconds()))
 }
 
-// OriginUp notes that a run has used an origin with success. If it was down, the jobs that crashed
-// because of it are due again, spread over a few seconds. Others wait as their own errors want it.
+// OriginUp notes that a run has used an origin successfully. If it was down, the jobs that crashed
+// because of it are due again, spread over a few seconds. Others wait as their own errors require.
 func (s *Scheduler) OriginUp(ctx context.Context, origin string) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		var open, asked bool
@@ -130,8 +131,8 @@ func waitingFor(ctx context.Context, tx jobdb.Tx, origin string) (ids []string, 
 	return ids, err
 }
 
-// available is the condition for a job none of whose origins is blocked, and that waits for no
-// other one.
+// available is the condition for a job none of whose origins is blocked, and that need not wait for
+// another job.
 const available = `NOT EXISTS (SELECT 1 FROM @origin AS o WHERE (o.open OR o.blocked > @now) AND o.origin IN (source_origin, target_origin)) AND ` + alone
 
 // alone is the condition for a job that need not wait for one that runs once and does the same
@@ -139,7 +140,7 @@ const available = `NOT EXISTS (SELECT 1 FROM @origin AS o WHERE (o.open OR o.blo
 const alone = `(transient OR NOT EXISTS (SELECT 1 FROM (SELECT work AS same_work FROM @job WHERE transient AND state NOT IN ('completed', 'failed')) AS once WHERE same_work = work)
 	AND NOT EXISTS (SELECT 1 FROM (SELECT target AS same_target FROM @job WHERE transient AND target <> '' AND state NOT IN ('completed', 'failed')) AS once WHERE same_target = target))`
 
-// probes returns one job for each origin that is down and due for a probe, at most as many as given.
+// probes returns one job for each origin that is down and due for a probe, at most the given number.
 // Jobs that wait for another reason, such as their schedule or an error of their own, do not probe.
 func (s *Scheduler) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t time.Time) (found []*Job, err error) {
 	type origin struct {

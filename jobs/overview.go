@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// A NodeStatus is a node, and how it is.
+// A NodeStatus is a node and its status.
 type NodeStatus struct {
 	Node
 	Started time.Time `json:"started"`
@@ -28,7 +28,7 @@ type LocalNode struct {
 	// node's jobs run elsewhere, or will.
 	Lease time.Duration
 	// Delays are the times that each job leaves between two requests to a server, because the server
-	// has refused some as too many; by origin.
+	// has refused some requests as too many; by origin.
 	Delays map[string]time.Duration
 }
 
@@ -90,7 +90,7 @@ func (s *Scheduler) nodes(ctx context.Context, tx jobdb.Tx, t time.Time) (nodes 
 	return nodes, err
 }
 
-// An OriginStatus is a server that jobs use, and how it is.
+// An OriginStatus is a server that jobs use, and its status.
 type OriginStatus struct {
 	Origin string `json:"origin"`
 	// Down: runs have failed because of it. One job at a time tries it.
@@ -186,10 +186,10 @@ func (s *Scheduler) tenants(ctx context.Context, tx jobdb.Tx, where string, now 
 	return tenants, err
 }
 
-// A Tenant is what can be set of a namespace. What is nil stays as it is.
+// A Tenant is what can be set for a namespace. Nil fields leave their values unchanged.
 type Tenant struct {
-	// Shares are 1 to 1000. Those of two namespaces with jobs that wait say how the slots are
-	// divided.
+	// Shares are 1 to 1000. Namespaces with waiting jobs divide the slots in proportion to their
+	// shares.
 	Shares *int `json:"shares,omitempty"`
 	// MaxRunning is how many jobs of the namespace may run at the same time; 0 is no limit.
 	MaxRunning *int `json:"maxRunning,omitempty"`
@@ -208,7 +208,7 @@ func (t *Tenant) check(namespace string) (problems InvalidError) {
 	return problems
 }
 
-// SetTenant changes what is set of a namespace: all of t, or nothing if the error is not nil.
+// SetTenant changes what is set for a namespace: all of t, or nothing if the error is not nil.
 // It is an [InvalidError] if the namespace or a value is invalid.
 func (s *Scheduler) SetTenant(ctx context.Context, namespace string, t Tenant) error {
 	if problems := t.check(namespace); len(problems) > 0 {
@@ -239,7 +239,7 @@ func (s *Scheduler) SetTenant(ctx context.Context, namespace string, t Tenant) e
 // jobs is then not listed any more.
 func (s *Scheduler) ResetTenant(ctx context.Context, namespace string) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		if err := exclusively(ctx, tx); err != nil { // no job of it is added meanwhile
+		if err := exclusively(ctx, tx); err != nil { // no job of it can be added meanwhile
 			return err
 		}
 		const unused = "DELETE FROM @tenant WHERE namespace = $1 AND NOT EXISTS (SELECT 1 FROM @job WHERE namespace = $1)"
@@ -255,7 +255,7 @@ func (s *Scheduler) ResetTenant(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// defaultShares are those of a namespace of which nothing is set.
+// defaultShares are those of a namespace for which nothing is set.
 const defaultShares = 100
 
 // SetShares is SetTenant for [Tenant.Shares].

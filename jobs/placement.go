@@ -11,11 +11,11 @@ import (
 type Placement struct {
 	// Node is the name of the only one. Jobs that use files of a node must name it.
 	Node string `json:"node,omitempty"`
-	// Labels are those of which a node must have all; see [WorkerConfig].
+	// Labels are labels that the node must have, all of them; see [WorkerConfig].
 	Labels []string `json:"labels,omitempty"`
 }
 
-// Labels of nodes have no capitals, as LIKE of SQLite does not tell them apart.
+// Labels of nodes have no capitals, since SQLite's LIKE ignores case.
 var validNodeLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9._/=-]{0,62}[a-z0-9])?$`)
 
 const nodeLabelRule = "want up to 64 of a-z 0-9 . _ / = -, a letter or digit first and last"
@@ -30,7 +30,7 @@ func CheckNodeLabels(labels []string) (problems []string) {
 	return problems
 }
 
-// pattern is what the text of a node is LIKE if it has all labels.
+// pattern is the LIKE pattern that the text of a node matches if it has all labels.
 func (p *Placement) pattern() string {
 	var b strings.Builder
 	for _, label := range sortedLabels(p.Labels) {

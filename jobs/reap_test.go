@@ -21,12 +21,12 @@ func TestMayReap(t *testing.T) {
 			gaps []time.Duration
 			want bool
 		}{
-			{"it has just joined, perhaps after the database was away", nil, false},
+			{"it has just joined, perhaps after the database was unavailable", nil, false},
 			{"it joined a while ago", regular[:3], false},
 			{"it joined a lease ago", regular, true},
 			{"the database is slow", slices.Repeat([]time.Duration{lease - 4*second}, 4), true},
-			{"the database was away", append(regular[:4:4], lease-3*second), false},
-			{"the database was away a lease ago", slices.Concat(regular, []time.Duration{lease}, regular), true},
+			{"the database was unavailable", append(regular[:4:4], lease-3*second), false},
+			{"the database was unavailable a lease ago", slices.Concat(regular, []time.Duration{lease}, regular), true},
 		} {
 			if got := jobs.MayReap(test.gaps...); got != test.want {
 				t.Errorf("%s: may reap: %v, want %v", test.name, got, test.want)

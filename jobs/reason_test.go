@@ -23,7 +23,7 @@ func (reasonKind) Identify(d *jobs.Document) jobs.Identity {
 	}
 }
 
-// TestReasons stores errors with texts that PostgreSQL refuses.
+// TestReasons stores errors with strings that PostgreSQL refuses.
 func TestReasons(t *testing.T) {
 	eachDatabase(t, jobs.Kinds{"fake": reasonKind{}}, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		bad := errors.New("zero \x00, M\xfcnchen" + strings.Repeat(" and more", 1000))

@@ -34,9 +34,9 @@ func (w *worker) makeRoomAt(ctx context.Context, n Node, full []string) error {
 	return nil
 }
 
-// rotate ends up to most of the runs that are in the way of others: those that use an origin, or all
-// if it is "". Those that have more to do are only ended once in an interval, as their namespaces'
-// shares say.
+// rotate ends up to most of the runs that are in the way of others: those that use an origin, or any
+// if it is "". Those that have more to do are ended only once per interval, according to the shares
+// of their namespaces.
 func (w *worker) rotate(ctx context.Context, n Node, origin string, most int) error {
 	settings := w.store.settings()
 	w.mu.Lock()
@@ -81,10 +81,10 @@ func (w *worker) rotate(ctx context.Context, n Node, origin string, most int) er
 	return nil
 }
 
-// overShare returns the runs that are to end for jobs that wait, at most as many as given. The slot of
+// overShare returns the runs that are to end for jobs that wait, at most the given number. The slot of
 // each is for the namespace with waiting jobs that has used least in proportion to its shares. It
-// comes from the namespace that has used most, if that remains so after a run of the least time; if
-// not, it is one of its own. So a run does not end only to be started again.
+// comes from the namespace that has used most, if that still holds after a run of the least time; if
+// not, from the waiting namespace itself. So a run does not end only to be started again.
 func overShare(tenants map[string]*tenant, long []*activeRun, most int, least time.Duration) (ending []*activeRun) {
 	runs := map[string][]*activeRun{} // by namespace, the oldest first
 	slices.SortFunc(long, func(a, b *activeRun) int { return a.began.Compare(b.began) })
@@ -138,8 +138,8 @@ func mostUsed(tenants map[string]*tenant, runs map[string][]*activeRun) (most *t
 	return most
 }
 
-// shrink ends runs if there are more than slots, as those are fewer now: first those that only
-// linger, then those of jobs that follow, the oldest first, and others last.
+// shrink ends runs if there are more than slots, because the number of slots was lowered: first
+// those that only linger, then those of jobs that follow, the oldest first, and others last.
 func (w *worker) shrink() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

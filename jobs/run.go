@@ -79,7 +79,7 @@ func (s *Scheduler) Finish(ctx context.Context, r Run, o Outcome) error {
 				return err
 			}
 			if !until.IsZero() {
-				j.NotBefore = until // it is the origin's turn to be tried, not the job's
+				j.NotBefore = until // the origin is to be tried then, not the job
 			}
 		}
 		return s.save(ctx, tx, j, event, r.Node.Name, t)

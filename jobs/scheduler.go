@@ -85,12 +85,13 @@ func (s *Scheduler) Close() error { return s.db.Close() }
 //  4. origins.
 //
 // A transaction that would need another order takes only rows that are not locked (@skip), or
-// begins with what it needs: [Scheduler.OriginUp] locks jobs after their origin, but only such
-// as wait, which no transaction has locked that waits for an origin. Rows that an index of jobs
-// keeps apart have no order: there, a deadlock is possible, and Begin tries again.
+// begins with what it needs: [Scheduler.OriginUp] locks jobs after their origin, but only waiting
+// jobs, which are never locked by a transaction that waits for an origin. Rows that conflict
+// through a unique index of jobs have no order: there, a deadlock is possible, and Begin tries
+// again.
 
-// exclusively waits for other transactions that call it, and lets those that follow wait for
-// this one. It must be the first statement of a transaction.
+// exclusively waits for other transactions that call it, and makes later ones wait for this one. It
+// must be the first statement of a transaction.
 func exclusively(ctx context.Context, tx jobdb.Tx) error {
 	var one int
 	_, err := jobdb.One(ctx, tx, "SELECT one FROM @mutex @lock", nil, &one)

@@ -72,8 +72,8 @@ func TestSet(t *testing.T) {
 	})
 }
 
-// TestSettingsIgnored has stored settings that this program does not know or accept, as those of
-// another version may be: a node obeys, and settings can be read and changed.
+// TestSettingsIgnored has stored settings that this program does not know or accept, such as those
+// of another version: a node works nevertheless, and settings can be read and changed.
 func TestSettingsIgnored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,8 +176,8 @@ func (b *blocking) names() map[string]bool {
 	return maps.Clone(b.running)
 }
 
-// TestSettingsAtRunTime changes settings by another scheduler while a node works: its runs
-// become more and fewer, and events of its jobs are forgotten.
+// TestSettingsAtRunTime changes settings by another scheduler while a node works: the number of its
+// runs grows and shrinks, and events of its jobs are forgotten.
 func TestSettingsAtRunTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -34,21 +34,21 @@ func newTransport() http.RoundTripper {
 type news struct {
 	waits map[string]*OriginError // the waits that servers have asked for
 	until map[string]time.Time
-	up    map[string]bool // whether origins were used with success since a run failed because of them
+	up    map[string]bool // whether origins were used successfully since a run failed because of them
 }
 
 func newNews() *news {
 	return &news{waits: map[string]*OriginError{}, until: map[string]time.Time{}, up: map[string]bool{}}
 }
 
-// wait takes in that a server asks its clients to wait.
+// wait notes that a server asks its clients to wait.
 func (n *news) wait(e *OriginError, until time.Time) {
 	if until.After(n.until[e.Origin]) {
 		n.waits[e.Origin], n.until[e.Origin] = e, until
 	}
 }
 
-// add takes in older news.
+// add adds older news.
 func (n *news) add(older *news) {
 	for origin, e := range older.waits {
 		n.wait(e, older.until[origin])
@@ -60,7 +60,7 @@ func (n *news) add(older *news) {
 	}
 }
 
-// asked takes in that a server asks its clients to wait.
+// asked notes that a server asks its clients to wait.
 func (w *worker) asked(e *origins.Error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +68,7 @@ func (w *worker) asked(e *origins.Error) {
 	signal(w.shares)
 }
 
-// worked takes in that a run has used an origin with success.
+// worked notes that a run has used an origin successfully.
 func (w *worker) worked(origin string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +78,7 @@ func (w *worker) worked(origin string) {
 	}
 }
 
-// workedAll takes in that a run has used its origins with success, whatever for.
+// workedAll notes that a run has used all its origins successfully.
 func (w *worker) workedAll(i Identity) {
 	for _, origin := range []string{i.SourceOrigin, i.TargetOrigin} {
 		if origin != "" {
@@ -113,7 +113,7 @@ func (w *worker) share(ctx context.Context) error {
 	return err
 }
 
-// write writes news to the database, and reads what it has of origins.
+// write writes news to the database, and reads what it has about origins.
 func (w *worker) write(ctx context.Context, fresh *news) error {
 	for origin, e := range fresh.waits {
 		if wait := time.Until(fresh.until[origin]); wait > 0 {
@@ -160,7 +160,7 @@ func (s *Scheduler) block(ctx context.Context, e *OriginError, wait time.Duratio
 	return nil
 }
 
-// blocked returns the origins that have failed, and how long no request is to be sent because
+// blocked returns the origins that have failed, and how long no requests are to be sent because
 // they asked for that.
 func (s *Scheduler) blocked(ctx context.Context) (waits map[string]time.Duration, err error) {
 	waits = map[string]time.Duration{}
@@ -174,7 +174,7 @@ func (s *Scheduler) blocked(ctx context.Context) (waits map[string]time.Duration
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read what is known of origins: %w", err)
+		return nil, fmt.Errorf("read what is known about origins: %w", err)
 	}
 	return waits, nil
 }

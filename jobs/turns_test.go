@@ -13,7 +13,7 @@ import (
 )
 
 // turns is a kind that notes when runs begin. Jobs that follow have more to do until they are ended,
-// but those named "idle" have caught up at once. Others take a time.
+// but those named "idle" have caught up at once. Others take some time.
 type turns struct {
 	originKind
 	takes time.Duration

@@ -41,9 +41,9 @@ const (
 	aliveNodes = "(SELECT incarnation FROM @node WHERE expires > @now)"
 )
 
-// Watches makes a node watch what jobs need that it could run, and no other node watches, and
-// gives back what no job needs. It takes only types that are given, and not what is to be
-// left out. It returns all that the node watches, with the positions that were saved.
+// Watches makes a node watch what jobs that it could run need and no other node watches, and gives
+// back what no job needs. It takes only the given types, and not what is to be left out. It returns
+// all that the node watches, with the saved positions.
 func (s *Scheduler) Watches(ctx context.Context, n Node, types []string, leaveOut func(Watched) bool) (all map[Watched]string, err error) {
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		all = map[Watched]string{}
@@ -130,7 +130,7 @@ func (s *Scheduler) WatchFailed(ctx context.Context, n Node, w Watched, reason e
 	return nil
 }
 
-// A WatchCheck is that all changes of a server up to a position have woken their jobs.
+// A WatchCheck says that all changes of a server up to a position have woken their jobs.
 type WatchCheck struct {
 	Watched  Watched
 	Position string
@@ -182,7 +182,7 @@ func (s *Scheduler) WatchStates(ctx context.Context, w Watched) (states map[stri
 func (s *Scheduler) WakeChanged(ctx context.Context, w Watched, states map[string]string) (woken int, err error) {
 	names := make([]string, 0, len(states))
 	for name := range states {
-		if isStorable(name) { // else it is not that of a job
+		if isStorable(name) { // otherwise it is not that of a job
 			names = append(names, name)
 		}
 	}
@@ -238,8 +238,8 @@ type WatchAge struct {
 	Age time.Duration
 }
 
-// WatchAges returns the age of the watch of each origin that jobs wait for, of at most as many
-// as given: first those without a check, then the oldest.
+// WatchAges returns the age of the watch of each origin that jobs wait for, for at most the given
+// number of origins: first those without a check, then the oldest.
 func (s *Scheduler) WatchAges(ctx context.Context, most int) (ages []WatchAge, err error) {
 	const sql = `SELECT j.origin, CASE WHEN min(coalesce(w.checked, 0)) = 0 THEN -1 ELSE @now - min(w.checked) END
 		FROM (SELECT DISTINCT watch_type, watch_server, watch_credential, watch_node, ` + watchedOrigin + ` AS origin FROM @job WHERE watch_type <> '' AND ` + needsWatch + `) AS j
@@ -263,10 +263,9 @@ func (s *Scheduler) WatchAges(ctx context.Context, most int) (ages []WatchAge, e
 // coveredFor is how long after its last check a watch is taken to work.
 const coveredFor = 10 * time.Minute
 
-// Sweep wakes jobs that have been idle for some time, and that no watch covers: because they
-// wait for something that cannot be watched, or because the watch does not work. Those that
-// have been idle for longest come first. It returns how many there were, at most as many as
-// given.
+// Sweep wakes jobs that have been idle for some time and that no watch covers: because they wait
+// for something that cannot be watched, or because the watch does not work. Those that have been
+// idle for longest come first. It returns how many jobs it has woken, at most the given number.
 func (s *Scheduler) Sweep(ctx context.Context, idle time.Duration, most int) (woken int, err error) {
 	var origins map[string]int
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {

@@ -111,7 +111,7 @@ func (t *watchTest) wantWatches(n jobs.Node, want map[string]string) {
 	}
 }
 
-// TestWakeChanged: jobs wake when a state differs from that they were woken with, and only
+// TestWakeChanged: jobs wake when a state differs from the one they were woken with, and only
 // those of the server.
 func TestWakeChanged(t *testing.T) {
 	eachWatchTest(t, func(t *watchTest) {

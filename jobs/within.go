@@ -36,7 +36,7 @@ func (c *conditions) visible(ctx context.Context) {
 	}
 }
 
-// nameTo returns what the caller of a context reads of a job: its name, unless the job is in a
+// nameTo returns what the caller of a context is shown of a job: its name, unless the job is in a
 // namespace that the caller may not know.
 func nameTo(ctx context.Context, id, name string) string {
 	if Visible(ctx, namespaceOf(id)) {
@@ -50,7 +50,7 @@ func namespaceOf(id string) string {
 	return namespace
 }
 
-// errorTo returns what the caller of a context reads of an error that any job may have met.
+// errorTo returns what the caller of a context is shown of an error that any job may have met.
 func errorTo(ctx context.Context, text string) string {
 	if _, limited := visible(ctx); limited && text != "" {
 		return "the error is not shown, as it may name jobs of other namespaces"

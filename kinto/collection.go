@@ -40,7 +40,7 @@ func (c *Collection) Path(id string) string {
 // Metadata is the object of a collection.
 type Metadata struct {
 	Data  json.RawMessage // as the server sent it
-	Stamp int64           // of the object; that of the records is another one
+	Stamp int64           // of the object, not of the records
 }
 
 // A resource is the response to a request about one object.
@@ -48,9 +48,9 @@ type resource struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// Metadata returns the object of the collection. That it succeeds is the sign that the user can read
-// all records: without that right, lists have only those shared with the user. The error matches
-// [ErrNotFound] if there is no such collection.
+// Metadata returns the object of the collection. If it succeeds, the user can read all records:
+// without that right, lists have only those shared with the user. The error matches [ErrNotFound] if
+// there is no such collection.
 func (c *Collection) Metadata(ctx context.Context) (Metadata, error) {
 	return c.metadata(ctx, Request{Path: c.path})
 }

@@ -41,7 +41,7 @@ type Query struct {
 	// Token is that of the next page ([Page]). The other fields must be those of the first page.
 	Token string
 	// IfMatch makes the request fail with [ErrPreconditionFailed] if the stamp of the collection is
-	// another one. 0: it is not checked.
+	// different. 0: it is not checked.
 	IfMatch int64
 	// IfNoneMatch makes the server send nothing if the stamp of the collection is this one
 	// ([Page.NotModified]). 0: it is not checked.

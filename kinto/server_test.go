@@ -105,7 +105,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-// TestBrokenList: what is not a complete list is an error, that may pass only if the list was cut.
+// TestBrokenList: an incomplete list is an error, which is retryable only if the list was cut off.
 func TestBrokenList(t *testing.T) {
 	for body, cut := range map[string]bool{
 		`{"data":[{"id":"a","last_modified":1}`: true,
@@ -220,7 +220,7 @@ func TestBackoffAndAlert(t *testing.T) {
 	})
 }
 
-// TestCredentials: they are sent to the server only, and are in no error.
+// TestCredentials: they are sent only to the server, and appear in no error.
 func TestCredentials(t *testing.T) {
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()

@@ -108,7 +108,8 @@ func (s *run) copyAttachment(ctx context.Context, v bridge.Version, a *attached,
 	}
 }
 
-// streamAttachment publishes a file once. The error is an [*attachmentError] if that is not the feed's.
+// streamAttachment publishes a file once. The error is an [*attachmentError] unless it comes from the
+// feed.
 func (s *run) streamAttachment(ctx context.Context, v bridge.Version, a *attached, held bridge.Held) error {
 	server, index := s.bridge.config.Source.Server(), s.bridge.core.Index
 	if s.base == "" {
@@ -160,7 +161,7 @@ func (c *checked) Read(p []byte) (int, error) {
 	c.sum.Write(p[:n])
 	switch {
 	case c.size > c.want.Size || err == io.EOF && c.size != c.want.Size:
-		return n, fmt.Errorf("file has not the %d bytes that the record says", c.want.Size)
+		return n, fmt.Errorf("file does not have the %d bytes that the record says", c.want.Size)
 	case err == io.EOF:
 		if got := hex.EncodeToString(c.sum.Sum(nil)); !strings.EqualFold(got, c.want.Hash) {
 			return n, fmt.Errorf("file has the SHA-256 %s, the record says %s", got, c.want.Hash)

@@ -54,7 +54,7 @@ func Open(ctx context.Context, c Config) (*Bridge, error) {
 	return &Bridge{config: c, core: core}, nil
 }
 
-// resolve returns the id of a bucket, which "default" is not.
+// resolve returns the id of a bucket; "default" is not an id.
 func resolve(ctx context.Context, server *kinto.Server, bucket string) (string, error) {
 	if bucket != "default" {
 		return bucket, nil
@@ -146,7 +146,7 @@ func (b *Bridge) newRun(core *bridge.Run, at bridge.Checkpoint) (*run, error) {
 	return s, nil
 }
 
-// State returns the members of the checkpoint beside those of every bridge: none.
+// State returns the members of the checkpoint in addition to those of every bridge: none.
 func (s *run) State() any { return struct{}{} }
 
 // Close releases nothing: rows are in memory.

@@ -31,8 +31,8 @@ type Bucket struct {
 	Job func(collection, feed string) *Job
 	// Follow also follows the collections, and those that are created later.
 	Follow bool
-	// Interval is the time after which collections are listed again, and those are tried again whose
-	// bridge has failed. 0: 1 min.
+	// Interval is the time after which collections are listed again, and those whose bridge has
+	// failed are tried again. 0: 1 min.
 	Interval time.Duration
 	// AtOnce is how many collections are read at the same time without Follow. 0: 4.
 	AtOnce int
@@ -77,7 +77,7 @@ func (b *Bucket) listed(ctx context.Context) ([]string, error) {
 }
 
 // published returns the names of the selected collections that the store has feeds of, except those
-// that are listed. They do not exist any more, or the user may not read them.
+// that are listed. They no longer exist, or the user may not read them.
 func (b *Bucket) published(ctx context.Context, listed []string) (names []string, err error) {
 	for feed, err := range chain.Feeds(ctx, b.Store, "") {
 		if err != nil {

@@ -20,7 +20,7 @@ type BucketError struct {
 	Of     int // collections
 }
 
-// Error has the first errors, one a line.
+// Error has the first errors, one per line.
 func (e *BucketError) Error() string {
 	const most = 3
 	text := fmt.Sprintf("%d of %d collections failed", len(e.Failed), e.Of)
@@ -37,14 +37,15 @@ func (e *BucketError) Error() string {
 func (e *BucketError) Unwrap() []error { return e.Failed }
 
 // errUnread is the error of a collection that was not read.
-var errUnread = errors.New("not read, since the server was unavailable for another collection")
+var errUnread = errors.New("not read: the server was unavailable for another collection")
 
 // Run publishes the new changes of all collections: those that exist now or, with Follow, all until
 // ctx ends. A collection that is gone and has a feed is treated as [Config.OnGone] says.
 //
 // A collection that fails does not affect the others. Without Follow, the error is a [*BucketError];
-// if the server is unavailable for one, those that were not begun are left out. With Follow, failures are logged and tried again, except
-// those of collections that are gone, which are tried again when they are listed again.
+// if the server is unavailable for one collection, those that were not begun are left out. With Follow, failures are
+// logged and the collections tried again, except those that are gone, which are tried again when they are listed
+// again.
 func (b *Bucket) Run(ctx context.Context) error {
 	if err := b.Check(); err != nil {
 		return fmt.Errorf("configure bridge: %w", err)

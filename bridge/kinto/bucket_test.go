@@ -71,7 +71,7 @@ func (b *Bucket) start(ctx context.Context) (stop func() error) {
 	return func() error { cancel(); return <-ended }
 }
 
-// has checks which feeds have a record, and which have none any more.
+// has checks which feeds have a record, and which no longer have one.
 func (f *buckets) has(want map[string]int) {
 	f.t.Helper()
 	got := map[string]int{}

@@ -35,13 +35,14 @@ const (
 	Delete OnGone = "delete" // delete all records from the feed
 )
 
-// Never is a [Config.Reconcile] that reconciles only when there is a sign.
+// Never is a [Config.Reconcile] that compares all ids only if there is a sign that something is
+// missing.
 const Never = time.Duration(-1)
 
 // Config configures a bridge. Source, Store, Feed and Index are required.
 type Config struct {
-	// Source is the collection. In the bucket "default", the server's id of the user's bucket takes
-	// the place of that name.
+	// Source is the collection. The bucket name "default" is replaced by the server's id of the
+	// user's bucket.
 	Source *kinto.Collection
 	Store  storage.Store // of the feed
 	Feed   string        // the feed's name
@@ -66,13 +67,13 @@ type Config struct {
 	// TombstonesKept is how long the server keeps tombstones. If no changes were read for longer, all
 	// ids are compared. 0: for ever.
 	TombstonesKept time.Duration
-	// Window is longer than any request of a writer to that server takes. 0: 1 min.
+	// Window is a time longer than any request of a writer to that server takes. 0: 1 min.
 	Window time.Duration
-	// NewestFirst publishes the newest records first if the feed is empty, and older ones beside new
-	// changes.
+	// NewestFirst publishes the newest records first if the feed is empty, and older ones alongside
+	// new changes.
 	NewestFirst bool
 	// Mark writes a random value into the metadata of the collection, which needs the right to write
-	// them. It is missing if the collection was replaced, and another one if it was restored.
+	// it. The value is missing if the collection was replaced, and different if it was restored.
 	Mark bool
 	// Moved declares that the source is the one that the feed was filled from, although its URL has
 	// changed. Set it for one run only.

@@ -5,21 +5,21 @@
 // (last_modified); the stamp is the ETag of the entity. The tombstone of a record that is in the feed
 // becomes a DELETE; one of an unknown record is dropped.
 //
-// # What a collection does not tell
+// # What a collection does not show
 //
 // Changes are read oldest first, from the highest stamp in the feed. That is not enough:
 //
 //   - On PostgreSQL, a record has its stamp before its transaction is committed, so it can appear
 //     behind others. As long as there are changes, those of the last two windows
-//     ([Config.Window]) are read again once in a window. The index drops what is known.
-//   - A record can be created with a stamp of the past, tombstones can be purged, and a collection
+//     ([Config.Window]) are read again once per window. The index drops what is known.
+//   - A record can be created with a stamp in the past, tombstones can be purged, and a collection
 //     that is deleted and created again has none. So the ids and stamps of all records are compared
-//     with the feed once in a period, and whenever the stamp, the metadata or the number of records
-//     of the collection says that something is missing ([Config.Reconcile]).
+//     with the feed once per period, and whenever the stamp, the metadata or the number of records of
+//     the collection says that something is missing ([Config.Reconcile]).
 //   - A user who may not read the collection gets a list of some records, or none. So the right is
 //     checked before changes are published. Its loss ends a run, and never deletes anything.
-//   - A live record can look like a tombstone. Those of records in the feed are requested.
+//   - A live record can look like a tombstone. If the feed has the record, it is requested.
 //
 // Records that are gone without a tombstone become a DELETE whose ETag is the last stamp with
-// ";gone=" and the time at which that was found, in milliseconds.
+// ";gone=" and the time at which the loss was found, in milliseconds.
 package kinto

@@ -38,7 +38,7 @@ func refuse(status int, body string) func(*http.Request) (*http.Response, int64,
 	}
 }
 
-// TestSourceFails: failures that may pass are retried; others end the run, and delete nothing.
+// TestSourceFails: temporary failures are retried; others end the run, and delete nothing.
 func TestSourceFails(t *testing.T) {
 	for name, test := range map[string]struct {
 		with  func(*http.Request) (*http.Response, int64, error)
@@ -146,7 +146,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestPastStamp: a record that is created with a stamp of the past is found because there is one more.
+// TestPastStamp: a record that is created with a stamp in the past is found because there is one more.
 func TestPastStamp(t *testing.T) {
 	r := newRig(t)
 	r.fill(0, 3)
@@ -238,7 +238,7 @@ func (e *etag) RoundTrip(q *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// TestFuture: the server refuses bounds because a record has a stamp of the future.
+// TestFuture: the server refuses bounds because a record has a stamp in the future.
 func TestFuture(t *testing.T) {
 	r := newRig(t)
 	r.fill(0, 3)

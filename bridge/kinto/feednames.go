@@ -7,8 +7,8 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// FeedNames are the names of the feeds of a bucket: that of a collection's feed has the name of the
-// collection in the place of the "*", as in "blog-*".
+// FeedNames is the pattern of the names of a bucket's feeds, such as "blog-*": the "*" stands for
+// the name of the collection.
 type FeedNames string
 
 // Check returns what is wrong with the names.

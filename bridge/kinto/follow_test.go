@@ -86,7 +86,7 @@ func (f *followed) has(ids string) {
 	}
 }
 
-// TestLateCommit: a transaction that lasts stores a record with a stamp that is lower than what was
+// TestLateCommit: a long transaction stores a record with a stamp that is lower than what was
 // read. It is in the feed a window and a poll later.
 func TestLateCommit(t *testing.T) {
 	for _, lasts := range []time.Duration{time.Second, 15 * time.Second, 59 * time.Second} {
@@ -106,7 +106,7 @@ func TestLateCommit(t *testing.T) {
 	}
 }
 
-// TestQuiet: a collection without changes costs one conditional request in an interval.
+// TestQuiet: a collection without changes costs one conditional request per interval.
 func TestQuiet(t *testing.T) {
 	follow(t, func(f *followed) {
 		f.do(http.MethodPut, f.url+"/records/a", `{"data":{"n":1}}`)
@@ -125,7 +125,7 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
-// TestBackoff: the bridge asks no more for as long as the server wants.
+// TestBackoff: the bridge sends no requests for as long as the server asks.
 func TestBackoff(t *testing.T) {
 	follow(t, func(*followed) {}, func(f *followed) {
 		time.Sleep(5 * time.Minute)

@@ -18,7 +18,7 @@ func TestLooksDeleted(t *testing.T) {
 	r.check()
 	r.delete("r0")
 	r.put("r0", `"deleted":true`)
-	r.delete("r2") // as many are gone as come
+	r.delete("r2") // as many go as come
 	r.put("newest", `"deleted":true`)
 	r.run()
 	r.check()

@@ -53,8 +53,9 @@ func (s *run) publishRows(ctx context.Context, rows []kinto.Row) error {
 	return s.deleteRows(ctx, deleted)
 }
 
-// held returns what the feed has of the ids of rows, but does not look up those with a stamp higher than
-// all others: the feed does not have that version, and looking it up would slow down the first fill.
+// held returns what the feed has for the ids of rows, but does not look up those with a stamp higher
+// than all others: the feed does not have that version, and looking it up would slow down the first
+// fill.
 func (s *run) held(rows []kinto.Row) ([]bridge.Held, error) {
 	index := s.bridge.core.Index
 	highest := index.Highest()
@@ -74,7 +75,8 @@ func (s *run) held(rows []kinto.Row) ([]bridge.Held, error) {
 }
 
 // deleteRows deletes records of which a list had a tombstone, unless it is a record that only looks
-// like one: neither a list nor, in memory, the server's count of records tells them apart.
+// like one: neither a list nor, with the memory backend, the server's count of records tells them
+// apart.
 func (s *run) deleteRows(ctx context.Context, stamps map[string]int64) error {
 	ids := make([]string, 0, len(stamps))
 	for id := range stamps {
@@ -256,5 +258,5 @@ func (s *run) add(ctx context.Context, v bridge.Version, held bridge.Held, e *fe
 
 func (s *run) count(change func(*bridge.Progress)) { s.bridge.core.Meter.Count(change) }
 
-// sourceFailed reports whether an error is one of the source that may pass.
+// sourceFailed reports whether an error is a temporary one of the source.
 func sourceFailed(err error) bool { return kinto.Retryable(err) && !errors.Is(err, context.Canceled) }

@@ -13,9 +13,9 @@ import (
 	"github.com/feedctl/feedctl/internal/kintotest"
 )
 
-// TestPageRaces: every page of a list is held while records are changed that were read, are on it, or
-// have not been read. Each reaches the feed by the list, and not because all ids are compared at the end
-// of one newest first.
+// TestPageRaces: every page of a list is held while records that were read, are on it, or have not been
+// read are changed. Each change reaches the feed by the list, and not because all ids are compared at
+// the end of a list read newest first.
 func TestPageRaces(t *testing.T) {
 	backends := []kintotest.Backend{kintotest.Memory}
 	if *long {

@@ -30,7 +30,7 @@ func (r *rig) change(rng *rand.Rand, step int) {
 		kintotest.Try(r.t, http.MethodDelete, record(id()), "")
 	case 2: // it looks like a tombstone
 		r.put(id(), `"deleted":true`)
-	case 3: // a stamp of the past
+	case 3: // a stamp in the past
 		past := time.Now().Add(-time.Duration(rng.IntN(1000)) * time.Hour).UnixMilli()
 		kintotest.Try(r.t, http.MethodPut, record(id()), fmt.Sprintf(`{"data":{"past":%d,"last_modified":%d}}`, step, past))
 	case 4:

@@ -7,7 +7,7 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// tailPage reads a page of older records, newest first. Behind the last one, all ids are compared.
+// tailPage reads a page of older records, newest first. After the last one, all ids are compared.
 func (r *reader) tailPage(ctx context.Context, pieces chan<- *bridge.Piece) error {
 	l := &listing{reader: r, pieces: pieces, older: true, pages: 1, begun: func(kinto.Page) error { return nil }}
 	limit := r.limit

@@ -28,10 +28,10 @@ var (
 	// ErrChanged means that a source changed while it was being listed.
 	ErrChanged = errors.New("source has changed")
 	// ErrNoVersion means that a copy can be compared only with [Config.Deep].
-	ErrNoVersion = errors.New("the collection is a copy made by a sink, and has no Content-ID for this key, so that only the bodies tell whether it is equal")
+	ErrNoVersion = errors.New("the collection is a copy made by a sink, and has no Content-ID for this key, so only the bodies show whether it is equal")
 )
 
-// An Item is what a source has of a key.
+// An Item is what a source has for a key.
 type Item struct {
 	Key     string
 	Version string // as in the field ETag of entities of the feed
@@ -79,8 +79,8 @@ type Report struct {
 	// Differences are at most a thousand, in the order of their keys; Omitted counts the others.
 	Differences []Difference `json:"differences"`
 	Omitted     int64        `json:"omitted,omitempty"`
-	// Changing: the source changed during each attempt, so that differences may be changes that the
-	// feed did not have yet, or the source no longer.
+	// Changing: the source changed during each attempt, so that a difference may be a change that
+	// the feed did not have yet, or that the source no longer has.
 	Changing bool `json:"changing,omitempty"`
 }
 
@@ -99,7 +99,7 @@ func (r *Report) add(d Difference) {
 	r.Differences = append(r.Differences, d)
 }
 
-// A Difference is a key of which the feed and the source have different things.
+// A Difference is a key for which the feed and the source differ.
 type Difference struct {
 	Key string `json:"key"`
 	// Kind is "missing" if the feed does not have the key, "extra" if the source does not, "version"
@@ -162,7 +162,7 @@ func Compare(ctx context.Context, c Config) (_ *Report, err error) {
 		case err == nil && (report.Count() == 0 || !report.Changing), err == nil && attempt == attempts:
 			return report, nil
 		case attempt == attempts:
-			return nil, fmt.Errorf("compare with source: after %d attempts: %w: stop its writers for the time of one listing", attempts, err)
+			return nil, fmt.Errorf("compare with source: after %d attempts: %w: stop its writers while it is listed once", attempts, err)
 		}
 		c.Log.Info("source has changed, comparing again", "attempt", attempt)
 		if err := backoff.Sleep(ctx, pause.After(attempt)); err != nil {

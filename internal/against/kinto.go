@@ -19,7 +19,7 @@ type Kinto struct{ Collection *kinto.Collection }
 const (
 	// kintoPage is how many records are requested at once; servers return fewer.
 	kintoPage = 10_000
-	// kintoAttempts is how often a page is requested that arrives incompletely.
+	// kintoAttempts is how often a page that arrives incomplete is requested.
 	kintoAttempts = 6
 )
 
@@ -63,7 +63,7 @@ func (k Kinto) List(ctx context.Context, state string, bodies bool, add func(Ite
 	}
 }
 
-// page lists a page. Rows of one that arrives incompletely are added again.
+// page lists a page. Rows of one that arrives incomplete are added again.
 func (k Kinto) page(ctx context.Context, q kinto.Query, bodies bool, add func(Item) error) (page kinto.Page, err error) {
 	for attempt := 1; ; attempt++ {
 		page, err = k.Collection.List(ctx, q, func(r kinto.Row) error {

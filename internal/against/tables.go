@@ -18,7 +18,8 @@ import (
 const (
 	// table has the state of the feed.
 	table = "state"
-	// maxBody is the size up to which bodies are compared, in bytes. Larger ones differ.
+	// maxBody is the size up to which bodies are compared, in bytes. Larger ones count as
+	// different.
 	maxBody = 16 << 20
 	// listCommit is how many items of a list are written in a transaction.
 	listCommit = 10_000

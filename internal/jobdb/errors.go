@@ -25,7 +25,7 @@ func Passes(err error) bool {
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch e.Code {
-		case "25006", // read_only_sql_transaction: the server is a standby, as after a failover
+		case "25006", // read_only_sql_transaction: the server is a standby, such as after a failover
 			"25P03", // idle_in_transaction_session_timeout: this process was frozen
 			"53100": // disk_full
 			return true

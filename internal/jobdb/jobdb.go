@@ -74,8 +74,8 @@ type dialect struct {
 	lock   string
 	skip   string
 	param  string // before the number of a parameter
-	// unnumbered: a parameter without a number is the one after the largest before it. SQLite
-	// needs time for thousands of numbered ones that grows with the square of their count.
+	// unnumbered: a parameter without a number is the one after the largest before it. For
+	// thousands of numbered ones SQLite needs time that grows with the square of their count.
 	unnumbered bool
 }
 
@@ -207,8 +207,8 @@ func (t *rewriting) Query(ctx context.Context, sql string, args ...any) (Rows, e
 
 var token = regexp.MustCompile(`@[a-z]+|\$[0-9]+`)
 
-// maxKept is how many parameters a statement may name that is kept in the dialect: those with
-// longer lists have as many texts as lists have lengths.
+// maxKept is how many parameters a statement that is kept in the dialect may have: one with a
+// longer list has a different text for each length.
 const maxKept = 40
 
 func (db *DB) rewrite(sql string) string {

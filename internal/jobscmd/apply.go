@@ -25,19 +25,19 @@ func newApply(c *commands) *cobra.Command {
 	var f applyFlags
 	cmd := &cobra.Command{
 		Use:   "apply -f PATH…",
-		Short: "Make the stored jobs what files say",
+		Short: "Make the stored jobs match files",
 		Long: `Apply reads jobs from YAML files, or from all files in a directory that end with .yaml or
-.yml, and makes the stored jobs the same: it creates those that are new and changes those
-that differ. It prints a line for each of them, and the fields that have changed. A running
+.yml, and makes the stored jobs match: it creates those that are new and changes those that
+differ. It prints a line for each of them, and the fields that have changed. A running
 job that has changed is stopped at its next checkpoint and continues with its new document.
 
-Either all of it is done, or nothing: if anything is wrong, it prints all that is, with file
+Either all changes are made, or none: if anything is wrong, it prints all errors, with file
 and line, and exits with status 2.
 
 With --prune, it deletes the jobs of the files' namespaces that are not in the files. A file
 with "jobs: []" has a namespace without jobs. With --prune-all, it deletes the jobs of all
-namespaces that are not in the files. What they have written stays. It asks before; without
-a terminal it needs --yes.` + exit.Help(exit.NotFound, exit.Interrupted),
+namespaces that are not in the files. What they have written stays. It asks for
+confirmation; without a terminal it needs --yes.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs apply -f jobs.yaml --dry-run
   feedctl jobs apply -f jobs/ --prune --yes`,
 		Args: cobra.NoArgs,
@@ -76,7 +76,7 @@ func runApply(ctx context.Context, c *commands, f *applyFlags) error {
 }
 
 // read reads files of jobs, and opens the database to apply them. If the files are invalid, the
-// error has all that is wrong with them, also beside the jobs that are stored.
+// error has all that is wrong with them, including conflicts with the stored jobs.
 func (c *commands) read(ctx context.Context, r jobs.ReadOptions, paths []string, open func(context.Context) (*jobs.Scheduler, error), o *jobs.ApplyOptions) (*jobs.Files, *jobs.Scheduler, error) {
 	files, err := c.kinds.Read(r, paths...)
 	if files != nil {
@@ -144,7 +144,8 @@ func confirmPrune(ctx context.Context, c *commands, store *jobs.Scheduler, files
 	return confirmDelete(ctx, c, names, "--dry-run")
 }
 
-// confirmDelete asks whether to delete jobs. Without a terminal it is refused, and view is how to see which.
+// confirmDelete asks whether to delete jobs. Without a terminal it fails; view is the flag or command that
+// shows which.
 func confirmDelete(ctx context.Context, c *commands, names []string, view string) error {
 	const most = 10
 	shown := strings.Join(names[:min(len(names), most)], ", ")
@@ -231,10 +232,9 @@ func newValidate(c *commands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate -f PATH…",
 		Short: "Check files of jobs, without a database",
-		Long: `Validate prints all that is wrong with files of jobs, with file and line, and then exits
-with status 2. It uses neither the database nor the network. "jobs apply --dry-run" also
-compares the files with the jobs that are stored, which jobs of the files may name in
-"after".` + exit.Help(exit.NotFound),
+		Long: `Validate prints all errors in files of jobs, with file and line, and exits with status 2 if
+there are any. It uses neither the database nor the network. "jobs apply --dry-run" also
+compares the files with the stored jobs, which jobs of the files may name in "after".` + exit.Help(exit.NotFound),
 		Example: `  feedctl jobs validate -f jobs.yaml
   feedctl jobs validate -f jobs/ --json`,
 		Args: cobra.NoArgs,

@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// How long a shell waits for what completes an argument, and how much it gets.
+// How long a shell waits for the completions of an argument, and how many it gets.
 const (
 	completeWait = 2 * time.Second
 	completeMost = 1000

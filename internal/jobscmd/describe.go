@@ -18,9 +18,9 @@ func newDescribe(c *commands) *cobra.Command {
 	var namespace string
 	cmd := &cobra.Command{
 		Use:   "describe NAME",
-		Short: "Show all that is known of a job",
-		Long: `Describe prints the document of a job, its state and why it is in it, the node that runs it,
-its position, counters, last error and last events, and the command that does the same.` + exit.Help(exit.NotFound, exit.Interrupted),
+		Short: "Show all that is known about a job",
+		Long: `Describe prints the document of a job, its state and the reason for it, the node that runs
+it, its position, counters, last error and last events, and the equivalent command.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs describe shop/orders
   feedctl jobs describe orders -n shop --json`,
 		Args: cobra.ExactArgs(1),
@@ -41,7 +41,7 @@ func runDescribe(ctx context.Context, c *commands, arg, namespace string) error 
 	return c.Print(d, func(w io.Writer) error { return writeDescription(w, d) })
 }
 
-// describe returns all that is known of the job of an argument.
+// describe returns all that is known about the job that an argument names.
 func (c *commands) describe(ctx context.Context, arg, namespace string) (*jobs.Description, error) {
 	store, id, err := c.find(ctx, arg, namespace)
 	if err != nil {
@@ -105,7 +105,7 @@ func nextRun(d *jobs.Description) time.Time {
 	return d.NotBefore
 }
 
-// namedLines are texts with names, which are printed in two columns.
+// namedLines are strings with names, which are printed in two columns.
 type namedLines [][2]string
 
 func (t *namedLines) add(name, format string, args ...any) {

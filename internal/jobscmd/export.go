@@ -14,9 +14,9 @@ func newExport(c *commands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Print the stored jobs as a file of jobs",
-		Long: `Export prints jobs as "jobs apply" and "jobs standalone" read them: as YAML, or as JSON with
---json, as applied, even if they have been paused or resumed since. Jobs of "jobs run" are
-left out. Credentials are references.` + exit.Help(exit.NotFound, exit.Interrupted),
+		Long: `Export prints jobs in the form that "jobs apply" and "jobs standalone" read: YAML, or JSON
+with --json. They are printed as applied, even if they have been paused or resumed since.
+Jobs of "jobs run" are left out. Credentials are references.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs export >jobs.yaml
   feedctl jobs export -n shop --db sqlite:jobs.db | feedctl jobs apply -f - --db postgres://db.example.org/jobs`,
 		Args: cobra.NoArgs,

@@ -147,7 +147,7 @@ func explain(err error) error {
 	return err
 }
 
-// lines writes texts, each on a line.
+// lines writes strings, each on a line.
 func lines(w io.Writer, texts ...string) error {
 	_, err := fmt.Fprintln(w, strings.Join(texts, "\n"))
 	return err

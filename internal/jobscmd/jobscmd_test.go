@@ -96,7 +96,7 @@ func (s *seen) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// prints executes a command line that must succeed and print a text.
+// prints executes a command line that must succeed and print a string.
 func (m *machine) prints(want string, args ...string) {
 	m.Helper()
 	got, _ := m.run(0, args...)
@@ -108,7 +108,7 @@ func (m *machine) prints(want string, args ...string) {
 // seconds matches how long ago something was in a test.
 var seconds = regexp.MustCompile(`\b[0-9]+s\b`)
 
-// fails executes a command line that must end with a status and print texts on standard error.
+// fails executes a command line that must end with a status and print strings on standard error.
 func (m *machine) fails(status int, args []string, want ...string) {
 	m.Helper()
 	_, stderr := m.run(status, args...)

@@ -26,7 +26,7 @@ type changeJSON struct {
 	Fields []fieldJSON `json:"fields,omitempty"`
 }
 
-// fieldJSON is a field that differs. The texts are empty where the field is not set.
+// fieldJSON is a field that differs. Before and After are empty where the field is not set.
 type fieldJSON struct {
 	Field  string `json:"field"`
 	Before string `json:"before,omitempty"`

@@ -22,11 +22,11 @@ func newLogs(c *commands) *cobra.Command {
 		Use:   "logs NAME",
 		Short: "Show the warnings and errors of a job",
 		Long: `Logs prints the last 200 warnings and errors that runs of a job have logged, oldest first,
-with the run and its node. A run that has not ended adds its lines every few seconds:
-the setting stats-interval.
+with the run and its node. A run that has not ended adds its lines every few seconds (the
+setting stats-interval).
 
-With --follow it waits for more, until Ctrl-C; with --json, that prints an object for each
-line.` + exit.Help(exit.NotFound, exit.Interrupted),
+With --follow it waits for more, until Ctrl-C; with --json as well, it prints an object for
+each line.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs logs shop/orders
   feedctl jobs logs orders -n shop -f`,
 		Args: cobra.ExactArgs(1),

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// awaitEvery is how often a command that waits for a job, or for lines, reads the database.
+// awaitEvery is how often a command that waits for a job, or for log lines, reads the database.
 const awaitEvery = 500 * time.Millisecond
 
 type runFlags struct {
@@ -38,10 +38,10 @@ func newRun(c *commands) *cobra.Command {
 		Long: `Run adds a job that runs once on one of the nodes, and waits for its end. Meanwhile it says
 on stderr what the job waits for, or how far it has come. If the job crashes, it has failed;
 with --retry it is tried again, as other jobs are. It is kept for a day after its end, and
-then deleted. A kind without a source, as prune, takes only the target.
+then deleted. A kind without a source, such as prune, takes only the target.
 
 Its name follows from the arguments, options, credentials, --node and --retry: while the
-same job runs, the command waits for that. If it has ended, it runs again. Ctrl-C cancels
+same job runs, the command waits for it. If it has ended, it runs again. Ctrl-C cancels
 the job; with --detach, the command does not wait.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs run consume https://data.example.org/feeds/orders 'postgres://shop@db.example.org/shop?table=public.orders'
   feedctl jobs run "bridge couchdb" https://couch.example.org/orders 's3://bucket/feeds#orders' --option attachments=inline --detach
@@ -61,8 +61,8 @@ the job; with --detach, the command does not wait.` + exit.Help(exit.NotFound, e
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.options, "option", nil, "option of the job, as `NAME=VALUE`: a flag of the command, without --; may be repeated")
 	flags.StringArrayVar(&f.credentials, "credential", nil, "credential of the source or the target, as `USE=REFERENCE`: source=env:NAME, target=file:PATH; may be repeated")
-	flags.StringVar(&f.node, "node", "", "run on the node of this `NAME`, which jobs need that use local files")
-	flags.BoolVar(&f.retry, "retry", false, "try again after errors that may pass")
+	flags.StringVar(&f.node, "node", "", "run on the node of this `NAME`; required for jobs that use local files")
+	flags.BoolVar(&f.retry, "retry", false, "try again after temporary errors")
 	flags.BoolVar(&f.detach, "detach", false, "do not wait for the end")
 	return cmd
 }
@@ -182,7 +182,7 @@ func (c *commands) await(ctx context.Context, store *jobs.Scheduler, id string) 
 	}
 }
 
-// patiently calls do until it does not fail because the database cannot be used for now.
+// patiently calls do again for as long as it fails because the database is unavailable.
 func (c *commands) patiently(ctx context.Context, do func() error) error {
 	for away := false; ; away = true {
 		err := do()
@@ -190,7 +190,7 @@ func (c *commands) patiently(ctx context.Context, do func() error) error {
 			return err
 		}
 		if !away {
-			c.Log.Warn("cannot use the database of jobs, trying again", "error", err)
+			c.Log.Warn("database of jobs is unavailable, retrying", "error", err)
 		}
 		if err := pause(ctx); err != nil {
 			return err

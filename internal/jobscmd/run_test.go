@@ -175,7 +175,7 @@ func TestDatabaseRestarts(t *testing.T) {
 	commands.Wait()
 }
 
-// TestServeOnly has a worker that is no node.
+// TestServeOnly has a worker that is not a node.
 func TestServeOnly(t *testing.T) {
 	m := newMachine(t)
 	m.fails(2, []string{"jobs", "worker", "--max-jobs", "0"}, "would do nothing without --listen")
@@ -216,7 +216,7 @@ func TestLimitedCredentials(t *testing.T) {
 	}, "jobs", "worker", "--max-jobs", "0", "--listen", "127.0.0.1:0", "--read-credentials-file", "readers", "--write-credentials-file", "writers")
 }
 
-// responds sends a request with a bearer token. The body of the response must contain a text.
+// responds sends a request with a bearer token. The body of the response must contain a string.
 func (m *machine) responds(ctx context.Context, method, url, token, want string) {
 	m.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, url, nil)

@@ -64,7 +64,7 @@ func (e endings) Ended(d *jobs.Document, how string) {
 	}
 }
 
-// noSecret reports a text that has the secret.
+// noSecret reports a string that contains the secret.
 func noSecret(t *testing.T, what, text string) {
 	t.Helper()
 	for _, form := range forms {
@@ -75,8 +75,8 @@ func noSecret(t *testing.T, what, text string) {
 }
 
 // TestSecrets puts a secret into all places that credentials come from, and some that they should
-// not come from. Servers refuse them in different ways, and send them back. None of what jobs
-// store, log, print and answer may have it.
+// not come from. Servers refuse them in different ways, and send them back. Nothing that jobs
+// store, log, print or answer may contain it.
 func TestSecrets(t *testing.T) {
 	m := newMachine(t)
 	m.kinds = kinds.All()

@@ -30,9 +30,9 @@ type selection struct {
 // flags adds the flags of filters.
 func (s *selection) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	namespaceFlag(cmd, &s.namespace, "only jobs of this `NAMESPACE`; also that of names without one")
+	namespaceFlag(cmd, &s.namespace, "only jobs of this `NAMESPACE`; names without a namespace are in it, too")
 	flags.StringSliceVar(&s.states, "state", nil, "only jobs in this `STATE`, or one of several: "+stateNames())
-	flags.StringVar(&s.kind, "kind", "", "only jobs of this `KIND`, as \"bridge couchdb\"")
+	flags.StringVar(&s.kind, "kind", "", "only jobs of this `KIND`, such as \"bridge couchdb\"")
 	flags.StringVar(&s.origin, "origin", "", "only jobs that use this server: `HOST`, HOST:PORT or https://HOST:PORT")
 	flags.StringArrayVarP(&s.labels, "selector", "l", nil, "only jobs with the label `NAME=VALUE`; may be repeated")
 }
@@ -69,8 +69,8 @@ func (s *selection) filter() (jobs.Filter, error) {
 	return f, nil
 }
 
-// ids returns the IDs of the jobs that a command with arguments is for. Flags do not select
-// those that skips has, if it is not nil.
+// ids returns the IDs of the jobs that a command with arguments is for. Flags do not select those
+// for which skips returns true, if it is not nil.
 func (s *selection) ids(ctx context.Context, store *jobs.Scheduler, args []string, skips func(*jobs.Document) bool) (ids []string, err error) {
 	filtered := len(s.states) > 0 || s.kind != "" || s.origin != "" || len(s.labels) > 0
 	switch {
@@ -106,7 +106,7 @@ func each(ctx context.Context, store *jobs.Scheduler, f jobs.Filter, do func(*jo
 	return err
 }
 
-// eachUpTo does the same for the first jobs, up to a limit if it is not 0. It returns the ID of
+// eachUpTo does the same for at most limit jobs, if that is not 0. It returns the ID of
 // the last one if there may be more.
 func eachUpTo(ctx context.Context, store *jobs.Scheduler, f jobs.Filter, limit int, do func(*jobs.Listed)) (next string, err error) {
 	for left := limit; ; {
@@ -210,9 +210,9 @@ func newRestart(c *commands) *cobra.Command {
 	return newVerb(c, verb{
 		use:   "restart",
 		short: "Run jobs now, whatever they wait for",
-		long: `Restart makes jobs due at once that wait after an error, are idle, have failed or are
-completed, and forgets their errors. Jobs that run or are paused stay as they are. No job
-begins from zero: each continues at its position.`,
+		long: `Restart makes jobs due at once, whether they wait after an error, are idle, have failed or
+are completed, and forgets their errors. Jobs that run or are paused stay as they are. No
+job starts from scratch: each continues at its position.`,
 		example: `  feedctl jobs restart shop/orders
   feedctl jobs restart --state crashing,failed --origin db.example.org`,
 		past: "restarted", already: "runs or is paused", do: (*jobs.Scheduler).Restart,
@@ -224,8 +224,8 @@ func newCancel(c *commands) *cobra.Command {
 		use:   "cancel",
 		short: "Cancel jobs before they are done",
 		long: `Cancel stops jobs that run to an end, such as those of "jobs run", and those that wait to
-begin. They are failed then, and run again only if "jobs restart" or a changed file says so;
-a job with a schedule waits for its next time. What they have written stays.
+begin. They then count as failed, and run again only after "jobs restart" or a change of
+their files; a job with a schedule waits for its next time. What they have written stays.
 
 This differs from "jobs pause", after which a job continues with "jobs resume", and from
 "jobs delete", which also removes the job and its history, as CouchDB's cancel does. A job
@@ -291,7 +291,7 @@ checkpoints. Feeds, sinks and the positions in them stay: a job with the same so
 target continues there.
 
 The jobs are named, or selected by flags; --all selects all. If they are selected, it asks
-before; without a terminal it needs --yes.` + exit.Help(exit.NotFound, exit.Interrupted),
+for confirmation; without a terminal it needs --yes.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs delete shop/orders
   feedctl jobs delete --state completed --yes`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -20,7 +20,7 @@ func newSettings(c *commands) *cobra.Command {
 changes some first: NAME=VALUE sets one, and NAME= resets it to its default. Either all of
 them are changed, or none. They are stored in the database; nodes use them within seconds.
 
-Times are a number and a unit, as 90s, 4h30m or 7d.` + exit.Help(exit.NotFound, exit.Interrupted),
+Times are a number and a unit, such as 90s, 4h30m or 7d.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs settings
   feedctl jobs settings max-jobs=200 backoff-max=10m
   feedctl jobs settings max-jobs=`,

@@ -26,7 +26,7 @@ in proportion to its shares run first.
 --set-shares NAMESPACE=SHARES sets shares, from 1 to 1000; a namespace has 100 until then.
 --set-max-running NAMESPACE=N limits how many of its jobs run at the same time on all nodes;
 0 is no limit. NAMESPACE=default, for either flag, resets both; a namespace without jobs is
-then not listed.` + exit.Help(exit.NotFound, exit.Interrupted),
+then no longer listed.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs tenants
   feedctl jobs tenants --set-shares shop=200 --set-max-running shop=50`,
 		Args: cobra.NoArgs,
@@ -56,7 +56,7 @@ func tenantRow(t *jobs.TenantStatus) []string {
 	return []string{t.Namespace, strconv.Itoa(t.Shares), limit, used, strconv.Itoa(t.Jobs), strconv.Itoa(t.Running), strconv.Itoa(t.Waiting)}
 }
 
-// A tenantSetting is what a flag sets of a namespace. The zero Tenant resets it.
+// A tenantSetting is what a flag sets for a namespace. The zero Tenant resets it.
 type tenantSetting struct {
 	namespace string
 	tenant    jobs.Tenant

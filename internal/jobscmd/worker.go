@@ -28,9 +28,9 @@ type workerFlags struct {
 
 func (f *workerFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.name, "name", "", "`NAME` of the node, which no other has (default: the name of the host)")
-	flags.IntVar(&f.maxJobs, "max-jobs", 0, "run at most this `NUMBER` of jobs at the same time (default: the setting max-jobs); 0, of a worker: only serve the API")
-	flags.StringSliceVar(&f.labels, "labels", nil, "`LABELS` of the node, as eu,ssd: it also runs jobs that ask for them")
+	flags.StringVar(&f.name, "name", "", "unique `NAME` of the node (default: the name of the host)")
+	flags.IntVar(&f.maxJobs, "max-jobs", 0, "run at most this `NUMBER` of jobs at the same time (default: the setting max-jobs); 0, for a worker only: just serve the API")
+	flags.StringSliceVar(&f.labels, "labels", nil, "`LABELS` of the node, such as eu,ssd: it also runs jobs that require them")
 	f.listen.flags(flags)
 }
 
@@ -68,10 +68,10 @@ func newWorker(c *commands) *cobra.Command {
 signal ends it. On the first Ctrl-C or SIGTERM it stops its jobs at their next checkpoints,
 and other nodes run them at once. If it is killed, they do so within 30 seconds.
 
-Any number of workers can use a PostgreSQL database, and one an SQLite file. A worker that
-has the name of another one ends within seconds, unless that one was killed.
+Any number of workers can use a PostgreSQL database, but only one can use an SQLite file. A
+worker with the name of another one ends within seconds, unless the other one was killed.
 
-With --max-jobs 0 and --listen, it only serves the API: it is no node, runs no jobs and
+With --max-jobs 0 and --listen, it only serves the API: it is not a node, runs no jobs and
 watches no servers.` + exit.Help(exit.Interrupted),
 		Example: `  feedctl jobs worker --db postgres://db.example.org/jobs --name node-1
   feedctl jobs worker --max-jobs 100`,

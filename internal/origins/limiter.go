@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// A Limiter limits the rate at which requests to each origin begin, for all who share it. An
-// origin that never refused a request has no limit. The zero Limiter is ready for use.
+// A Limiter limits the rate at which requests to each origin begin, for all clients that share it.
+// An origin that never refused a request has no limit. The zero Limiter is ready for use.
 type Limiter struct {
 	// AtOnce is how many requests may wait for one origin, to be sent or answered. 0: no limit.
 	AtOnce int
@@ -22,7 +22,7 @@ type Limiter struct {
 	origins map[string]*origin
 }
 
-// An origin is what is known of a server while it is in use or not to be used.
+// An origin is what is known about a server while it is in use or blocked.
 type origin struct {
 	name     string
 	requests chan struct{} // has a value for each one that waits; nil: no limit
@@ -70,7 +70,7 @@ func (o *origin) unused() bool {
 	return o.users == 0 && len(o.paces) == 0 && time.Now().After(o.until)
 }
 
-// Block allows no request to an origin for a time.
+// Block holds back all requests to an origin for a time.
 func (l *Limiter) Block(name string, wait time.Duration) {
 	o := l.use(name)
 	defer o.release()
@@ -231,7 +231,7 @@ func (o *origin) open(ctx context.Context, most time.Duration) error {
 	}
 }
 
-// pace returns the pace of a method; nil if it has none and is not to have one.
+// pace returns the pace of a method; nil if it has none and needs none.
 func (o *origin) pace(method string, create bool) *pace {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// Of returns the origin of a URL: scheme, host and port, as in https://example.org:443.
+// Of returns the origin of a URL: scheme, host and port, such as https://example.org:443.
 func Of(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -52,8 +52,8 @@ const requestsPerOrigin = 50
 // counts against the server.
 const silentAfter = 10 * time.Second
 
-// MaxRetryAfter limits the time that a server may ask its clients to wait. A mistake of a server
-// would else keep all of them away for years.
+// MaxRetryAfter limits the time that a server may ask its clients to wait. Otherwise a mistake of a
+// server would keep all of them away for years.
 const MaxRetryAfter = 5 * time.Minute
 
 // Config is for [New].
@@ -64,8 +64,8 @@ type Config struct {
 	Patience func() time.Duration
 	// Wait is called if a server asks its clients to wait. It must not block.
 	Wait func(*Error)
-	// Works is called when a run has used an origin with success for the first time, and when
-	// it has after a failure. It must not block.
+	// Works is called when a run has used an origin successfully for the first time, or again after
+	// a failure. It must not block.
 	Works func(origin string)
 }
 
@@ -95,8 +95,8 @@ type failing struct {
 	last  *Error
 }
 
-// Client returns the client of a run. End ends the run, and with it ctx: with an [*Error], if
-// the run has used a server in vain for long enough, or the server allows too few requests.
+// Client returns the client of a run. End ends the run, and with it ctx: with an [*Error], if a
+// server has failed for long enough, or allows too few requests.
 func (p *Pool) Client(ctx context.Context, end context.CancelCauseFunc) *Client {
 	return &Client{pool: p, ctx: ctx, end: end, failing: map[string]*failing{}, works: map[string]bool{}}
 }

@@ -19,9 +19,9 @@ const (
 
 // CouchDB shortens the interval by steps of a fixed length, with which a server that allows ten requests
 // a second refuses one in five, and one that allows a thousand is never used in full. Here refusals
-// tell which rate the server allows: as many requests as it has accepted from the end of the last
-// refusals to the end of these, over that time. The pace then remains a little slower, and exceeds it
-// slowly. While no limit is known, it becomes faster by a factor.
+// tell which rate the server allows: the number of requests that it has accepted from the end of the
+// last refusals to the end of these, divided by that time. The pace then remains a little slower, and
+// exceeds it slowly. While no limit is known, it becomes faster by a factor.
 const (
 	fasterBy      = 1. / 8
 	slowerThan    = 1.05 // times the limit
@@ -37,19 +37,20 @@ const (
 )
 
 // Timers fire late, by a millisecond or more on a busy machine. A request that is up to mostLate late does
-// not delay the next one; else hundreds of requests a second would be fewer than the interval allows.
+// not delay the next one; otherwise hundreds of requests a second would fall short of what the interval
+// allows.
 const mostLate = baseInterval
 
 // A pace is the time between two requests with one method to one origin. All jobs share it, so that
-// each of them makes fewer requests the more they are. It grows by a factor with each answer that
-// there are too many, and shrinks by a step with others.
+// the more jobs there are, the fewer requests each of them makes. It grows by a factor with each
+// answer that says that there are too many, and shrinks by a step with others.
 type pace struct {
 	turn chan struct{} // has the value that the next request to be sent takes
 
 	mu      sync.Mutex
 	apart   time.Duration // between two requests
 	changed time.Time
-	limit   time.Duration // which apart should not be less than; 0: not known
+	limit   time.Duration // the least that apart should be; 0: not known
 	used    time.Time
 	sent    time.Time
 	clients int // requests that wait to be sent or answered
@@ -106,13 +107,13 @@ func (p *pace) wait(ctx context.Context) error {
 	}
 }
 
-// left returns the time until the next request may be sent; if it is now, it is taken to be.
+// left returns the time until the next request may be sent; if that is now, it counts as sent.
 func (p *pace) left() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	apart := p.apart
-	if p.refused > 0 { // one request tells as much as many
+	if p.refused > 0 { // one request says as much as many
 		apart = max(apart, sensitivity)
 	}
 	due := p.sent.Add(apart)

@@ -43,15 +43,15 @@ type CouchSource struct {
 func (s *CouchSource) Flags(flags *pflag.FlagSet) {
 	s.Credential.Variable = "FEEDCTL_CREDENTIALS"
 	flags.StringVar(&s.Credential.File, "credentials-file", "", "`FILE` with the credential for the database (default: the variable FEEDCTL_CREDENTIALS)")
-	flags.StringVar(&s.Index, "index", "", "`FILE` that knows which revisions the feed holds (default: one in the user's cache directory); if it is lost, it is made from the feed")
-	units.SizeVar(flags, &s.MaxDocument, "max-document", 0, "put documents into quarantine that have more `BYTES`; 0: no limit")
+	flags.StringVar(&s.Index, "index", "", "index `FILE` of the revisions in the feed (default: one in the user's cache directory); rebuilt from the feed if it is lost")
+	units.SizeVar(flags, &s.MaxDocument, "max-document", 0, "put documents of more than this many `BYTES` into quarantine; 0: no limit")
 }
 
 func (s *CouchSource) check() error {
 	_, err := locate.ParseURL(s.URL)
 	problems := []error{ofArgument(err)}
 	if s.MaxDocument < 0 {
-		problems = append(problems, exit.Usagef("--max-document is %d, must not be negative", s.MaxDocument))
+		problems = append(problems, exit.Usagef("--max-document %d must not be negative", s.MaxDocument))
 	}
 	return errors.Join(problems...)
 }
@@ -78,8 +78,7 @@ func (s *CouchSource) Config(e *Env, at locate.Stored, store storage.Store, c co
 	return c, err
 }
 
-// indexFile returns the file of the index of a kind of bridge, which is another one for each feed,
-// unless one is given.
+// indexFile returns the index file of a kind of bridge: one for each feed, unless a file is given.
 func indexFile(given, kind, target string) (string, error) {
 	if given != "" {
 		return given, nil
@@ -107,7 +106,7 @@ func HintSource(err error) error {
 	return err
 }
 
-// A BridgeRun has the flags that every bridge has, but for its source.
+// A BridgeRun has the flags that every bridge has, except those for its source.
 type BridgeRun struct {
 	Feed       string // NAME or STORE#NAME
 	Follow     bool
@@ -121,7 +120,7 @@ type BridgeRun struct {
 
 func (b *BridgeRun) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&b.Follow, "follow", false, "wait for more at the end of the changes")
-	flags.IntVar(&b.Retries, "retries", 0, "give up after asking for the changes this `NUMBER` of times in a row in vain; negative: never (default 8, or never with --follow; if no server is there at first, at once)")
+	flags.IntVar(&b.Retries, "retries", 0, "give up after this `NUMBER` of failed requests for changes in a row; negative: never (default 8, or never with --follow; at once if there is no server at the start)")
 	flags.BoolVar(&b.Snapshot, "snapshot", false, "make a snapshot when all changes have been published")
 	limitFlag(flags, &b.Quarantine)
 	b.Pages.Flags(flags, "")
@@ -196,7 +195,7 @@ func (b *BridgeCouchDB) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&b.selector, "selector", "", "publish documents that match a `JSON` selector")
 	flags.StringArrayVar(&b.Filter.DocIDs, "doc-id", nil, "publish the document `ID` only; may be given several times")
 	flags.StringArrayVar(&b.query, "query", nil, "`NAME=VALUE` for the filter function; may be given several times")
-	flags.BoolVar(&b.Moved, "moved", false, "continue the feed with a database at another place, read from its beginning; for one run")
+	flags.BoolVar(&b.Moved, "moved", false, "continue the feed with a database that has moved, read from its beginning; for one run")
 }
 
 // Check returns what is wrong with the arguments and flags. It uses no network.
@@ -264,7 +263,7 @@ type Replication struct {
 	Snapshot *Snapshot `json:"snapshot,omitempty"`
 }
 
-// Run publishes the changes that there are and, with Follow, those that come until ctx ends. The
+// Run publishes the changes that exist and, with Follow, those that come until ctx ends. The
 // result is nil if the run failed, but not if ctx has ended.
 func (b *BridgeCouchDB) Run(ctx context.Context, e *Env) (*Replication, error) {
 	if err := b.Check(); err != nil {

@@ -21,8 +21,8 @@ func (b *BridgeKinto) OfBucket() bool {
 	return err == nil && a.Bucket != "" && a.Collection == ""
 }
 
-// ParseFeeds returns what an argument NAMES or STORE#NAMES names: the store, in which NAMES are those
-// of the feeds of a bucket.
+// ParseFeeds parses an argument NAMES or STORE#NAMES, where NAMES is the pattern of the names of a
+// bucket's feeds. It returns the store and the pattern.
 func ParseFeeds(arg, storeURL string) (locate.Stored, bridgekinto.FeedNames, error) {
 	store, name, ok := strings.Cut(arg, "#")
 	if !ok {
@@ -72,7 +72,7 @@ type KintoBucket struct {
 	Collections []KintoBridged `json:"collections"`
 }
 
-// RunBucket is Run for a bucket. The result is also there if only some of the collections failed.
+// RunBucket is Run for a bucket. There is also a result if only some of the collections failed.
 func (b *BridgeKinto) RunBucket(ctx context.Context, e *Env) (*KintoBucket, error) {
 	if err := b.Check(); err != nil {
 		return nil, err

@@ -33,8 +33,8 @@ type KintoSource struct {
 func (s *KintoSource) Flags(flags *pflag.FlagSet) {
 	s.Credential.Variable = "FEEDCTL_CREDENTIALS"
 	flags.StringVar(&s.Credential.File, "credentials-file", "", "`FILE` with the credential for the server (default: the variable FEEDCTL_CREDENTIALS)")
-	flags.StringVar(&s.Index, "index", "", "`FILE` that knows which records the feed holds, for a bucket a directory of such files (default: in the user's cache directory); if it is lost, it is made from the feed")
-	units.SizeVar(flags, &s.MaxRecord, "max-record", 0, "put records and attachments into quarantine that have more `BYTES`; 0: no limit but 8MiB for records")
+	flags.StringVar(&s.Index, "index", "", "index `FILE` of the records in the feed, or for a bucket a directory of such files (default: in the user's cache directory); rebuilt from the feed if it is lost")
+	units.SizeVar(flags, &s.MaxRecord, "max-record", 0, "put records and attachments of more than this many `BYTES` into quarantine; 0: no limit but 8MiB for records")
 }
 
 func (s *KintoSource) check() error {
@@ -44,7 +44,7 @@ func (s *KintoSource) check() error {
 
 func (s *KintoSource) checkLimits() error {
 	if s.MaxRecord < 0 {
-		return exit.Usagef("--max-record is %d, must not be negative", s.MaxRecord)
+		return exit.Usagef("--max-record %d must not be negative", s.MaxRecord)
 	}
 	return nil
 }
@@ -112,15 +112,15 @@ type BridgeKinto struct {
 func (b *BridgeKinto) Flags(flags *pflag.FlagSet) {
 	b.BridgeRun.flags(flags)
 	b.Source.Flags(flags)
-	flags.StringArrayVar(&b.Collections, "collections", nil, "of a bucket, publish the collections that match `PATTERN`, as in 'blog-*'; may be given several times (default: all)")
-	units.DurationVar(flags, &b.Interval, "interval", 10*time.Second, "with --follow: ask for changes after this `TIME`")
-	units.DurationVar(flags, &b.Window, "window", time.Minute, "read changes again for this `TIME`, which is longer than any request of a writer takes: they may become visible late")
-	flags.StringVar(&b.Reconcile, "reconcile", "24h", "compare all ids with the feed again once in a `PERIOD`, a time or never; with never, only if there is a sign that something is missing")
-	units.DurationVar(flags, &b.TombstonesKept, "tombstones-kept", 0, "compare all ids if no changes were read for this `TIME`, as long as the server keeps tombstones; 0: for ever")
+	flags.StringArrayVar(&b.Collections, "collections", nil, "publish the collections of a bucket that match `PATTERN`, such as 'blog-*'; may be given several times (default: all)")
+	units.DurationVar(flags, &b.Interval, "interval", 10*time.Second, "with --follow: ask for changes at intervals of this `TIME`")
+	units.DurationVar(flags, &b.Window, "window", time.Minute, "read changes again for this `TIME`, longer than any request of a writer takes: changes may become visible late")
+	flags.StringVar(&b.Reconcile, "reconcile", "24h", "compare all ids with the feed once per `PERIOD`, a time or never; with never, only if there is a sign that something is missing")
+	units.DurationVar(flags, &b.TombstonesKept, "tombstones-kept", 0, "compare all ids if no changes were read for this `TIME`: how long the server keeps tombstones; 0: for ever")
 	flags.StringVar(&b.onGone, "on-gone", string(bridgekinto.Stop), "`POLICY` if the collection does not exist: stop, or delete its records from the feed")
 	flags.IntVar(&b.MaxGone, "max-gone", 20, "stop if more than this `PERCENT` of the records, and more than 100, are gone without a tombstone")
 	flags.BoolVar(&b.NewestFirst, "newest-first", false, "publish the newest records first if the feed is empty")
-	flags.BoolVar(&b.Mark, "mark", false, "write a random value into the metadata of the collection, to notice that it was replaced or restored; needs the right to write them")
+	flags.BoolVar(&b.Mark, "mark", false, "write a random value into the metadata of the collection, to notice that it was replaced or restored; needs the right to write it")
 	flags.StringVar(&b.attachments, "attachments", string(bridgekinto.Stub), "`FORM` of attachments: none, stub (location, size and SHA-256) or inline (an entity of its own)")
 	flags.BoolVar(&b.Moved, "moved", false, "continue the feed with the same collection at another URL; for one run")
 }
@@ -192,7 +192,7 @@ type KintoBridged struct {
 	Error       string    `json:"error,omitempty"` // of a collection of a bucket
 }
 
-// Run publishes the changes that there are and, with Follow, those that come until ctx ends. The
+// Run publishes the changes that exist and, with Follow, those that come until ctx ends. The
 // result is nil if the run failed, but not if ctx has ended.
 func (b *BridgeKinto) Run(ctx context.Context, e *Env) (*KintoBridged, error) {
 	if err := b.Check(); err != nil {

@@ -44,7 +44,7 @@ func (c *Client) RequestFlags(flags *pflag.FlagSet) {
 
 // OriginFlags adds the flag for where links may lead.
 func (c *Client) OriginFlags(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&c.AllowOrigins, "allow-origin", nil, "other `ORIGIN` that links and redirects may lead to, as https://cdn.example.org; may be repeated")
+	flags.StringArrayVar(&c.AllowOrigins, "allow-origin", nil, "other `ORIGIN` that links and redirects may lead to, such as https://cdn.example.org; may be repeated")
 }
 
 // Header returns the fields of --header.

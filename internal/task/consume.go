@@ -49,7 +49,7 @@ type Consume struct {
 // Flags adds the flags.
 func (c *Consume) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Into, "into", "", "`SINK` to copy to")
-	flags.StringVar(&c.Columns, "columns", "", "`COLUMNS` of a table in PostgreSQL, as 'id=/id:bigint,price=/price:numeric'")
+	flags.StringVar(&c.Columns, "columns", "", "`COLUMNS` of a table in PostgreSQL, such as 'id=/id:bigint,price=/price:numeric'")
 	flags.BoolVar(&c.Strict, "strict", false, "end at the first entity that does not fit the columns")
 	IntoFlags(flags, &c.IntoCredential)
 	flags.BoolVar(&c.Follow, "follow", false, "wait for more at the end of the feed")
@@ -155,7 +155,7 @@ func (c *Consume) Run(ctx context.Context, e *Env) (*Consumed, error) {
 	}
 	e.AtEnd(job.Sink.Close, into)
 	if consumer.AtLeastOnce(job.Sink) {
-		e.Log.Warn("the sink keeps no position: after a restart entities may come again", "sink", into)
+		e.Log.Warn("the sink keeps no position: entities may be repeated after a restart", "sink", into)
 	}
 	runCtx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -169,7 +169,7 @@ func (c *Consume) Run(ctx context.Context, e *Env) (*Consumed, error) {
 	job.Oldest = func(t time.Time) { c.oldest.Store(&t) }
 	stats, err := job.Run(runCtx)
 	if errors.Is(context.Cause(runCtx), errQuarantine) && exit.OnlyEnded(err) {
-		err = nil // the check below tells it
+		err = nil // the check below reports it
 	}
 	err = Suggest(ctx, at, err)
 	if c.Into == "-" || err != nil && ctx.Err() == nil {
@@ -177,7 +177,7 @@ func (c *Consume) Run(ctx context.Context, e *Env) (*Consumed, error) {
 	}
 	position, failed := positionOf(ctx, job.Sink, into)
 	if failed != nil && ctx.Err() != nil { // its server may be unavailable
-		e.Log.Warn("sink does not tell its position", "error", failed)
+		e.Log.Warn("sink does not report its position", "error", failed)
 		return nil, err
 	}
 	if failed != nil {
@@ -186,7 +186,7 @@ func (c *Consume) Run(ctx context.Context, e *Env) (*Consumed, error) {
 	if err == nil {
 		where := "the table feedctl_quarantine has them, with the reasons"
 		if stats.Refused > 0 {
-			where = into + " refused them, as the log says"
+			where = into + " refused them; the log has the reasons"
 		}
 		err = checkLimit(&c.Quarantine, stats.Rejected.Total(), stats.Entities, where)
 	}
@@ -246,8 +246,8 @@ func positionOf(ctx context.Context, to consumer.Sink, into string) (feed.Positi
 }
 
 // Lag returns the age of the oldest entity of the feed that has not been consumed: 0 if there is
-// none, negative if it is not known, as while a feed is read newest first. It may be called while
-// the task runs.
+// none, negative if it is not known, such as while a feed is read newest first. It may be called
+// while the task runs.
 func (c *Consume) Lag() time.Duration {
 	if c.Progress().Position.Tail != nil {
 		return -1

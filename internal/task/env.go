@@ -21,7 +21,7 @@ import (
 // whole, and the process stays small.
 const s3Memory = 24 << 20
 
-// An Env is what one run of a task has beside its arguments and flags. Only the fields Log,
+// An Env is what one run of a task has besides its arguments and flags. Only the fields Log,
 // Transport and Store are required. The caller must call Close after the run.
 type Env struct {
 	Log *slog.Logger
@@ -47,8 +47,8 @@ type Env struct {
 	closers []func() error
 }
 
-// attempts returns how often a request is tried: a number that is given, or the default of a run
-// that does not follow, or 0 for that of the run.
+// attempts returns how often a request is tried: the given number; if that is 0 and the run fails
+// fast, the default of a run that does not follow; else 0, for the default.
 func (e *Env) attempts(given int) int {
 	if given == 0 && e.FailFast {
 		return 8

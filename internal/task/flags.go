@@ -42,14 +42,14 @@ func Errors(err error) []error {
 	return all
 }
 
-// An ArgumentError is what is wrong with an argument, such as the name of a feed. Other errors
-// of the methods Check are of flags.
+// An ArgumentError is an error in an argument, such as the name of a feed. The other errors of
+// Check methods are errors in flags.
 type ArgumentError struct{ error }
 
 // Unwrap implements the interface of [errors.As].
 func (e *ArgumentError) Unwrap() error { return e.error }
 
-// ofArgument makes an error one of an argument.
+// ofArgument makes an error an [ArgumentError].
 func ofArgument(err error) error {
 	if err == nil {
 		return nil

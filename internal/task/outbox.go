@@ -117,7 +117,8 @@ type OutboxRun struct {
 	opened atomic.Pointer[openedOutbox]
 }
 
-// outboxRetryFor is for how long a run that fails fast retries. A database is restarted in less.
+// outboxRetryFor is how long a run that fails fast retries: longer than a restart of a database
+// takes.
 const outboxRetryFor = 10 * time.Second
 
 type openedOutbox struct {

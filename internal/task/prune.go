@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// sweepAge is how long ago something must have been left behind in the store to be
-// removed: no command is still writing it.
+// sweepAge is the age from which the remains of interrupted writes are removed: no command still
+// writes them.
 const sweepAge = 24 * time.Hour
 
 // A Prune deletes the oldest pages of a feed.
@@ -29,7 +29,7 @@ type Prune struct {
 
 // Flags adds the flags.
 func (p *Prune) Flags(flags *pflag.FlagSet) {
-	units.DurationVar(flags, &p.Policy.KeepAge, "keep-age", 0, "keep pages with an entity younger than this `DURATION`, as 30d")
+	units.DurationVar(flags, &p.Policy.KeepAge, "keep-age", 0, "keep pages with an entity younger than this `DURATION`, such as 30d")
 	flags.Int64Var(&p.Policy.KeepPages, "keep-pages", 0, "keep this `NUMBER` of newest pages")
 	flags.StringVar(&p.BeforeSnapshot, "before-snapshot", "", "keep what is not in the snapshot `NAME` or NAME/ID")
 	flags.BoolVar(&p.Policy.DryRun, "dry-run", false, "delete nothing, print what would be deleted")
@@ -87,12 +87,12 @@ func (p *Prune) Run(ctx context.Context, e *Env) (*Pruned, error) {
 	return result, nil
 }
 
-// kept says why no more pages are deleted; "" if that is plain. The snapshot was made at the page
+// kept says why no more pages are deleted; "" if that is obvious. The snapshot was made at the page
 // before.
 func (p *Prune) kept(report producer.PruneReport, before int64) string {
 	switch {
 	case report.Limited:
-		return "more would go, but was written in the last hour"
+		return "more would be deleted, but was written in the last hour"
 	case report.Pages > 0:
 		return ""
 	case p.BeforeSnapshot != "" && report.Floor >= before-1:

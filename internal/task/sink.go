@@ -52,7 +52,7 @@ func parseSink(spec string) (sink.Spec, error) {
 	return s, nil
 }
 
-// SinkOptions returns what is needed to open a sink beside its name.
+// SinkOptions returns what is needed, besides its name, to open a sink.
 func (e *Env) SinkOptions(spec string, from credential.Source) (o sinks.Options, err error) {
 	s, err := parseSink(spec)
 	if err != nil {

@@ -51,7 +51,7 @@ type Public struct{ snapshots.Config }
 // Flags adds the flags, which exclude each other.
 func (p *Public) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&p.PublicURL, "public-url", "", "`URL` under which the store's objects can be read: the index lists URLs below it")
-	units.DurationVar(flags, &p.Presign, "presign", 0, "the index lists URLs that are valid for this `DURATION` and need no credentials, as 24h")
+	units.DurationVar(flags, &p.Presign, "presign", 0, "the index lists URLs that are valid for this `DURATION` and need no credentials, such as 24h")
 }
 
 // Check returns what is wrong with the flags.
@@ -142,7 +142,7 @@ func (s *SnapshotFromFeed) Run(ctx context.Context, e *Env) (*Snapshot, error) {
 		return nil, err
 	}
 	conflicts := false
-	if s.Key == "" { // else the user says what is a thing
+	if s.Key == "" { // otherwise the user says what a thing is
 		if conflicts, err = couchdb.HasConflicts(ctx, store, at.Name); err != nil {
 			return nil, fmt.Errorf("make snapshot of %s: %w", at.Identity(), err)
 		}

@@ -37,8 +37,8 @@ type Verify struct {
 // Flags adds the flags.
 func (v *Verify) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&v.Index, "index", false, "check a snapshot, whatever the server says it is")
-	flags.StringVar(&v.State, "state", "", "`FILE` that keeps what the pages were, from one run to the next; not for snapshots and stores")
-	flags.StringVar(&v.Against, "against", "", "compare what the feed has of each key with its `SOURCE` or a copy, kinto:URL of a collection")
+	flags.StringVar(&v.State, "state", "", "`FILE` in which to remember the pages from one run to the next; not for snapshots and stores")
+	flags.StringVar(&v.Against, "against", "", "compare what the feed has for each key with its `SOURCE` or a copy: kinto:URL of a collection")
 	v.AgainstCredential.Variable = "FEEDCTL_AGAINST_CREDENTIALS"
 	flags.StringVar(&v.AgainstCredential.File, "against-credentials-file", "", "`FILE` with the credential for the source (default: the variable FEEDCTL_AGAINST_CREDENTIALS)")
 	flags.BoolVar(&v.Deep, "deep", false, "with --against: compare bodies too, as JSON values")
@@ -93,7 +93,7 @@ type Verified struct {
 	Against *against.Report `json:"against,omitempty"` // if there were no violations
 }
 
-// Run checks the feed or snapshot. With violations or differences, there is an error beside the
+// Run checks the feed or snapshot. With violations or differences, there is an error besides the
 // result.
 func (v *Verify) Run(ctx context.Context, e *Env) (*Verified, error) {
 	if err := v.Check(); err != nil {
@@ -133,7 +133,7 @@ func (v *Verify) Run(ctx context.Context, e *Env) (*Verified, error) {
 	}
 	result := &Verified{Report: report}
 	if n := len(report.Violations) + report.Omitted; n > 0 {
-		return result, exit.Errorf(exit.Invalid, "verify %s: the specification is broken: %s", v.Feed, human.Plural(int64(n), "violation", "violations"))
+		return result, exit.Errorf(exit.Invalid, "verify %s: the specification is violated: %s", v.Feed, human.Plural(int64(n), "violation", "violations"))
 	}
 	if err := verify.WriteState(v.State, report.State); err != nil || v.Against == "" {
 		return result, err
@@ -142,7 +142,7 @@ func (v *Verify) Run(ctx context.Context, e *Env) (*Verified, error) {
 		return nil, err
 	}
 	if n := result.Against.Count(); n > 0 {
-		return result, exit.Errorf(exit.Invalid, "verify %s: it is not what %s has: %s", v.Feed, v.Against, human.Plural(n, "difference", "differences"))
+		return result, exit.Errorf(exit.Invalid, "verify %s: it differs from %s: %s", v.Feed, v.Against, human.Plural(n, "difference", "differences"))
 	}
 	return result, nil
 }

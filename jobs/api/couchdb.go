@@ -364,7 +364,7 @@ func (a *API) sendView(w http.ResponseWriter, r *http.Request, f couchFilter, me
 	return a.sendRows(w, r, f, row, begin, "]}\n")
 }
 
-// sendRows answers with the jobs of a view, separated by commas, between two texts. It sends
+// sendRows answers with the jobs of a view, separated by commas, between two strings. It sends
 // them as it reads them, since there may be many.
 func (a *API) sendRows(w http.ResponseWriter, r *http.Request, f couchFilter, row func(*viewed) any, begin, end string) error {
 	return a.stream(w, r, "application/json", func(out io.Writer) error {

@@ -18,7 +18,7 @@ func id(r *http.Request) string {
 
 func etag(version string) string { return `"` + version + `"` }
 
-// sendJob answers with all that is known of a job.
+// sendJob answers with all that is known about a job.
 func (a *API) sendJob(w http.ResponseWriter, r *http.Request, id string, status int) error {
 	d, err := a.jobs.Describe(r.Context(), id)
 	if err != nil {

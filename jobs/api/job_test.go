@@ -201,7 +201,7 @@ func TestLeaseLost(t *testing.T) {
 		go func() { done <- scheduler.Work(ctx, jobs.WorkerConfig{Name: "node-7"}) }()
 		time.Sleep(2 * time.Second)
 		s.want(t, 200, "GET", "/readyz", "")
-		check(t, scheduler.Close()) // the database is away
+		check(t, scheduler.Close()) // the database is unavailable
 		time.Sleep(jobs.Defaults().Lease)
 		got := s.want(t, 503, "GET", "/readyz", "")
 		if got["type"] != "urn:feedctl:problem:lease-lost" || !strings.Contains(fmt.Sprint(got), "node-7") {
@@ -276,7 +276,7 @@ func labels(n int) string {
 	return strings.Join(all, "&")
 }
 
-// TestNotText: a path that is not text is of nothing, and no error of the server.
+// TestNotText: a path that is not text names nothing, and is not an error of the server.
 func TestNotText(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {

@@ -37,7 +37,7 @@ func (p *parameters) invalid(format string, args ...any) {
 func (p *parameters) text(name string) string {
 	all := p.values[name]
 	if len(all) > 1 {
-		p.invalid("parameter %q is there %d times", name, len(all))
+		p.invalid("parameter %q is given %d times", name, len(all))
 	}
 	return p.values.Get(name)
 }
@@ -54,7 +54,7 @@ func (p *parameters) yes(name string) bool {
 	return false
 }
 
-// number returns a parameter that is a number from 0 on, or otherwise the default.
+// number returns a parameter that is a number, 0 or more, or the default if it is not given.
 func (p *parameters) number(name string, otherwise int) int {
 	text := p.text(name)
 	if text == "" {
@@ -62,7 +62,7 @@ func (p *parameters) number(name string, otherwise int) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		p.invalid("parameter %q is %.100q: want a number from 0 on", name, text)
+		p.invalid("parameter %q is %.100q: want a number, 0 or more", name, text)
 		return otherwise
 	}
 	return n

@@ -108,7 +108,8 @@ func (w *begunWriter) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-// stream answers with what write writes. If it fails after the answer has begun, that is cut off.
+// stream answers with what write writes. If that fails after the answer has begun, the answer is
+// cut off.
 func (a *API) stream(w http.ResponseWriter, r *http.Request, media string, write func(io.Writer) error) error {
 	w.Header().Set("Content-Type", media)
 	begun := &begunWriter{Writer: w}
@@ -120,7 +121,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, media string, write
 	return nil
 }
 
-// cutOff ends an answer that has begun so that the client notices that it is not whole.
+// cutOff ends an answer that has begun so that the client notices that it is incomplete.
 func (a *API) cutOff(r *http.Request, err error) {
 	if r.Context().Err() == nil {
 		a.log.LogAttrs(r.Context(), slog.LevelError, "answer was cut off", slog.String("path", r.URL.Path), slog.Any("error", err))

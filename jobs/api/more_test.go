@@ -50,7 +50,7 @@ func TestRuns(t *testing.T) {
 	})
 }
 
-// TestOverviews reads and sets what is not of one job.
+// TestOverviews reads and sets what does not belong to a single job.
 func TestOverviews(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {

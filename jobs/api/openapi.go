@@ -25,8 +25,8 @@ func (a *API) openAPI(w http.ResponseWriter, _ *http.Request) error {
 		"openapi": "3.1.0",
 		"info": map[string]any{
 			"title": "feedctl jobs", "version": "1",
-			"description": "Errors are application/problem+json. Their types are in the package documentation of jobs/api, and what is not " +
-				"described here: the fields ETag, If-Match, If-None-Match and Location, the lines that follow=true sends, export in YAML, and /runs/.",
+			"description": "Errors are application/problem+json. The package documentation of jobs/api has their types, and what is not " +
+				"described here: the header fields ETag, If-Match, If-None-Match and Location, the lines that follow=true sends, export in YAML, and /runs/.",
 		},
 		"paths":    paths,
 		"security": []any{map[string]any{"bearer": []any{}}, map[string]any{"basic": []any{}}},

@@ -72,7 +72,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// TestCreatedIsDescribed: a job that is created is no problem.
+// TestCreatedIsDescribed: a job that is created is not a problem.
 func TestCreatedIsDescribed(t *testing.T) {
 	t.Parallel()
 	s := open(t, "sqlite::memory:", api.Config{}, fakeKind{})

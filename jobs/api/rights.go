@@ -79,7 +79,7 @@ func unlimited(list []Credential, use string) ([]access.Credential, error) {
 	for n, c := range list {
 		before, again := namespaces[c.Credential]
 		if again && len(before)+len(c.Namespaces) > 0 {
-			return nil, fmt.Errorf("credential %s for %s is there twice: give all of its namespaces in one place", c, use)
+			return nil, fmt.Errorf("credential %s for %s is given twice: give all of its namespaces in one place", c, use)
 		}
 		namespaces[c.Credential] = c.Namespaces
 		converted[n] = access.Credential(c.Credential)

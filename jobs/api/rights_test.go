@@ -214,7 +214,7 @@ func TestRightsDiffer(t *testing.T) {
 	s.want(t, 403, "PUT", orders, ordersDoc, "Authorization: Bearer x")
 	s.want(t, 201, "PUT", "/api/v1/namespaces/bills/jobs/a", ordersDoc, "Authorization: Bearer x")
 	for _, again := range [][]api.Credential{{limited("y"), limited("y", "shop")}, {limited("y", "shop"), limited("y")}, {limited("y", "shop"), limited("y", "bills")}} {
-		if _, err := api.New(s.Scheduler, api.Config{ReadAuth: again}); err == nil || !strings.Contains(err.Error(), "credential Bearer ... for reading is there twice") {
+		if _, err := api.New(s.Scheduler, api.Config{ReadAuth: again}); err == nil || !strings.Contains(err.Error(), "credential Bearer ... for reading is given twice") {
 			t.Errorf("%v: %v", again, err)
 		}
 	}

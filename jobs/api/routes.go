@@ -20,7 +20,7 @@ type operation struct {
 	summary  string
 	query    []string // names of parameters; others are refused
 	takes    any      // a value of the type of the body of the request; nil if it has none
-	gives    any      // the same for the answer; a text is its media type
+	gives    any      // the same for the answer; a string is its media type
 	statuses []int    // without errors; 200 if it is nil
 }
 
@@ -67,7 +67,7 @@ func (a *API) table() []route {
 		{"/api/v1/jobs", operations{"GET": {reads(forAny, a.listJobs), "A page of jobs, and how many are in each state", append([]string{"cursor", "limit"}, selects...), nil, list{}, nil}}},
 		{"/api/v1/validate", operations{"POST": {reads(forAny, a.validateAll), "Check many jobs, and store nothing", nil, collection{}, validated{}, nil}}},
 		{"/api/v1/export", operations{"GET": {reads(forAny, a.export), "The documents of jobs, as a file", append([]string{"format"}, selects...), nil, collection{}, nil}}},
-		{"/api/v1/runs", operations{"POST": {writes(forAny, a.postRun), "Run a job once; with retry=true, also after errors", []string{"retry"}, document, described, []int{http.StatusAccepted}}}},
+		{"/api/v1/runs", operations{"POST": {writes(forAny, a.postRun), "Run a job once; with retry=true, again after errors", []string{"retry"}, document, described, []int{http.StatusAccepted}}}},
 		{"/api/v1/nodes", operations{"GET": {reads(forAll, overview("nodes", a.jobs.Nodes)), "The nodes", nil, nil, nodeList{}, nil}}},
 		{"/api/v1/origins", operations{"GET": {reads(forAll, overview("origins", a.jobs.Origins)), "The servers that jobs use", nil, nil, originList{}, nil}}},
 		{"/api/v1/tenants", operations{"GET": {reads(forAny, overview("tenants", a.jobs.Tenants)), "The namespaces, and what they use", nil, nil, tenantList{}, nil}}},
@@ -87,12 +87,12 @@ func (a *API) table() []route {
 		{job + "/cancel", operations{"POST": {writes(forPath, a.cancelJob), "End a job that does not follow", nil, nil, described, nil}}},
 		{job + "/events", operations{"GET": {reads(forPath, a.getEvents), "The last events of a job, newest first", nil, nil, history{}, nil}}},
 		{job + "/logs", operations{"GET": {a.readers.allowed(forPath, a.getLogs), "The last warnings and errors of a job", []string{"after", "follow"}, nil, logLines{}, nil}}},
-		{"/_scheduler/jobs", operations{"GET": {reads(forAny, a.schedulerJobs), "Jobs that have not ended, as CouchDB has them", paged, nil, couchJobs{}, nil}}},
-		{"/_scheduler/jobs/{namespace}/{name}", operations{"GET": {reads(forPath, a.schedulerJob), "A job, as CouchDB has it", nil, nil, couchJob{}, nil}}},
-		{docs, operations{"GET": {reads(forAny, a.schedulerDocs), "All jobs with a document, as CouchDB has them", states, nil, couchDocs{}, nil}}},
+		{"/_scheduler/jobs", operations{"GET": {reads(forAny, a.schedulerJobs), "Jobs that have not ended, in CouchDB's form", paged, nil, couchJobs{}, nil}}},
+		{"/_scheduler/jobs/{namespace}/{name}", operations{"GET": {reads(forPath, a.schedulerJob), "A job, in CouchDB's form", nil, nil, couchJob{}, nil}}},
+		{docs, operations{"GET": {reads(forAny, a.schedulerDocs), "All jobs with a document, in CouchDB's form", states, nil, couchDocs{}, nil}}},
 		{docs + "/_replicator", operations{"GET": {reads(forAny, a.schedulerDocs), "The same", states, nil, couchDocs{}, nil}}},
 		{docs + "/{namespace}/_replicator", operations{"GET": {reads(forPath, a.schedulerDocs), "Those of a namespace", states, nil, couchDocs{}, nil}}},
 		{docs + "/{namespace}/_replicator/{name}", operations{"GET": {reads(forPath, a.schedulerDoc), "One of them", nil, nil, couchDoc{}, nil}}},
-		{"/_active_tasks", operations{"GET": {reads(forAny, a.activeTasks), "Jobs that run or are idle, as CouchDB has them", nil, nil, []couchTask{}, nil}}},
+		{"/_active_tasks", operations{"GET": {reads(forAny, a.activeTasks), "Jobs that run or are idle, in CouchDB's form", nil, nil, []couchTask{}, nil}}},
 	}
 }

@@ -22,8 +22,8 @@ var bridgeKinto = kind{
 	arguments: bridgeArguments,
 }
 
-// watchedWindow is the longest window of a watched job: the watch wakes jobs again so long after a
-// change. Others are woken from time to time.
+// watchedWindow is the longest window of a watched job: the watch wakes jobs again that long after
+// a change. Others are woken from time to time.
 const watchedWindow = time.Minute
 
 type kintoRun struct{ task.BridgeKinto }

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// TestKintoJob: what a job of a bridge from Kinto is as a command, and whose its errors are.
+// TestKintoJob: the command of a job of a bridge from Kinto, and who is blamed for its errors.
 func TestKintoJob(t *testing.T) {
 	const collection = "https://kinto.example.org/v1/buckets/b/collections/c"
 	d := &jobs.Document{Namespace: "n", Name: "j", Kind: "bridge kinto", Source: collection, Target: "s3://bucket/p#a", Follow: true,

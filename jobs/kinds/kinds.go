@@ -39,8 +39,8 @@ type kind struct {
 	follows bool
 	// neutral are options that do not affect the result.
 	neutral []string
-	// exclusive returns what only one job may write, if anything; "" if an option that says so is
-	// invalid.
+	// exclusive returns what only one job may write, if anything; "" if an option that determines
+	// it is invalid.
 	exclusive func(p *parsed) string
 	// new returns a task without arguments.
 	new func() runner
@@ -137,9 +137,9 @@ func (k *kind) Identify(d *jobs.Document) jobs.Identity {
 	}
 	what, err := json.Marshal([]any{d.Kind, node, p.source.id, p.target.id, effective(p.flags, k.neutral)})
 	if err != nil {
-		panic(err) // it has only texts
+		panic(err) // it has only strings
 	}
-	if sum := sha256.Sum256(what); len(problems) == 0 { // else the options are not known
+	if sum := sha256.Sum256(what); len(problems) == 0 { // otherwise the options are unknown
 		i.Work = hex.EncodeToString(sum[:16])
 	}
 	if k.exclusive != nil {

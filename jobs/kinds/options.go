@@ -143,7 +143,7 @@ func effective(flags *pflag.FlagSet, neutral []string) map[string][]string {
 	return set
 }
 
-// plainJSON returns the text of a JSON object in one form, and other texts as they are.
+// plainJSON returns the text of a JSON object in one form, and other strings as they are.
 func plainJSON(text string) string {
 	var value map[string]any
 	d := json.NewDecoder(strings.NewReader(text))

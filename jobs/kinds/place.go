@@ -68,7 +68,7 @@ func parseFeed(name string) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	// Other URLs are of feeds that are not on a feedctl server, or that is not known.
+	// Other URLs are of feeds that may not be on a feedctl server.
 	if base, feed, ok := strings.Cut(u.Path, "/feeds/"); ok && u.RawQuery == "" && layout.CheckName(feed) == nil {
 		server := url.URL{Scheme: u.Scheme, Host: u.Host, Path: base + "/"}
 		p.watch = jobs.Watch{Type: "feedctl", Server: server.String(), Name: feed}

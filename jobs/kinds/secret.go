@@ -21,9 +21,9 @@ var errSecret = errors.New("contains a credential, " + useReference)
 var (
 	// secretHeader matches names of fields that are usually credentials.
 	secretHeader = regexp.MustCompile(`(?i)auth|cookie|key|password|secret|signature|token`)
-	// secretParameter matches names of parameters in URLs that are usually credentials, as
-	// access_token, and those of presigned URLs. There are more harmless names than in headers,
-	// as author.
+	// secretParameter matches names of parameters in URLs that are usually credentials, such as
+	// access_token, and those of presigned URLs. More names are harmless than in headers, such as
+	// author.
 	secretParameter = regexp.MustCompile(`(?i)(?:auth|authorization|cookie|credentials?|jwt|key|passw(?:or)?d|pwd|secret|sig|signature|token)$`)
 	// webValue matches options that are URLs, or snapshot:URL.
 	webValue = regexp.MustCompile(`(?i)^(?:snapshot:)?https?:`)

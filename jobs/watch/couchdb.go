@@ -22,9 +22,9 @@ import (
 //
 // To a server admin, CouchDB reports changes as they happen (_db_updates), if it has a database
 // _global_changes. It may lose some, so all databases are compared every 10 min as well, a hundred
-// with one request (_dbs_info). Where only that is possible, it happens every 2 s to 1 min; and where
-// it is not either, as for users who are not server admins, each database is requested as often,
-// but at most 20 in a second.
+// with one request (_dbs_info). Where only comparisons are possible, they happen every 2 s to 1 min;
+// and where they are not either, such as for users who are not server admins, each database is
+// requested that often, but at most 20 a second.
 type CouchDB struct {
 	// Transport makes the requests. nil: a new one for each server.
 	Transport http.RoundTripper
@@ -88,7 +88,7 @@ func (c CouchDB) open(w *Watched) (*couchServer, error) {
 	return &couchServer{host: host, watched: w}, err
 }
 
-// refused reports whether a server does not answer a request to this user.
+// refused reports whether a server refuses to answer a request of this user.
 func refused(err error) bool {
 	return errors.Is(err, couchdb.ErrUnsupported) || errors.Is(err, couchdb.ErrUnauthorized) || errors.Is(err, couchdb.ErrForbidden)
 }
@@ -212,7 +212,7 @@ func (s *couchServer) woken(ctx context.Context, some []couchdb.Update) error {
 	return nil
 }
 
-// poll compares databases for a time, those that change more often than others.
+// poll compares databases for a time, busy ones more often than others.
 func (s *couchServer) poll(ctx context.Context) error {
 	p := poller{watched: s.watched, fastest: 2 * time.Second, slowest: time.Minute, compare: s.compare}
 	_, err := s.host.Infos(ctx, []string{"_users"})
@@ -227,8 +227,8 @@ func (s *couchServer) poll(ctx context.Context) error {
 	return p.run(ctx, couchSweep)
 }
 
-// compare returns the states of databases that have the given ones. It leaves out those that the
-// server does not describe, and returns an error if these are all.
+// compare returns the states of databases, given their earlier states. It leaves out those that the
+// server does not describe, and returns an error if none remains.
 func (s *couchServer) compare(ctx context.Context, states map[string]string) (map[string]string, error) {
 	names := slices.Sorted(maps.Keys(states))
 	if !s.each {

@@ -20,11 +20,11 @@ const (
 	couchStates = 16
 )
 
-// couchState returns the state of a database that had another one before. It is another than that if
-// the database has changed, or is another one of the same name.
+// couchState returns the state of a database, given its earlier state. They differ if the database has
+// changed, or was replaced by another one of the same name.
 //
 // In a cluster, each copy has its own sequence, and any of them may answer. So the states of all copies that
-// were seen are kept: a copy that has another change has a state that was not seen.
+// were seen are kept: a copy with a new change has a state that was not seen.
 func couchState(before string, info couchdb.Info) string {
 	sum := sha256.Sum256(info.UpdateSeq) // which has the identity of the database
 	state := base64.RawURLEncoding.EncodeToString(sum[:12])
@@ -39,7 +39,7 @@ func couchState(before string, info couchdb.Info) string {
 	return strings.Join(seen[:min(len(seen), couchStates)], " ")
 }
 
-// state requests the state of a database that had another one before.
+// state requests the state of a database, given its earlier state.
 func (s *couchServer) state(ctx context.Context, name, before string) (string, error) {
 	info, err := s.host.DB(name).Info(ctx)
 	if errors.Is(err, couchdb.ErrNotFound) {

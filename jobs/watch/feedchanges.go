@@ -26,8 +26,8 @@ const (
 	// changesWait is how long a server waits for changes: less than a minute, after which many
 	// proxies give up.
 	changesWait = 55 * time.Second
-	// changesPause follows changes, so that those that come soon are noted together, and
-	// changesIdle a response without any for which the server has not waited.
+	// changesPause is the pause after changes, so that those that come soon are noted together, and
+	// changesIdle that after a response without changes for which the server has not waited.
 	changesPause = 100 * time.Millisecond
 	changesIdle  = 2 * time.Second
 	// changesAttempts is how often in a row a request may fail.
@@ -37,9 +37,10 @@ const (
 	maxChanges     = 4 << 20 // bytes of a response
 )
 
-// follow wakes jobs as the server lists changes since a token, or without one all feeds. It ends with an error.
+// follow wakes jobs as the server lists changes since a token, or, without one, all feeds. It ends with an
+// error.
 func (s *feedServer) follow(ctx context.Context, token string) error {
-	var unlisted map[string]string // the names, and their states, that were not listed since it started over
+	var unlisted map[string]string // the names that were not listed since it started over, with their states
 	var err error
 	if token == "" {
 		if unlisted, err = s.watched.Jobs.States(ctx); err != nil {
@@ -103,8 +104,8 @@ func (s *feedServer) follow(ctx context.Context, token string) error {
 	}
 }
 
-// wake wakes the jobs of feeds that are listed, and, if all are listed now, of those that were not. It returns what
-// remains of those.
+// wake wakes the jobs of feeds that are listed, and, if the list is complete now, of those that were not listed. It
+// returns what remains of the latter.
 func (s *feedServer) wake(ctx context.Context, list *server.ChangedFeeds, unlisted map[string]string) (map[string]string, error) {
 	changed := map[string]string{}
 	for _, feed := range list.Feeds {

@@ -11,7 +11,7 @@ import (
 )
 
 // Files watches stores in directories. Feeds are compared when the operating system notifies of a change
-// (inotify and the like), and also every second after a change and every 10 s in the end: notifications may
+// (inotify and the like), and also every second after a change and eventually every 10 s: notifications may
 // be lost, and changes by other machines have none.
 type Files struct {
 	// Open opens the store of a URL with a credential.

@@ -21,13 +21,13 @@ import (
 // Kinto watches servers with collections of records.
 //
 // A server with the changeset of monitor/changes, which Remote Settings has, gets one request every
-// 10 s for all collections that it lists. Others cost a conditional HEAD request each: every 5 s after
-// a change and every 5 min in the end, but a server gets at most 20 in a second. A bucket, whose name
-// ends in "/", costs a list of its collections and a HEAD request for each that the server does not list.
+// 10 s for all collections that it lists. Others cost a conditional HEAD request each: every 5 s after a
+// change and eventually every 5 min, but a server gets at most 20 a second. A bucket, whose name ends in
+// "/", costs a list of its collections and a HEAD request for each that the server does not list.
 //
-// The stamp of a collection does not tell all. A transaction that lasts stores records with stamps of
-// the past, so jobs are woken again 1 min after a change. A client may also choose such a stamp. So
-// jobs are woken every 6 h as well, for bridges to compare all records if that is due.
+// The stamp of a collection does not show everything. A long transaction stores records with stamps in
+// the past, so jobs are woken again 1 min after a change. A client may also choose such a stamp. So jobs
+// are woken every 6 h as well, for bridges to compare all records if that is due.
 type Kinto struct {
 	// Transport makes the requests. nil: a new one for each server.
 	Transport http.RoundTripper
@@ -36,7 +36,7 @@ type Kinto struct {
 const (
 	kintoFastest = 5 * time.Second
 	kintoSlowest = 5 * time.Minute
-	kintoMost    = 20 // collections in a second
+	kintoMost    = 20 // collections per second
 	kintoAtOnce  = 4
 	// kintoListEvery is the time between two requests for all collections, and kintoAgain that after
 	// which a server that does not list them is asked again. kintoListed is how long an answer counts.
@@ -101,11 +101,11 @@ type kintoServer struct {
 	mu      sync.Mutex
 	listed  map[string]int64     // stamps of the collections that the server lists
 	at      time.Time            // of the list
-	noticed map[string]time.Time // when the last change of a collection was, until its jobs are woken again
+	noticed map[string]time.Time // when a collection last changed, until its jobs are woken again
 }
 
-// list requests the stamps of all collections, and returns how long to wait before the next time. Without
-// an answer, each collection is requested.
+// list requests the stamps of all collections, and returns how long to wait before the next request.
+// Without an answer, each collection is requested.
 func (s *kintoServer) list(ctx context.Context) time.Duration {
 	set, err := s.server.Changes(ctx, 0, 0) // caches may have an answer to others for long
 	listed := make(map[string]int64, len(set.Changes))
@@ -198,8 +198,8 @@ func (s *kintoServer) bucketStamp(ctx context.Context, bucket string) (int64, er
 	return int64(digest.Sum64()>>1) | 1, nil // 0 means that there is none
 }
 
-// state returns the state of a collection that had another one before. It is empty if the server does not
-// tell the stamp.
+// state returns the state of a collection, given its earlier state. It is empty if the server does not
+// send the stamp.
 func (s *kintoServer) state(ctx context.Context, name, before string) (string, error) {
 	was := parseKintoState(before)
 	stamp, err := s.stamp(ctx, name, was.stamp)

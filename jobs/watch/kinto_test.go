@@ -221,7 +221,8 @@ func TestKintoBucket(t *testing.T) {
 	}
 }
 
-// TestKintoAgain: a watch that another one follows before a job is woken again leaves that to it, which waits as long.
+// TestKintoAgain: if another watch takes over before a job is woken again, that watch wakes it, after waiting as
+// long.
 func TestKintoAgain(t *testing.T) {
 	for mode, configure := range kintoModes {
 		t.Run(mode, func(t *testing.T) {
@@ -323,7 +324,8 @@ func TestKintoUnlisted(t *testing.T) {
 	})
 }
 
-// TestKintoStalls: a list of changes that does not come does not make the one before count for long.
+// TestKintoStalls: a list of changes that does not come does not make the previous one count for
+// long.
 func TestKintoStalls(t *testing.T) {
 	inKintoWorld(t, 60, func(t *testing.T, w *kintoWorld) {
 		stop := w.watch(t)
@@ -340,7 +342,7 @@ func TestKintoStalls(t *testing.T) {
 	}, kintoModes["listed"])
 }
 
-// TestKintoRandom: no change is lost, whatever else happens, nor a transaction that lasts.
+// TestKintoRandom: no change is lost, whatever else happens, nor a long transaction.
 func TestKintoRandom(t *testing.T) {
 	t.Parallel()
 	for mode, configure := range kintoModes {

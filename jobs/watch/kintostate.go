@@ -24,7 +24,7 @@ type kintoState struct {
 	again  bool  // its jobs are to be woken again, kintoLate after they were
 }
 
-// parseKintoState returns a state, or the zero one for any other text.
+// parseKintoState returns a state, or the zero one for any other string.
 func parseKintoState(text string) (k kintoState) {
 	text, k.again = strings.CutSuffix(text, " again")
 	if _, err := fmt.Sscanf(text, "%d %d", &k.stamp, &k.period); err != nil {
@@ -33,7 +33,7 @@ func parseKintoState(text string) (k kintoState) {
 	return k
 }
 
-// String returns the text that is saved.
+// String returns the string that is saved.
 func (k kintoState) String() string {
 	text := fmt.Sprintf("%d %d", k.stamp, k.period)
 	if k.again {

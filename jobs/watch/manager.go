@@ -182,7 +182,7 @@ func (r *running) run(ctx context.Context) {
 			r.manager.rest(r, pause)
 		}
 		if err := r.manager.scheduler.WatchFailed(ctx, r.node, r.watched, err, giveUp); err != nil && ctx.Err() == nil {
-			r.logger.Warn("failure of a watch cannot be noted", "error", err)
+			r.logger.Warn("cannot record the failure of a watch", "error", err)
 		}
 		if giveUp || backoff.Sleep(ctx, pause) != nil {
 			return

@@ -17,7 +17,7 @@ type Outbox struct {
 
 const (
 	outboxEvery = time.Second
-	// outboxAgain is after how long jobs are woken again for rows that are still there.
+	// outboxAgain is the time after which jobs are woken again for rows that are still there.
 	outboxAgain = time.Minute
 )
 

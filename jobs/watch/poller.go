@@ -19,18 +19,19 @@ const refreshEvery = 10 * time.Second
 // hintsPause follows a hint, so that changes that come soon are noted together.
 const hintsPause = 100 * time.Millisecond
 
-// A poller compares the states of names, on a server that does not report changes: often those that
-// change, rarely the others.
+// A poller compares the states of names, on a server that does not report changes: those that
+// change often, the others rarely.
 type poller struct {
 	watched *Watched
 	// fastest and slowest limit the time between two comparisons of a name. It is fastest after a
 	// change, and doubles with each comparison without one.
 	fastest, slowest time.Duration
-	// In each round, those names are compared that are due, but at most most.
+	// In each round, the names that are due are compared, but at most most.
 	round time.Duration
 	most  int
-	// compare returns the states of names that have the given ones, where these can be had, or an error
-	// if none can. The jobs of a name whose state cannot be had twice are woken.
+	// compare returns the states of names, given their earlier states. It leaves out names whose state
+	// it cannot get, and returns an error if none remains. The jobs of a name that is left out twice in
+	// a row are woken.
 	compare func(ctx context.Context, states map[string]string) (map[string]string, error)
 	// hints are names that are due at once. nil: none.
 	hints *hints
@@ -117,7 +118,7 @@ func (p *poller) refresh(ctx context.Context) error {
 	return nil
 }
 
-// next compares the names that are due, those first that have been for longest.
+// next compares the names that are due, those that have been due longest first.
 func (p *poller) next(ctx context.Context) error {
 	now := time.Now()
 	var due []string
@@ -160,7 +161,7 @@ func (p *poller) check(ctx context.Context, names []string) error {
 		now, ok := found[name]
 		again := t.failed
 		t.failed = !ok
-		if !ok && !again { // it is known at the next attempt whether that is the name's own failure
+		if !ok && !again { // the next attempt shows whether that is the name's own failure
 			delete(before, name)
 			t.every, t.due = p.fastest, time.Now().Add(p.fastest)
 		} else if now != state || state == "" {
@@ -183,13 +184,13 @@ func (p *poller) check(ctx context.Context, names []string) error {
 		default:
 			t.every = min(max(2*t.every, p.fastest), p.slowest)
 		}
-		// Spread, so that names do not remain due together that were at the start.
+		// Spread, so that names that were due together at the start do not remain so.
 		t.due = now.Add(t.every - rand.N(t.every/8+1))
 	}
 	return nil
 }
 
-// works reports whether the state of another name than these can be had.
+// works reports whether it can get the state of a name other than these.
 func (p *poller) works(ctx context.Context, except map[string]string) bool {
 	for name, t := range p.turns {
 		if _, ok := except[name]; !ok && !t.failed && !t.checked.IsZero() {
@@ -201,7 +202,7 @@ func (p *poller) works(ctx context.Context, except map[string]string) bool {
 }
 
 // compareEach calls state for each name, for some at the same time. It leaves out names with errors, and
-// returns an error if these are all.
+// returns an error if none remains.
 func compareEach(ctx context.Context, states map[string]string, atOnce int, state func(ctx context.Context, name, before string) (string, error)) (map[string]string, error) {
 	found := make(map[string]string, len(states))
 	var mu sync.Mutex

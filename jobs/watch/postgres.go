@@ -11,8 +11,8 @@ import (
 )
 
 // Postgres watches stores in PostgreSQL. One query finds the feeds that have changed, whatever their number: after
-// a notification of the database, and every minute. Where notifications do not arrive, as through PgBouncer, it is
-// made every second.
+// a notification of the database, and every minute. Where notifications do not arrive, such as through PgBouncer,
+// it is made every second.
 type Postgres struct {
 	// Open opens the store of a URL with a credential.
 	Open func(ctx context.Context, server, credential string) (*postgres.Store, error)

@@ -137,7 +137,7 @@ func TestS3AtRest(t *testing.T) {
 	})
 }
 
-// TestS3Bound: a store gets no more than some requests in a second, whatever happens in it.
+// TestS3Bound: a store gets a limited number of requests a second, whatever happens in it.
 func TestS3Bound(t *testing.T) {
 	inStoreWorld(t, 500, func(t *testing.T, w *storeWorld) {
 		stop := w.watch(t)
@@ -218,7 +218,8 @@ func TestS3Faults(t *testing.T) {
 	}
 }
 
-// TestS3Orphan: pages that a producer has left behind the newest one do not hide changes of that.
+// TestS3Orphan: pages that a producer has left behind the newest one do not hide changes of that
+// page.
 func TestS3Orphan(t *testing.T) {
 	inStoreWorld(t, 2, func(t *testing.T, w *storeWorld) {
 		for _, name := range []string{"f000", "f001"} { // open, closed

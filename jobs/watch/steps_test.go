@@ -220,7 +220,7 @@ func (f *follower) test(t *testing.T, s *steps) {
 	}
 }
 
-// headOf returns what tells apart the newest pages of a feed.
+// headOf returns what distinguishes the newest pages of a feed.
 func headOf(t *testing.T, store storage.Store, name string) func() string {
 	return func() string {
 		p, err := chain.NewReader(store, name).Newest(t.Context())

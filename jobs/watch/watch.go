@@ -38,7 +38,7 @@ type Jobs interface {
 	// jobs of a name that was not there before have checked it themselves.
 	States(ctx context.Context) (map[string]string, error)
 	// Changed wakes the jobs that wait for the names, except those that were woken with the same
-	// state before. The states are opaque texts, such as an ETag or a sequence number; "" always
+	// state before. The states are opaque strings, such as an ETag or a sequence number; "" always
 	// wakes. Names that no job waits for are ignored.
 	Changed(ctx context.Context, states map[string]string) error
 	// Checked notes that Changed has been called for all changes up to now, and up to the given

@@ -124,7 +124,7 @@ func (c *change) size() int64 {
 	return n
 }
 
-// etagOf returns the field ETag of an entity, or an empty text.
+// etagOf returns the field ETag of an entity, or an empty string.
 func etagOf(e *feed.Entity) string {
 	for _, f := range e.Header {
 		if strings.EqualFold(f.Name, "ETag") {
@@ -139,7 +139,7 @@ func StampOf(etag string) int64 {
 	if len(etag) <= 2 || etag[0] != '"' {
 		return 0
 	}
-	stamp, _ := strconv.ParseInt(strings.Trim(etag, `"`), 10, 64) // 0 if it is no number
+	stamp, _ := strconv.ParseInt(strings.Trim(etag, `"`), 10, 64) // 0 if it is not a number
 	return max(stamp, 0)
 }
 
@@ -252,8 +252,8 @@ func (t *target) fetch(ctx context.Context, id string) (was current, err error) 
 }
 
 // stage stages a change. If a chunk has several changes of a record, only the last is written. A
-// record that depends on what the server had is changed once in a chunk, so that each of its states
-// has a position.
+// record that depends on what the server had is changed only once in a chunk, so that each of its
+// states has a position.
 func (t *target) stage(c *change, e *feed.Entity) {
 	s := t.lastChunk()
 	size := c.size()

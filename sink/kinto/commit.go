@@ -72,8 +72,8 @@ const (
 	suspicious   = 3
 )
 
-// send sends a request until all of it is stored or refused. What the outcome of an earlier try was
-// is seen in the records.
+// send sends a request until all of it is stored or refused. The records show the outcome of an
+// earlier try.
 func (t *target) send(ctx context.Context, r request) error {
 	if len(r.changes) == 0 {
 		return t.advance(ctx, r.to)
@@ -163,7 +163,7 @@ func (t *target) try(ctx context.Context, r request, again bool) (left []*change
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range answers { // a conflict undoes what came before it, although that is answered 201
+	for _, a := range answers { // a conflict undoes what came before it, although that is answered with 201
 		if kinto.Retryable(a.Err) {
 			return nil, a.Err
 		}
@@ -223,8 +223,8 @@ func (t *target) settle(ctx context.Context, todo []*change, answers []kinto.Bat
 		case isMalformed(failure):
 			t.refuse(c, failure)
 		default:
-			// It is about all records, and the position must not be ahead of them. If this fails,
-			// the next consumer sees it in what is missing.
+			// The error concerns all records, and the position must not be ahead of them. If the
+			// undo fails, the next consumer notices that records are missing.
 			undo := t.save(ctx, func(s *state) { s.Position, s.Step, s.Last = s.Before, "", nil })
 			return nil, errors.Join(fmt.Errorf("write record %q: %w", c.id, failure), undo)
 		}
@@ -269,7 +269,7 @@ type stored struct {
 // announce says in the state what a request is going to write, which only the owner can, and then
 // reads the records. If another sink takes over after that, its writes make those of this one fail.
 //
-// It is a request of its own, although the request that writes the chunk before could do it: a state that
+// It is a separate request, although the request that writes the previous chunk could do it: a state that
 // announces a chunk says that the one before is complete. Otherwise the next consumer might have to write
 // both again, and apply a PATCH twice whose record the second has changed.
 func (t *target) announce(ctx context.Context, r request) (map[string]stored, error) {

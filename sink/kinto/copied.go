@@ -45,8 +45,8 @@ func CopyOf(id string, record []byte) Copy {
 	return c
 }
 
-// Published returns the record, without its stamp, that an entity of package bridge/kinto is: one with
-// this key, field ETag and body. It returns false for other entities.
+// Published returns the record, without its stamp, of an entity of package bridge/kinto with this key,
+// field ETag and body. It returns false for other entities.
 func Published(key, etag string, body []byte) (record []byte, ok bool) {
 	return origin(key, StampOf(etag), body)
 }

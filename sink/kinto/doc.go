@@ -14,8 +14,8 @@
 //     members id, last_modified, deleted, schema and feedctl, without NUL, and with numbers in the
 //     range of float64;
 //   - the member "feedctl": an object with contentId, lastModified, contentType, headers (each name
-//     to the array of its values), key (keyBase64, if it is not a text) if that is not the id, and
-//     body (bodyBase64, if it is not a text) if the body is not in the members, or if servers would
+//     to the array of its values), key (keyBase64, if it is not text) if that is not the id, and
+//     body (bodyBase64, if it is not text) if the body is not in the members, or if servers would
 //     return its numbers in another notation, such as 1.50 or 1e3.
 //
 // Servers do not keep the order of members, the escapes of strings, or white space.
@@ -40,11 +40,10 @@
 // that it replaces. A record that others have changed in the meantime is overwritten.
 //
 // Opening the sink compares what was announced with the collection. If all of it is there, the
-// position advances: the server has done a request that came from a consumer that was killed, for
-// which the sink waits up to a second. If a chunk was written, and a record of it is missing or
-// another one, the sink goes back to the position before the chunk. A record that a PATCH has changed
-// is changed once in a chunk, and has the contentId of the PATCH, so that the PATCH is not applied
-// twice.
+// position advances: the server has carried out a request of a consumer that was killed; the sink waits
+// for that up to a second. If a chunk was written, and a record of it is missing or different, the sink
+// goes back to the position before the chunk. A record that a PATCH has changed is changed once in a
+// chunk, and has the contentId of the PATCH, so that the PATCH is not applied twice.
 //
 // # What the server refuses
 //
@@ -65,7 +64,7 @@
 //
 // # Limits
 //
-// A record has up to 48 MiB and is in memory while it is written; servers may allow less. Large
+// A record may have up to 48 MiB and is in memory while it is written; servers may allow less. Large
 // bodies are kept in a temporary file ($TMPDIR) until then. A PATCH reads its record when it is
 // applied: one request for each record that the batch has not changed yet.
 package kinto

@@ -168,7 +168,7 @@ func TestDown(t *testing.T) {
 	checkListing(t, url, map[string]string{"a": `{}`})
 }
 
-// TestNUL writes texts that PostgreSQL cannot store.
+// TestNUL writes strings that PostgreSQL cannot store.
 func TestNUL(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{kintotest.NewFake(t).NewCollection(t), kintotest.Start(t, kintotest.PostgreSQL).NewCollection(t)} {

@@ -112,12 +112,12 @@ func Open(ctx context.Context, c kinto.Config, name string) (*Sink, error) {
 const (
 	// maxTries is how often a request is made, in half a minute.
 	maxTries = 8
-	// lateness is how long a server may take to do a request whose client is gone.
+	// lateness is how long a server may take to carry out a request whose client is gone.
 	lateness = time.Second
 )
 
-// A retryBudget is how often a request is made, and with which pauses, and how long one that may
-// have been lost is waited for.
+// A retryBudget is how often a request is made, with which pauses, and how long to wait for one
+// that may have been lost.
 type retryBudget struct {
 	tries  int
 	pauses backoff.Backoff

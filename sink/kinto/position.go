@@ -120,7 +120,7 @@ func same(a, b feed.Position) bool {
 // overwritten it.
 const maxTakes = 5
 
-// own makes the sink the owner of the position the first time, and checks that it is later.
+// own makes the sink the owner of the position the first time, and later checks that it still is.
 func (t *target) own(ctx context.Context) (err error) {
 	if !t.owned {
 		err = t.take(ctx)
@@ -192,10 +192,10 @@ func (t *target) create(ctx context.Context, c *kinto.Collection) (created bool,
 }
 
 // verify compares what the last chunk writes with the collection. If the chunk was announced and is
-// there, its position is, too: the server has done a request of an earlier owner after that was
-// replaced or killed. It may take some time. If the chunk was written and is not there, because
-// records were refused or changed by others when the consumer ended, verify goes back to the position
-// before it.
+// there, its position is, too: the server has carried out a request of an earlier owner after that
+// owner was replaced or killed. It may take some time. If the chunk was written and is not there,
+// because records were refused or changed by others when the consumer ended, verify goes back to the
+// position before it.
 func (t *target) verify(ctx context.Context) error {
 	if len(t.state.Last) == 0 {
 		return nil
@@ -210,7 +210,7 @@ func (t *target) verify(ctx context.Context) error {
 		case missing == "":
 			return t.save(ctx, func(s *state) { s.Position, s.Done = s.Next, true })
 		case t.state.Done:
-			t.log.WarnContext(ctx, "collection has not what was written last, writing it again", "collection", t.to.URL(), "id", missing)
+			t.log.WarnContext(ctx, "collection lacks what was written last, writing it again", "collection", t.to.URL(), "id", missing)
 			return t.save(ctx, func(s *state) { s.Position, s.Step, s.Last = s.Before, "", nil })
 		case n > lateTries || t.late == 0:
 			return t.save(ctx, func(s *state) { s.Step, s.Last = "", nil })
@@ -224,7 +224,7 @@ func (t *target) verify(ctx context.Context) error {
 // lateTries is how often the collection is read in retryBudget.late.
 const lateTries = 10
 
-// missing returns the id of a record that is not as the last chunk writes it, or an empty text.
+// missing returns the id of a record that is not as the last chunk writes it, or an empty string.
 func (t *target) missing(ctx context.Context) (string, error) {
 	ids := make([]string, len(t.state.Last))
 	for i, w := range t.state.Last {

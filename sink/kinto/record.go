@@ -39,7 +39,7 @@ func recordID(key string) string {
 type form int
 
 const (
-	wrapped   form = iota // as a text in metaMember
+	wrapped   form = iota // as text in metaMember
 	asMembers             // as its members
 	asBoth                // as both, because servers would return the members in another notation
 	asIs                  // as a record of Kinto, without metaMember
@@ -137,7 +137,7 @@ func appendAbout(dst []byte, e *feed.Entity) []byte {
 	return content.AppendHeaders(append(dst, `,"headers":`...), e.Header)
 }
 
-// appendKey appends the member with the key. A key with NUL is not a text to PostgreSQL.
+// appendKey appends the member with the key. PostgreSQL does not accept NUL in text.
 func appendKey(dst []byte, key string) []byte {
 	if strings.ContainsRune(key, 0) {
 		dst = base64.StdEncoding.AppendEncode(append(dst, `"keyBase64":"`...), []byte(key))

@@ -58,7 +58,7 @@ func (t *target) refuse(c *change, err error) {
 	}
 }
 
-// add adds refusals, whose records are not to be expected then.
+// add adds refusals, whose records are then no longer expected.
 func (s *state) add(refused []consumer.Refusal) {
 	if len(refused) == 0 {
 		return

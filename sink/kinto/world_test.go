@@ -193,14 +193,14 @@ func read(url string) ([]sinktest.Record, error) {
 	return records, nil
 }
 
-// bodyHas reports whether the body of a request has a text, and leaves it to be read.
+// bodyHas reports whether the body of a request contains a string, and leaves the body to be read.
 func bodyHas(r *http.Request, text string) bool {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return err == nil && bytes.Contains(body, []byte(text))
 }
 
-// conflicting has the second part of a batch name a stamp of the past that is taken.
+// conflicting has the second part of a batch name a stamp in the past that is taken.
 func conflicting(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

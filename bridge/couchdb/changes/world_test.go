@@ -84,12 +84,12 @@ func send(w http.ResponseWriter, text string) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-// text sends a text.
+// text sends a string.
 func text(body string) answer {
 	return func(w http.ResponseWriter, _ *http.Request) { send(w, body) }
 }
 
-// cut sends a text, and then cuts the connection.
+// cut sends a string, and then cuts the connection.
 func cut(body string) answer {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		send(w, body)
@@ -97,7 +97,7 @@ func cut(body string) answer {
 	}
 }
 
-// hang sends a text, and then nothing.
+// hang sends a string, and then nothing.
 func hang(body string) answer {
 	return func(w http.ResponseWriter, r *http.Request) {
 		send(w, body)
@@ -105,7 +105,7 @@ func hang(body string) answer {
 	}
 }
 
-// beat sends a text, and then heartbeats.
+// beat sends a string, and then heartbeats.
 func beat(body string) answer {
 	return func(w http.ResponseWriter, r *http.Request) {
 		send(w, body)

@@ -50,7 +50,7 @@ func Events(t testing.TB, store storage.Store, name string) (events []Event) {
 			}
 			held, ok := bridge.VersionOf(e.ContentLocation, string(part.Header.Get("ETag")))
 			if !ok {
-				t.Fatalf("entity %+v is not of a bridge", e)
+				t.Fatalf("entity %+v is not from a bridge", e)
 			}
 			body := bytes.Clone(e.Body)
 			if e.Stream != nil {
