@@ -24,9 +24,14 @@ var goClock = sync.OnceValue(func() string {
 // inBubble opens a scheduler in memory whose clock is that of the bubble.
 func inBubble(t *testing.T, kinds jobs.Kinds) *jobs.Scheduler {
 	t.Helper()
+	return inBubbleWith(t, kinds, jobs.Defaults())
+}
+
+func inBubbleWith(t *testing.T, kinds jobs.Kinds, settings jobs.Settings) *jobs.Scheduler {
+	t.Helper()
 	db, err := jobdb.Open(t.Context(), "sqlite::memory:", jobdb.Options{Clock: goClock()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return jobs.NewScheduler(db, kinds, jobs.Defaults())
+	return jobs.NewScheduler(db, kinds, settings)
 }

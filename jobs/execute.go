@@ -39,10 +39,8 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	w.mu.Unlock()
 	defer w.forget(id)
 
-	if args.Bounded {
-		limited, cancel := context.WithTimeoutCause(ctx, w.store.settings().RunLimit, errRotated)
-		defer cancel()
-		ctx = limited
+	if j.Document.Follow {
+		defer time.AfterFunc(w.store.settings().RunLimit, func() { w.limit(a) }).Stop()
 	}
 	o, err := w.perform(ctx, a)
 	w.writeLastLog(ctx, args.Job, log)
@@ -52,11 +50,12 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	how := o.how(context.Cause(ctx))
 	if errors.Is(context.Cause(ctx), errLost) {
 		w.config.Observer.Ended(&j.Document, how)
-		return context.Cause(ctx) // the job has another run, or will
+		return context.Cause(ctx) // the job has another run, or will have one
 	}
 	if total, ok := s.total(); ok {
 		o.Stats = &total
 	}
+	o.Behind = s.behind()
 	if failed := w.store.finish(ctx, Run{j, n}, o); failed != nil {
 		w.config.Observer.Ended(&j.Document, w.fenced(n, failed))
 		return failed
@@ -76,7 +75,7 @@ func (w *worker) unrecorded(id runID, err error) {
 	}
 }
 
-// fenced says in a word how a run has ended whose end cannot be recorded. The jobs of a node that is
+// fenced says in a word how a run whose end cannot be recorded has ended. The jobs of a node that is
 // not lost have another run only if they were cancelled, or deleted and created again.
 func (w *worker) fenced(n Node, err error) string {
 	if !errors.Is(err, ErrFenced) {
@@ -126,7 +125,7 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 		return crashed(stopped, s.blamed(stopped)), stopped
 	case at != nil:
 		return crashed(at, (*OriginError)(at)), stopped
-	case stopped != nil && s.Linger && s.answered() > 0:
+	case stopped != nil && s.Linger && s.answered() > 0 && !errors.Is(stopped, errQuiet):
 		return Outcome{End: CaughtUp, Seen: s.answered()}, nil
 	case stopped != nil:
 		return Outcome{End: Stopped, Reason: stopped.Error()}, nil
@@ -143,7 +142,8 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 	return crashed(err, s.blamed(err)), err
 }
 
-// crashed returns the outcome of a run that an error ended, of an origin unless that is nil.
+// crashed returns the outcome of a run that an error ended; origin is the error of the server that
+// caused it, or nil.
 func crashed(err error, origin *OriginError) Outcome {
 	return Outcome{End: Crashed, Reason: err.Error(), Hint: hint(err), Origin: origin}
 }
@@ -168,6 +168,16 @@ func (w *worker) linger(a *activeRun) bool {
 	return a.lingers
 }
 
+// limit ends a run that has taken long, unless it keeps its slot because that is free.
+func (w *worker) limit(a *activeRun) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !a.lingers && !a.told {
+		a.told = true
+		a.end(errLimit)
+	}
+}
+
 func (w *worker) forget(id runID) {
 	w.mu.Lock()
 	delete(w.runs, id)
@@ -175,9 +185,9 @@ func (w *worker) forget(id runID) {
 	w.wake()
 }
 
-// finish writes how a run ended. While the database is away it tries again: until the run is told
-// to end, and then for the time of a lease. Other errors are tried again for that time only: they
-// may not pass, and the run has a slot.
+// finish writes how a run ended. While the database is unavailable it tries again: until the run is
+// told to end, and then for the time of a lease. After other errors it tries again for that time
+// only: they may be permanent, and the run has a slot.
 func (s *Scheduler) finish(ctx context.Context, r Run, o Outcome) error {
 	lease := s.settings().Lease
 	told, tries := ctx.Done(), context.WithoutCancel(ctx)
@@ -197,7 +207,7 @@ func (s *Scheduler) finish(ctx context.Context, r Run, o Outcome) error {
 		case <-told:
 			told, late = nil, time.After(lease)
 		case <-late:
-			return err // the node does not know the run any more: obey releases the job
+			return err // the node no longer knows the run: obey releases the job
 		}
 	}
 }

@@ -25,7 +25,7 @@ type Job struct {
 	// created again in between.
 	Epoch int64  `json:"epoch"`
 	Owner string `json:"owner,omitempty"` // incarnation of the node that runs it
-	// Observed is the generation of the last run.
+	// Observed is the generation that the last run was started with.
 	Observed int64 `json:"observed"`
 	// Wanted counts the reasons to run, and Seen how many of them runs have answered.
 	Wanted int64 `json:"wanted"`
@@ -36,7 +36,7 @@ type Job struct {
 	Started   time.Time `json:"started,omitzero"` // last
 	Stopped   time.Time `json:"stopped,omitzero"` // last
 	Succeeded time.Time `json:"succeeded,omitzero"`
-	Since     time.Time `json:"since,omitzero"` // when it came into its state
+	Since     time.Time `json:"since,omitzero"` // when it entered its state
 	// LastError is the error of the last run that failed; nil if none has since the document was
 	// changed.
 	LastError *RunError `json:"lastError,omitempty"`
@@ -61,7 +61,7 @@ type RunError struct {
 }
 
 // Version identifies the document of the job: it differs from those of all other documents that
-// the job had before, also if it was paused or resumed, or deleted and created again.
+// the job had before, including those before it was paused, resumed, or deleted and created again.
 func (j *Job) Version() string {
 	return versionOf(j.Generation, micros(j.Created), j.Document.Paused)
 }
@@ -117,11 +117,11 @@ type End int
 
 // The ends of runs.
 const (
-	Stopped   End = iota // before there was nothing more to do
+	Stopped   End = iota // while there was more to do
 	CaughtUp             // a job that follows: nothing more to do for now
 	Done                 // a job that does not follow: nothing more to do
-	Crashed              // by an error that may pass
-	Rejected             // by an error that will not pass on its own
+	Crashed              // by a temporary error
+	Rejected             // by a permanent error
 	Duplicate            // because something else does the same now
 	Found                // a job that does not follow: nothing more to do, and something to report
 )
@@ -137,7 +137,9 @@ type Outcome struct {
 	Origin *OriginError
 	// Stats are the statistics of the job, this run included; nil if they are as before.
 	Stats *Stats
-	// Healthy: the run lasted long enough, or got far enough, for errors before it not to count.
+	// Behind is how long there has been more to do, if the run had caught up before; otherwise 0.
+	Behind time.Duration
+	// Healthy: the run lasted long enough, or got far enough, that earlier errors no longer count.
 	Healthy bool
 }
 
@@ -163,6 +165,9 @@ func (j *Job) finish(o Outcome, delay func(errors int64) time.Duration, now time
 		j.LastError = &RunError{now, o.Reason, o.Hint}
 	case CaughtUp:
 		j.behind = time.Time{}
+	}
+	if since := now.Add(-o.Behind); o.Behind > 0 && since.After(j.behind) {
+		j.behind = since
 	}
 	event := EventStopped
 	j.State = Pending

@@ -112,7 +112,7 @@ func (s *Scheduler) Reap(ctx context.Context) (jobs int, err error) {
 	}
 }
 
-// takeOver makes the jobs of all nodes due at once. The caller knows that none works.
+// takeOver makes the jobs of all nodes due at once. The caller knows that no node is alive.
 func (s *Scheduler) takeOver(ctx context.Context) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		if _, err := s.adopt(ctx, tx, nodeLost, "WHERE owner IS NOT NULL"); err != nil {
@@ -149,9 +149,16 @@ func (s *Scheduler) adopt(ctx context.Context, tx jobdb.Tx, how departure, condi
 	if err != nil {
 		return 0, err
 	}
+	current, err := caughtUp(ctx, tx, jobs)
+	if err != nil {
+		return 0, err
+	}
 	slices.SortStableFunc(jobs, func(a, b *Job) int { return cmp.Compare(a.Document.Namespace, b.Document.Namespace) })
 	for _, j := range jobs {
 		node := nodes[j.Owner]
+		if current[j.Document.ID()] && node.heard.After(j.behind) {
+			j.behind = node.heard
+		}
 		owner := cmp.Or(node.name, j.Owner)
 		if err := s.charge(ctx, tx, j, t); err != nil {
 			return 0, err
@@ -165,6 +172,22 @@ func (s *Scheduler) adopt(ctx context.Context, tx jobdb.Tx, how departure, condi
 		}
 	}
 	return len(jobs), nil
+}
+
+// caughtUp returns which of the jobs that run had caught up when their runs last reported.
+func caughtUp(ctx context.Context, tx jobdb.Tx, jobs []*Job) (map[string]bool, error) {
+	var ids []string
+	for _, j := range jobs {
+		ids = append(ids, j.Document.ID())
+	}
+	current := map[string]bool{}
+	const sql = "SELECT s.job FROM @stats AS s JOIN @job AS j ON j.id = s.job AND s.updated >= j.started WHERE s.lag = 0 AND s.job IN (@list)"
+	return current, eachOf(ctx, tx, sql, ids, func(scan func(...any) error) error {
+		var id string
+		err := scan(&id)
+		current[id] = true
+		return err
+	})
 }
 
 // An owner is a node that has jobs.

@@ -15,13 +15,14 @@ import (
 type Observer interface {
 	// Started: a run has started, delay after the job was due.
 	Started(d *Document, delay time.Duration)
-	// Healed: a run of a job has started whose node was lost, after that was last heard from.
+	// Healed: a run has started of a job whose node was lost, this long after that node was last
+	// heard from.
 	Healed(after time.Duration)
 	// Ended: a run has ended. How is one of a few words, such as "idle" and "crashed". The
 	// run of a job that was cancelled or deleted is "cancelled".
 	Ended(d *Document, how string)
-	// Woken: jobs were woken by this process that wait for changes of an origin, or of local files,
-	// whose URL it is then. How is "event" if a watch has noticed a change, and "sweep" if they
+	// Woken: this process has woken jobs that wait for changes of an origin, or of local files,
+	// whose URL origin then is. How is "event" if a watch has noticed a change, and "sweep" if they
 	// were woken because no working watch covers them.
 	Woken(origin, how string, jobs int)
 	// Adopted: jobs of lost nodes are due again.
@@ -53,7 +54,7 @@ func (o *Outcome) how(cause error) string {
 	switch {
 	case errors.Is(cause, errLost):
 		return "lost"
-	case o.End == Stopped && errors.Is(cause, errRotated):
+	case o.End == Stopped && (errors.Is(cause, errRotated) || errors.Is(cause, errLimit)):
 		return "rotated"
 	case o.End == Stopped && errors.Is(cause, errChanged):
 		return "changed"
@@ -61,8 +62,8 @@ func (o *Outcome) how(cause error) string {
 	return map[End]string{Stopped: "stopped", CaughtUp: "idle", Done: "completed", Crashed: "crashed", Rejected: "failed", Duplicate: "duplicate", Found: "found"}[o.End]
 }
 
-// lagOf and pendingOf are what a job, j with the statistics s, still has to do: NULL if that is not
-// known. Statistics from before it was last caught up say nothing.
+// lagOf and pendingOf are the lag of a job, j with the statistics s, and what it still has to do:
+// NULL if that is not known. Statistics from before it was last caught up say nothing.
 const (
 	lagOf = `CASE WHEN NOT j.follow OR j.state IN ('paused', 'completed', 'failed') THEN NULL
 		WHEN j.state = 'idle' THEN 0
@@ -84,8 +85,8 @@ type Count struct {
 	// Lag is the longest lag of one of them; -1 if that is not known of any. Jobs have a lag if they
 	// follow and are not paused. It grows while a job waits.
 	Lag time.Duration
-	// Lags is of how many jobs the lag is known, LagSum the sum of these, and Within how many of
-	// them are at most each of the bounds.
+	// Lags is the number of jobs whose lag is known, LagSum the sum of their lags, and Within the
+	// number of lags up to each of the bounds.
 	Lags   int
 	LagSum time.Duration
 	Within []int
@@ -144,8 +145,8 @@ type Lag struct {
 	Lag             time.Duration // as in [Count]
 }
 
-// Lags returns what each job with [Document.Metrics] still has to do, by namespace and name, but of
-// at most as many as given. It also returns how many there are.
+// Lags returns what each job with [Document.Metrics] still has to do, by namespace and name, for at
+// most the given number of jobs. It also returns how many there are.
 func (s *Scheduler) Lags(ctx context.Context, most int) (some []Lag, all int, err error) {
 	err = s.db.View(ctx, func(tx jobdb.Tx) error {
 		if _, err := jobdb.One(ctx, tx, "SELECT count(*) FROM @job WHERE metrics", nil, &all); err != nil {

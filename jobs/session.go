@@ -17,24 +17,25 @@ type Session struct {
 	Linger bool
 	Logger *slog.Logger
 	// Transport sends requests by HTTP. All runs of a node share it: it keeps connections, and
-	// slows down for servers that ask for that. It ends the run if a server fails for too long.
+	// slows down for servers that ask for it. It ends the run if a server fails for too long.
 	Transport http.RoundTripper
 
 	client   *origins.Client // as Transport
 	log      *runLog
 	mu       sync.Mutex
-	wanted   int64  // as the database had it last
-	before   int64  // the same when the last check for more began, at the latest
-	seen     int64  // what checks have answered; 0: nothing, or more has been found since
-	past     Stats  // of the runs before
-	stats    *Stats // of this run; nil before the first report
-	written  bool   // the database has stats
+	wanted   int64     // as the database had it last
+	before   int64     // the same when the last check for more began, at the latest
+	seen     int64     // what checks have answered; 0: nothing, or more has been found since
+	found    time.Time // when more was found, the first time since the run had caught up
+	past     Stats     // of the runs before
+	stats    *Stats    // of this run; nil before the first report
+	written  bool      // the database has stats
 	result   string
 	progress time.Time // when there was progress last
 }
 
-// CaughtUp notes that there is nothing more to do. What there is to do was checked after
-// CaughtUp was called before, if it was.
+// CaughtUp notes that there is nothing more to do. The check for more to do began after the
+// previous call of CaughtUp, if there was one.
 func (s *Session) CaughtUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,8 +46,8 @@ func (s *Session) CaughtUp() {
 	s.progress = time.Now()
 }
 
-// linger begins the part of the run in which it waits for more. What the kind reports in it
-// comes in addition to what it has reported.
+// linger begins the part of the run in which it waits for more. What the kind reports in that part
+// is added to what it has reported before.
 func (s *Session) linger() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +62,24 @@ func (s *Session) linger() {
 func (s *Session) Busy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.seen > 0 {
+		s.found = time.Now()
+	}
 	s.seen = 0
+}
+
+// behind returns how long there has been more to do, as far as the run knows; 0 if it never caught up.
+func (s *Session) behind() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since := s.found
+	if s.seen > 0 {
+		since = s.progress // what has happened since is not known
+	}
+	if since.IsZero() {
+		return 0
+	}
+	return max(1, time.Since(since))
 }
 
 // Report notes how far the run has come. A run without progress for [Settings.StuckAfter] is
@@ -85,7 +103,7 @@ func (s *Session) Result(text string) {
 	s.result = text
 }
 
-// achieved returns what the run has noted of its result.
+// achieved returns what the run has noted as its result.
 func (s *Session) achieved() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +154,7 @@ func (s *Session) stuck() time.Duration {
 	return time.Since(s.progress)
 }
 
-// update takes in how often there was a reason to run.
+// update stores how many reasons to run there were.
 func (s *Session) update(wanted int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

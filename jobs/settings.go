@@ -17,8 +17,7 @@ import (
 // Settings are the numbers of the scheduler. They hold for all of its nodes; [Scheduler.Set]
 // changes them.
 type Settings struct {
-	// MaxJobs is how many jobs a node runs at the same time, if its [WorkerConfig] does not
-	// say.
+	// MaxJobs is how many jobs a node runs at the same time, if its [WorkerConfig] does not set it.
 	MaxJobs int
 	// Interval is the time between two rotations, in each of which a node ends up to MaxChurn
 	// runs, if other jobs wait. None ends before MinRunTime.
@@ -30,11 +29,12 @@ type Settings struct {
 	// PerOrigin is how many jobs that use the same server run at the same time, about; 0: no
 	// limit.
 	PerOrigin int
-	// Backoff is how long jobs wait after errors, if their documents do not say.
+	// Backoff is how long jobs wait after errors, if their documents do not set it.
 	Backoff Backoff
 	// HealthThreshold is how long a run must last before earlier errors no longer count.
 	HealthThreshold time.Duration
-	// RunLimit is how long a run of a job that follows lasts at most. The job is due again at once.
+	// RunLimit is how long a run of a job that follows may take to catch up. Then it ends, and the
+	// job is due again at once.
 	RunLimit time.Duration
 	// StuckAfter is how long a run may be without progress; see [Session.Report].
 	StuckAfter time.Duration
@@ -74,7 +74,7 @@ func Defaults() Settings {
 // MaxSlots is how many jobs a node can run at the same time.
 const MaxSlots = 10_000
 
-// A Setting is one of [Settings], as texts.
+// A Setting is one of [Settings], as strings.
 type Setting struct {
 	Name    string `json:"name"` // for [Scheduler.Set]: "max-churn"
 	Value   string `json:"value"`
@@ -123,10 +123,10 @@ func (s *Settings) fields() []field {
 		{"backoff-min", "time that a job waits after its first error", span{&s.Backoff.Min, second, day}},
 		{"backoff-max", "longest time that a job waits after errors", span{&s.Backoff.Max, second, week}},
 		{"health-threshold", "time after which errors before the run no longer count", span{&s.HealthThreshold, second, day}},
-		{"run-limit", "time after which a run that follows ends, and its job is due again", span{&s.RunLimit, time.Minute, time.Hour}},
+		{"run-limit", "time after which a run that has not caught up ends, and its job is due again", span{&s.RunLimit, time.Minute, time.Hour}},
 		{"stuck-after", "time without progress after which a run is ended", span{&s.StuckAfter, time.Minute, day}},
 		{"stats-interval", "time between two writes of the statistics of runs", span{&s.StatsInterval, second, time.Minute}},
-		{"usage-half-life", "time in which what a namespace has used counts half", span{&s.HalfLife, second, week}},
+		{"usage-half-life", "time after which what a namespace has used counts half", span{&s.HalfLife, second, week}},
 		{"lease", "time after which the jobs of a silent node run elsewhere", span{&s.Lease, 3 * heartbeatEvery, time.Hour}},
 		{"history", "events that are kept of each job", count{&s.History, 1, 1000}},
 		{"retention", "how long ended one-time jobs and lost nodes are kept", span{&s.Retention, time.Minute, 52 * week}},
@@ -227,6 +227,24 @@ func (s *Scheduler) readSettings(ctx context.Context, tx jobdb.Tx) (all Settings
 	ignored = all.change(stored)
 	s.cached.Store(&all)
 	return all, ignored, nil
+}
+
+// readSettings reads the settings. Problems of those that it ignores are logged when they change.
+func (w *worker) readSettings(ctx context.Context) error {
+	var problems InvalidError
+	err := w.store.db.View(ctx, func(tx jobdb.Tx) (err error) {
+		_, problems, err = w.store.readSettings(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read settings: %w", err)
+	}
+	if text := problems.Error(); text != w.ignored {
+		if w.ignored = text; text != "" {
+			w.config.Logger.Warn("stored settings are ignored, using the defaults", "node", w.config.Name, "problems", text)
+		}
+	}
+	return nil
 }
 
 func storedSettings(ctx context.Context, tx jobdb.Tx) (map[string]string, error) {

@@ -37,7 +37,7 @@ type WorkerConfig struct {
 	Observer Observer
 }
 
-// The times between what the loops of a node do, and limits of theirs.
+// The intervals and limits of the loops of a node.
 const (
 	heartbeatEvery = 3 * time.Second
 	reapEvery      = 3 * time.Second
@@ -54,6 +54,8 @@ const (
 var (
 	errStopped = errors.New("stopped by the node")
 	errRotated = errors.New("rotated to make room for other jobs")
+	errLimit   = errors.New("the run has taken as long as it may")
+	errQuiet   = errors.New("no progress since it had caught up")
 	errShrunk  = errors.New("the node has fewer slots")
 	errChanged = errors.New("the job was paused, changed or deleted")
 	errStuck   = errors.New("no progress")
@@ -79,7 +81,7 @@ type worker struct {
 	rotated map[string]time.Time // when runs were last ended to rotate, by origin; "" for a slot
 	news    *news
 	failing map[string]bool // origins that failed, as the database had it last
-	crowded map[string]int  // by origin, how many jobs wait because it has as many as it may
+	crowded map[string]int  // by origin, how many jobs wait because it has its maximum
 
 	ignored string // problems of stored settings; only readSettings uses it
 }
@@ -92,7 +94,7 @@ type runID struct {
 // An activeRun is a run in a slot.
 type activeRun struct {
 	document *Document     // of the job when the slot was reserved
-	began    time.Time     // to execute; before, when the slot was reserved
+	began    time.Time     // to execute; until then, when the slot was reserved
 	delay    time.Duration // before it uses its origins
 	session  *Session
 	origins  [2]string
@@ -186,7 +188,7 @@ func (w *worker) loop(ctx context.Context, name string, every func() time.Durati
 			return err
 		}
 		if err != nil && !failed {
-			w.config.Logger.Warn("scheduler cannot use its database, trying again", "node", w.config.Name, "error", err)
+			w.config.Logger.Warn("scheduler cannot use its database, retrying", "node", w.config.Name, "error", err)
 		} else if err == nil && failed {
 			w.config.Logger.Info("scheduler can use its database again", "node", w.config.Name)
 		}
@@ -272,8 +274,8 @@ func (w *worker) beaten() {
 	w.beat = now
 }
 
-// mayReap reports whether the node has been in touch with the database for long enough to say
-// that others are lost: if the database was away, their leases have expired, too.
+// mayReap reports whether the node has been in touch with the database for long enough to say that
+// others are lost: if the database was unavailable, their leases have expired, too.
 func (w *worker) mayReap() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -326,14 +328,14 @@ func (w *worker) admit(ctx context.Context) error {
 		a.document = &r.Job.Document
 		a.delay = min(time.Duration(len(reserved)-1)*startupGap, w.store.settings().StartupJitter)
 		w.mu.Unlock()
-		return w.queue.Insert(ctx, tx, n.Incarnation, jobdb.RunArgs{Job: r.Job.Document.ID(), Epoch: r.Job.Epoch, Bounded: r.Job.Document.Follow})
+		return w.queue.Insert(ctx, tx, n.Incarnation, jobdb.RunArgs{Job: r.Job.Document.ID(), Epoch: r.Job.Epoch})
 	}
 	runs, full, err := w.store.admit(ctx, n, free, insert)
 	started := map[runID]bool{}
 	for _, r := range runs {
 		started[runID{r.Job.Document.ID(), r.Job.Epoch}] = true
 	}
-	for _, id := range reserved { // some by a transaction that was rolled back
+	for _, id := range reserved { // some in a transaction that was rolled back
 		if !started[id] {
 			w.forget(id)
 		}
@@ -368,7 +370,7 @@ func (w *worker) reserve(id runID) *activeRun {
 }
 
 // obey ends runs whose jobs were paused, changed or deleted, or run elsewhere, and gives back
-// jobs that this node does not run although the database says so. It also takes in settings.
+// jobs that this node does not run although the database says so. It also reads the settings.
 func (w *worker) obey(ctx context.Context) error {
 	if err := w.readSettings(ctx); err != nil {
 		return err
@@ -388,29 +390,11 @@ func (w *worker) obey(ctx context.Context) error {
 	return nil
 }
 
-// readSettings takes in settings. Those that it ignores are logged when they change.
-func (w *worker) readSettings(ctx context.Context) error {
-	var problems InvalidError
-	err := w.store.db.View(ctx, func(tx jobdb.Tx) (err error) {
-		_, problems, err = w.store.readSettings(ctx, tx)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("read settings: %w", err)
-	}
-	if text := problems.Error(); text != w.ignored {
-		if w.ignored = text; text != "" {
-			w.config.Logger.Warn("stored settings are ignored, using the defaults", "node", w.config.Name, "problems", text)
-		}
-	}
-	return nil
-}
-
 // unknownAfter is the age at which a run is given back if the node does not execute it.
 const unknownAfter = time.Minute
 
-// follow does as the orders say, which say nothing of runs that began after they were asked for.
-// It returns those for runs that the node should execute, and does not.
+// follow obeys orders, which say nothing about runs that began after the orders were requested. It
+// returns the orders for runs that the node should execute but does not.
 func (w *worker) follow(orders []Order, asked time.Time) (unknown []Order) {
 	byRun := map[runID]Order{}
 	w.mu.Lock()
@@ -437,7 +421,7 @@ func (w *worker) follow(orders []Order, asked time.Time) (unknown []Order) {
 	return unknown
 }
 
-// report writes the statistics of the runs, and ends those that do not progress.
+// report writes the statistics of the runs, and ends those that make no progress.
 func (w *worker) report(ctx context.Context) error {
 	sessions, limit := map[runID]*Session{}, w.store.settings().StuckAfter
 	w.mu.Lock()
@@ -450,7 +434,7 @@ func (w *worker) report(ctx context.Context) error {
 			continue
 		}
 		if a.lingers && a.session.answered() > 0 {
-			a.end(errRotated) // another run will tell whether there is nothing to do
+			a.end(errQuiet) // another run will tell whether there is nothing to do
 		} else {
 			a.end(fmt.Errorf("%w for %v", errStuck, short(limit)))
 		}

@@ -19,21 +19,16 @@ import (
 type RunArgs struct {
 	Job   string `json:"job"`
 	Epoch int64  `json:"epoch"`
-	// Bounded runs end on their own within minutes; others take as long as they need.
-	Bounded bool `json:"bounded,omitempty"`
 }
 
 // Kind implements [river.JobArgs].
 func (RunArgs) Kind() string { return "run" }
 
-// maxBounded is when River ends a bounded run that should have ended before.
-const maxBounded = 65 * time.Minute
-
 const (
 	// pollEvery is how often the queue is read if there was no notification.
 	pollEvery = 10 * time.Second
-	// keepRuns and keepFailedRuns are how long ended runs are shown. What became of a job
-	// does not depend on them.
+	// keepRuns and keepFailedRuns are how long ended runs are shown. The fate of a job does not
+	// depend on them.
 	keepRuns       = time.Hour
 	keepFailedRuns = 24 * time.Hour
 )
@@ -92,7 +87,6 @@ func newQueue[TTx any](ctx context.Context, d riverdriver.Driver[TTx], unwrap fu
 		Logger:                      slog.New(warnings{c.Logger.Handler()}),
 		Queues:                      map[string]river.QueueConfig{"none": {MaxWorkers: 1, FetchPollInterval: 24 * time.Hour}}, // River wants one at the start
 		FetchPollInterval:           pollEvery,
-		RescueStuckJobsAfter:        maxBounded + 5*time.Minute,
 		CompletedJobRetentionPeriod: keepRuns,
 		CancelledJobRetentionPeriod: keepRuns,
 		DiscardedJobRetentionPeriod: keepFailedRuns,
@@ -105,7 +99,7 @@ func newQueue[TTx any](ctx context.Context, d riverdriver.Driver[TTx], unwrap fu
 	return &queue[TTx]{client: client, driver: l, schema: schema, added: l.added, unwrap: unwrap}, client.Start(context.WithoutCancel(ctx))
 }
 
-// removeWithin is how long the runs of a node that is not served any more may take to end.
+// removeWithin is how long the runs of a node that is no longer served may take to end.
 const removeWithin = 30 * time.Second
 
 func (q *queue[TTx]) Serve(node string, slots int) error {
@@ -173,7 +167,7 @@ func (q *queue[TTx]) Insert(ctx context.Context, tx Tx, node string, args RunArg
 func (q *queue[TTx]) Inserted(node string) {
 	select {
 	case q.added <- node:
-	default: // the notification before has not been taken, and serves as well
+	default: // the previous notification has not been taken, and serves as well
 	}
 }
 
@@ -195,12 +189,8 @@ func (w *worker) Work(ctx context.Context, job *river.Job[RunArgs]) error {
 	return w.work(ctx, job.Args)
 }
 
-func (w *worker) Timeout(job *river.Job[RunArgs]) time.Duration {
-	if job.Args.Bounded {
-		return maxBounded
-	}
-	return -1
-}
+// Timeout returns that a run takes as long as it needs: the scheduler ends it.
+func (w *worker) Timeout(*river.Job[RunArgs]) time.Duration { return -1 }
 
 // migrateQueue migrates River's tables. Some of its migrations cannot share a transaction.
 func migrateQueue[TTx any](ctx context.Context, d riverdriver.Driver[TTx], schema string) error {
