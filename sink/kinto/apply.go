@@ -39,6 +39,9 @@ const (
 // maxRecord limits a record in bytes. It is held in memory when it is written.
 const maxRecord = 48 << 20
 
+// maxStored limits a record that is compared with what was written, in bytes as the server sends them.
+const maxStored = 64 << 20
+
 // A change is a record to be written or deleted.
 type change struct {
 	key, id      string

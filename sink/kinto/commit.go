@@ -123,7 +123,7 @@ func (t *target) divide(ctx context.Context, r request, err error) error {
 		return t.advance(ctx, r.to)
 	}
 	half := len(r.changes) / 2
-	if err := t.send(ctx, request{r.step, r.changes[:half], t.state.Position}); err != nil {
+	if err := t.send(ctx, request{r.step, r.changes[:half], t.state.Before}); err != nil {
 		return err
 	}
 	return t.send(ctx, request{r.step, r.changes[half:], r.to})
@@ -178,15 +178,20 @@ func (t *target) writeOf(s state) (kinto.BatchRequest, error) {
 }
 
 // all returns what a state says about changes.
-func all(changes []*change) (all []written) {
-	for _, c := range changes {
-		w := written{ID: c.id, ContentID: c.contentID, Deleted: c.deleted}
-		if c.form == asIs {
-			w.ContentID = ""
+func (t *target) all(changes []*change) ([]written, error) {
+	all := make([]written, len(changes))
+	for i, c := range changes {
+		all[i] = written{ID: c.id, ContentID: c.contentID, Deleted: c.deleted}
+		if c.deleted || c.contentID != "" && c.form != asIs {
+			continue
 		}
-		all = append(all, w)
+		record, err := t.record(c)
+		if err != nil {
+			return nil, err
+		}
+		all[i].ContentID, all[i].Digest = "", digestOf(record)
 	}
-	return all
+	return all, nil
 }
 
 // part returns the request for a change of a record with a stamp, or of none.
@@ -264,6 +269,7 @@ func (t *target) written(ctx context.Context, a kinto.BatchResponse, next state)
 type stored struct {
 	stamp     int64 // 0: there is none
 	contentID string
+	digest    []byte // nil unless the whole record was read
 }
 
 // announce says in the state what a request is going to write, which only the owner can, and then
@@ -277,11 +283,16 @@ func (t *target) announce(ctx context.Context, r request) (map[string]stored, er
 	for i, c := range r.changes {
 		ids[i] = c.id
 	}
+	last, err := t.all(r.changes)
+	if err != nil {
+		return nil, err
+	}
 	next := t.next(func(s *state) {
 		if s.Step != r.step {
 			s.Before = s.Position
 		}
-		s.Next, s.Step, s.Last, s.Done = r.to, r.step, all(r.changes), false
+		s.Position = s.Before // an earlier request may have stored that of the chunk, and not all its changes
+		s.Next, s.Step, s.Last, s.Done = r.to, r.step, last, false
 	})
 	write, err := t.writeOf(next)
 	if err != nil {
@@ -311,7 +322,7 @@ func (t *target) announce(ctx context.Context, r request) (map[string]stored, er
 	}
 	for name := range answers[1].Header {
 		if strings.EqualFold(name, "Next-Page") { // the server has smaller pages than chunks
-			return t.rows(ctx, ids)
+			return t.rows(ctx, ids, false)
 		}
 	}
 	var list struct{ Data []json.RawMessage }
@@ -321,7 +332,7 @@ func (t *target) announce(ctx context.Context, r request) (map[string]stored, er
 	found := make(map[string]stored, len(ids))
 	for _, text := range list.Data {
 		r := rowOf(text)
-		found[r.ID] = stored{r.Stamp, r.Meta.ContentID}
+		found[r.ID] = stored{stamp: r.Stamp, contentID: r.Meta.ContentID}
 	}
 	return found, nil
 }
@@ -346,14 +357,20 @@ func rowOf(text []byte) (r foundRow) {
 	return r
 }
 
-// rows reads records page by page.
-func (t *target) rows(ctx context.Context, ids []string) (map[string]stored, error) {
+// rows reads records page by page, with their digests if they are read whole.
+func (t *target) rows(ctx context.Context, ids []string, whole bool) (map[string]stored, error) {
 	found := make(map[string]stored, len(ids))
-	q := kinto.Query{IDs: ids, Fields: []string{fieldsOfRows}}
+	q := kinto.Query{IDs: ids}
+	if !whole {
+		q.Fields = []string{fieldsOfRows}
+	}
 	for {
 		page, err := t.to.List(ctx, q, func(row kinto.Row) error {
-			r := rowOf(row.Data)
-			found[row.ID] = stored{row.Stamp, r.Meta.ContentID}
+			s := stored{stamp: row.Stamp, contentID: rowOf(row.Data).Meta.ContentID}
+			if whole {
+				s.digest = digestOf(row.Data)
+			}
+			found[row.ID] = s
 			return nil
 		})
 		if err != nil {

@@ -59,8 +59,11 @@ type state struct {
 // Written is a record as a chunk leaves it.
 type written struct {
 	ID        string `json:"id"`
-	ContentID string `json:"contentId,omitempty"` // empty: it cannot be checked
-	Deleted   bool   `json:"deleted,omitempty"`
+	ContentID string `json:"contentId,omitempty"`
+	// Digest identifies a record that has no contentId. It is empty, too, in states of earlier versions,
+	// and such a record cannot be checked.
+	Digest  []byte `json:"digest,omitempty"`
+	Deleted bool   `json:"deleted,omitempty"`
 }
 
 // stateID returns the id of the position.
@@ -227,15 +230,17 @@ const lateTries = 10
 // missing returns the id of a record that is not as the last chunk writes it, or an empty string.
 func (t *target) missing(ctx context.Context) (string, error) {
 	ids := make([]string, len(t.state.Last))
+	whole := false
 	for i, w := range t.state.Last {
 		ids[i] = w.ID
+		whole = whole || w.Digest != nil
 	}
-	found, err := t.rows(ctx, ids)
+	found, err := t.rows(ctx, ids, whole)
 	if err != nil {
 		return "", err
 	}
 	for _, w := range t.state.Last {
-		unknown := w.ContentID == "" && !w.Deleted
+		unknown := w.ContentID == "" && w.Digest == nil && !w.Deleted
 		if !found[w.ID].is(w) || unknown && !t.state.Done {
 			return w.ID, nil
 		}
@@ -248,6 +253,8 @@ func (s stored) is(w written) bool {
 	switch {
 	case w.Deleted:
 		return s.stamp == 0
+	case w.Digest != nil:
+		return bytes.Equal(s.digest, w.Digest)
 	case w.ContentID == "":
 		return s.stamp != 0
 	}
