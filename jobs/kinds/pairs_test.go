@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +16,6 @@ import (
 	"github.com/feedctl/feedctl/internal/kintotest"
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/jobs"
-	"github.com/feedctl/feedctl/snapshot/snapshots"
 )
 
 // both runs one job that follows on two schedulers at the same time, and writes to its source. The
@@ -108,33 +106,6 @@ func TestOutbox(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-}
-
-// TestOnce runs jobs that end, each on two schedulers at the same time.
-func TestOnce(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.publish("zones", 100)
-	at := s.url() + "#zones"
-	twice := func(result string, d jobs.Document) {
-		t.Helper()
-		d.Name = "job"
-		a, _ := s.schedule(d)
-		b, _ := s.schedule(d)
-		for _, scheduler := range []*jobs.Scheduler{a, b} {
-			if j := s.await(scheduler, "job", completed); !regexp.MustCompile("^" + result + "$").MatchString(j.Reason) {
-				t.Errorf("%s has the result %q, want %q", d.Kind, j.Reason, result)
-			}
-		}
-	}
-	twice(`snapshot zones/\S+ with \d+ pages?`, jobs.Document{Kind: "snapshot from-feed", Source: at})
-	ids, _, err := snapshots.List(t.Context(), s.store, "zones")
-	if err != nil || len(ids) != 2 {
-		t.Errorf("snapshots %q, %v, want two", ids, err)
-	}
-	twice(`deleted \d+ pages? .*`, jobs.Document{Kind: "prune", Target: at, Options: map[string]jobs.Values{"keep-pages": {"2"}}})
-	twice(`no violation in \d+ pages? with \d+ entities`, jobs.Document{Kind: "verify", Source: at})
-	twice("", jobs.Document{Kind: "consume", Source: at, Target: "jsonl:" + s.path("out"), Options: map[string]jobs.Values{"from": {"snapshot"}}})
 }
 
 // TestBridgeBucket: a job of a bucket is idle when it has published all collections, and crashes as long as

@@ -78,9 +78,15 @@ func (s *scene) publish(name string, n int) {
 // schedule runs documents on a node of their own until the test ends or stop is called.
 func (s *scene) schedule(documents ...jobs.Document) (scheduler *jobs.Scheduler, stop func()) {
 	s.Helper()
+	return s.scheduleAs(kinds.All(), documents...)
+}
+
+// scheduleAs is schedule with other kinds.
+func (s *scene) scheduleAs(known jobs.Kinds, documents ...jobs.Document) (scheduler *jobs.Scheduler, stop func()) {
+	s.Helper()
 	settings := jobs.Defaults()
 	settings.Backoff = jobs.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
-	scheduler, err := jobs.Open(s.Context(), "sqlite::memory:", kinds.All(), settings)
+	scheduler, err := jobs.Open(s.Context(), "sqlite::memory:", known, settings)
 	if err != nil {
 		s.Fatal(err)
 	}
