@@ -58,8 +58,9 @@ type Listed struct {
 	// State is as shown.
 	State State `json:"state"`
 	// Node is the name of the node that runs the job.
-	Node  string `json:"node,omitempty"`
-	Stats *Stats `json:"stats,omitempty"` // nil before the first
+	Node string `json:"node,omitempty"`
+	// Stats are nil before the first. Their Pending and Lag are those of now, as in [Count].
+	Stats *Stats `json:"stats,omitempty"`
 	// Updated is when the statistics were written last.
 	Updated time.Time `json:"updated,omitzero"`
 }
@@ -98,8 +99,8 @@ func (s *Scheduler) List(ctx context.Context, f Filter) (page Page, err error) {
 }
 
 // listed has the columns of [Listed].
-var listed = "SELECT j." + strings.ReplaceAll(columns, ", ", ", j.") + ", n.name, s.updated, " +
-	"s." + strings.ReplaceAll(statsColumns, ", ", ", s.") + `
+var listed = "SELECT j." + strings.ReplaceAll(columns, ", ", ", j.") + ", n.name, s.updated, s.entities, s.bytes, s.repeated, s.rejected, " +
+	pendingOf + ", " + lagOf + `, s.position, s.source_position
 	FROM @job AS j LEFT JOIN @node AS n ON n.incarnation = j.owner LEFT JOIN @stats AS s ON s.job = j.id`
 
 func list(ctx context.Context, tx jobdb.Tx, c conditions, limit, skip int) (found []Listed, err error) {
@@ -274,7 +275,13 @@ func (l *Listed) scan(scan func(...any) error) error {
 	}
 	if updated != nil {
 		l.Updated = fromMicros(*updated)
-		l.Stats = &Stats{*entities, *bytes, *repeated, *rejected, *pending, time.Duration(*lag), *position, *source}
+		l.Stats = &Stats{*entities, *bytes, *repeated, *rejected, -1, -1, *position, *source}
+		if pending != nil {
+			l.Stats.Pending = *pending
+		}
+		if lag != nil {
+			l.Stats.Lag = age(*lag)
+		}
 	}
 	return nil
 }

@@ -223,7 +223,7 @@ func (v *viewed) info() *couchInfo {
 		CheckpointedSourceSeq: sequence(s.Position), ThroughSeq: sequence(s.Position), SourceSeq: sequence(s.SourcePosition),
 	}
 	switch {
-	case v.State == jobs.Idle:
+	case v.State == jobs.Completed:
 		i.ChangesPending = new(int64)
 	case s.Pending >= 0:
 		i.ChangesPending = &s.Pending
