@@ -160,8 +160,14 @@ func (r *rig) foldOf(feedName string) map[string]string {
 // listed returns the records of the collection, by id.
 func (r *rig) listed() map[string]string {
 	r.t.Helper()
+	return r.listedTo(kinto.Auth{Username: kintotest.User, Password: kintotest.Password})
+}
+
+// listedTo returns the records of the collection that a user may read, by id.
+func (r *rig) listedTo(user kinto.Auth) map[string]string {
+	r.t.Helper()
 	all := map[string]string{}
-	c, err := kinto.Open(kinto.Config{URL: r.url, Auth: kinto.Auth{Username: kintotest.User, Password: kintotest.Password}})
+	c, err := kinto.Open(kinto.Config{URL: r.url, Auth: user})
 	if err != nil {
 		r.t.Fatal(err)
 	}
