@@ -59,7 +59,7 @@ type Position struct {
 	// for the Content-ID, since it may be the same feed after a move.
 	Feed string `json:"feed,omitempty"`
 	// Committed is when a consumer committed the position, by its clock, in whole
-	// milliseconds. It is zero if none did or an earlier version wrote it.
+	// milliseconds. It is zero if no consumer did, or an earlier version wrote it.
 	Committed time.Time `json:"committed,omitzero"`
 	// Damaged is the URL of the page after the position, if it was found to be damaged
 	// after entities of it had been committed. A consumer delivers nothing more of it until
@@ -83,8 +83,8 @@ type TailPosition struct {
 	// Snapshot is the snapshot that the feed is read back to, and the place in it; nil if
 	// the feed is read back to its beginning.
 	Snapshot *SnapshotPosition `json:"snapshot,omitempty"`
-	// Held is how many patches are held back until the PUT before them is read, Holds how
-	// many ever were.
+	// Held is how many patches are held back until the PUT before them is read, and Holds how many
+	// have ever been.
 	Held  int64 `json:"held,omitempty"`
 	Holds int64 `json:"holds,omitempty"`
 }

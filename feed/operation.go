@@ -48,7 +48,7 @@ func errOperation() error {
 // "http-equiv=PUT".
 func (o Operation) HeaderValue() string { return operationPrefix + string(o) }
 
-// foldEqual reports whether two ASCII texts are equal under case folding. It does
+// foldEqual reports whether two ASCII strings are equal under case folding. It does
 // not allocate.
 func foldEqual[T string | []byte](a T, b string) bool {
 	if len(a) != len(b) {

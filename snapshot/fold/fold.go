@@ -58,8 +58,8 @@ type Config struct {
 	// Defaults to the system's directory for temporary files.
 	TempDir string
 	// Table, if set, is the file in which the table is kept for the next fold of the feed.
-	// It is removed and created again if it is damaged, is of another feed or KeyPointer,
-	// no longer matches the feed, or if only one of it and this fold has a Version.
+	// It is removed and created again if it is damaged, belongs to another feed or KeyPointer, no
+	// longer matches the feed, or if only one of it and this fold has a Version.
 	Table string
 	// Progress, if set, is called while the feed is read.
 	Progress func(consumer.Progress)
@@ -141,7 +141,7 @@ func foldWith(ctx context.Context, store storage.Store, name, file string, c Con
 }
 
 // leftover is the age from which pages of a snapshot without an index, and files of a fold,
-// are certain not to be written any more.
+// are certain to be abandoned.
 const leftover = 24 * time.Hour
 
 const tempPrefix = "feedctl-fold-"
@@ -249,7 +249,7 @@ func start(ctx context.Context, client *consumer.Client, source *fromstore.Sourc
 	case err != nil:
 		return consumer.Start{}, false, err
 	case index.Feed == nil || index.Feed.URL != source.Feed(name):
-		return consumer.Start{}, false, fmt.Errorf("%w: it begins with page %d, and snapshot %q is not one of this feed", ErrPruned, floor, snapshotName)
+		return consumer.Start{}, false, fmt.Errorf("%w: it begins with page %d, and snapshot %q is not of this feed", ErrPruned, floor, snapshotName)
 	}
 	return consumer.FromSnapshot(indexURL), true, nil
 }

@@ -18,7 +18,7 @@ import (
 // maxWhole is the largest body that is read into memory, in bytes.
 const maxWhole = 256 << 10
 
-// The body is TEXT or BLOB; both are taken as the bytes they are.
+// The body is TEXT or BLOB; both are read as bytes.
 const selectRows = `SELECT rowid, key, content_type, last_modified, content_id, headers,
 	length(CAST(body AS BLOB)), CASE WHEN length(CAST(body AS BLOB)) <= ?1 THEN CAST(body AS BLOB) END
 	FROM ` + table + ` ORDER BY key`

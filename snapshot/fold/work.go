@@ -80,7 +80,7 @@ func removeTable(file string) error {
 	return nil
 }
 
-// A work is what a fold knows of its table besides the rows.
+// A work is what a fold knows about its table besides the rows.
 type work struct {
 	pages  *chain.Reader
 	file   string
@@ -115,7 +115,7 @@ func (w *work) check(ctx context.Context) error {
 	}
 	w.origin.Whole = was.Whole
 	if was.Version != w.origin.Version || was.Feed != w.origin.Feed || was.KeyPointer != w.origin.KeyPointer {
-		return fmt.Errorf("%w: it is of feed %q with key %q", errMismatch, was.Feed, was.KeyPointer)
+		return fmt.Errorf("%w: it belongs to feed %q with key %q", errMismatch, was.Feed, was.KeyPointer)
 	}
 	if was.Versions != w.origin.Versions {
 		return fmt.Errorf("%w: it has a row for each version: %v", errMismatch, was.Versions)
@@ -127,12 +127,12 @@ func (w *work) check(ctx context.Context) error {
 	case err != nil:
 		return err
 	case page.Boundary != was.Boundary:
-		return fmt.Errorf("%w: it is of another feed of this name", errMismatch)
+		return fmt.Errorf("%w: it belongs to another feed of this name", errMismatch)
 	}
 	if pruned, err := w.pages.Pruned(ctx); err != nil || was.Whole || !pruned {
 		return err
 	}
-	return fmt.Errorf("%w: pages may have been pruned before it had them", errMismatch)
+	return fmt.Errorf("%w: pages may have been pruned before they were read", errMismatch)
 }
 
 // note records the origin of the table.

@@ -53,7 +53,7 @@ func collect(ctx context.Context, store storage.Store, name string, minAge time.
 	return c.removed, c.finish(ctx)
 }
 
-// A collector sees the pages of one snapshot after the other, in the order of a listing.
+// A collector sees the pages of one snapshot after another, in the order of a listing.
 type collector struct {
 	store   storage.Store
 	name    string

@@ -92,7 +92,7 @@ func FeedPage(ctx context.Context, store storage.Store, feed, spec string) (int6
 	}
 	of, number, err := layout.ParseFeedPageURL(index.Feed.Page)
 	if err == nil && of != feed {
-		err = fmt.Errorf("it is of feed %s, not of %s", of, feed)
+		err = fmt.Errorf("it is a snapshot of feed %s, not of %s", of, feed)
 	}
 	if err != nil {
 		return 0, time.Time{}, fmt.Errorf("get feed position of snapshot %s/%s: %w", name, id, err)
