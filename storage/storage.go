@@ -155,7 +155,7 @@ type Store interface {
 	Close() error
 }
 
-// A Watcher is a Store that notifies of changes.
+// A Watcher is a Store that reports changes.
 type Watcher interface {
 	// Watch sends a value soon after objects under prefix may have changed. The
 	// values are hints: they are coalesced, may be spurious and, on a broken
@@ -167,10 +167,10 @@ type Watcher interface {
 // A KeyWatcher is a Watcher that knows which objects have changed.
 type KeyWatcher interface {
 	Watcher
-	// WatchKeys calls changed soon after objects under prefix may have changed, until ctx ends:
-	// with the key of one object, or with what their keys begin with: a prefix that ends in
-	// "/", or "". It calls changed once at a time. The calls are hints as those of Watch are.
-	// The function must return at once, and must not use the store.
+	// WatchKeys calls changed soon after objects under prefix may have changed, until ctx ends,
+	// with the key of one object or with a prefix of their keys: one that ends in "/", or "". It
+	// makes one call at a time. The calls are hints, like the values of Watch. The function must
+	// return at once, and must not use the store.
 	WatchKeys(ctx context.Context, prefix string, changed func(key string)) error
 }
 

@@ -23,7 +23,7 @@ import (
 )
 
 // ErrMisuse is matched by errors caused by a bug in the calling program.
-var ErrMisuse = errors.New("contract of the store is broken")
+var ErrMisuse = errors.New("contract of the store is violated")
 
 // A Store is a store in memory. It implements [storage.Store],
 // [storage.KeyWatcher] and [storage.Clock].

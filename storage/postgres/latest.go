@@ -9,9 +9,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Latest returns for each prefix a text that differs if any of the last n objects below it does, or
-// there are others: such as the last pages of a feed. Prefixes without objects are not in the result. It is
-// one statement, with an index search for each prefix.
+// Latest returns, for each prefix, a string that changes if any of the last n objects below it
+// changes or others take their place, such as the last pages of a feed. Prefixes without objects
+// are not in the result. It is one statement, with an index search for each prefix.
 func (s *Store) Latest(ctx context.Context, prefixes []string, n int) (map[string]string, error) {
 	for _, prefix := range prefixes {
 		if err := storage.CheckPrefix(prefix); err != nil {

@@ -123,8 +123,8 @@ func (w *watches) changed(key string) {
 // errNoListen: LISTEN does not work, because of a proxy.
 var errNoListen = errors.New("the session is not the client's own, as with PgBouncer")
 
-// run listens and reconnects until ctx ends. While disconnected, it notifies of possible
-// changes every pollEvery.
+// run listens and reconnects until ctx ends. While disconnected, it reports possible changes every
+// pollEvery.
 func (w *watches) run(ctx context.Context) {
 	defer close(w.done)
 	tick := time.NewTicker(pollEvery)
