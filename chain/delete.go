@@ -113,7 +113,7 @@ func lastPages(ctx context.Context, store storage.Store, feed string, floor int6
 	return pages[max(0, len(pages)-deleteGap):], nil
 }
 
-// rewriteOpenPages gives each open one of the pages a new version, so that appends by
+// rewriteOpenPages gives each page that is open a new version, so that appends by
 // producers that have read it before fail.
 func rewriteOpenPages(ctx context.Context, store storage.Store, feed string, pages []int64) error {
 	return each(len(pages), func(i int) error {
@@ -141,7 +141,7 @@ func rewriteOpenPages(ctx context.Context, store storage.Store, feed string, pag
 }
 
 // FirstPrev returns [Page.Prev] of page n if it is the first page of a feed. For page 1 it is
-// empty; for a later page, after a deletion, it is a value that no page has as digest.
+// empty; for a later page, after a deletion, it is a value that no page has as its digest.
 func FirstPrev(feed string, n int64) string {
 	if n == 1 {
 		return ""

@@ -81,8 +81,8 @@ type Page struct {
 	Modified time.Time // by the store's clock
 }
 
-// record is the form of a Page in the metadata of its object, without what the
-// store itself keeps of an object.
+// record is the form of a Page in the metadata of its object, without what the store itself keeps
+// about an object.
 type record struct {
 	Format        int    `json:"format"`
 	Feed          string `json:"feed"`

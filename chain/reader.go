@@ -15,9 +15,9 @@ import (
 // seen, so that finding the newest again costs one or two requests to the store. Its
 // methods may be called concurrently.
 //
-// A Reader is for those who write to the feed, or need its state as it is now: producers, bridges,
-// the outbox, copies and repairs. To read pages for others, use package feedstore, which shares
-// requests, reads ahead and verifies bodies.
+// A Reader is for code that writes to the feed, or needs its state as it is now: producers,
+// bridges, the outbox, copies and repairs. To read pages for others, use package feedstore, which
+// shares requests, reads ahead and verifies bodies.
 type Reader struct {
 	store storage.Store
 	feed  string
@@ -119,7 +119,7 @@ func (r *Reader) Newest(ctx context.Context) (*Page, error) {
 	return p, nil
 }
 
-// beginTimeline forgets what is known of the feed in a timeline, and returns the current
+// beginTimeline forgets what is known about the feed in a timeline, and returns the current
 // timeline.
 func (r *Reader) beginTimeline(timeline int) int {
 	r.mu.Lock()

@@ -53,8 +53,8 @@ func (b *background) close(ctx context.Context) {
 	b.cancel()
 }
 
-// calls share work among concurrent callers with the same key (single flight). A result
-// may be of a call that began earlier.
+// calls share work among concurrent callers with the same key (single flight). A result may come
+// from a call that began earlier.
 type calls[K comparable, V any] struct {
 	background *background
 

@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/chain"
 )
 
-// ErrToken: a token of [Reader.Changes] is not one that this reader has given, or is too old.
-// The caller has to start over without a token, and to compare the versions of all feeds.
+// ErrToken: a token of [Reader.Changes] is not one that this reader has returned, or is too old.
+// The caller has to start over without a token, and compare the versions of all feeds.
 var ErrToken = errors.New("changes since the token are not known")
 
 // ErrClosed: the reader has been closed.
@@ -49,16 +49,16 @@ const (
 	noticeEvery   = 100 * time.Millisecond
 )
 
-// Changes returns feeds that have changed since a token, at most as many as limit, whose
-// names begin with prefix. Without a token, all feeds have changed. If there are none, it waits
-// for some, or until the list is complete, at most the given time, and not for more than five
-// minutes, provided that fewer than Config.MaxWaiters callers are waiting.
+// Changes returns at most limit feeds that have changed since a token and whose names begin with
+// prefix. Without a token, all feeds have changed. If there are none, it waits for some, or until
+// the list is complete, for at most the given time and at most five minutes, provided that fewer
+// than Config.MaxWaiters callers are waiting.
 //
-// A change is noticed at once if it is made by way of this reader or the store notifies of it, or
-// else when the feed is polled: after a second at first, less and less often if it does not change,
-// so that 50 requests a second to a remote store suffice. Polling is shared by all callers; it begins
-// with the first call, and ends ten minutes after the last one. It needs some hundred bytes for each
-// feed.
+// A change is noticed at once if it is made through this reader or the store reports it, otherwise
+// when the feed is polled: after a second at first, then less and less often while it does not
+// change, so that 50 requests a second to a remote store suffice. Polling is shared by all callers;
+// it begins with the first call, and ends ten minutes after the last one. It needs a few hundred
+// bytes for each feed.
 //
 // The error matches [ErrToken] if the caller has to start over.
 func (r *Reader) Changes(ctx context.Context, since, prefix string, limit int, wait time.Duration) (*Changes, error) {
@@ -105,7 +105,7 @@ type trackers struct {
 // A tracker notices changes of all feeds.
 type tracker struct {
 	reader *Reader
-	epoch  string // begins its tokens
+	epoch  string // prefix of its tokens
 	stop   context.CancelFunc
 	hint   chan struct{} // holds a value if there is something to do
 	polls  chan struct{} // holds a value for each poll under way
@@ -156,7 +156,7 @@ func (r *Reader) tracker(since string) (*tracker, error) {
 		s.current.asked()
 		return s.current, nil
 	case since != "":
-		return nil, fmt.Errorf("%w: start over", ErrToken) // and do not begin for nothing
+		return nil, fmt.Errorf("%w: start over", ErrToken) // without starting a tracker
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	t := &tracker{
@@ -190,7 +190,8 @@ func (t *tracker) asked() {
 	t.last = time.Now()
 }
 
-// abandoned reports whether there have been no calls for long, and the tracker is to end.
+// abandoned reports whether there have been no calls for a long time, so that the tracker has to
+// end.
 func (t *tracker) abandoned() bool {
 	s := &t.reader.trackers
 	s.mu.Lock()

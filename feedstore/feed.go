@@ -73,11 +73,11 @@ func (f *Feed) Linked(n int64) bool { return n < f.newest.Load() }
 // SeenFloor returns the highest floor read so far, as [chain.Reader.SeenFloor] does.
 func (f *Feed) SeenFloor() int64 { return f.reader.SeenFloor() }
 
-// stale reports whether the state is of an earlier timeline: the store has been restored
+// stale reports whether the state belongs to an earlier timeline: the store has been restored
 // to an older state.
 func (f *Feed) stale() bool { return f.reader.Timeline() > 0 }
 
-// forget drops the state of a feed and the pages of it in memory, which belong to the
+// forget drops the state of a feed and its pages in memory, which belong to the
 // state, not to the feed's name.
 func (r *Reader) forget(f *Feed) {
 	if f.forgotten.CompareAndSwap(false, true) {

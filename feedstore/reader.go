@@ -1,7 +1,7 @@
 // Package feedstore reads the feeds and snapshots of a store for many readers at the same
 // time. It finds the newest page of a feed, opens pages and verifies their bodies, reads
 // ahead of readers that go from page to page, lets readers share requests to the store,
-// keeps pages in memory and on disk, and notifies of changes.
+// keeps pages in memory and on disk, and reports changes.
 package feedstore
 
 import (
@@ -27,7 +27,7 @@ type Config struct {
 	MaxWaiters int
 	// PollInterval is the longest interval between polls of a feed that callers wait for.
 	// After a change, an interval of more than a second is shortened to a second and
-	// grows back. A store that notifies of changes is polled a tenth as often.
+	// grows back. A store that reports changes is polled a tenth as often.
 	PollInterval time.Duration
 	// Network means that bodies leave the process: small ones are then verified before
 	// the first byte is returned, and files are returned as files, which the kernel can

@@ -41,7 +41,7 @@ func (r *Reader) NewestSnapshot(ctx context.Context, name string) (string, error
 }
 
 // SnapshotIndex returns the stored index of a snapshot without its pages, whose paths are in
-// package layout. References to the feed that the snapshot was made of are replaced by paths of
+// package layout. References to the feed that the snapshot was made from are replaced by paths of
 // package layout, since stored ones are for readers of the store itself and may expire. The index
 // is verified as a whole, in bounded memory.
 func (r *Reader) SnapshotIndex(ctx context.Context, name, id string) (*snapshot.Stored, error) {

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// watchedPoll multiplies the poll interval if the store notifies of changes.
+	// watchedPoll multiplies the poll interval if the store reports changes.
 	watchedPoll = 10
-	// firstPoll is the first poll interval after a change if the store does not notify
-	// of changes; it doubles with each poll, up to Config.PollInterval.
+	// firstPoll is the first poll interval after a change if the store does not report changes; it
+	// doubles with each poll, up to Config.PollInterval.
 	firstPoll = time.Second
 )
 
@@ -233,7 +233,7 @@ func (r *Reader) watch(ctx context.Context, u *subscription) {
 	}
 }
 
-// changes returns a channel on which the store notifies of changes of a feed, or nil.
+// changes returns a channel on which the store reports changes of a feed, or nil.
 func (r *Reader) changes(ctx context.Context, feed string) <-chan struct{} {
 	watcher, ok := storage.As[storage.Watcher](r.store)
 	if !ok {

@@ -16,12 +16,12 @@ import (
 
 // A pace is how often a tracker polls feeds that do not change.
 type pace struct {
-	rate    float64       // polls a second, of all feeds together
+	rate    float64       // polls per second, of all feeds together
 	longest time.Duration // between two polls of a feed, unless there are too many
 	list    time.Duration // between two listings of the feeds
 }
 
-// paceOf returns the pace for a store, which may notify of changes.
+// paceOf returns the pace for a store, which may report changes.
 func paceOf(store storage.Store, notifies bool) pace {
 	switch remote := storage.PropertiesOf(store).Remote; {
 	case remote && notifies:
@@ -43,8 +43,8 @@ const (
 	// pollsAtOnce is how many polls are under way at most. Fewer feeds than that may hang without
 	// delaying the others.
 	pollsAtOnce = 16
-	// pollFailures is how often in a row a feed that has not been seen yet cannot be polled until it
-	// is taken to be damaged.
+	// pollFailures is how many polls in a row of a feed that has not been seen yet may fail before
+	// it is considered damaged.
 	pollFailures = 3
 	// hintsPerList is how often, between two listings that are due anyway, feeds are listed and polled
 	// because any may have changed. PostgreSQL gives such a hint every second where it cannot notify.
@@ -97,7 +97,7 @@ func (t *tracker) run(ctx context.Context) {
 	}
 }
 
-// watch lets the store notify of changes, if it can.
+// watch lets the store report changes, if it can.
 func (t *tracker) watch(ctx context.Context) bool {
 	watcher, ok := storage.As[storage.KeyWatcher](t.reader.store)
 	if !ok {
@@ -116,7 +116,7 @@ func (t *tracker) watch(ctx context.Context) bool {
 	return err == nil
 }
 
-// takeAny reports whether any feed may have changed, and makes all due then.
+// takeAny reports whether any feed may have changed, and if so makes all of them due.
 func (t *tracker) takeAny() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -175,8 +175,8 @@ func (t *tracker) failed(ctx context.Context, err error) {
 	t.wake()
 }
 
-// takeHinted returns the feeds that may have changed, and notes that they are being polled. It leaves
-// those for later whose poll is under way: the change may be later than what the poll sees.
+// takeHinted returns the feeds that may have changed, and notes that they are being polled. It
+// leaves feeds whose poll is under way for later: the change may be later than what the poll sees.
 func (t *tracker) takeHinted() (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,8 +200,8 @@ func (t *tracker) takeHinted() (names []string) {
 }
 
 // due returns the feeds that are to be polled without a hint, and notes that they are being polled:
-// those that have not been polled yet, and of the others as many as the pace allows in sweepEvery,
-// those that have waited for longest first. It leaves out those whose poll is under way.
+// those that have not been polled yet, and as many of the others as the pace allows in sweepEvery,
+// those that have waited longest first. It leaves out those whose poll is under way.
 func (t *tracker) due(p pace) (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -233,7 +233,7 @@ func (t *tracker) due(p pace) (names []string) {
 }
 
 // poll polls feeds, and waits until that is done, but not for long: one that hangs must not delay
-// the news of the others. The polls belong to all.
+// news of the others. all counts the polls.
 func (t *tracker) poll(ctx context.Context, all *sync.WaitGroup, names []string, p pace) {
 	if len(names) == 0 {
 		return

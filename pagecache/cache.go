@@ -1,6 +1,6 @@
 // Package pagecache caches pages of feeds on a local disk, for readers of a store that
-// is slow or charges for requests. It is a layer below package feedstore, which decides what
-// to cache and proves that it is still of the feed. A consumer of a store has no cache: it reads
+// is slow or charges for requests. It is a layer below package feedstore, which decides what to
+// cache and proves that it still belongs to the feed. A consumer of a store has no cache: it reads
 // a page once.
 //
 // Only pages that have a next page are cached, since they never change. The key of a
@@ -46,7 +46,7 @@ const (
 	maxShare = 4
 )
 
-// VerifyAge is how long a body is not verified again.
+// VerifyAge is how long a verified body is trusted.
 const VerifyAge = 10 * time.Minute
 
 const (
