@@ -97,7 +97,7 @@ func (p *poller) wake(list []*waiter) {
 	}
 }
 
-// idle calls idle of those waiters that still wait.
+// idle calls idle of those waiters that are still waiting.
 func (p *poller) idle(list []*waiter) {
 	var idle []func()
 	p.mu.Lock()

@@ -42,9 +42,8 @@ type Config struct {
 	// bodies reach MaxBytes. They default to 5,000 and 4 MiB.
 	MaxRows  int
 	MaxBytes int64
-	// MaxEntity sends rows with larger bodies to the quarantine, in bytes.
-	// Defaults to no limit. Bodies larger than 1 MiB pass through a file in
-	// Producer.SpoolDir.
+	// MaxEntity is the largest body, in bytes; rows with larger ones go to the quarantine. Defaults
+	// to no limit. Bodies larger than 1 MiB pass through a file in Producer.SpoolDir.
 	MaxEntity int64
 	// Poll is the interval at which a runner that has moved rows polls for more. If
 	// there are none, it grows up to ten times. Defaults to 5 ms.
@@ -52,8 +51,8 @@ type Config struct {
 	// Lease is how long after a runner's last renewal another takes over. Defaults to
 	// 5 s.
 	Lease time.Duration
-	// RetryFor is for how long Run retries while there are transient errors only. Producer.RetryFor,
-	// which limits each attempt, comes in addition. Defaults to no limit.
+	// RetryFor is how long Run retries while all errors are transient. Producer.RetryFor, which
+	// limits each attempt, comes in addition. Defaults to no limit.
 	RetryFor time.Duration
 	// Producer configures how pages are written.
 	Producer producer.Config
@@ -63,7 +62,7 @@ type Config struct {
 	// Logger receives warnings and errors. Defaults to discarding them.
 	Logger *slog.Logger
 
-	// taken is called before rows are published, with when the first of them was inserted.
+	// taken is called before rows are published, with the time when the first of them was inserted.
 	taken func(oldest time.Time)
 }
 

@@ -40,7 +40,7 @@
 // runner has moved them, and the transaction is rolled back.
 //
 // With pages elsewhere, the runner first records the ids of a batch and a checkpoint,
-// a new random text, in the database; then it publishes the batch with that
+// a new random string, in the database; then it publishes the batch with that
 // checkpoint, which the producer accepts only after the checkpoint of the previous
 // batch; then it deletes the rows and records the next batch, in one transaction.
 // After an interruption, the feed's checkpoint shows whether the recorded batch was

@@ -7,7 +7,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 )
 
-// newestOrNil returns the newest page, nil if the feed has none.
+// newestOrNil returns the newest page, or nil if the feed has none.
 func newestOrNil(ctx context.Context, pages *chain.Reader) (*chain.Page, error) {
 	p, err := pages.Newest(ctx)
 	if errors.Is(err, chain.ErrNoFeed) {

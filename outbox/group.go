@@ -19,8 +19,8 @@ type Group struct {
 	runners map[string]*Runner
 }
 
-// NewGroup returns a group without runners. Config is that of each runner but for its feed. With
-// once, runners end when all rows that were committed have been moved.
+// NewGroup returns a group without runners. Config is that of each runner, except for its feed.
+// With once, runners end when all rows that were committed have been moved.
 func NewGroup(db *DB, config Config, once bool) *Group {
 	return &Group{db: db, config: config.withDefaults(), once: once, runners: make(map[string]*Runner)}
 }

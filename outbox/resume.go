@@ -46,7 +46,7 @@ func (p *remotePages) resume(ctx context.Context) (m moved, err error) {
 		return moved{}, nil
 	}
 	for _, b := range r.bad {
-		return moved{}, fmt.Errorf("resume batch %d of feed %q: row %d cannot be published any more: %s: adopt the feed to put the row into the quarantine",
+		return moved{}, fmt.Errorf("resume batch %d of feed %q: row %d can no longer be published: %s: adopt the feed to put the row into the quarantine",
 			p.state.batch, p.config.Feed, b.id, b.reason)
 	}
 	if err := p.skip(ctx, &r, newest); err != nil {

@@ -97,7 +97,7 @@ func (r *Runner) Stats() Stats {
 // and retried. Run returns the cause of the context's end, or an error that needs
 // intervention: [ErrForeign], [ErrDestination], [ErrSetup], chain.ErrCorrupt,
 // storage.ErrPermission, storage.ErrLayout or storage.ErrUnsafe; or the last transient error, if
-// there is Config.RetryFor.
+// Config.RetryFor is set.
 func (r *Runner) Run(ctx context.Context) error {
 	for {
 		taken, err := r.lease.take(ctx)
@@ -281,7 +281,7 @@ type failures struct {
 	first time.Time
 }
 
-// add adds a failure, and returns for how long there have been some.
+// add adds a failure, and returns the time since the first one.
 func (f *failures) add(now time.Time) time.Duration {
 	if f.count++; f.count == 1 {
 		f.first = now

@@ -80,7 +80,7 @@ func (c Config) take(ctx context.Context, tx pgx.Tx, large bodies, m watermark, 
 // range, the planner would search the whole feed if there are many ids.
 const these = `id BETWEEN ($2::bigint[])[1] AND ($2::bigint[])[cardinality($2::bigint[])] AND id = ANY($2)`
 
-// waited is for how many seconds a row has been in the outbox.
+// waited is how many seconds a row has been in the outbox.
 const waited = `extract(epoch FROM clock_timestamp() - created_at)::float8`
 
 // takeThese reads those rows with the given ids that still exist. MaxEntity does not

@@ -93,7 +93,7 @@ BEGIN
 	END IF;
 	IF row_security_active(TG_RELID) THEN
 		RAISE EXCEPTION 'TRUNCATE of a table that is captured needs to see all of its rows'
-			USING HINT = 'Row security is forced on the table and hides rows from who attached it. DELETE works.';
+			USING HINT = 'Row security is forced on the table and hides rows from the user who attached it. DELETE works.';
 	END IF;
 	IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = TG_RELID AND tgfoid = ` + literal(function) + `::regproc) THEN
 		EXECUTE ` + literal(remove) + ` || TG_RELID::regclass::text || ' AS r WHERE tableoid = $1 OR tableoid NOT IN (SELECT tgrelid FROM pg_trigger WHERE tgfoid = $2)'
@@ -146,7 +146,7 @@ func (r relation) define(function, body string) []string {
 	}
 }
 
-// literal quotes a text for SQL. The transactions of a DB have standard-conforming
+// literal quotes a string for SQL. The transactions of a DB have standard-conforming
 // strings.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 

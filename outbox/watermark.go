@@ -26,8 +26,8 @@ type watermark struct {
 	server  time.Time // when the server was started
 }
 
-// errWentBack means that ids may be drawn a second time, so the watermark is not valid
-// any more. That can happen after a failover, or when the sequence was restarted.
+// errWentBack means that ids may be drawn a second time, so the watermark is no longer valid. That
+// can happen after a failover, or when the sequence was restarted.
 var errWentBack = errors.New("database server restarted or outbox ids went back: reading the outbox from its beginning")
 
 // update advances settled, at most once per watermarkInterval. It must run before the

@@ -14,8 +14,8 @@ type batch struct {
 	items      []item // still to be written
 	bytes      int64
 	spools     int
-	added      int           // items that were ever in it
-	taken      int           // items that were written and removed
+	added      int           // number of items that were ever in it
+	taken      int           // number of items that were written and removed
 	publishers int           // whose requests the last write completed, and that waited then
 	took       time.Duration // by the last write
 	// checkpointed is the request with a checkpoint; a batch has at most one. The checkpoint

@@ -57,7 +57,7 @@ func (k *clock) check(previous time.Time) (time.Time, error) {
 	limit := reference.Add(k.skew)
 	switch {
 	case previous.After(limit):
-		return time.Time{}, fmt.Errorf("%w: the feed's newest entity is of %s, %v ahead of %s: correct the clock, or wait",
+		return time.Time{}, fmt.Errorf("%w: the feed's newest entity is from %s, %v ahead of %s: correct the clock, or wait",
 			ErrClock, previous.Format(time.RFC3339), previous.Sub(reference).Round(time.Second), reference.UTC().Format(time.RFC3339))
 	case now.After(limit):
 		return time.Time{}, fmt.Errorf("%w: it says %s, %v ahead of %s: correct it",

@@ -260,7 +260,7 @@ func (f *Feed) hashOf(ctx context.Context, p *chain.Page) (hash.Cloner, error) {
 	return h, nil
 }
 
-// newestOrNil returns the newest page, nil if the feed has none.
+// newestOrNil returns the newest page, or nil if the feed has none.
 func newestOrNil(ctx context.Context, c *chain.Reader) (*chain.Page, error) {
 	p, err := c.Newest(ctx)
 	if errors.Is(err, chain.ErrNoFeed) {

@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/internal/draft"
 )
 
-// Errors of this package, to be matched with [errors.Is]. Those of packages
-// storage and chain come through as well.
+// Errors of this package, to be matched with [errors.Is]. Those of packages storage and chain are
+// returned as well.
 var (
 	// ErrInvalid: an entity cannot be published, and its batch was not published.
 	ErrInvalid = draft.ErrInvalid
@@ -22,9 +22,9 @@ var (
 	// ErrCheckpoint: the feed's checkpoint is not the one that the batch continues
 	// from, because another producer has published.
 	ErrCheckpoint = errors.New("checkpoint has moved")
-	// ErrUnknown: a write of some of the entities failed with an unknown outcome: they may
-	// be in the feed, or get there later. Publish them again with the same Content-IDs:
-	// those that were written are recognized.
+	// ErrUnknown: a write of some of the entities failed with an unknown outcome: they may be in
+	// the feed, or appear there later. Publish them again with the same Content-IDs: those that
+	// were written are recognized.
 	ErrUnknown = errors.New("outcome is unknown")
 	// ErrLostPages: the store has pages that the chain does not reach and that must not be
 	// replaced, because they may not be orphans. The error is a
@@ -46,19 +46,19 @@ type Config struct {
 	// more, up to twice chain.Ahead pages. A larger batch waits until it is alone. Streamed
 	// bodies do not count. Defaults to 32 MiB.
 	MaxWaiting int64
-	// Linger limits for how long a commit waits for the publishers of the previous one, if
-	// there were several: a sixteenth of the time that it took, but not longer than this.
-	// Defaults to 5 ms; negative means not at all.
+	// Linger limits how long a commit waits for the publishers of the previous one, if there were
+	// several: a sixteenth of the time that it took, but no longer than this. Defaults to 5 ms;
+	// negative means not at all.
 	Linger time.Duration
 	// MaxEntity is the largest body that is accepted, in bytes. Defaults to no limit.
 	MaxEntity int64
 	// MaxClockSkew is how far the time of an entity may be ahead of the store's
-	// clock, or for stores without one of this machine's clock as it was when
-	// the producer was opened plus the time since. Defaults to 1 minute.
+	// clock, or, for stores without one, of this machine's clock when the producer was opened plus
+	// the time since then. Defaults to 1 minute.
 	MaxClockSkew time.Duration
-	// RetryFor is for how long a commit is retried while the store returns errors that
+	// RetryFor is how long a commit is retried while the store returns errors that
 	// leave its outcome unknown. It must be less than the age from which pages may be
-	// pruned (PrunePolicy.MinAge). A streamed body has one more second for each 128 KiB.
+	// pruned (PrunePolicy.MinAge). A streamed body adds one second for each 128 KiB.
 	// Defaults to 1 minute.
 	RetryFor time.Duration
 	// SpoolDir is the directory for streamed bodies until they are in the store.
@@ -66,7 +66,7 @@ type Config struct {
 	SpoolDir string
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
-	// Logger gets warnings. Defaults to none.
+	// Logger receives warnings. Defaults to discarding them.
 	Logger *slog.Logger
 }
 
@@ -101,7 +101,7 @@ func (c Config) validate() error {
 		}
 	}
 	if c.RetryFor >= minPruneAge {
-		return fmt.Errorf("configure producer: RetryFor is %v, must be under %v, the age from which pages may be pruned", c.RetryFor, minPruneAge)
+		return fmt.Errorf("configure producer: RetryFor is %v, must be less than %v, the age from which pages may be pruned", c.RetryFor, minPruneAge)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ type Batch struct {
 
 func (b Batch) validate() error {
 	if len(b.Entities) == 0 {
-		return fmt.Errorf("%w: a batch needs at least one", ErrInvalid)
+		return fmt.Errorf("%w: a batch needs at least one entity", ErrInvalid)
 	}
 	if len(b.Checkpoint) > chain.MaxCheckpoint {
 		return fmt.Errorf("%w: checkpoint has %d bytes, at most %d fit", ErrInvalid, len(b.Checkpoint), chain.MaxCheckpoint)

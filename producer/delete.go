@@ -11,19 +11,19 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A DeleteReport tells what was deleted of a feed.
+// A DeleteReport says what was deleted from a feed.
 type DeleteReport struct {
 	Pages   int64 `json:"pagesDeleted"`   // pages that were deleted
 	Objects int64 `json:"objectsDeleted"` // other objects: pages that a repair moved aside, and the quarantine of a bridge
-	Bytes   int64 `json:"bytesDeleted"`   // the size of all
+	Bytes   int64 `json:"bytesDeleted"`   // the size of all of these
 }
 
-// Delete deletes a feed, also one that is damaged. It ceases to exist for everybody at one
-// moment, as [chain.Delete] says; then its objects are deleted. What was published before
-// that moment is gone with it, what is published after it begins a new feed of the same
-// name, which uses no page number again.
+// Delete deletes a feed, even a damaged one. It ceases to exist for everyone at one moment, see
+// [chain.Delete]; then its objects are deleted. What was published before that moment is gone with
+// it; what is published after it begins a new feed of the same name, which does not reuse page
+// numbers.
 //
-// Delete completes one that was interrupted. The error matches [chain.ErrNoFeed] if there
+// Delete completes an interrupted one. The error matches [chain.ErrNoFeed] if there
 // is nothing to delete. With dryRun it only reports.
 func Delete(ctx context.Context, store storage.Store, name string, dryRun bool) (DeleteReport, error) {
 	report, err := deleteFeed(ctx, store, name, dryRun)

@@ -97,7 +97,7 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 // the feed's 16 newest pages is not written again, so that publishing may be repeated. LastModified is set by the commit, not by the caller. The body
 // of an entity with a Stream is spooled to disk first.
 //
-// After an error that is ErrUnknown the entities may be in the feed, all of them
+// After an error that matches ErrUnknown the entities may be in the feed, all of them
 // or the first few; after any other error none of them is. When ctx ends before the
 // commit has begun, nothing is published; a commit that has begun is awaited, for at
 // most Config.RetryFor.
@@ -219,7 +219,7 @@ func (f *Feed) buffer() []byte {
 	return nil
 }
 
-// release takes back a buffer that is not used any more.
+// release takes back a buffer that is no longer used.
 func (f *Feed) release(b []byte) {
 	if int64(cap(b)) <= 2*f.config.MaxPageBytes {
 		f.free = append(f.free, b)

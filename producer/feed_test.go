@@ -177,7 +177,7 @@ func TestFeedAheadOfTheClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := open(t, store, producer.Config{}).Publish(t.Context(), entities(ids(2, 2))...)
-	if !errors.Is(err, producer.ErrClock) || !strings.Contains(err.Error(), "newest entity is of") {
+	if !errors.Is(err, producer.ErrClock) || !strings.Contains(err.Error(), "newest entity is from") {
 		t.Errorf("publish to a feed with a time in the future: %v", err)
 	}
 }

@@ -38,8 +38,8 @@ func (f *Feed) refuse(newest *chain.Page, old []*chain.Page) error {
 	return chain.NewLostError(f.name, newest, old, chain.Overdue)
 }
 
-// isOld reports whether a page beyond the newest one is too old to be certainly an orphan, so that
-// it must not be replaced.
+// isOld reports whether a page beyond the newest one is so old that it may not be an orphan and
+// must not be replaced.
 func (f *Feed) isOld(p, newest *chain.Page) bool { return p.Overdue(newest, f.clock.reference()) }
 
 // recordSettled records in the newest page that all pages before it are linked. It may lack that

@@ -19,7 +19,7 @@ type write struct {
 	page  chain.Page      // the metadata that is written
 	at    storage.Version // what is appended to or replaced; empty: create
 	grow  bool            // append
-	items int             // so many of the batch, after those of the writes before
+	items int             // number of items of the batch, after those of the writes before
 
 	begun     time.Time
 	version   storage.Version

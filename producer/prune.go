@@ -16,8 +16,8 @@ import (
 // is alive can still be trying to write near it.
 const minPruneAge = chain.MaxCommit
 
-// A PrunePolicy says which pages at the old end of a feed may go: those for
-// which every rule that is set agrees. The newest page is always kept.
+// A PrunePolicy says which pages at the old end of a feed may be deleted: those that no rule keeps.
+// The newest page is always kept.
 type PrunePolicy struct {
 	// KeepAge keeps pages with an entity younger than this.
 	KeepAge time.Duration
@@ -40,7 +40,7 @@ type PrunePolicy struct {
 	Now func() time.Time
 }
 
-// A PruneReport tells what was pruned.
+// A PruneReport says what was pruned.
 type PruneReport struct {
 	Floor   int64 `json:"oldestPage"`   // the oldest page that is left
 	Newest  int64 `json:"newestPage"`   // the newest page
@@ -75,7 +75,7 @@ func prune(ctx context.Context, store storage.Store, name string, policy PrunePo
 	case policy.KeepAge < 0 || policy.KeepPages < 0 || policy.Before < 0:
 		return report, fmt.Errorf("the policy has a negative rule")
 	case policy.MinAge < minPruneAge:
-		return report, fmt.Errorf("minimum age %v is under %v, for which a producer may still be writing", policy.MinAge, minPruneAge)
+		return report, fmt.Errorf("minimum age %v is less than %v, for which a producer may still be writing", policy.MinAge, minPruneAge)
 	}
 	now, err := storage.Now(ctx, store, policy.Now)
 	if err != nil {
@@ -135,9 +135,8 @@ func (policy PrunePolicy) keeps(p, after, newest *chain.Page, now time.Time) boo
 		!policy.Entry.IsZero() && !feed.Truncate(after.Last).Before(feed.Truncate(policy.Entry))
 }
 
-// sweep deletes the pages below the floor, oldest first, also those that were
-// left by an earlier call. What is among the pages and is none is somebody else's, and
-// stays.
+// sweep deletes the pages below the floor, oldest first, including those that an earlier call left.
+// Unknown keys are left alone.
 func sweep(ctx context.Context, store storage.Store, name string, report *PruneReport, dryRun bool) error {
 	for entry, err := range store.List(ctx, layout.FeedPages(name), "") {
 		if err != nil {

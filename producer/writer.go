@@ -22,8 +22,8 @@ type WriterOptions struct {
 	// never wait for one another: an entity for which there is no room is published at once,
 	// when nothing else of its writer is under way.
 	Memory *semaphore.Weighted
-	// Done, if set, is called when a batch is durable or has failed: in order, one at a time, not
-	// after the first that failed. If it returns an error, the writer has failed.
+	// Done, if set, is called when a batch is durable or has failed: in order, one at a time, and
+	// not after the first that failed. If it returns an error, the writer has failed.
 	Done func(Outcome) error
 }
 
@@ -75,8 +75,8 @@ type writing struct {
 	wait     func() (Receipt, error)
 }
 
-// NewWriter returns a writer that publishes by begin. Call [Writer.Close] when it is not used any
-// more.
+// NewWriter returns a writer that publishes by begin. Call [Writer.Close] when it is no longer
+// used.
 func NewWriter(begin BeginFunc, o WriterOptions) *Writer {
 	o.MaxEntities, o.MaxBytes = cmp.Or(o.MaxEntities, 1000), cmp.Or(o.MaxBytes, 1<<20)
 	w := &Writer{begin: begin, options: o, next: &writing{}, idle: make(chan struct{})}
@@ -85,8 +85,9 @@ func NewWriter(begin BeginFunc, o WriterOptions) *Writer {
 	return w
 }
 
-// Writer returns a writer to the feed. Call [Writer.Close] when it is not used any more. A batch whose
-// commit has not begun when the context ends with which it was published is not published.
+// Writer returns a writer to the feed. Call [Writer.Close] when it is no longer used. If the
+// context with which a batch was published ends before its commit has begun, the batch is not
+// published.
 func (f *Feed) Writer(o WriterOptions) *Writer {
 	var last *Publication
 	return NewWriter(func(ctx context.Context, b Batch) (func() (Receipt, error), error) {
@@ -100,9 +101,9 @@ func (f *Feed) Writer(o WriterOptions) *Writer {
 	}, o)
 }
 
-// Add adds an entity to the batch. If it does not fit any more, the batch is published first. If the
-// entity has a Stream, the batch is published at once, and Add returns when the stream has been read;
-// if that fails, the batch is dropped, but the writer has not failed.
+// Add adds an entity to the batch. If it no longer fits, the batch is published first. If the
+// entity has a Stream, the batch is published at once, and Add returns when the stream has been
+// read; if that fails, the batch is dropped, but the writer has not failed.
 func (w *Writer) Add(ctx context.Context, e *Entity) error {
 	w.adding.Lock()
 	defer w.adding.Unlock()
