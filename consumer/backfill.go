@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// ErrNoBackfill means that a sink cannot apply an entity only if it knows nothing newer of its
+// ErrNoBackfill means that a sink cannot apply an entity only if it knows nothing newer about its
 // key. Such a sink is not a [Backfiller].
 var ErrNoBackfill = errors.New("the sink cannot be filled newest first: it must be able to apply an entity only if its key is unknown")
 
@@ -22,21 +22,21 @@ type Backfiller interface {
 // unknown. Rolling the batch back also undoes its notes.
 type Backfill interface {
 	Batch
-	// Recall returns what is known of each of the keys after everything that was applied and noted
-	// before, in this batch and in earlier ones. There may be up to 512 keys.
+	// Recall returns what is known about each of the keys after everything that was applied and
+	// noted before, in this batch and in earlier ones. There may be up to 512 keys.
 	Recall(ctx context.Context, keys []string) ([]Recall, error)
 	// Bury notes that a key was deleted.
 	Bury(ctx context.Context, key string) error
 	// Hold notes an encoded patch of a key, up to about 1 MiB. Patches of a key are ordered by n,
 	// which is unique in the sink.
 	Hold(ctx context.Context, key string, n int64, patch []byte) error
-	// Release removes the patches held of a key, after calling fn with each in ascending order of n,
-	// unless fn is nil. fn may apply an entity with the key, and must not keep the patch. Release
-	// returns the error of fn.
+	// Release removes the patches held for a key, after calling fn with each in ascending order of
+	// n, unless fn is nil. fn may apply an entity with the key, and must not keep the patch.
+	// Release returns the error of fn.
 	Release(ctx context.Context, key string, fn func(patch []byte) error) error
 }
 
-// A Recall is what a [Backfill] knows of a key.
+// A Recall is what a [Backfill] knows about a key.
 type Recall struct {
 	// Known means that the sink has data for the key, or that the key was buried: older entities
 	// must not be applied.

@@ -42,7 +42,7 @@ func (r *run) applyBack(ctx context.Context, s *spool, p *Page) error {
 	return nil
 }
 
-// recall returns what the sink knows of keys, which may repeat.
+// recall returns what the sink knows about keys, which may repeat.
 func (r *run) recall(ctx context.Context, keys []string) (map[string]*Recall, error) {
 	if r.batch.Batch == nil {
 		if err := r.begin(ctx); err != nil {
@@ -97,8 +97,8 @@ func (r *run) applyRecord(ctx context.Context, s *spool, p *Page, rec *record, m
 	return r.commitFull(ctx)
 }
 
-// applyUnknown applies an entity that is older than all that was applied, and of whose key the sink
-// knows no more than m, which it updates.
+// applyUnknown applies an entity that is older than all that was applied, and about whose key the
+// sink knows no more than m, which it updates.
 func (r *run) applyUnknown(ctx context.Context, e *feed.Entity, m *Recall) error {
 	if e.Operation == feed.Patch && e.ContentLocation != "" {
 		r.tail.Holds++

@@ -32,7 +32,7 @@ var (
 	ErrPageChanged = errors.New("page changed other than by growing")
 	// ErrSnapshotChanged means that a snapshot was replaced while it was being read:
 	// its URL now leads to another one.
-	ErrSnapshotChanged = errors.New("snapshot was replaced by another one")
+	ErrSnapshotChanged = errors.New("snapshot was replaced by another")
 	// ErrOrigin means that a link or redirect leads to an origin that is not in
 	// [Config.AllowOrigins].
 	ErrOrigin = errors.New("origin is not allowed")

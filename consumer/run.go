@@ -50,7 +50,7 @@ func (r *run) run(ctx context.Context) error {
 		var broken *streamError
 		next, passable := r.passGap(start, err)
 		switch {
-		case passable && (next != start || r.stats.Entities > r.entered): // not in circles
+		case passable && (next != start || r.stats.Entities > r.entered): // no endless loop
 			r.Logger.WarnContext(ctx, "entities may have been lost", "error", err, "policy", r.OnGap.String())
 			r.stats.Gaps++
 			start, r.tail = next, nil
@@ -65,12 +65,12 @@ func (r *run) run(ctx context.Context) error {
 	}
 }
 
-// waits reports whether an error means that the sink is unavailable, and is to be waited for.
+// waits reports whether an error means that the sink is unavailable and the run has to wait for it.
 func (r *run) waits(err error) bool {
 	return r.Client.config.Retry.Attempts < 0 && errors.Is(err, ErrSinkUnavailable)
 }
 
-// resume returns where to continue after an error that may pass, once the sink is available.
+// resume returns where to continue after a temporary error, once the sink is available.
 func (r *run) resume(ctx context.Context, retry *retry, err error) (Start, error) {
 	for {
 		if err := retry.pause(ctx, err); err != nil {
@@ -101,7 +101,7 @@ func (r *run) position(ctx context.Context) (Start, error) {
 		return r.From, nil
 	}
 	if at.Feed != "" && at.Feed != r.Feed {
-		r.Logger.WarnContext(ctx, "the sink's position is of a feed at another URL, searching for its Content-ID in this feed",
+		r.Logger.WarnContext(ctx, "the sink's position is from a feed at another URL, searching for its Content-ID in this feed",
 			"position", at.Feed, "feed", r.Feed)
 		at.Page, at.Prev, at.Damaged = "", "", ""
 		if at.Tail != nil {

@@ -9,7 +9,7 @@ import (
 
 // ErrTimeline means that a server, or a cache in front of it, returns pages of more than
 // one timeline of the feed. Every [TimelineError] matches it.
-var ErrTimeline = errors.New("pages are of two timelines of the feed")
+var ErrTimeline = errors.New("pages are from two timelines of the feed")
 
 // A TimelineError means that pages that should follow each other do not: the feed's
 // store was restored to an older state, and a cache or a server still has pages from
@@ -25,7 +25,7 @@ type TimelineError struct {
 }
 
 func (e *TimelineError) Error() string {
-	why := "follows another page than when the position was recorded"
+	why := "follows a different page than when the position was recorded"
 	switch e.Other {
 	case "":
 	case e.Page:
@@ -59,7 +59,7 @@ func (w *walk) follows(page, prev string) error {
 
 // checkEnd returns a [TimelineError] if the newest page has a next link at its own URL but not
 // at the feed's. The response at its own URL then comes from a cache, and the page that it links
-// to does not belong to the feed any more.
+// to no longer belongs to the feed.
 func (w *walk) checkEnd() error {
 	newest, err := w.s.head(w.url)
 	if err != nil || !newest.Newest() {

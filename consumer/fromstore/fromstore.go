@@ -36,7 +36,7 @@ type Config struct {
 type Source struct {
 	name    string
 	reader  *feedstore.Reader
-	watches bool // the store notifies of changes
+	watches bool // the store reports changes
 }
 
 // New returns a Source, which must be closed. [Source.Close] does not close the store.
