@@ -30,8 +30,8 @@ type ChangedFeed struct {
 	Version string `json:"version"`
 }
 
-// getChanges answers "/changes". In the query, "since" is a token, "prefix" is what the names
-// are to begin with, and "limit" is the maximum number of names.
+// getChanges answers "/changes". In the query, "since" is a token, "prefix" is the beginning of the
+// names, and "limit" is the maximum number of names.
 func (s *Server) getChanges(w *responder, r *http.Request) error {
 	if s.config.NoListing {
 		return problem.New(http.StatusNotFound, "no-listing", "this server does not list its feeds")

@@ -66,8 +66,8 @@ type Config struct {
 	MaxWaiters int
 	// PollInterval is how often the store is polled for changes by other processes,
 	// for each feed that requests wait for. After a change, an interval of more than
-	// a second is shortened to a second and grows back. A store that notifies of
-	// changes is polled a tenth as often. Defaults to 1 second.
+	// a second is shortened to a second and grows back. A store that reports changes is polled a
+	// tenth as often. Defaults to 1 second.
 	PollInterval time.Duration
 
 	// ReadAhead limits the memory for pages read from the store, in bytes: pages
@@ -165,5 +165,5 @@ func CheckExposure(addr string, c Config) error {
 	if local, err := access.OnlyLocal(addr); err != nil || local {
 		return err
 	}
-	return fmt.Errorf("listen on %q: %w on the network: give write credentials, listen on a loopback address, or say that this is meant", addr, ErrExposed)
+	return fmt.Errorf("listen on %q: %w on the network: give write credentials, listen on a loopback address, or confirm that this is intended", addr, ErrExposed)
 }

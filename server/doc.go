@@ -105,7 +105,7 @@
 //	range               416  the range begins after the end
 //	invalid-request     400  a name, a parameter, or the body's syntax is wrong
 //	incomplete          400  the body ended early
-//	timeout             408  the body came too slowly
+//	timeout             408  the body arrived too slowly
 //	too-large           413  the body or an entity exceeds the limit
 //	media-type          415  the body has a Content-Encoding that is not understood
 //	invalid-entity      422  an entity cannot be published

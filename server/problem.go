@@ -43,7 +43,7 @@ var problems = []struct {
 	{producer.ErrClock, http.StatusServiceUnavailable, "clock", ""},
 	{input.ErrLineTooLong, http.StatusRequestEntityTooLarge, "too-large", ""},
 	{page.ErrPartTooLarge, http.StatusRequestEntityTooLarge, "too-large", ""},
-	{os.ErrDeadlineExceeded, http.StatusRequestTimeout, "timeout", "the body came too slowly"},
+	{os.ErrDeadlineExceeded, http.StatusRequestTimeout, "timeout", "the body arrived too slowly"},
 	{errBody, http.StatusBadRequest, "incomplete", "the body ended early"},
 	{input.ErrInvalid, http.StatusBadRequest, "invalid-request", ""},
 	{producer.ErrInvalid, http.StatusUnprocessableEntity, "invalid-entity", ""},

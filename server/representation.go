@@ -105,7 +105,7 @@ func (s *Server) serve(w *responder, r *http.Request, res resource, rep *represe
 		}
 		return s.writeBody(w, opened, coding, part, body)
 	}
-	return problem.New(http.StatusServiceUnavailable, "busy", "the page changes too fast for a range of it")
+	return problem.New(http.StatusServiceUnavailable, "busy", "the page changes too fast to send a range of it")
 }
 
 // needsState reports whether a request may be answered without the body.

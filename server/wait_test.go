@@ -193,7 +193,7 @@ func TestWait(t *testing.T) {
 }
 
 // The store is polled once for all waiting requests of a feed, and more rarely if it
-// notifies of changes.
+// reports changes.
 func TestManyWaiters(t *testing.T) {
 	const waiters, seconds = 500, 30
 	var asked atomic.Int64

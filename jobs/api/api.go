@@ -57,7 +57,7 @@ func CheckMetrics(addr string, c Config) error {
 	if local, err := access.OnlyLocal(addr); err != nil || local {
 		return err
 	}
-	return fmt.Errorf("serve metrics at %q: %w on the network: give read credentials, listen on a loopback address, or say that this is meant", addr, ErrExposed)
+	return fmt.Errorf("serve metrics at %q: %w on the network: give read credentials, listen on a loopback address, or confirm that this is intended", addr, ErrExposed)
 }
 
 // Guard returns a handler that serves what h does for GET, to those who may read

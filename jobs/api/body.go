@@ -31,7 +31,7 @@ func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	}
 	p := problem.New(http.StatusBadRequest, "incomplete", "the body ended early")
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		p = problem.New(http.StatusRequestTimeout, "timeout", "the body came too slowly")
+		p = problem.New(http.StatusRequestTimeout, "timeout", "the body arrived too slowly")
 	}
 	p.Cause = err
 	return nil, p

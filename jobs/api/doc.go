@@ -14,16 +14,16 @@
 //	GET    /api/v1/namespaces/NS/jobs/NAME/logs      its last warnings and errors
 //	POST   /api/v1/validate                          checks many jobs, and stores nothing
 //	GET    /api/v1/export                            the documents of jobs, as a file in JSON or YAML
-//	POST   /api/v1/runs                              runs a job once that is in no file; with ?retry=true, also after errors
+//	POST   /api/v1/runs                              runs once a job that is in no file; with ?retry=true, again after errors
 //	GET    /api/v1/nodes                             the nodes
 //	GET    /api/v1/origins                           the servers that jobs use
 //	GET    /api/v1/tenants                           the namespaces, and what they use
 //	PATCH  /api/v1/tenants/NS                        sets "shares" and "maxRunning" of a namespace
 //	GET    /api/v1/settings                          the settings of the scheduler
 //	PATCH  /api/v1/settings                          changes some, by name; "" resets one
-//	GET    /_scheduler/jobs                          jobs that have not ended, as CouchDB has them
+//	GET    /_scheduler/jobs                          jobs that have not ended, in CouchDB's form
 //	GET    /_scheduler/jobs/NS/NAME                  one of them
-//	GET    /_scheduler/docs                          all jobs, but those that run once
+//	GET    /_scheduler/docs                          all jobs except those that run once
 //	GET    /_scheduler/docs/_replicator              the same
 //	GET    /_scheduler/docs/NS/_replicator           the jobs of a namespace
 //	GET    /_scheduler/docs/NS/_replicator/NAME      one of them
@@ -32,12 +32,11 @@
 //	GET    /healthz                                  the process works
 //	GET    /readyz                                   so do its database and its node; 503 says what does not
 //
-// Below /runs/ there may be web pages about runs: those of River, the queue of runs. They only
-// show; what their buttons ask for is refused.
+// Below /runs/ there may be web pages about runs: those of River, the queue of runs. They are read-only: what their
+// buttons request is refused.
 //
-// Bodies are JSON. A job has the fields that it has in a file, the documents that
-// /api/v1/validate takes are those of a file. Unknown fields are refused, and so are unknown
-// parameters, before anything is done.
+// Bodies are JSON. A job has the fields that it has in a file, and /api/v1/validate takes documents in the form of a
+// file. Unknown fields are refused, and so are unknown parameters, before anything is done.
 //
 // The list takes the parameters namespace, state, kind, origin, name and label (NAME=VALUE),
 // of which state and label may have several values, separated by commas: jobs have one of the
@@ -54,16 +53,16 @@
 // A run has the fields of a job; its name follows from them, and its namespace is "default" if
 // there is none. While the same job runs, that is the answer; if it has ended, it runs again.
 //
-// The ETag of a job changes with its document, also if the job is paused or resumed, but not with
-// its runs; a job that is deleted and created again has another one. A PUT with If-Match changes
-// only the job with this ETag, and one with "If-None-Match: *" only creates.
+// The ETag of a job changes with its document, and when the job is paused or resumed, but not with its runs; a job
+// that is deleted and created again has a new one. A PUT with If-Match changes only the job with this ETag, and one
+// with "If-None-Match: *" only creates.
 //
-// Requests can be repeated without harm, except two that have a job run once more: a restart, and
+// Requests can be repeated without harm, except two that make a job run once more: a restart, and
 // POST /api/v1/runs after the end of the run.
 //
 // # CouchDB
 //
-// The resources that begin with "_" only read. They have the form of CouchDB's, version 3, for
+// The resources that begin with "_" are read-only. They have the form of CouchDB's, version 3, for
 // scripts that watch its replicator. A namespace is the database NS/_replicator, and a job is a
 // document in it; the ID of a replication is NS/NAME. A job that is idle is "running" with no
 // pending changes, and one that is paused is "pending". Statistics are those of [jobs.Stats]:
@@ -95,13 +94,13 @@
 //	taken               409  another job does the same, or writes to the same target
 //	precondition        412  If-Match or If-None-Match does not hold
 //	invalid-request     400  a parameter or the body is wrong
-//	invalid-jobs        422  jobs are wrong; the member "problems" has all that is wrong
+//	invalid-jobs        422  jobs are invalid; the member "problems" has all problems
 //	incomplete          400  the body ended early
-//	timeout             408  the body came too slowly
+//	timeout             408  the body arrived too slowly
 //	too-large           413  the body exceeds the limit
 //	media-type          415  the body is not JSON
 //	database-away       503  the database does not respond
 //	lease-lost          503  the lease of the process's node has expired
-//	too-many            503  as many clients as possible follow logs; see Retry-After
+//	too-many            503  the maximum number of clients follow logs; see Retry-After
 //	internal            500  see the server's log
 package api
