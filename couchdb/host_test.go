@@ -108,7 +108,7 @@ func TestHostRefused(t *testing.T) {
 	}
 }
 
-// TestUpdates: from each position, everything behind it is reported, whatever breaks in between.
+// TestUpdates: from each position, everything after it is reported, whatever breaks in between.
 func TestUpdates(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	fake.GlobalChanges()

@@ -36,7 +36,7 @@ func (d *docReader) broken(err error) error {
 func (d *docReader) json(body io.Reader) error {
 	r := jsonscan.NewReader(body)
 	if c, err := r.Peek(); err == nil && c == '[' {
-		first := d.asked[0] // all are of one document
+		first := d.asked[0] // all belong to one document
 		return r.Array(func() error { return d.leaf(r, first) })
 	}
 	return r.Object(func(name []byte) error {

@@ -17,19 +17,19 @@ import (
 type Update struct {
 	Name string          `json:"db_name"`
 	Type string          `json:"type"` // "created", "updated" or "deleted"
-	Seq  json.RawMessage `json:"seq"`  // the position behind it: opaque JSON
+	Seq  json.RawMessage `json:"seq"`  // the position after it: opaque JSON
 }
 
 const (
 	updatesPath = "/_db_updates"
-	// updatesBeat is the interval of heartbeats. The response begins with the first, and CouchDB may
-	// skip each other one. It is not late then.
+	// updatesBeat is the interval of heartbeats. The response begins with the first, and CouchDB
+	// may skip every other one. It is not late then.
 	updatesBeat = 4 * time.Second
 	// maxUpdate limits a line of the response, in bytes. Sequences grow with the number of shards.
 	maxUpdate = 1 << 20
 )
 
-// LastUpdate returns the position behind all updates so far. Only a server admin may ask, and the
+// LastUpdate returns the position after all updates so far. Only a server admin may ask, and the
 // database _global_changes must exist (CouchDB documentation, "/_db_updates"); otherwise the error
 // matches [ErrUnauthorized] or [ErrUnsupported].
 func (h *Host) LastUpdate(ctx context.Context) (json.RawMessage, error) {
@@ -46,12 +46,12 @@ func (h *Host) LastUpdate(ctx context.Context) (json.RawMessage, error) {
 	return answer.Seq, nil
 }
 
-// Updates calls f with what happens to databases behind a position, as soon as the server says so,
-// until ctx ends or the response does. It returns the position behind the last update that f got,
-// from which to continue; the error is nil if the server ended the response in order.
+// Updates calls f with what happens to databases after a position, as soon as the server reports
+// it, until ctx ends or the response does. It returns the position after the last update passed to
+// f, from which to continue; the error is nil if the server ended the response properly.
 //
-// CouchDB reports each database once in half a second at most, without a guarantee: it does not
-// check whether it could write an update down. If the position is of another server, it begins with
+// CouchDB reports each database at most once in half a second, and without a guarantee: it does not
+// check whether it has recorded an update. If the position is from another server, it begins with
 // the first update.
 func (h *Host) Updates(ctx context.Context, since json.RawMessage, f func([]Update) error) (json.RawMessage, error) {
 	query := url.Values{"feed": {"continuous"}, "heartbeat": {strconv.FormatInt(updatesBeat.Milliseconds(), 10)}, "since": {textOf(since)}}
@@ -82,8 +82,8 @@ func (h *Host) Updates(ctx context.Context, since json.RawMessage, f func([]Upda
 	}
 }
 
-// readUpdates reads a line, and those behind it that have arrived. end is the position in the last line of a
-// response.
+// readUpdates reads a line, and those after it that have arrived. end is the position in the last
+// line of a response.
 func readUpdates(lines *bufio.Reader) (some []Update, end json.RawMessage, err error) {
 	for {
 		line, err := readLine(lines)
@@ -113,7 +113,7 @@ func readUpdates(lines *bufio.Reader) (some []Update, end json.RawMessage, err e
 	}
 }
 
-// readLine reads a line. What a response has behind its last newline is not a line.
+// readLine reads a line. What follows the last newline of a response is not a line.
 func readLine(lines *bufio.Reader) (line []byte, err error) {
 	for {
 		piece, err := lines.ReadSlice('\n')

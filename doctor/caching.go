@@ -40,7 +40,7 @@ func (v *visit) checkCache(ctx context.Context) result {
 	past.RawQuery = strings.TrimPrefix(past.RawQuery+"&feedctl-doctor="+rand.Text(), "&")
 	fresh, err := v.do(ctx, http.MethodGet, &past, fields{identity, {"Cache-Control", "no-cache"}})
 	if err != nil || fresh.status != http.StatusOK {
-		return fine("Cache-Control requires revalidation") // the query may not be liked
+		return fine("Cache-Control requires revalidation") // the server may reject the query
 	}
 	usual, err := v.get(ctx, v.feed)
 	if err != nil || usual.status != http.StatusOK {
@@ -48,7 +48,7 @@ func (v *visit) checkCache(ctx context.Context) result {
 	}
 	for _, name := range []string{"Last-Modified", "Date"} {
 		if lag, ok := behind(usual.header, fresh.header, name); ok && lag > 2*time.Second {
-			return problem(fmt.Sprintf("the newest page is from a cache that does not say so: its %s is %v old", name, lag), cacheFix)
+			return problem(fmt.Sprintf("the newest page is from a cache that does not say so: its %s is %v behind the server's", name, lag), cacheFix)
 		}
 	}
 	return fine("the newest page comes from the server")

@@ -4,6 +4,5 @@ package doctor
 
 import "context"
 
-// Directory examines the file system below a store that is a directory. It knows how
-// on Linux only.
+// Directory examines the file system of a store in a directory. It is implemented on Linux only.
 func Directory(context.Context, string) []Finding { return nil }

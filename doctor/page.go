@@ -153,5 +153,5 @@ func (v *visit) checkHead(ctx context.Context) result {
 				"have the proxy forward the server's response to HEAD unchanged")
 		}
 	}
-	return fine("as GET")
+	return fine("the same as to GET")
 }

@@ -50,13 +50,13 @@ type Config struct {
 	Skipped func(entry string, why error)
 }
 
-// A Source is an input that was opened.
+// A Source is an open input.
 type Source struct {
 	Name     string // for messages
 	Size     int64  // in bytes; 0 if not known
 	Entities iter.Seq2[*feed.Entity, error]
 	close    func() error
-	waits    *contextReader // that may have to wait; nil for files, which are there
+	waits    *contextReader // that may have to wait; nil for files, which never have to
 }
 
 // Close closes the input.

@@ -63,7 +63,7 @@ func (x *examination) move(n int64, f *found) (*Step, *Loss, error) {
 		if err != nil || f.none && len(leftovers) == 0 {
 			return nil, nil, err
 		}
-		if len(leftovers) == 0 { // metadata without a body, which says nothing
+		if len(leftovers) == 0 { // metadata without a body, which is useless
 			step.do = func(context.Context) error { return nil }
 			step.finish = func(ctx context.Context) error { return x.store.Delete(ctx, key) }
 			return step, loss, nil

@@ -181,8 +181,8 @@ func (x *examination) fromLeftover(r *storage.Leftover, n int64, prev, next *cha
 	if next != nil && p.Closed && recallTimes(p, next) {
 		return append(all, &candidate{page: p}), nil
 	}
-	// Without metadata, the producer may have been killed before the page was created; if
-	// the body is complete, that is as if it was published late.
+	// Without metadata, the producer may have been killed before the page was created; if the body
+	// is complete, this is as if it had been published late.
 	if len(r.States) == 0 && !text.whole {
 		return all, nil
 	}

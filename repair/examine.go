@@ -100,12 +100,12 @@ func (x *examination) load(n int64) (*found, error) {
 	if f := x.loaded[n]; f != nil {
 		return f, nil
 	}
-	delete(x.loaded, n-3) // not needed any more
+	delete(x.loaded, n-3) // no longer needed
 	f := new(found)
 	info, err := x.store.Stat(x.ctx, layout.FeedPage(x.feed, n))
 	switch {
 	case err == nil:
-		f.page, _ = chain.Decode(x.feed, n, info) // what cannot be read is as good as none
+		f.page, _ = chain.Decode(x.feed, n, info) // nil if it cannot be read
 	case errors.Is(err, storage.ErrNotFound):
 		f.none = true
 	case !errors.Is(err, storage.ErrLayout):
@@ -152,16 +152,16 @@ func (x *examination) start(floor int64) (int64, *candidate, error) {
 		if err != nil {
 			return 0, nil, err
 		}
-		if c != nil && (n == floor || floor > x.first || n >= x.first+chain.Ahead || c.page.ProvesLoss(nil) || x.proves(nil)) {
+		if c != nil && (n == floor || floor > x.first || n >= x.first+chain.Ahead || c.page.ProvesLoss(nil) || x.mayLackPages(nil)) {
 			return n, c, nil
 		}
 	}
 	return 0, nil, nil
 }
 
-// proves reports whether a page beyond the newest one, which may be nil, may not be an
-// orphan.
-func (x *examination) proves(newest *chain.Page) bool {
+// mayLackPages reports whether there is a page beyond the newest one, which may be nil, that need
+// not be an orphan.
+func (x *examination) mayLackPages(newest *chain.Page) bool {
 	last := x.first - 1
 	if newest != nil {
 		last = newest.Number
@@ -202,7 +202,7 @@ const maxNamed = 16
 
 // beyond moves pages aside that the chain does not reach, unless they may be orphans.
 func (x *examination) beyond(newest *chain.Page) error {
-	if !x.broken && !x.proves(newest) {
+	if !x.broken && !x.mayLackPages(newest) {
 		return nil
 	}
 	last, before := x.first-1, time.Time{}
