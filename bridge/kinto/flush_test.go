@@ -66,17 +66,26 @@ func (f *follower) between(changes func()) {
 // caughtUp waits until the feed leaves these records.
 func (f *follower) caughtUp(want map[string]string) {
 	f.t.Helper()
+	if err := f.wait(func() bool { return maps.Equal(f.fold(), want) }); err != nil {
+		f.t.Fatalf("the bridge has ended, and the feed leaves %v, want %v: %v", f.fold(), want, err)
+	}
+}
+
+// wait waits until a condition of the feed holds, or the bridge has ended. It returns the error of the bridge.
+func (f *follower) wait(until func() bool) error {
+	f.t.Helper()
 	watch, err := f.store.(*memory.Store).Watch(f.t.Context(), "feeds/")
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	for !maps.Equal(f.fold(), want) {
+	for !until() {
 		select {
 		case <-watch:
 		case err := <-f.ended:
-			f.t.Fatalf("the bridge has ended, and the feed leaves %v, want %v: %v", f.fold(), want, err)
+			return err
 		}
 	}
+	return nil
 }
 
 // stop ends the bridge.
@@ -88,14 +97,12 @@ func (f *follower) stop() {
 	}
 }
 
-// stops checks that the bridge ends with an error, and that the feed leaves all records.
+// stops checks that the bridge ends with an error, and that the feed still leaves all records.
 func (f *follower) stops(reason error, records int) {
 	f.t.Helper()
-	if err := <-f.ended; !errors.Is(err, reason) {
-		f.t.Errorf("error is %v, want %v", err, reason)
-	}
-	if got := len(f.fold()); got != records {
-		f.t.Errorf("the feed has %d records, want %d", got, records)
+	err := f.wait(func() bool { return len(f.fold()) != records })
+	if got := len(f.fold()); got != records || !errors.Is(err, reason) {
+		f.t.Fatalf("the feed has %d records, want %d, and the error is %v, want %v", got, records, err, reason)
 	}
 }
 

@@ -1,13 +1,16 @@
 package kinto
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,7 +32,11 @@ func TestLateCommitOnPostgreSQL(t *testing.T) {
 	r.put("late", `"n":1`)
 	r.put("locked", `"n":1`)
 	js.Call("sync", nil, nil)
-	r.configure = func(c *Config) { c.Follow, c.Interval, c.Window = true, 100*time.Millisecond, 3*time.Second }
+	const interval, window = 100 * time.Millisecond, 3 * time.Second
+	r.configure = func(c *Config) { c.Follow, c.Interval, c.Window = true, interval, window }
+	// One poll may follow another without a pause, if it left changes behind.
+	polls := &polls{id: "late", most: int(window/interval) + 2, found: make(chan int, 1)}
+	r.client.HTTP = &http.Client{Transport: polls}
 	stop := r.started()
 	r.await("locked", `"n":1`)
 
@@ -38,7 +45,11 @@ func TestLateCommitOnPostgreSQL(t *testing.T) {
 	js.Call("sync", nil, nil)
 	r.await("early", `"n":2`)
 	commit()
+	polls.count()
 
+	if n := <-polls.found; n > polls.most {
+		t.Fatalf("the late commit has not been read in a window and a poll, which are at most %d polls", polls.most)
+	}
 	r.await("late", `"batch":true`)
 	r.await("locked", `"batch":true`)
 	r.put("after", `"n":3`)
@@ -56,6 +67,61 @@ func TestLateCommitOnPostgreSQL(t *testing.T) {
 	if want := map[string]bool{"late": false, "locked": false, "early": false, "after": false}; !maps.Equal(got, want) {
 		t.Errorf("kinto.js has %v, want %v: it does not lose the late commit any more", got, want)
 	}
+}
+
+// A polls is a transport that counts the requests for changes until one has the batch's version of a
+// record: a number of polls that are an interval apart takes at least that long, however slow the machine is.
+type polls struct {
+	id    string
+	most  int
+	found chan int // receives the number once, or one that is higher than most
+
+	mu       sync.Mutex
+	counting bool
+	made     int
+}
+
+// count begins to count.
+func (p *polls) count() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counting = true
+}
+
+func (p *polls) RoundTrip(q *http.Request) (*http.Response, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	resp, err := http.DefaultTransport.RoundTrip(q)
+	if err != nil || !p.counting || !isList(q) {
+		return resp, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body.Close()
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	var list struct {
+		Data []struct {
+			ID    string
+			Batch bool
+		}
+	}
+	if resp.StatusCode == http.StatusOK { // not 304
+		if err := json.Unmarshal(body, &list); err != nil {
+			return nil, err
+		}
+	}
+	p.made++
+	found := p.made > p.most
+	for _, record := range list.Data {
+		found = found || record.ID == p.id && record.Batch
+	}
+	if found {
+		p.counting = false
+		p.found <- p.made
+	}
+	return resp, nil
 }
 
 // writeLate writes two records in a batch, of which the second is locked until commit is called. The
