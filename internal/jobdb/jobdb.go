@@ -60,8 +60,8 @@ type driver interface {
 	ui(ctx context.Context, prefix string) (http.Handler, error)
 	// reserve returns nil if the database is for any number of nodes.
 	reserve(ctx context.Context) (io.Closer, error)
-	// prepared reports whether there are tables, which may be those of another version.
-	prepared(ctx context.Context) (bool, error)
+	// has reports whether there is a table or an index of a name.
+	has(ctx context.Context, name string) (bool, error)
 	// name is the URL without credentials.
 	name() string
 	close() error

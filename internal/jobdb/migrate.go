@@ -21,6 +21,10 @@ func (db *DB) migrate(ctx context.Context) error {
 	if err := db.prepare(ctx); err != nil {
 		return err
 	}
+	extended, err := db.has(ctx, "job_metrics")
+	if err != nil {
+		return err
+	}
 	err = db.Begin(ctx, func(tx Tx) error {
 		if _, err := tx.Exec(ctx, "UPDATE @version SET version = version"); err != nil { // locks it
 			return err
@@ -31,6 +35,9 @@ func (db *DB) migrate(ctx context.Context) error {
 		}
 		if version > len(names) {
 			return newer(version, len(names))
+		}
+		if version == 1 && extended { // there were programs whose first migration was what are now two
+			version = 2
 		}
 		for _, name := range names[version:] {
 			text, err := files.ReadFile(name)
@@ -65,7 +72,7 @@ func (db *DB) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	exists, err := db.prepared(ctx)
+	exists, err := db.has(ctx, "version")
 	if err != nil {
 		return err
 	}

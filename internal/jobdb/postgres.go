@@ -62,8 +62,8 @@ func openPostgres(ctx context.Context, text string, a Access) (*postgres, error)
 
 func (p *postgres) reserve(context.Context) (io.Closer, error) { return nil, nil }
 
-func (p *postgres) prepared(ctx context.Context) (exists bool, err error) {
-	err = p.pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", p.schema+".version").Scan(&exists)
+func (p *postgres) has(ctx context.Context, name string) (exists bool, err error) {
+	err = p.pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", p.schema+"."+name).Scan(&exists)
 	return exists, err
 }
 

@@ -93,8 +93,8 @@ type closer func() error
 
 func (c closer) Close() error { return c() }
 
-func (s *sqlite) prepared(ctx context.Context) (exists bool, err error) {
-	err = s.db.QueryRowContext(ctx, "SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'version'").Scan(&exists)
+func (s *sqlite) has(ctx context.Context, name string) (exists bool, err error) {
+	err = s.db.QueryRowContext(ctx, "SELECT count(*) > 0 FROM sqlite_schema WHERE name = ?", name).Scan(&exists)
 	return exists, err
 }
 

@@ -13,8 +13,6 @@ CREATE TABLE @job (
 	target_origin text    NOT NULL,
 	follow        boolean NOT NULL,
 	transient     boolean NOT NULL,
-	retry         boolean NOT NULL,             -- of a transient job: it is tried again after errors
-	metrics       boolean NOT NULL,             -- it has metrics of its own
 	rank          bigint  NOT NULL,             -- how many jobs are to run before, one after another
 	node          text    NOT NULL,             -- the name of the node that it is pinned to; '' for any
 	placement     text    NOT NULL,             -- what the labels of its node are LIKE
@@ -29,17 +27,11 @@ CREATE TABLE @job (
 	not_before    bigint  NOT NULL DEFAULT 0,
 	errors        bigint  NOT NULL DEFAULT 0,   -- consecutive
 	reason        text    NOT NULL DEFAULT '',  -- why the job is in its state
-	blamed        text    NOT NULL DEFAULT '',  -- the origin because of which its last run crashed, if one was
 	started       bigint  NOT NULL DEFAULT 0,
 	stopped       bigint  NOT NULL DEFAULT 0,
 	events        bigint  NOT NULL DEFAULT 0,   -- how many there have been
 	succeeded     bigint  NOT NULL DEFAULT 0,
 	since         bigint  NOT NULL DEFAULT 0,   -- when it came into its state
-	behind        bigint  NOT NULL DEFAULT 0,   -- since when it has not caught up; 0 if it has, or has ended
-	orphaned      bigint  NOT NULL DEFAULT 0,   -- when its lost node was last heard from; 0 if it has run since
-	failed        bigint  NOT NULL DEFAULT 0,   -- when a run last failed,
-	failure       text    NOT NULL DEFAULT '',  -- with which error,
-	hint          text    NOT NULL DEFAULT '',  -- and what the user can do about it
 
 	watch_type       text   NOT NULL,            -- what the job waits for when it is idle; '' for nothing
 	watch_server     text   NOT NULL,
@@ -49,15 +41,13 @@ CREATE TABLE @job (
 	watch_state      text   NOT NULL DEFAULT '', -- of the name, when the watcher woke the job last
 	swept            bigint NOT NULL DEFAULT 0,  -- when the job was last woken because no watcher had done so
 	CHECK ((state = 'running') = (owner IS NOT NULL)),
-	CHECK (state <> 'idle' OR wanted = seen),
-	CHECK ((state IN ('idle', 'completed', 'failed')) = (behind = 0))
+	CHECK (state <> 'idle' OR wanted = seen)
 );
 
 CREATE INDEX job_due ON @job (namespace, started, rank, id) WHERE state = 'pending';
 CREATE INDEX job_list ON @job (namespace, id);
 CREATE INDEX job_state ON @job (state, namespace, id);
 CREATE INDEX job_owner ON @job (owner) WHERE owner IS NOT NULL;
-CREATE INDEX job_metrics ON @job (namespace, id) WHERE metrics;
 CREATE INDEX job_ended ON @job (stopped) WHERE transient AND state IN ('completed', 'failed');
 CREATE UNIQUE INDEX job_work ON @job (work) WHERE NOT transient AND state NOT IN ('completed', 'failed');
 CREATE UNIQUE INDEX job_target ON @job (target) WHERE NOT transient AND target <> '' AND state NOT IN ('completed', 'failed');
@@ -84,7 +74,6 @@ CREATE TABLE @node (
 	labels      text   NOT NULL, -- with commas between them
 	started     bigint NOT NULL,
 	expires     bigint NOT NULL,
-	beat        bigint NOT NULL DEFAULT 0,     -- the last heartbeat
 	lost        boolean NOT NULL DEFAULT false -- its jobs run elsewhere: it cannot come back
 );
 
