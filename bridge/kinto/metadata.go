@@ -3,6 +3,7 @@ package kinto
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/feedctl/feedctl/bridge"
@@ -16,7 +17,7 @@ type marked struct {
 	} `json:"feedctl"`
 }
 
-// metadata are what a position has of the metadata of a collection.
+// metadata is what a position records of the metadata of a collection.
 type metadata struct {
 	stamp  int64
 	marker string
@@ -38,9 +39,9 @@ func (r *reader) checkMetadata(ctx context.Context) (sign string, err error) {
 	known := r.at.Metadata != 0
 	switch {
 	case r.at.Marker != "" && marker != r.at.Marker:
-		sign = "the marker of the collection is missing, or another one"
+		sign = "the marker of the collection is missing or different"
 	case known && meta.Stamp != r.at.Metadata && marker == "":
-		sign = "the metadata of the collection have changed"
+		sign = "the metadata of the collection has changed"
 	}
 	if c.Mark && marker == "" {
 		marker = bridge.NewID()
@@ -64,4 +65,16 @@ func (r *reader) mark(ctx context.Context, marker string, meta kinto.Metadata) (
 		return meta, fmt.Errorf("mark the collection: %w", err)
 	}
 	return meta, nil
+}
+
+// head returns the stamp and the number of records of the collection. The response to HEAD has no body
+// that says what is missing, so after a status of 404 the error is that of a request for the metadata.
+func (b *Bridge) head(ctx context.Context) (kinto.Page, error) {
+	page, err := b.config.Source.Head(ctx, kinto.Query{})
+	if errors.Is(err, kinto.ErrNotFound) {
+		if _, missing := b.config.Source.Metadata(ctx); missing != nil {
+			err = missing
+		}
+	}
+	return page, err
 }

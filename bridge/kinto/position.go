@@ -14,15 +14,18 @@ import (
 type Position struct {
 	// Since is the highest stamp up to which changes were read.
 	Since int64 `json:"since"`
-	// Stamp is that of the collection at the last time that all its changes had been read.
+	// Stamp is that of the collection when all its changes had last been read.
 	Stamp int64 `json:"stamp,omitempty"`
 	// Polled is the time at which changes were last read to the end.
 	Polled int64 `json:"polled,omitempty"`
 	// Reconciled is the time at which all ids were last compared.
 	Reconciled int64 `json:"reconciled,omitempty"`
-	// Missing is how many records the collection had more than the feed then, because they are in
+	// Missing is how many more records the collection had than the feed then, because they are in
 	// quarantine.
 	Missing int64 `json:"missing,omitempty"`
+	// Uncounted is set if that is not known, because the collection changed meanwhile. It is then set to
+	// the difference that is found first.
+	Uncounted bool `json:"uncounted,omitempty"`
 	// Metadata is the stamp of the metadata of the collection.
 	Metadata int64  `json:"metadata,omitempty"`
 	Marker   string `json:"marker,omitempty"` // see [Config.Mark]

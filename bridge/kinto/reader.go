@@ -34,7 +34,7 @@ type reader struct {
 	counted    bool      // the number of records was compared since the collection last changed
 	behind     bool      // there are changes newer than those that were read
 	tailToken  string    // of the next page, newest first
-	replaced   *metadata // of the collection, if they are the reason to compare all records
+	replaced   *metadata // of the collection, if it is the reason to compare all records
 }
 
 // lateAt is the age of a stamp behind which no more changes appear, whatever the clocks say.
@@ -122,7 +122,7 @@ func (r *reader) startFill(ctx context.Context, pieces chan<- *bridge.Piece) err
 	if !r.bridge.config.NewestFirst {
 		return nil
 	}
-	head, err := r.bridge.config.Source.Head(ctx, kinto.Query{})
+	head, err := r.bridge.head(ctx)
 	if err != nil {
 		return err
 	}
@@ -234,14 +234,17 @@ func (r *reader) compareCount(ctx context.Context, pieces chan<- *bridge.Piece, 
 		return "", nil
 	}
 	// What was read is still being published meanwhile.
-	head, err := r.bridge.config.Source.Head(ctx, kinto.Query{})
+	head, err := r.bridge.head(ctx)
 	if err != nil || head.Stamp != r.stamp { // it has changed: count again later
 		return "", err
 	}
 	var live int64
-	err = r.wait(ctx, pieces, func(ctx context.Context, _ *Position) (err error) {
+	err = r.wait(ctx, pieces, func(ctx context.Context, at *Position) (err error) {
 		if err = r.run.SettleAll(ctx); err == nil {
 			live, err = r.bridge.core.Index.Count()
+		}
+		if err == nil && at.Uncounted {
+			at.Missing, at.Uncounted = head.Total-live, false
 		}
 		return err
 	})
@@ -280,13 +283,17 @@ func (r *reader) pollLower(ctx context.Context, pieces chan<- *bridge.Piece) err
 // pollFuture reads changes of a collection with stamps more than a day ahead, which the server does
 // not accept as bounds: all ids are compared whenever the stamp of the collection has changed.
 func (r *reader) pollFuture(ctx context.Context, pieces chan<- *bridge.Piece) error {
-	head, err := r.bridge.config.Source.Head(ctx, kinto.Query{})
+	head, err := r.bridge.head(ctx)
 	r.heard()
-	if err != nil || head.Stamp == r.at.Stamp {
-		r.behind = false
+	r.behind = false
+	switch {
+	case err != nil:
 		return err
+	case head.Stamp == r.at.Stamp:
+		r.idle()
+		return r.checkPeriod(ctx, pieces)
 	}
-	return r.reconcile(ctx, pieces, "a record has a stamp of the future")
+	return r.reconcile(ctx, pieces, "a record has a stamp in the future")
 }
 
 // explain handles an error that means that the collection is gone, or the right to read it. If it

@@ -34,7 +34,8 @@ func (r *reader) reconcile(ctx context.Context, pieces chan<- *bridge.Piece, rea
 		return fmt.Errorf("compare all records with the feed: %w", err)
 	}
 	log.Info("compared all records with the feed", "published", r.bridge.Progress().Published-before)
-	r.stamp, r.overlapped, r.quiet, r.lower, r.behind, r.tailToken = 0, time.Time{}, 0, time.Time{}, true, ""
+	r.stamp, r.overlapped, r.quiet, r.lower, r.tailToken = 0, time.Time{}, 0, time.Time{}, ""
+	r.behind = !inFuture(r.at.Since) // otherwise there is no bound to read from
 	r.counted, r.replaced = true, nil
 	return nil
 }
@@ -42,11 +43,11 @@ func (r *reader) reconcile(ctx context.Context, pieces chan<- *bridge.Piece, rea
 // compare compares all records with the feed, and sets the position from which changes are to be
 // read then.
 func (s *run) compare(ctx context.Context, at *Position) error {
-	index, source := s.bridge.core.Index, s.bridge.config.Source
+	index := s.bridge.core.Index
 	if err := s.SettleAll(ctx); err != nil {
 		return err
 	}
-	head, err := source.Head(ctx, kinto.Query{})
+	head, err := s.bridge.head(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,12 +70,11 @@ func (s *run) compare(ctx context.Context, at *Position) error {
 	if err != nil {
 		return err
 	}
-	after, err := source.Head(ctx, kinto.Query{})
+	after, err := s.bridge.head(ctx)
 	if err != nil {
 		return err
 	}
-	at.Missing = 0
-	if after.Stamp == head.Stamp {
+	if at.Uncounted = after.Stamp != head.Stamp; !at.Uncounted {
 		at.Missing = after.Total - live
 	}
 	if head.Stamp < at.Stamp || at.Since > head.Stamp {
