@@ -33,6 +33,7 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	w.mu.Lock()
 	a := w.reserve(id)
 	a.session, a.end, a.origins, a.began = s, end, j.origins, time.Now()
+	s.progress = s.progress.Add(a.delay)
 	if w.stopped {
 		end(errStopped)
 	}
@@ -40,7 +41,7 @@ func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	defer w.forget(id)
 
 	if j.Document.Follow {
-		defer time.AfterFunc(w.store.settings().RunLimit, func() { w.limit(a) }).Stop()
+		defer time.AfterFunc(a.delay+w.store.settings().RunLimit, func() { w.limit(a) }).Stop()
 	}
 	o, err := w.perform(ctx, a)
 	w.writeLastLog(ctx, args.Job, log)

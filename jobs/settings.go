@@ -24,7 +24,8 @@ type Settings struct {
 	Interval   time.Duration
 	MaxChurn   int
 	MinRunTime time.Duration
-	// StartupJitter is the period over which runs that are started together are spread.
+	// StartupJitter is the period over which 500 runs or more that a node starts together are spread.
+	// Fewer are spread over a part of it, so that each run leaves the same time to the next.
 	StartupJitter time.Duration
 	// PerOrigin is how many jobs that use the same server run at the same time, about; 0: no
 	// limit.
@@ -118,7 +119,7 @@ func (s *Settings) fields() []field {
 		{"interval", "time between two rotations of a node", span{&s.Interval, second, time.Hour}},
 		{"max-churn", "runs that end in a rotation, for jobs that wait", count{&s.MaxChurn, 1, MaxSlots}},
 		{"min-run-time", "time for which a run is not rotated", span{&s.MinRunTime, 0, day}},
-		{"startup-jitter", "period over which runs started together are spread", span{&s.StartupJitter, 0, 10 * time.Minute}},
+		{"startup-jitter", "period over which 500 runs or more that start together are spread", span{&s.StartupJitter, 0, time.Minute}},
 		{"max-per-origin", "jobs that use the same server at the same time; 0: no limit", count{&s.PerOrigin, 0, 1_000_000}},
 		{"backoff-min", "time that a job waits after its first error", span{&s.Backoff.Min, second, day}},
 		{"backoff-max", "longest time that a job waits after errors", span{&s.Backoff.Max, second, week}},

@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -163,35 +164,46 @@ func TestStartDelay(t *testing.T) {
 	})
 }
 
-// TestStartGap: jobs that are due at the same time do not begin at the same time, but within the jitter.
+// TestStartGap has jobs that are due at the same time. They begin one after another, over the part of the
+// jitter that is theirs.
 func TestStartGap(t *testing.T) {
 	t.Parallel()
 	const many = 100
-	k := newTurns(0)
-	inTurns(t, k, jobs.Defaults(), many, func(t *testing.T, s *jobs.Scheduler) {
-		var documents []jobs.Document
-		for n := range many {
-			documents = append(documents, turning("n", fmt.Sprint(n), true))
-		}
-		apply(t, s, documents...)
-		time.Sleep(time.Minute)
-		moments := map[time.Time]int{}
-		first, last := time.Now(), time.Time{}
-		for _, d := range documents {
-			for _, at := range k.runs(d.ID()) {
-				moments[at.Truncate(time.Millisecond)]++
-				if at.Before(first) {
-					first = at
+	for _, test := range []struct{ jitter, least, most time.Duration }{
+		{0, 0, 0},
+		{jobs.Defaults().StartupJitter, 900 * time.Millisecond, time.Second},
+		{time.Minute, 11 * time.Second, 12 * time.Second},
+	} {
+		t.Run(test.jitter.String(), func(t *testing.T) {
+			settings := jobs.Defaults()
+			settings.StartupJitter = test.jitter
+			k := newTurns(0)
+			inTurns(t, k, settings, many, func(t *testing.T, s *jobs.Scheduler) {
+				var documents []jobs.Document
+				for n := range many {
+					documents = append(documents, turning("n", fmt.Sprint(n), true))
 				}
-				if at.After(last) {
-					last = at
+				apply(t, s, documents...)
+				time.Sleep(time.Minute)
+				var began []time.Time
+				for _, d := range documents {
+					began = append(began, k.runs(d.ID())...)
 				}
-			}
-		}
-		if most := jobs.Defaults().StartupJitter + 2*time.Second; len(moments) < many/2 || last.Sub(first) > most {
-			t.Errorf("%d jobs began at %d moments within %v, want at least %d within %v", many, len(moments), last.Sub(first), many/2, most)
-		}
-	})
+				if len(began) != many {
+					t.Fatalf("%d runs, want %d", len(began), many)
+				}
+				slices.SortFunc(began, time.Time.Compare)
+				if took := began[many-1].Sub(began[0]); took < test.least || took > test.most {
+					t.Errorf("%d jobs began within %v, want %v to %v", many, took, test.least, test.most)
+				}
+				for n, at := range began[1:] {
+					if gap, most := at.Sub(began[n]), 2*test.most/many; gap > most {
+						t.Errorf("after %d jobs none began for %v, want one every %v", n+1, gap, most)
+					}
+				}
+			})
+		})
+	}
 }
 
 // TestGivingWay has two slots: one of a run that has more to do, and has for longer than the least

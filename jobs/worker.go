@@ -44,11 +44,14 @@ const (
 	admitEvery     = time.Second
 	ordersEvery    = 2 * time.Second
 	shareEvery     = 2 * time.Second
-	startupGap     = 2 * time.Millisecond // between the runs of one admission
-	roundLimit     = time.Minute          // of a loop
+	roundLimit     = time.Minute // of a loop
 	stopLimit      = 30 * time.Second
 	leaveLimit     = 10 * time.Second
 )
+
+// startsInJitter is how many runs that start together are spread over [Settings.StartupJitter]. If there are
+// fewer, the period is shorter in proportion: a job that is woken alone starts at once.
+const startsInJitter = 500
 
 // Reasons why a node ends runs.
 var (
@@ -326,7 +329,7 @@ func (w *worker) admit(ctx context.Context) error {
 		w.mu.Lock()
 		a := w.reserve(id) // before it can execute
 		a.document = &r.Job.Document
-		a.delay = min(time.Duration(len(reserved)-1)*startupGap, w.store.settings().StartupJitter)
+		a.delay = time.Duration(len(reserved)-1) * w.store.settings().StartupJitter / time.Duration(max(free, startsInJitter))
 		w.mu.Unlock()
 		return w.queue.Insert(ctx, tx, n.Incarnation, jobdb.RunArgs{Job: r.Job.Document.ID(), Epoch: r.Job.Epoch})
 	}
