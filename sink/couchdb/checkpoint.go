@@ -69,7 +69,7 @@ func (t *target) own(ctx context.Context) error {
 	}
 	if isOther(stored.Instance, info.Instance()) {
 		// The database was deleted and created again while it was being written.
-		t.log.WarnContext(ctx, "checkpoint is of an earlier database of this name, starting from the beginning", "database", t.db.URL())
+		t.log.WarnContext(ctx, "checkpoint is from an earlier database of this name, starting from the beginning", "database", t.db.URL())
 		stored = checkpoint{Rev: stored.Rev}
 	}
 	t.found = stored.Writes
@@ -175,7 +175,7 @@ func (t *target) readPart(ctx context.Context, n int, step string) (part, error)
 	return p, nil
 }
 
-// clean removes the log if it is not needed any more. Failures do not matter: the next
+// clean removes the log if it is no longer needed. Failures do not matter: the next
 // log replaces it.
 func (t *target) clean() {
 	if len(t.parts) == 0 {

@@ -140,7 +140,7 @@ func (t *target) multipart(c *change) bool {
 	return c.boundary != "" || c.form != asMembers && !c.inline()
 }
 
-// size returns the size of the document of c, about.
+// size returns the approximate size of the document of c.
 func (t *target) size(c *change) int64 {
 	n := c.about.Size + c.attachments.Size
 	if c.form != asAttachment {

@@ -44,7 +44,7 @@ func (t *target) rows(ctx context.Context, ids []string, withDocs bool) ([]row, 
 	}
 	for i, r := range answer.Rows {
 		if r.Key != ids[i] {
-			return nil, fmt.Errorf("read document %q: %w: row %d is of %q", ids[i], couchdb.ErrMalformed, i, r.Key)
+			return nil, fmt.Errorf("read document %q: %w: row %d is for %q", ids[i], couchdb.ErrMalformed, i, r.Key)
 		}
 	}
 	return answer.Rows, nil

@@ -87,13 +87,13 @@ func (t *target) recallEach(ctx context.Context, keys []string) (stored []stored
 	return stored, nil
 }
 
-// A storedKey is what the database has of a key.
+// A storedKey is what the database has for a key.
 type storedKey struct {
 	row, buried bool
 	held        int64
 }
 
-// recall combines what the database and the batch have of a key.
+// recall combines what the database and the batch have for a key.
 func (t *target) recall(key string, s storedKey) consumer.Recall {
 	if n, ok := t.last[key]; ok {
 		s.row = !t.spool.entries[n].removed

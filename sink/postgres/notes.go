@@ -13,7 +13,7 @@ import (
 // A keyNotes has the notes of a batch about one key.
 type keyNotes struct {
 	buried   bool
-	released bool       // what the table of notes holds of the key, before held
+	released bool       // what the table of notes holds for the key, before held
 	held     []heldNote // in ascending order
 }
 
@@ -59,7 +59,7 @@ func (t *target) Release(ctx context.Context, key string, fn func(patch []byte) 
 }
 
 // eachHeld calls fn with the patches of a key. Those of the batch are older than all others if
-// their number is negative, or newer.
+// their number is negative, and newer otherwise.
 func (t *target) eachHeld(ctx context.Context, key string, fn func(patch []byte) error) error {
 	k := t.note(key)
 	newer, _ := slices.BinarySearchFunc(k.held, 0, func(h heldNote, n int64) int { return int(h.n - n) })

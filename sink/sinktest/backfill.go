@@ -76,8 +76,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// recall tests what is known of keys: in a batch, after it was committed, after it was rolled back,
-// after the sink was opened again, and after the tail is complete.
+// recall tests what is known about keys: in a batch, after it was committed, after it was rolled
+// back, after the sink was opened again, and after the tail is complete.
 func (s suite) recall(t *testing.T) {
 	dir := t.TempDir()
 	k := s.backfiller(t, dir)
