@@ -21,7 +21,7 @@ KINTOJS := $(CURDIR)/.cache/kintojs-$(shell sha256sum $(KINTOJS_SOURCE)/package-
 
 # SQLite's code, C translated into Go, is not instrumented: it would be several times slower, and the detector does not
 # understand C. Its Go callers and callbacks are. No wider pattern: generic code that other packages share would lose its
-# instrumentation, and the detector would report races that are none.
+# instrumentation, and the detector would report false races.
 RACEFLAGS := -gcflags=modernc.org/sqlite/lib=-race=false
 
 # How long each fuzz target runs in "make fuzz".

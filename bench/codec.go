@@ -39,7 +39,7 @@ func (b *bench) codec() error {
 	return nil
 }
 
-// rate returns megabytes a second.
+// rate returns megabytes per second.
 func rate(r testing.BenchmarkResult) float64 {
 	return float64(r.Bytes) * float64(r.N) / r.T.Seconds() / 1e6
 }

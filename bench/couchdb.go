@@ -99,8 +99,8 @@ type bridging struct {
 	took time.Duration
 }
 
-// couchRounds is how often the bridge and curl are run, in turn. The fastest of each
-// count, and the most memory.
+// couchRounds is how often the bridge and curl are run, in turn. The fastest run of each counts,
+// and the highest memory.
 const couchRounds = 3
 
 // besideCurl bridges a database, and has curl read its changes.

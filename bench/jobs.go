@@ -31,7 +31,7 @@ func jobsSections() []section {
 	}
 }
 
-// some returns how many jobs a measurement has that has the given number at full size.
+// some returns the number of jobs of a measurement that has the given number at full size.
 func (b *bench) some(jobs int) int { return max(jobs/b.part, 1) }
 
 // A jobsBench is a database of jobs.

@@ -171,7 +171,7 @@ func (b *bench) kintoPages(source string) (args []string, err error) {
 	return args, nil
 }
 
-// newKinto makes an empty collection that everybody may write, and returns its URL.
+// newKinto makes an empty collection that everyone may write, and returns its URL.
 func (b *bench) newKinto(server, name string) (string, error) {
 	bucket := server + "/buckets/bench"
 	collection := bucket + "/collections/" + name

@@ -87,7 +87,7 @@ func run(ctx context.Context) (err error) {
 	couchURL := flag.String("couchdb", "", "`URL` of a CouchDB to bridge from, which gets databases named feedctl-bench; default: PouchDB's engine")
 	couchDocs := flag.Int("couchdocs", 100_000, "documents of 500 B that are bridged")
 	kintoRecords := flag.Int("kintorecords", 1_000_000, "records of 400 B that are bridged from a scripted server; a tenth of them from Kinto")
-	part := flag.Int("part", 1, "divide the numbers of jobs by this `NUMBER`, to try the measurements")
+	part := flag.Int("part", 1, "divide the numbers of jobs by this `NUMBER`, to try out the measurements")
 	publishers := flag.Int("publishers", 0, "only publish from a `number` of goroutines, and print entities a second")
 	flag.Parse()
 

@@ -112,7 +112,7 @@ func (o *outboxBench) watch(arrivals *pgxpool.Pool) ([]time.Duration, error) {
 	return took, nil
 }
 
-// publishNumbers publishes an entity for each number from 1 on, in time, and notes
+// publishNumbers publishes an entity for each number from 1 on, on schedule, and notes
 // when it was committed.
 func (o *outboxBench) publishNumbers(committed []time.Time) error {
 	ctx, stop := context.WithCancelCause(o.ctx)

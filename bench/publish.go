@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// publish has many publishers publish one entity after the other, each waiting until it is
+// publish has many publishers publish one entity after another, each waiting until it is
 // durable. The alternative is the minimum cost of durability: the same bytes into one file,
 // written and synced for all that wait at that moment.
 func (b *bench) publish() error {

@@ -119,8 +119,8 @@ func (s *s3Bench) open() (storage.Store, error) {
 // prefix is that of the run.
 func (s *s3Bench) prefix() string { return fmt.Sprintf("run-%v-%d", s.latency, s.run) }
 
-// client is the SDK with room for all connections, and without checksums beside
-// the payload's SHA-256, which is part of the signature.
+// client is the SDK with room for all connections, and without checksums besides the payload's
+// SHA-256, which is part of the signature.
 func (s *s3Bench) client() *awss3.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 2 * s3InFlight
@@ -133,8 +133,8 @@ func (s *s3Bench) client() *awss3.Client {
 	})
 }
 
-// writes measures publishing and snapshots. Pages have headers beside the entities'
-// bodies, so more bytes are put than published; plain PutObject gets as many.
+// writes measures publishing and snapshots. Pages have headers besides the entities' bodies, so
+// more bytes are put than published; plain PutObject gets as many.
 func (s *s3Bench) writes() error {
 	publish, err := s.publishStore()
 	if err != nil {
@@ -311,7 +311,7 @@ func (s *s3Bench) sequence() iter.Seq2[*feed.Entity, error] {
 	}
 }
 
-// clear empties the bucket, past the server.
+// clear empties the bucket, bypassing the server.
 func (s *s3Bench) clear() error {
 	entries, err := filepath.Glob(filepath.Join(s.dir, "s3", s3Bucket, "*"))
 	for _, entry := range entries {

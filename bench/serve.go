@@ -143,7 +143,7 @@ func nginxPath() string {
 	return "nginx"
 }
 
-// wrkScript makes each connection request one page after the other.
+// wrkScript makes each connection request one page after another.
 const wrkScript = `
 local n = 0
 request = function()
