@@ -48,7 +48,7 @@ func TestSet(t *testing.T) {
 			check()
 		}
 		for text, change := range map[string]map[string]string{
-			"history: invalid value \"many\": want a number\ninterval: invalid value \"5\": want a number and a unit, as 90s, 4h30m or 7d\n" +
+			"history: invalid value \"many\": want a number\ninterval: invalid value \"5\": want a number and a unit, such as 90s, 4h30m or 7d\n" +
 				"lease: invalid value \"1s\": want 9s to 1h\nmax-job: unknown setting; did you mean \"max-jobs\"?": {
 				"max-job": "5", "history": "many", "interval": "5", "lease": "1s", "max-churn": "3",
 			},

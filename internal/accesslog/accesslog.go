@@ -17,7 +17,7 @@ import (
 
 // An accessLog writes a line for each request that a handler has answered, in the combined
 // log format of Apache's httpd. Names of users and what follows "?" in URLs are left out:
-// they may be secrets. Other text of the client's is quoted as in Go.
+// they may be secrets. Other text from the client is quoted as in Go.
 type accessLog struct {
 	handler http.Handler
 	log     *slog.Logger
@@ -28,7 +28,7 @@ type accessLog struct {
 }
 
 // Open returns a handler that also appends to the access log of this name: a file, or "-"
-// for stdout. Without a name it returns h. That a line cannot be written is logged.
+// for stdout. Without a name it returns h. A failure to write a line is logged.
 func Open(name string, h http.Handler, stdout io.Writer, log *slog.Logger) (logged http.Handler, closeLog func() error, err error) {
 	switch name {
 	case "":
@@ -47,7 +47,7 @@ func Open(name string, h http.Handler, stdout io.Writer, log *slog.Logger) (logg
 func (l *accessLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	counted := &countingWriter{ResponseWriter: w}
-	defer func() { l.write(counted.line(r, begun)) }() // also if the response was cut
+	defer func() { l.write(counted.line(r, begun)) }() // even if the response was cut off
 	l.handler.ServeHTTP(counted, r)
 }
 

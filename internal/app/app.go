@@ -167,7 +167,7 @@ func NeedCommand(c *cobra.Command, _ []string) error {
 	return exit.WithHint(exit.Usagef("%s needs a command", cli.Name(c)), c.CommandPath()+" --help")
 }
 
-// Must is for what can only fail by a mistake in this program.
+// Must is for what can fail only because of a mistake in this program.
 func Must(err error) {
 	if err != nil {
 		panic(err)

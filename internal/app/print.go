@@ -43,8 +43,8 @@ func writeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// An output is standard output. It keeps the first error of writing to it: cobra does
-// not tell whether a help text could be written.
+// An output is standard output. It keeps the first error of writing to it: cobra does not report
+// whether a help text could be written.
 type output struct {
 	w   io.Writer
 	err error
@@ -82,7 +82,7 @@ func (a *App) printError(err error) {
 	}
 }
 
-// printMissing tells that the command waits for a feed that does not exist.
+// printMissing reports that the command waits for a feed that does not exist.
 func (a *App) printMissing(feed, question string) {
 	a.Console.Clear()
 	fmt.Fprintf(a.Err, "feedctl: waiting for feed %q, which does not exist yet%s\n", feed, question)
@@ -92,9 +92,8 @@ func (a *App) printMissing(feed, question string) {
 // --verbose, before an ErrorJSON.
 type RequestsJSON struct {
 	Seconds float64 `json:"seconds"` // that the command took
-	// Requests is how many were sent to the store, by operation, those that were
-	// repeated among them; for stores but those in S3, how many operations there were.
-	// Absent if there were none.
+	// Requests is how many were sent to the store, by operation, including repeated ones; for
+	// stores other than S3, it is the number of operations. Absent if there were none.
 	Requests map[string]uint64 `json:"requests,omitempty"`
 	// HTTP is how many other requests were sent by HTTP, by method; absent if none was.
 	HTTP map[string]uint64 `json:"http,omitempty"`

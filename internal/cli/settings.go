@@ -22,7 +22,7 @@ import (
 	"github.com/feedctl/feedctl/internal/suggest"
 )
 
-// variables returns what the names of the variables of a program begin with.
+// variables returns the prefix of the names of a program's variables.
 func variables(c *cobra.Command) string { return strings.ToUpper(c.Root().Name()) + "_" }
 
 // Variable returns the environment variable that sets the flag of this name of c, or of any other

@@ -11,7 +11,7 @@ type Version struct {
 	Commit   string `json:"commit,omitempty"`
 	Modified bool   `json:"modified,omitempty"` // built from files that differ from the commit
 	Go       string `json:"go"`
-	Platform string `json:"platform"` // operating system and architecture, as "linux/amd64"
+	Platform string `json:"platform"` // operating system and architecture, such as "linux/amd64"
 }
 
 // ThisVersion returns what the linker recorded: a module version for a binary made by

@@ -1,4 +1,4 @@
-// Package console writes to terminals and logs what others have a say in.
+// Package console writes text that comes in part from others to terminals and logs.
 package console
 
 import (

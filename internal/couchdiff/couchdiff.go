@@ -155,7 +155,7 @@ func (c *comparison) attachments(ctx context.Context, id, rev string, a, b map[s
 	return nil
 }
 
-// text returns a value in one way to write it: members sorted, digits of numbers as
+// text returns the canonical text of a value: members sorted, digits of numbers as
 // the server sent them.
 func text(value any) string {
 	if value == nil {

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Credentials are what a [Fake] lets in. Empty ones are not used.
+// Credentials are those that a [Fake] accepts. Empty ones are not used.
 type Credentials struct {
 	User, Password string // basic authentication, and POST _session
 	Bearer         string // the token of a JWT handler
@@ -31,21 +31,21 @@ var (
 	errWrongPassword = &failure{http.StatusUnauthorized, "unauthorized", "Name or password is incorrect."}
 )
 
-// Require lets only clients in that have one of the credentials.
+// Require refuses clients that have none of the credentials.
 func (f *Fake) Require(c Credentials) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.auth = auth{c, map[string]bool{}}
 }
 
-// ExpireSessions makes all cookies worthless.
+// ExpireSessions invalidates all cookies.
 func (f *Fake) ExpireSessions() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(f.auth.sessions)
 }
 
-// authorize decides who may ask.
+// authorize decides whether a request is allowed.
 func (f *Fake) authorize(r *http.Request) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +76,7 @@ func (f *Fake) authorize(r *http.Request) error {
 	return errAnonymous
 }
 
-// session logs in, and tells who is logged in.
+// session logs in, and answers who is logged in.
 func (f *Fake) session(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		name := []byte("null")

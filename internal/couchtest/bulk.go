@@ -22,8 +22,8 @@ func readJSON(r *http.Request, into any) error {
 	return nil
 }
 
-// bulkDocs writes many documents. Bad ones make it refuse all; those that cannot be
-// stored are in its answer, among all or, without new edits, alone.
+// bulkDocs writes many documents, or refuses all if one is malformed. Its answer has all of them
+// or, without new edits, only those that cannot be stored.
 func (f *Fake) bulkDocs(w http.ResponseWriter, r *http.Request, db *database) error {
 	var asked struct {
 		Docs     []json.RawMessage
@@ -70,7 +70,7 @@ func (f *Fake) bulkDocs(w http.ResponseWriter, r *http.Request, db *database) er
 	return writeJSON(w, http.StatusCreated, array(results...))
 }
 
-// revsDiff tells which revisions are not known.
+// revsDiff answers which revisions are not known.
 func (f *Fake) revsDiff(w http.ResponseWriter, r *http.Request, db *database) error {
 	var asked map[string][]string
 	if err := readJSON(r, &asked); err != nil {

@@ -27,7 +27,7 @@ type feed struct {
 	limit    int // rows to come; negative: no end
 	interval int // of the rows that have a sequence
 	rows     int // sent
-	total    int // at the start, behind it
+	total    int // of rows after the start
 }
 
 // changes answers with a feed: normal, longpoll or continuous.
@@ -226,7 +226,7 @@ func (s *feed) batch() {
 	fmt.Fprint(s.w, "\n\n")
 }
 
-// continuous sends rows, a line each, until the client goes, its limit is reached,
+// continuous sends rows, a line each, until the client disconnects, its limit is reached,
 // the timeout passes without a row, or the database is deleted.
 func (s *feed) continuous() {
 	for {
@@ -290,7 +290,7 @@ func (s *feed) wait() bool {
 	}
 }
 
-// milliseconds reads a time, which is a minute at most, and unless it is given.
+// milliseconds reads a time: at most a minute, which is also the default.
 func milliseconds(text string) time.Duration {
 	n, err := strconv.Atoi(text)
 	if err != nil || n <= 0 {

@@ -42,7 +42,7 @@ func (db *database) live(shard, seq int) bool {
 	return e.row != "" || e.doc.seq == seq
 }
 
-// validName is what the name of a database may be, but for _users and the like.
+// validName matches the valid names of databases, except _users and the like.
 var validName = regexp.MustCompile(`^[a-z][a-z0-9_$()+/-]*$`)
 
 var errNoDatabase = &failure{http.StatusNotFound, "not_found", "Database does not exist."}

@@ -49,10 +49,10 @@ type Fake struct {
 	mu        sync.Mutex
 	databases map[string]*database
 	created   int           // databases in all
-	changed   chan struct{} // closed, and made anew, with every change
+	changed   chan struct{} // closed and replaced at every change
 	random    *rand.Rand
 	requests  []string
-	lost      int // events to come that are
+	lost      int // the number of coming events that get lost
 	auth      auth
 }
 

@@ -35,9 +35,9 @@ func TooManyRequests(seconds int) Fault {
 // Cut breaks the connection after some bytes of the body: the last chunk is missing.
 func Cut(after int) Fault { return httpfault.Cut(after) }
 
-// Stall sends some bytes of the body and then nothing more, no heartbeat either,
-// until the client goes or release is closed. What release receives lets one more
-// write through: rows then come slowly.
+// Stall sends some bytes of the body and then nothing more, not even a heartbeat, until the client
+// disconnects or release is closed. Each value received from release lets one more write through,
+// so that rows arrive slowly.
 func Stall(after int, release <-chan struct{}) Fault { return httpfault.Stall(after, release) }
 
 // Edit changes the bodies of answers that are not feeds.
@@ -85,7 +85,7 @@ func (f *Fake) AddRow(database, row string) {
 	f.change()
 }
 
-// AddDoc stores a document with any id, which may be empty or no UTF-8, and returns
+// AddDoc stores a document with any id, which may be empty or not UTF-8, and returns
 // its revision. Content is a JSON object without _id.
 func (f *Fake) AddDoc(database, id, content string) string {
 	in, err := f.parseInput([]byte(content))

@@ -51,15 +51,15 @@ func named() (*Server, error) {
 			}
 			return nil
 		},
-		FlushInterval: -1, // a feed's rows are sent as they come
-		// A connection that breaks behind the proxy breaks before it.
+		FlushInterval: -1, // a feed's rows are sent as they arrive
+		// If the connection to the server breaks, so does the one to the client.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ErrorLog:     log.New(io.Discard, "", 0), // tests break connections
 	}
 	return &Server{url: httptest.NewServer(proxy).URL}, nil
 }
 
-// look makes sure that a server answers and takes the credentials.
+// look makes sure that a server answers and accepts the credentials.
 func look(u *url.URL, authorize func(*http.Request)) error {
 	r, err := http.NewRequest(http.MethodGet, u.JoinPath("/").String(), nil)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Snapshot keeps a database as it is now, and returns what restores it from that, as when the
-// server is stopped, its files are replaced by those of a backup, and it is started again.
+// Snapshot keeps a database as it is now, and returns a function that restores that state, as when
+// the server is stopped, its files are replaced by those of a backup, and it is started again.
 func (f *Fake) Snapshot(database string) (restore func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -58,8 +58,8 @@ func (d *document) clone() *document {
 	return &c
 }
 
-// Snapshot keeps the files of a server from [StartOwn] as they are now, and returns what puts
-// them back. The server is started again for both, so that they are whole.
+// Snapshot keeps the files of a server from [StartOwn] as they are now, and returns a function that
+// puts them back. The server is restarted for both, so that they are consistent.
 func (s *Server) Snapshot(t testing.TB) (restore func()) {
 	t.Helper()
 	kept := t.TempDir()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Send makes a request with a body of JSON. It must end well, a PUT with 201 or, in a
-// cluster that is not whole, 202. Send returns the answer.
+// Send makes a request with a body of JSON. It must succeed: a PUT with 201 or, in an incomplete
+// cluster, 202. Send returns the answer.
 func Send(t testing.TB, method, url, body string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

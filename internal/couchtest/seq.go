@@ -18,7 +18,7 @@ func (v vector) sum() (n int) {
 	return n
 }
 
-// end is the position behind all updates.
+// end is the position after all updates.
 func (db *database) end() (v vector) {
 	for shard := range db.log {
 		v[shard] = len(db.log[shard])
@@ -114,7 +114,7 @@ func (c *cursor) next() (entry, bool) {
 	return entry{}, false
 }
 
-// pending counts the rows behind the cursor; f.mu is held.
+// pending counts the rows after the cursor; f.mu is held.
 func (c *cursor) pending() (n int) {
 	for shard, log := range c.db.log {
 		for seq := c.at[shard] + 1; seq <= len(log); seq++ {

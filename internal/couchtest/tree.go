@@ -78,8 +78,7 @@ func byAge(a, b *revision) int {
 
 func (d *document) winner() *revision { return d.leaves()[0] }
 
-// conflicts returns the names of the leaves beside the winner that are deleted, or
-// are not.
+// conflicts returns the names of the leaves other than the winner that are deleted, or are not.
 func (d *document) conflicts(deleted bool) (names []string) {
 	for _, r := range d.leaves()[1:] {
 		if r.deleted == deleted {

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// globalChanges is the database in which CouchDB writes down what happens to databases: a document
+// globalChanges is the database in which CouchDB records what happens to databases: a document
 // for each type of event and database, with an update for each event.
 const globalChanges = "_global_changes"
 
 var errNoAdmin = &failure{http.StatusUnauthorized, "unauthorized", "You are not a server admin."}
 
-// event writes down what happened to a database, unless the database for that does not exist or the
+// event records what happened to a database, unless the database for that does not exist or the
 // event is to be lost. CouchDB does so within half a second; f.mu is held.
 func (f *Fake) event(kind string, db *database) {
 	global := f.databases[globalChanges]
@@ -37,7 +37,7 @@ func (f *Fake) GlobalChanges() {
 	f.create(globalChanges)
 }
 
-// LoseUpdates keeps the next n events from _db_updates.
+// LoseUpdates hides the next n events from _db_updates.
 func (f *Fake) LoseUpdates(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,8 +145,8 @@ func (s *feed) position() []byte {
 	return s.f.token(s.cursor.db, s.cursor.at)
 }
 
-// events sends updates, a line each, until the client goes, or the timeout passes without one, or
-// the database is deleted. The header is sent with the first line or heartbeat.
+// events sends updates, a line each, until the client disconnects, or the timeout passes without
+// one, or the database is deleted. The header is sent with the first line or heartbeat.
 func (s *feed) events() {
 	s.w.Header().Set("Cache-Control", "must-revalidate")
 	s.w.Header().Set("Content-Type", "application/json")

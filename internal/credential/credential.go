@@ -22,8 +22,8 @@ type Source struct {
 	Required bool
 }
 
-// ParseReference returns the source that a reference names: env:NAME or file:PATH. It must be
-// there when it is read.
+// ParseReference returns the source that a reference names: env:NAME or file:PATH. The source must
+// exist when it is read.
 func ParseReference(reference string) (Source, error) {
 	scheme, name, _ := strings.Cut(reference, ":")
 	switch {

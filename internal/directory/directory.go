@@ -132,8 +132,8 @@ func Read(ctx context.Context, c consumer.Config, target string) (*server.Direct
 // errPages is why the next page of a directory is not requested.
 var errPages = errors.New("its directory never ends")
 
-// sameOrigin returns the URL of the page of a directory that follows another. It is at the
-// server that was named, to which credentials go, and further on.
+// sameOrigin returns the URL of the page of a directory that follows another. It must be on the
+// server that was named, since credentials are sent there, and must lead further.
 func sameOrigin(from *url.URL, text string) (*url.URL, error) {
 	next, err := from.Parse(text)
 	switch {

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// Mount mounts an empty disk in memory until the test ends, of a size such as 1m. That takes Linux
-// and root, with CAP_SYS_ADMIN in a container; without, the test is skipped, which .ci/run reports.
+// Mount mounts an empty disk in memory until the test ends, of a size such as 1m. This needs Linux
+// and root, with CAP_SYS_ADMIN in a container; otherwise the test is skipped, and .ci/run reports
+// that.
 func Mount(t testing.TB, size string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -67,9 +67,9 @@ func Cut(after int) Fault {
 	return Spoil(after, func(*http.Request) { panic(http.ErrAbortHandler) })
 }
 
-// Stall sends some bytes of the body and then nothing more, no heartbeat either,
-// until the client goes or release is closed. What release receives lets one more
-// write through: rows then come slowly.
+// Stall sends some bytes of the body and then nothing more, not even a heartbeat, until the client
+// disconnects or release is closed. Each value received from release lets one more write through,
+// so that rows arrive slowly.
 func Stall(after int, release <-chan struct{}) Fault {
 	return Spoil(after, func(r *http.Request) {
 		select {
@@ -80,7 +80,7 @@ func Stall(after int, release <-chan struct{}) Fault {
 	})
 }
 
-// Spoil calls then before each write behind the first bytes of a body.
+// Spoil calls then before each write after the first bytes of a body.
 func Spoil(after int, then func(*http.Request)) Fault {
 	return func(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc) {
 		healthy(&spoiledWriter{w, after, func() { then(r) }}, r)

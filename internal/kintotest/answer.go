@@ -107,7 +107,7 @@ func Refuse(status, errno int, message string, header ...string) httpfault.Fault
 		w.Header().Set("Content-Type", "application/json")
 		setAll(w, header)
 		w.WriteHeader(status)
-		_, _ = w.Write(failure(status, errno, http.StatusText(status), message, nil).body) // the client may be gone
+		_, _ = w.Write(failure(status, errno, http.StatusText(status), message, nil).body) // the client may have disconnected
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A Client is a process with a client of Kinto that others have written, for one collection.
+// A Client is a process with a third-party client of Kinto, for one collection.
 type Client struct {
 	t      testing.TB
 	name   string

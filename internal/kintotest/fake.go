@@ -98,7 +98,7 @@ func (f *Fake) healthy(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if f.MaxBody > 0 && len(body) > f.MaxBody {
-		http.Error(w, "Request Entity Too Large", http.StatusRequestEntityTooLarge) // of a proxy: no JSON
+		http.Error(w, "Request Entity Too Large", http.StatusRequestEntityTooLarge) // from a proxy: not JSON
 		return
 	}
 	q := &call{method: r.Method, path: r.URL.EscapedPath(), query: r.URL.Query(), header: r.Header, body: body, root: "http://" + r.Host + "/v1"}
@@ -111,7 +111,7 @@ func (f *Fake) healthy(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(a.status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(a.body) // the client may be gone
+		_, _ = w.Write(a.body) // the client may have disconnected
 	}
 }
 

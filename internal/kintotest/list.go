@@ -216,7 +216,7 @@ func (f *Fake) list(q *call, l *rows) answer {
 	return answer{http.StatusOK, header, append(body, "]}"...)}
 }
 
-// project returns the text of a row with the fields that are asked for.
+// project returns the text of a row with the requested fields.
 func (s *selection) project(r *row) []byte {
 	if s.fields == nil || r.deleted {
 		return r.text

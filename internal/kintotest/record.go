@@ -115,7 +115,7 @@ func (f *Fake) container(q *call, kind, id string, was *row, set func(*row)) ans
 	return failure(http.StatusMethodNotAllowed, 115, "Method Not Allowed", "Method not allowed on this endpoint.", nil)
 }
 
-// merge merges a patch into members (RFC 7396, but for what is nested).
+// merge merges a patch into members (RFC 7396, except for nested objects).
 func merge(members, patch map[string]json.RawMessage) map[string]json.RawMessage {
 	merged := maps.Clone(members)
 	for name, value := range patch {
@@ -210,7 +210,7 @@ func (f *Fake) post(q *call, c *collection) answer {
 	return f.write(c, id, nil, members, given)
 }
 
-// deleteAll answers DELETE of the list of records, of which it deletes a page.
+// deleteAll answers DELETE of the list of records. It deletes one page of them.
 func (f *Fake) deleteAll(q *call, c *collection) answer {
 	s, bad := f.selection(q.query)
 	if bad != nil {
@@ -290,7 +290,7 @@ func object(text []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// normal replaces numbers that are no integers of 64 bits by float64.
+// normal replaces numbers that are not 64-bit integers by float64.
 func normal(v any) (_ any, err error) {
 	switch v := v.(type) {
 	case map[string]any:

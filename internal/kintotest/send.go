@@ -14,8 +14,7 @@ const (
 	Password = "secret"
 )
 
-// Send makes a request as [User] with a body of JSON. It must end well. Send returns the
-// answer.
+// Send makes a request as [User] with a body of JSON. It must succeed. Send returns the answer.
 func Send(t testing.TB, method, url, body string) string {
 	t.Helper()
 	response, answer := Try(t, method, url, body) //nolint:bodyclose // Try closes it
@@ -50,7 +49,7 @@ func Try(t testing.TB, method, url, body string, header ...string) (*http.Respon
 	return response, string(answer)
 }
 
-// newCollection creates a bucket that everybody may write, with a collection.
+// newCollection creates a bucket that everyone may write, with a collection.
 func newCollection(t testing.TB, root string) string {
 	t.Helper()
 	bucket := root + "/buckets/b" + strconv.FormatInt(names.Add(1), 10)

@@ -31,8 +31,7 @@ const (
 // Backends are all backends.
 var Backends = []Backend{Memory, PostgreSQL}
 
-// A Server is a process with Kinto on a loopback port. It takes every user with every
-// password.
+// A Server is a process with Kinto on a loopback port. It accepts any user with any password.
 type Server struct {
 	host     string
 	url      string // with /v1, without a slash at its end
@@ -109,7 +108,7 @@ func (s *Server) URL() string { return s.url }
 // Database returns the URL of the server's PostgreSQL database, or "".
 func (s *Server) Database() string { return s.database }
 
-// NewCollection creates a bucket that everybody may write, with an empty collection, and
+// NewCollection creates a bucket that everyone may write, with an empty collection, and
 // returns the collection's URL.
 func (s *Server) NewCollection(t testing.TB) string { t.Helper(); return newCollection(t, s.url) }
 

@@ -155,8 +155,8 @@ func (f *Fake) store(l *rows, r *row) {
 	})
 }
 
-// LateCommit stamps a record now and stores it when commit is called, as a transaction does
-// that lasts. Members is a JSON object.
+// LateCommit stamps a record now and stores it when commit is called, as a long transaction does.
+// Members is a JSON object.
 func (f *Fake) LateCommit(collection, id, members string) (commit func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -21,7 +21,7 @@ func Bridge(progress func() bridge.Progress) prometheus.Collector {
 		to.count("bridge_superseded_total", "Revisions that gave way to others before they were read.", p.Superseded)
 		to.count("bridge_requests_total", "Requests for the changes feed.", p.Requests)
 		to.count("bridge_pending", "Rows that are still to come, -1 if the source does not say.", p.Pending)
-		to.time("bridge_last_poll_timestamp_seconds", "When the source last sent something of its changes, if only a heartbeat.", p.LastPoll)
+		to.time("bridge_last_poll_timestamp_seconds", "When the source last sent something about its changes, even if only a heartbeat.", p.LastPoll)
 		to.time("bridge_last_publish_timestamp_seconds", "When entities were last published.", p.LastPublish)
 	})
 }
@@ -34,7 +34,7 @@ func Consumer(progress func() consumer.Progress) prometheus.Collector {
 		to.count("consume_bytes_total", "Bytes of their bodies.", p.Bytes)
 		to.count("consume_commits_total", "Commits of the sink.", p.Batches)
 		to.count("consume_rejected_total", "Entities that went into quarantine, or were refused.", p.Rejected.Total())
-		to.count("consume_gaps_total", "Gaps that were passed as --on-gap says.", int64(p.Gaps))
+		to.count("consume_gaps_total", "Gaps that were handled as --on-gap says.", int64(p.Gaps))
 		to.time("consume_last_commit_timestamp_seconds", "When the sink last committed.", p.Committed)
 		to.time("consume_position_timestamp_seconds", "Last-Modified of the last entity that was committed.", p.Position.LastModified)
 		to.time("consume_newest_timestamp_seconds", "Last-Modified of the newest page of the feed, as far as known.", p.Newest)

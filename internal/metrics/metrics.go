@@ -1,4 +1,4 @@
-// Package metrics counts what a process does, and serves it for Prometheus.
+// Package metrics counts what a process does, and serves the counts for Prometheus.
 package metrics
 
 import (

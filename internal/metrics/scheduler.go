@@ -20,7 +20,7 @@ const (
 	maxJobs    = 1000
 )
 
-// names are those that a label may have. Those beyond maxOrigins are "other".
+// names are the values that a label may have. Those beyond maxOrigins are "other".
 type names struct {
 	mu    sync.Mutex
 	known map[string]bool
@@ -49,7 +49,7 @@ func pairs(labels []string) prometheus.Labels {
 	return all
 }
 
-// query sends what the database has, and what is known of the origins that it has.
+// query sends what the database has, and what is known about the origins that it has.
 func (j *Jobs) query(ctx context.Context, to sender, here []jobs.LocalNode) error {
 	for _, query := range []func(context.Context, sender) error{j.queryJobs, j.queryNodes, j.queryWatches, j.queryTenants} {
 		if err := query(ctx, to); err != nil {
@@ -139,7 +139,7 @@ func (j *Jobs) queryWatches(ctx context.Context, to sender) error {
 		if w.Age < 0 {
 			age = math.Inf(1)
 		}
-		to.gauge("watch_age_seconds", "Time since all changes of the origin up to then had woken their jobs; +Inf if that was never so.", age, "origin", cmp.Or(w.Origin, "other"))
+		to.gauge("watch_age_seconds", "Time since all changes of the origin up to then had woken their jobs; +Inf if that was never the case.", age, "origin", cmp.Or(w.Origin, "other"))
 	}
 	return err
 }

@@ -65,7 +65,7 @@ func write(out *bufio.Writer) error {
 	return nil
 }
 
-// linked returns the modules that feedctl is built of on Linux, and the directories of
+// linked returns the modules that feedctl is built from on Linux, and the directories of
 // the packages that it uses of them.
 func linked() ([]directory, error) {
 	const format = `{{with .Module}}{{if not .Main}}{{.Path}}{{"\t"}}{{.Dir}}{{"\t"}}{{$.Dir}}{{end}}{{end}}`

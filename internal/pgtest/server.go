@@ -119,7 +119,7 @@ func (s *Server) exec(sql string) error {
 	return nil
 }
 
-// Stop shuts the server down in order: clients are disconnected and their transactions
+// Stop shuts the server down gracefully: clients are disconnected and their transactions
 // rolled back (fast shutdown).
 func (s *Server) Stop() error { return s.control("stop", "-m", "fast") }
 

@@ -1,4 +1,4 @@
-// Package problem answers HTTP requests with errors as in RFC 9457.
+// Package problem answers HTTP requests with errors in the form of RFC 9457.
 package problem
 
 import (
@@ -11,7 +11,7 @@ import (
 // prefix is the beginning of the type of every problem.
 const prefix = "urn:feedctl:problem:"
 
-// An Error is sent to the client as in RFC 9457.
+// An Error is sent to the client in the form of RFC 9457.
 type Error struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -63,7 +63,7 @@ func (p *Error) Send(w http.ResponseWriter, r *http.Request) {
 	}
 	data, err := json.Marshal(p)
 	if err != nil {
-		data = nil // impossible: the members are texts, numbers and structs of these
+		data = nil // impossible: the members are strings, numbers and structs of these
 	}
 	data = append(data, '\n')
 	h.Set("Content-Length", strconv.Itoa(len(data)))

@@ -1,5 +1,5 @@
-// Package roundtrip sends the requests of the clients of CouchDB and Kinto: within time limits and
-// rates, again if they may succeed then, to one origin, and with errors that contain no password.
+// Package roundtrip sends the requests of the clients of CouchDB and Kinto: with time limits, rate
+// limits and retries, to one origin only, and with errors that contain no password.
 package roundtrip
 
 import (
@@ -75,7 +75,7 @@ func (c *Client) checkRedirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Hide removes the password from a text, such as a server's message, which may quote a URL.
+// Hide removes the password from a string, such as a server's message, which may quote a URL.
 func (c *Client) Hide(text string) string {
 	if c.Password == "" {
 		return text

@@ -1,4 +1,4 @@
-// Package shared opens a resource once for all who use it at the same time, such as the
+// Package shared opens a resource once for all that use it at the same time, such as the
 // connections to a database.
 package shared
 
@@ -24,9 +24,9 @@ type resource[T any] struct {
 	stopped bool
 }
 
-// Open returns the resource of a name. If no one uses it, it is opened, with ctx; others who want it
-// wait for that and get the same error. Release must be called when it is no longer used: the last
-// call closes it.
+// Open returns the resource of a name. If no one uses it, it is opened, with ctx; others that want
+// it wait for that and get the same error. Release must be called when it is no longer used: the
+// last call closes it.
 func (p *Pool[T]) Open(ctx context.Context, name string, open func(context.Context) (T, error), closeIt func(T) error) (value T, release func() error, err error) {
 	for {
 		r, first := p.use(name)

@@ -25,7 +25,7 @@ func Closest(name string, names []string) string {
 	return best
 }
 
-// differences is the restricted Damerau-Levenshtein distance of two texts, in bytes.
+// differences is the restricted Damerau-Levenshtein distance of two strings, in bytes.
 func differences(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -41,7 +41,7 @@ var sizeForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)$`)
 func (s *size) Set(text string) error {
 	m := sizeForm.FindStringSubmatch(text)
 	if m == nil {
-		return errors.New("is not a size: want bytes as 1048576, 64KiB or 1MB")
+		return errors.New("is not a size: want bytes, such as 1048576, 64KiB or 1MB")
 	}
 	unit, ok := units[strings.ToLower(m[2])]
 	if !ok {
@@ -91,7 +91,7 @@ func (d *Duration) Set(text string) error {
 	if m[3] != "" || text == "" {
 		rest, err := time.ParseDuration(m[3])
 		if err != nil || total > 0 && rest < 0 || total+rest < total && rest > 0 {
-			return errors.New("is not a duration: want a number and a unit, as 90s, 4h30m or 7d")
+			return errors.New("is not a duration: want a number and a unit, such as 90s, 4h30m or 7d")
 		}
 		total += rest
 	}

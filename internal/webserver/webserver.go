@@ -1,4 +1,4 @@
-// Package webserver runs an HTTP server from its start to its orderly end.
+// Package webserver runs an HTTP server and shuts it down gracefully.
 package webserver
 
 import (
