@@ -218,7 +218,7 @@ func deviations() map[int]string {
 		128: "a name has no space (RFC 9110, section 5.6.2)",
 		132: "a value has no NUL (RFC 9110, section 5.5)",
 		134: "memory is bounded: a header has 64 KiB at most",
-		138: "a body that is not as long as its Content-Length says has lost or won bytes on the way",
+		138: "a body that is not as long as its Content-Length says has lost or gained bytes on the way",
 		140: "as 138",
 		142: "a Content-Length is decimal digits (RFC 9110, section 8.6)",
 		144: "as 142",

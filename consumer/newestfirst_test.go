@@ -195,7 +195,7 @@ func TestNewestFirstMeanwhile(t *testing.T) {
 		}
 		sink.expect(map[string]string{"b": "pu8;", "c": "pu4;pa9;", "d": "pu6;", "e": "pu3;pa5;pa10;"})
 		if tail := sink.positions[1].Tail; tail == nil || sink.positions[1].ContentID != "<10>" {
-			t.Errorf("the news were not read before the tail was: %+v", sink.positions)
+			t.Errorf("new entities were not read before the tail: %+v", sink.positions)
 		}
 	})
 }

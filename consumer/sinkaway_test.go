@@ -12,7 +12,7 @@ import (
 
 var errAway = fmt.Errorf("%w: connection refused", ErrSinkUnavailable)
 
-// An awaySink is a sink whose server is away from a commit on, for some calls.
+// An awaySink is a sink whose server is unavailable from a commit on, for some calls.
 type awaySink struct {
 	*memorySink
 	away int
@@ -31,7 +31,7 @@ func (s *awaySink) fail() error {
 
 func (s *awaySink) Position(ctx context.Context) (feed.Position, error) {
 	err := s.fail()
-	if ctx.Err() != nil { // the server may be available, for all that is known
+	if ctx.Err() != nil { // the server may be available, as far as the sink knows
 		err = errors.New("connection refused")
 	}
 	if err != nil {
@@ -40,9 +40,9 @@ func (s *awaySink) Position(ctx context.Context) (feed.Position, error) {
 	return s.memorySink.Position(ctx)
 }
 
-// TestJobSinkAway has the server of a sink go away for an hour. A job that follows goes on when it is
-// back, and applies each entity once.
-func TestJobSinkAway(t *testing.T) {
+// TestJobSinkUnavailable has the server of a sink unavailable for an hour. A job that follows continues
+// when it is back, and applies each entity once.
+func TestJobSinkUnavailable(t *testing.T) {
 	for name, sunk := range map[string]func(s *awaySink){
 		"commit": func(s *awaySink) { s.commit = s.fail },
 		"apply":  func(s *awaySink) { s.apply = func(*feed.Entity) error { return s.fail() } },
@@ -77,8 +77,8 @@ func TestJobSinkAway(t *testing.T) {
 	}
 }
 
-// TestJobSinkAwayInterrupted: a job that is ended while its sink fails has no other error.
-func TestJobSinkAwayInterrupted(t *testing.T) {
+// TestJobSinkUnavailableInterrupted: a job that is ended while its sink fails has no other error.
+func TestJobSinkUnavailableInterrupted(t *testing.T) {
 	inWorld(t, newFeed("a0"), func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(t.Context())
 		sink := &awaySink{memorySink: &memorySink{t: t}, last: cancel}
@@ -93,9 +93,9 @@ func TestJobSinkAwayInterrupted(t *testing.T) {
 	})
 }
 
-// TestJobSinkAwayEnds: a job that does not follow, or that has a limit of attempts, leaves it to the
+// TestJobSinkUnavailableEnds: a job that does not follow, or that has a limit of attempts, leaves it to the
 // caller to try again.
-func TestJobSinkAwayEnds(t *testing.T) {
+func TestJobSinkUnavailableEnds(t *testing.T) {
 	for _, config := range []Config{{}, {Follow: true, Retry: RetryConfig{Attempts: 8}}} {
 		inWorld(t, newFeed("a0"), func(t *testing.T, w *world) {
 			sink := &awaySink{memorySink: &memorySink{t: t}}

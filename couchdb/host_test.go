@@ -26,7 +26,8 @@ func openHost(t *testing.T, c couchdb.Config) *couchdb.Host {
 	return h
 }
 
-// TestInfos: many databases are described by few requests, and what is not there is not described.
+// TestInfos: many databases are described by few requests, and those that do not exist are not
+// described.
 func TestInfos(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	var names []string
@@ -59,7 +60,8 @@ func TestInfos(t *testing.T) {
 	}
 }
 
-// TestHostOnServers: what a server does not offer is told from what a user may not ask.
+// TestHostOnServers: what a server does not offer is distinguished from what a user may not
+// request.
 func TestHostOnServers(t *testing.T) {
 	eachServer(t, func(t *testing.T, db *couchdb.DB, pouch bool) {
 		h := openHost(t, couchdb.Config{URL: strings.TrimSuffix(db.URL(), "/"+db.Name())})
@@ -87,7 +89,7 @@ func TestHostOnServers(t *testing.T) {
 	})
 }
 
-// TestHostRefused: servers without _global_changes, and users that are no admins.
+// TestHostRefused: servers without _global_changes, and users that are not admins.
 func TestHostRefused(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	h := openHost(t, couchdb.Config{URL: fake.URL()})

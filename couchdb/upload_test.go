@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// slowly is a server that reads a byte of a body each 50 seconds, and then responds after a pause.
+// slowly is a server that reads a byte of a body every 50 seconds, and then responds after a pause.
 type slowly struct{ pause time.Duration }
 
 func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {

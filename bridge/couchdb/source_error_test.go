@@ -363,8 +363,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestAwayForLong checks that memory does not grow while the source is unavailable.
-func TestAwayForLong(t *testing.T) {
+// TestUnavailableForLong checks that memory does not grow while the source is unavailable.
+func TestUnavailableForLong(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.fill(0, 3)

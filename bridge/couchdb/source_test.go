@@ -174,8 +174,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestSourceIsAway: a bridge that follows waits for an unreachable source; others return an error.
-func TestSourceIsAway(t *testing.T) {
+// TestSourceUnavailable: a bridge that follows waits for an unreachable source; others return an error.
+func TestSourceUnavailable(t *testing.T) {
 	for _, follow := range []bool{true, false} {
 		r := newRig(t)
 		r.options = Options{Revs: true}

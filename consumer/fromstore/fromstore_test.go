@@ -84,7 +84,7 @@ func newClient(t testing.TB, store storage.Store, c consumer.Config) (*consumer.
 	return client, source
 }
 
-// seen is what a consumer is told of an entity.
+// seen is what a consumer learns about an entity.
 func seen(t testing.TB, entities iter.Seq2[*consumer.Entity, error]) (all []string, last feed.Position) {
 	t.Helper()
 	for e, err := range entities {
@@ -98,7 +98,7 @@ func seen(t testing.TB, entities iter.Seq2[*consumer.Entity, error]) (all []stri
 }
 
 // TestAsFromServer: a consumer of a store gets what a consumer of a server gets, wherever it
-// begins, but for the names of things.
+// begins, apart from names.
 func TestAsFromServer(t *testing.T) {
 	store := memory.New()
 	publish(t, store, 0, 8)
@@ -148,7 +148,7 @@ func TestAsFromServer(t *testing.T) {
 	}
 }
 
-// TestOldPositions: positions that call the store otherwise are good as long as the store has
+// TestOldPositions: positions with another name of the store are valid as long as the store has
 // what they name.
 func TestOldPositions(t *testing.T) {
 	store := memory.New()
@@ -167,7 +167,7 @@ func TestOldPositions(t *testing.T) {
 	}
 }
 
-// TestNotThere: errors name what is not there, by the name of the store.
+// TestNotThere: errors say what is missing, with the name of the store.
 func TestNotThere(t *testing.T) {
 	store := memory.New()
 	publish(t, store, 0, 8)
@@ -199,7 +199,7 @@ func TestNotThere(t *testing.T) {
 }
 
 // TestFollow waits for entities on the same page, on the next one, and of a feed that does
-// not exist yet, in a store that tells of changes and in one that does not.
+// not exist yet, in a store that reports changes and in one that does not.
 func TestFollow(t *testing.T) {
 	for what, wrap := range map[string]func(storage.Store) storage.Store{
 		"watched": func(s storage.Store) storage.Store { return s },
@@ -264,8 +264,8 @@ func (s damagedStore) Get(ctx context.Context, key string, offset, length int64)
 	return object, err
 }
 
-// TestDamage: what is not as it was written is an error that no retry mends, and so is a store
-// that denies access. Each byte of what is right is read once.
+// TestDamage: damage is a permanent error, and so is a store that denies access. Each undamaged
+// byte is read once.
 func TestDamage(t *testing.T) {
 	store := memory.New()
 	publish(t, store, 0, 8)
@@ -290,7 +290,7 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%s is damaged: %v", key, err)
 		}
 		if err := read(damagedStore{store, key, storage.ErrPermission, new(reads)}, key); !errors.Is(err, storage.ErrPermission) || consumer.Retryable(err) {
-			t.Errorf("%s is not to be read: %v", key, err)
+			t.Errorf("%s cannot be read: %v", key, err)
 		}
 	}
 	size, counted := int64(0), new(reads)
@@ -320,8 +320,8 @@ func (s *countingSink) Rollback(context.Context) error                   { retur
 func (s *countingSink) Close() error                                     { return nil }
 
 // TestLargePageIsDamaged: when a page is not held, and entities of it were committed before it
-// turns out to be damaged, the position is moved back to before it; of a snapshot, too. Nothing
-// is given out again before the page is repaired.
+// turns out to be damaged, the position is moved back to before it, in a snapshot as well. Nothing
+// is delivered again until the page is repaired.
 func TestLargePageIsDamaged(t *testing.T) {
 	store := memory.New()
 	publish(t, store, 0, 7)
@@ -360,7 +360,7 @@ func TestLargePageIsDamaged(t *testing.T) {
 			}
 		}
 		if sink.entities != given || !reflect.DeepEqual(sink.at, at) {
-			t.Errorf("%s: %d entities more, the position is %+v", key, sink.entities-given, sink.at)
+			t.Errorf("%s: %d more entities, the position is %+v", key, sink.entities-given, sink.at)
 		}
 		damaged.key = ""
 		if stats, err := job.Run(t.Context()); err != nil || stats.Entities < 4 || sink.at.Damaged != "" || sink.at.ContentID != "<6>" {

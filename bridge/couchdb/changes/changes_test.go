@@ -46,7 +46,7 @@ func TestFollow(t *testing.T) {
 
 		{name: "cut in a row", answers: []answer{cut(`{"results":[` + rows("a b") + `,{"seq":"s`), text(normal("c", "sc"))}, rows: "a b c", position: `"sc"`, asked: n + ", " + n + "&since=sb", err: io.EOF},
 		{name: "cut before the end", answers: []answer{cut(`{"results":[` + rows("a b") + `],`), text(normal("", "sb"))}, rows: "a b", position: `"sb"`, asked: n + ", " + n + "&since=sb", err: io.EOF},
-		{name: "whole without a last sequence", answers: []answer{text(`{"results":[` + rows("a") + `]}`), text(normal("", "s"))}, rows: "a", position: `"s"`, asked: n + ", " + n + "&since=sa", err: io.EOF},
+		{name: "complete without a last sequence", answers: []answer{text(`{"results":[` + rows("a") + `]}`), text(normal("", "s"))}, rows: "a", position: `"s"`, asked: n + ", " + n + "&since=sa", err: io.EOF},
 		{name: "hangs", answers: []answer{hang(`{"results":[` + rows("a")), text(normal("b", "sb"))}, rows: "a b", position: `"sb"`, asked: n + ", " + n + "&since=sa", err: io.EOF},
 		{name: "no answer", answers: []answer{hang(""), text(normal("b", "sb"))}, rows: "b", position: `"sb"`, asked: n + ", " + n, err: io.EOF},
 		{name: "status 500 and 429", answers: []answer{refuse(500), refuse(429, "100"), refuse(503), text(normal("a", "sa"))}, rows: "a", position: `"sa"`, asked: n + ", " + n + ", " + n + ", " + n, err: io.EOF},
