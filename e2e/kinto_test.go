@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"testing"
 
@@ -134,7 +135,7 @@ func (r *kintoRig) checkKinto() {
 	if len(source) == 0 {
 		r.t.Error("the writer has left no records")
 	}
-	if diff := cmp.Diff(plainRecords(r.t, source), plainRecords(r.t, kintoRecords(r.t, r.into))); diff != "" {
+	if diff := cmp.Diff(bareRecords(r.t, source), bareRecords(r.t, kintoRecords(r.t, r.into))); diff != "" {
 		r.t.Errorf("the second collection differs (-want +got):\n%s", diff)
 	}
 	published := map[string]bool{}
@@ -159,6 +160,21 @@ func (r *kintoRig) checkKinto() {
 	for _, collection := range []string{r.writer.collection, r.into} {
 		feedctl(r.t, "verify", "events", "--store", r.store, "--against", "kinto:"+collection, "--deep")
 	}
+}
+
+// bareRecords returns the texts of records without their stamps. They may be compared between collections
+// on one backend only: PostgreSQL sorts the members of a record, and memory keeps their order.
+func bareRecords(t *testing.T, records map[string]json.RawMessage) map[string]string {
+	t.Helper()
+	bare, stamp := map[string]string{}, regexp.MustCompile(`"last_modified":\d+,|,"last_modified":\d+`)
+	for id, record := range records {
+		at := stamp.FindAllIndex(record, -1)
+		if len(at) != 1 {
+			t.Fatalf("%s: %d stamps", record, len(at))
+		}
+		bare[id] = string(record[:at[0][0]]) + string(record[at[0][1]:])
+	}
+	return bare
 }
 
 // plainRecords returns records as JSON values, without their stamps.

@@ -245,3 +245,52 @@ func TestPostgreSQLToKinto(t *testing.T) {
 		t.Errorf("records differ (-want +got):\n%s", diff)
 	}
 }
+
+// TestKintoToPostgreSQL: records become rows, with the text that the server sends.
+func TestKintoToPostgreSQL(t *testing.T) {
+	r := newTrip(t)
+	db := pgtest.Start(t).URL("from_kinto")
+	for id, record := range map[string]string{
+		"a": `{"text":"<é\u2028>","n":1.50}`, "b": `{"list":[null,1e2,{}]}`, "c": `{"deleted":true}`, "gone": `{}`,
+	} {
+		kintotest.Send(t, http.MethodPut, r.kinto+"/records/"+id, `{"data":`+record+`}`)
+	}
+	trip := func() {
+		t.Helper()
+		r.bridge()
+		r.consume(db + "&table=public.records")
+	}
+	trip()
+	kintotest.Send(t, http.MethodPatch, r.kinto+"/records/b", `{"data":{"text":"other"}}`)
+	kintotest.Send(t, http.MethodPut, r.kinto+"/records/c", `{"data":{}}`)
+	kintotest.Send(t, http.MethodDelete, r.kinto+"/records/gone", "")
+	kintotest.Send(t, http.MethodPut, r.kinto+"/records/new", `{"data":{"deleted":true}}`)
+	trip()
+	conn, err := pgx.Connect(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	rows, err := conn.Query(t.Context(), "SELECT key, content_type, body::text FROM records")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for rows.Next() {
+		var key, contentType, body string
+		if err := rows.Scan(&key, &contentType, &body); err != nil {
+			t.Fatal(err)
+		}
+		got[key] = contentType + " " + body
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for id, record := range kintoRecords(t, r.kinto) {
+		want[id] = "application/json " + string(record)
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(want) != 4 {
+		t.Errorf("rows differ (-want +got):\n%s", diff)
+	}
+}
