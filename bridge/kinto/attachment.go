@@ -16,6 +16,7 @@ import (
 	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/jsonscan"
+	"github.com/feedctl/feedctl/kinto"
 )
 
 // attachmentSuffix follows the id of a record in the Content-Location of its attachment. No id of a
@@ -87,35 +88,47 @@ type attachmentError struct{ err error }
 func (e *attachmentError) Error() string { return "attachment: " + e.err.Error() }
 func (e *attachmentError) Unwrap() error { return e.err }
 
-// copyAttachment publishes a file, several times if it fails.
+// A fileError is an error of the server of attachments. It says nothing about the record or its collection.
+type fileError struct{ err error }
+
+func (e *fileError) Error() string { return "copy attachment: " + e.err.Error() }
+func (e *fileError) Unwrap() error { return e.err }
+
+// errContent means that a file is not the one that the record describes.
+var errContent = errors.New("file is not as the record says")
+
+// copyAttachment publishes a file, several times if that fails. One with other content than the record
+// says may just have been replaced, and is requested once more.
 func (s *run) copyAttachment(ctx context.Context, v bridge.Version, a *attached, held bridge.Held) error {
 	if limit := s.bridge.config.MaxRecord; limit > 0 && a.Size > limit {
 		return &attachmentError{fmt.Errorf("%w of %d bytes: it has %d", bridge.ErrTooLarge, limit, a.Size)}
 	}
 	retry := s.bridge.core.NewRetry()
-	for {
+	for wrong := 0; ; {
 		err := s.streamAttachment(ctx, v, a, held)
-		failed, ok := errors.AsType[*attachmentError](err)
-		if !ok {
+		switch _, failed := errors.AsType[*fileError](err); {
+		case errors.Is(err, errContent) && wrong == 0:
+			wrong++
+			err = retry.Wait(ctx)
+		case failed:
+			err = retry.Again(ctx, err)
+		default:
 			return err
 		}
-		if ctx.Err() != nil || !sourceFailed(failed.err) {
-			return err
-		}
-		if retry.Again(ctx, failed.err) != nil {
+		if err != nil {
 			return err
 		}
 	}
 }
 
-// streamAttachment publishes a file once. The error is an [*attachmentError] unless it comes from the
+// streamAttachment publishes a file once. The error is a [*fileError], an [*attachmentError] or one of the
 // feed.
 func (s *run) streamAttachment(ctx context.Context, v bridge.Version, a *attached, held bridge.Held) error {
 	server, index := s.bridge.config.Source.Server(), s.bridge.core.Index
 	if s.base == "" {
 		root, err := server.Root(ctx)
 		if err != nil {
-			return &attachmentError{err}
+			return &fileError{err}
 		}
 		if c := root.Capabilities.Attachments; c != nil {
 			s.base = c.BaseURL
@@ -123,7 +136,7 @@ func (s *run) streamAttachment(ctx context.Context, v bridge.Version, a *attache
 	}
 	body, err := server.Attachment(ctx, s.base, a.Location)
 	if err != nil {
-		return &attachmentError{err}
+		return ofAttachment(err)
 	}
 	defer body.Close()
 	contentType := a.MimeType
@@ -142,9 +155,19 @@ func (s *run) streamAttachment(ctx context.Context, v bridge.Version, a *attache
 		index.Unpublished(v.ID, held)
 	}
 	if broken, ok := errors.AsType[*bridge.StreamError](err); ok {
-		return &attachmentError{broken.Err}
+		return ofAttachment(broken.Err)
 	}
 	return err
+}
+
+// ofAttachment returns an error about a file as an [*attachmentError], or as a [*fileError] if the server
+// may yet send the file.
+func ofAttachment(err error) error {
+	missing := errors.Is(err, kinto.ErrNotFound) || errors.Is(err, kinto.ErrGone)
+	if !missing && (kinto.Retryable(err) || kinto.Permanent(err)) {
+		return &fileError{err}
+	}
+	return &attachmentError{err}
 }
 
 // A checked fails at its end if the content is not as described.
@@ -161,10 +184,10 @@ func (c *checked) Read(p []byte) (int, error) {
 	c.sum.Write(p[:n])
 	switch {
 	case c.size > c.want.Size || err == io.EOF && c.size != c.want.Size:
-		return n, fmt.Errorf("file does not have the %d bytes that the record says", c.want.Size)
+		return n, fmt.Errorf("%w: it does not have %d bytes", errContent, c.want.Size)
 	case err == io.EOF:
 		if got := hex.EncodeToString(c.sum.Sum(nil)); !strings.EqualFold(got, c.want.Hash) {
-			return n, fmt.Errorf("file has the SHA-256 %s, the record says %s", got, c.want.Hash)
+			return n, fmt.Errorf("%w: it has the SHA-256 %s, not %s", errContent, got, c.want.Hash)
 		}
 	}
 	return n, err

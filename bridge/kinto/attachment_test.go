@@ -5,11 +5,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/kintotest"
 )
 
 // files are the attachments of a server, by path, on another host.
@@ -100,5 +103,80 @@ func TestWithoutAttachments(t *testing.T) {
 	}
 	if got := r.fold(); !strings.HasPrefix(got["a"], `{"a":1,"z":2,`) || got["b"] != r.listed()["b"] {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestAttachmentFails: an attachment whose server fails ends the run, and nothing is put into quarantine. The
+// next run continues.
+func TestAttachmentFails(t *testing.T) {
+	for name, fails := range map[string]func(*http.Request) (*http.Response, error){
+		"503": func(q *http.Request) (*http.Response, error) {
+			return answer(q, http.StatusServiceUnavailable, http.Header{}, "no"), nil
+		},
+		"403": func(q *http.Request) (*http.Response, error) {
+			return answer(q, http.StatusForbidden, http.Header{}, "no"), nil
+		},
+		"no response": func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
+		"cut": func(q *http.Request) (*http.Response, error) {
+			resp := answer(q, http.StatusOK, http.Header{}, "hello")
+			resp.Body = &cutBody{resp.Body, 3}
+			return resp, nil
+		},
+	} {
+		for _, compare := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " compare ", compare), func(t *testing.T) {
+				r := newRigOf(t, kintotest.NewFake(t).NewCollection(t))
+				all := &files{t, map[string]string{"one": "hello"}}
+				r.configure = func(c *Config) { c.Attachments, c.Attempts = Inline, 1 }
+				r.client.HTTP = &http.Client{Transport: all}
+				r.put("first", `"n":1`)
+				r.run()
+				r.attach("a", "one", "hello", 5)
+				requests := 0
+				r.client.HTTP = &http.Client{Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
+					if q.URL.Host != "cdn" {
+						return all.RoundTrip(q)
+					}
+					requests++
+					return fails(q)
+				})}
+				r.configure = func(c *Config) { c.Attachments, c.Attempts, c.ReconcileNow = Inline, 1, compare }
+				report, err := r.tryRun(r.store)
+				if err == nil || errors.Is(err, ErrRights) || report.Quarantined > 0 || report.Published > 0 {
+					t.Errorf("report is %+v, error is %v", report, err)
+				}
+				if want := map[bool]int{true: 1, false: bridge.Tries}[name == "403"]; requests != want {
+					t.Errorf("the attachment was requested %d times, want %d", requests, want)
+				}
+				r.client.HTTP = &http.Client{Transport: all}
+				if report := r.run(); report.Published != 2 || report.Quarantined > 0 {
+					t.Errorf("report is %+v", report)
+				}
+			})
+		}
+	}
+}
+
+// TestAttachmentWrongOnce: an attachment that is wrong is requested once more.
+func TestAttachmentWrongOnce(t *testing.T) {
+	r := newRigOf(t, kintotest.NewFake(t).NewCollection(t))
+	all := &files{t, map[string]string{"one": "jello"}}
+	r.configure = func(c *Config) { c.Attachments = Inline }
+	r.attach("a", "one", "hello", 5)
+	requests := 0
+	r.client.HTTP = &http.Client{Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
+		if q.URL.Host == "cdn" {
+			if requests++; requests == 2 {
+				all.files["one"] = "hello"
+			}
+		}
+		return all.RoundTrip(q)
+	})}
+	if report := r.run(); report.Published != 2 || report.Quarantined > 0 {
+		t.Errorf("report is %+v", report)
+	}
+	r.attach("b", "one", "other", 5)
+	if report := r.run(); report.Quarantined != 1 {
+		t.Errorf("report is %+v", report)
 	}
 }

@@ -129,8 +129,14 @@ func (s *run) fetch(ctx context.Context, ids []string, row func(kinto.Row) error
 	retry := s.bridge.core.NewRetry()
 	for {
 		s.count(func(p *bridge.Progress) { p.Requests++ })
-		page, err := s.bridge.config.Source.List(ctx, q, row)
+		var failed error // of row
+		page, err := s.bridge.config.Source.List(ctx, q, func(r kinto.Row) error {
+			failed = row(r)
+			return failed
+		})
 		switch {
+		case failed != nil:
+			return failed
 		case err != nil:
 			if err = retry.Again(ctx, err); err != nil {
 				return fmt.Errorf("read %d records by id: %w", len(ids), err)

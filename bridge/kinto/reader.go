@@ -300,7 +300,7 @@ func (r *reader) pollFuture(ctx context.Context, pieces chan<- *bridge.Piece) er
 // returns nil, the error is handled.
 func (r *reader) explain(ctx context.Context, pieces chan<- *bridge.Piece, err error) error {
 	e, ok := errors.AsType[*kinto.Error](err)
-	if !ok {
+	if _, file := errors.AsType[*fileError](err); !ok || file {
 		return err
 	}
 	c := &r.bridge.config
