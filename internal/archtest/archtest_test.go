@@ -174,7 +174,7 @@ var rooms = map[string]room{
 	"internal/jobdb":   {rooms: []string{"internal/pgerr", "internal/schema", "internal/suggest", "internal/tcp"}, libraries: []string{"github.com/riverqueue/river", "riverqueue.com/riverui"}},
 	"internal/origins": {rooms: []string{"internal/backoff"}},
 	"jobs":             {rooms: []string{"internal/jobdb", "internal/origins", "internal/suggest", "internal/tcp", "internal/units"}, libraries: []string{"github.com/robfig/cron/v3", "go.yaml.in/yaml/v3", "golang.org/x/sync"}},
-	"jobs/watch":       {rooms: []string{"chain", "couchdb", "internal/backoff", "internal/credential", "jobs", "kinto", "layout", "outbox", "server", "storage", "storage/postgres", "storage/stores"}, libraries: []string{"golang.org/x/sync"}},
+	"jobs/watch":       {rooms: []string{"chain", "couchdb", "internal/backoff", "internal/credential", "internal/origins", "jobs", "kinto", "layout", "outbox", "server", "storage", "storage/postgres", "storage/stores"}, libraries: []string{"golang.org/x/sync"}},
 
 	"jobs/kinds": {
 		rooms: []string{

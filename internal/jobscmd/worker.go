@@ -69,7 +69,7 @@ signal ends it. On the first Ctrl-C or SIGTERM it stops its jobs at their next c
 and other nodes run them at once. If it is killed, they do so within 30 seconds.
 
 Any number of workers can use a PostgreSQL database, but only one can use an SQLite file. A
-worker with the name of another one ends within seconds, unless the other one was killed.
+worker with the name of another ends within seconds, unless the other was killed.
 
 With --max-jobs 0 and --listen, it only serves the API: it is not a node, runs no jobs and
 watches no servers.` + exit.Help(exit.Interrupted),
@@ -112,7 +112,7 @@ func (c *commands) work(ctx context.Context, store *jobs.Scheduler, config jobs.
 	} else {
 		c.Log.Info("starting the node", "node", config.Name, "database", sink.Redact(c.db))
 	}
-	config.Watcher = watch.NewManager(store, watch.Sources(config.Transport), c.Log)
+	config.Watcher = watch.NewManager(store, watch.Sources(watch.Hold(store.Held, config.Transport)), c.Log)
 	observed := metrics.NewJobs(store, c.Connections)
 	config.Observer = observed
 	if err := f.listen.serveMetrics(c, observed); err != nil {
