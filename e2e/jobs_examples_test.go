@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,17 +13,22 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/feedctl/feedctl/internal/couchtest"
+	"github.com/feedctl/feedctl/internal/kintotest"
 	"github.com/feedctl/feedctl/internal/pgtest"
+	"github.com/feedctl/feedctl/jobs/kinds"
 )
 
-// TestJobExamples runs the files in examples/jobs, except for the places that they name, in one
-// process with a CouchDB-compatible server, PostgreSQL and a server of feeds.
+// TestJobExamples runs the files in examples/jobs, of which each kind of jobs has one, except for the
+// places that they name, in one process with a CouchDB-compatible server, Kinto, PostgreSQL and a server
+// of feeds.
 func TestJobExamples(t *testing.T) {
 	t.Parallel() // it mostly waits for reports
 	dir := t.TempDir()
 	store, ready := "file:"+filepath.Join(dir, "store"), filepath.Join(dir, "url")
 	couch, db := couchtest.NewDB(t), pgtest.StartOwn(t).URL("shop")
 	couchtest.Send(t, http.MethodPut, couch+"/1", `{"item":"tea"}`)
+	records := kintotest.Start(t, kintotest.Memory).NewCollection(t)
+	kintotest.Send(t, http.MethodPut, records+"/records/1", `{"data":{"name":"Ada"}}`)
 	exec := func(sql string) {
 		t.Helper()
 		conn, err := pgx.Connect(t.Context(), db)
@@ -46,13 +52,16 @@ func TestJobExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	password := filepath.Join(dir, "shop-password")
-	if err := os.WriteFile(password, []byte("not asked for\n"), 0o600); err != nil {
-		t.Fatal(err)
+	password, user := filepath.Join(dir, "shop-password"), filepath.Join(dir, "kinto-user")
+	for name, text := range map[string]string{password: "not asked for\n", user: "basic " + kintotest.User + ":" + kintotest.Password} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	sink := strings.Replace(db, "?", "?table=public.orders&", 1)
 	local := strings.NewReplacer("follow: true", "follow: true\n    backoff: {min: 1s, max: 1s}", // the consumer may come before the bridge
-		"    credentials: {source: \"env:ORDERS_READER\"}", "", "https://couch.example.org/orders", couch, "s3://bucket/feeds", store, "https://data.example.org", strings.TrimSpace(string(address)),
+		"    credentials: {source: \"env:ORDERS_READER\"}", "", "env:CUSTOMERS_READER", "file:"+user,
+		"https://kinto.example.org/v1/buckets/shop/collections/customers", records, "https://couch.example.org/orders", couch, "s3://bucket/feeds", store, "https://data.example.org", strings.TrimSpace(string(address)),
 		"postgres://shop@db.example.org/shop?table=public.orders", sink, "postgres://shop@db.example.org/shop", db, "/etc/feedctl/shop-password", password)
 	files, err := filepath.Glob("../examples/jobs/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -71,7 +80,9 @@ func TestJobExamples(t *testing.T) {
 	jobs := "--db=sqlite:" + filepath.Join(dir, "jobs.db")
 	node := &process{t: t, name: "standalone", args: []string{"jobs", "standalone", "-f", dir, jobs}}
 	node.start()
-	waitFor(t, node.stderr.String, func() bool { return strings.Contains(node.stderr.String(), "6 jobs created") })
+	waitFor(t, node.stderr.String, func() bool {
+		return strings.Contains(node.stderr.String(), fmt.Sprint(len(files), " jobs created"))
+	})
 	list := func() (succeeded map[string]bool) {
 		t.Helper()
 		var l struct {
@@ -89,11 +100,17 @@ func TestJobExamples(t *testing.T) {
 		}
 		return succeeded
 	}
+	has := list()
+	for kind := range kinds.All() {
+		if _, ok := has[kind]; !ok {
+			t.Fatalf("there is no example of kind %q", kind)
+		}
+	}
 	where := func() string { return feedctl(t, "jobs", "list", jobs) + node.stderr.String() }
 	// Runs report every 10 seconds.
 	waitForCommand(t, where, func() bool {
 		have := list()
-		return have["bridge couchdb"] && have["outbox run"] && have["consume"]
+		return have["bridge couchdb"] && have["bridge kinto"] && have["outbox run"] && have["consume"]
 	})
 	feedctl(t, "jobs", "restart", "--all", "-n", "shop", "--state", "pending", jobs) // do not wait for the night
 	for _, job := range []string{"shop/orders-snapshot", "shop/orders-prune", "shop/orders-verify"} {
