@@ -11,8 +11,8 @@ func newBridge(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bridge",
 		Short: "Publish what changes in a database",
-		Long: `Bridge turns the changes of a database into entities of a feed, each exactly once. The place
-in the database is kept in the feed itself.` + exit.Help(),
+		Long: `Bridge turns the changes of a database into entities of a feed, each exactly once. The
+position in the database is kept in the feed itself.` + exit.Help(),
 		Example: `  feedctl bridge couchdb https://couch.example.org/zones zones --follow
   feedctl bridge kinto https://kinto.example.org/v1/buckets/dns/collections/zones zones --follow
   feedctl bridge quarantine zones`,

@@ -38,12 +38,12 @@ missing; what is gone without a tombstone is deleted from the feed, but at most
 verify --against" proves that the feed has what the collection has.
 
 With the URL of a bucket, each of its collections has a feed of its own: FEED has one "*",
-in the place of which is the name of the collection. --collections selects some of them.
+which is replaced by the name of the collection. --collections selects some of them.
 With --follow, the collections are listed again after six times --interval, and new ones
 are published, too. A collection that fails does not affect the others: without --follow,
 the exit status is that of the failure; with it, the failure is logged, and the collection
-is tried again. If a collection that has a feed does not exist any more, --on-gone says
-what happens to its feed: with stop, it stays as it is, and that is a failure.
+is tried again. If a collection that has a feed no longer exists, --on-gone says what
+happens to its feed: with stop, it stays as it is, which counts as a failure.
 --max-quarantine is for all collections together.
 
 The credential for the server, in --credentials-file or FEEDCTL_CREDENTIALS, is a line

@@ -39,7 +39,7 @@ bridge may run at the same time.` + sourceHelp + exit.Help(exit.NotFound, exit.I
 		},
 	}
 	source.Flags(c.Flags())
-	c.Flags().StringVar(&source.URL, "retry", "", "try to publish again what the database or collection at this `URL` has of it")
+	c.Flags().StringVar(&source.URL, "retry", "", "publish the entries again from the database or collection at this `URL`")
 	return c
 }
 

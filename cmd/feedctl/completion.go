@@ -12,7 +12,7 @@ func newCompletion() *cobra.Command {
 		Short: "Print a completion script for a shell",
 		Long: `Completion prints a script that teaches a shell to complete feedctl's commands,
 flags and their values, and the names of feeds and snapshots in the store of --store or,
-after STORE#, in STORE. Bash needs the package bash-completion besides.` + exit.Help(),
+after STORE#, in STORE. Bash also needs the package bash-completion.` + exit.Help(),
 		Example: `  source <(feedctl completion bash)
   feedctl completion fish > ~/.config/fish/completions/feedctl.fish`,
 		Args:                  cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),

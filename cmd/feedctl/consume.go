@@ -98,8 +98,8 @@ func runConsume(ctx context.Context, a *app.App, t *task.Consume, address string
 	return errors.Join(err, a.Printf(done, "consumed %s into %s%s\n", human.Plural(done.Entities, "entity", "entities"), done.Into, aside))
 }
 
-// warnRefused tells, at the end and beside the log, of documents that a database does
-// not have. The command has done what it could, so this is no error.
+// warnRefused lists, at the end and in addition to the log, documents that a database refused. The
+// command has done what it could, so this is not an error.
 func warnRefused(a *app.App, r consumer.Rejected, into string) {
 	if r.Refused == 0 || a.JSON {
 		return
@@ -118,6 +118,6 @@ func warnRefused(a *app.App, r consumer.Rejected, into string) {
 	}
 }
 
-// missingStub is CouchDB's code for a document with an attachment of which it gets, and
-// has, the name only.
+// missingStub is CouchDB's code for a document with an attachment of which it is sent, and has,
+// only the name.
 const missingStub = "missing_stub"

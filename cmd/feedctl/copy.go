@@ -45,7 +45,7 @@ it is.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Interrupted),
 			return runCopy(c.Context(), a, args[0], args[1], follow, metrics)
 		},
 	}
-	c.Flags().BoolVar(&follow, "follow", false, "copy what is published until a signal comes")
+	c.Flags().BoolVar(&follow, "follow", false, "keep copying what is published, until a signal arrives")
 	c.Flags().StringVar(&metrics, "metrics", "", app.MetricsUsage)
 	return c
 }
@@ -96,14 +96,14 @@ func storeOrStored(a *app.App, arg string) (store, name string, err error) {
 func hintCopy(err error) error {
 	switch {
 	case errors.Is(err, replica.ErrDiverged):
-		return exit.WithHint(err, "another target: nothing was written over in this one")
+		return exit.WithHint(err, "another target: nothing in this one was overwritten")
 	case errors.Is(err, chain.ErrPruned):
 		return exit.WithHint(err, "a new target: the source has pruned what comes next in this one")
 	}
 	return err
 }
 
-// printCopied tells what was copied, also by a run that failed.
+// printCopied prints what was copied, even by a run that failed.
 func printCopied(a *app.App, r replica.Report, source, target string) error {
 	result := copyJSON{
 		Source: source, Target: target, Feeds: r.Feeds, Entities: r.Pages.Entities, Pages: r.Pages.Pages,

@@ -38,7 +38,7 @@ not notice at once that a feed is being deleted.` + exit.Help(exit.NotFound, exi
 		},
 	}
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "delete nothing, print what would be deleted")
-	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return c
 }
 
@@ -76,7 +76,7 @@ func confirmDelete(ctx context.Context, a *app.App, store storage.Store, name st
 	question := fmt.Sprintf("delete feed %s with %s (%s)?", name, human.Plural(report.Pages, "page", "pages"), human.Bytes(report.Bytes))
 	switch yes, err := a.Confirm(ctx, question); {
 	case errors.Is(err, app.ErrNoTerminal):
-		return exit.Usagef("delete feed %q: %w: use --yes, or --dry-run to see what would go", name, err)
+		return exit.Usagef("delete feed %q: %w: use --yes, or --dry-run to see what would be deleted", name, err)
 	case err != nil:
 		return fmt.Errorf("delete feed %q: nothing was deleted: %w", name, err)
 	case !yes:
@@ -85,7 +85,7 @@ func confirmDelete(ctx context.Context, a *app.App, store storage.Store, name st
 	return nil
 }
 
-// suggestFeed adds to the error of a feed that does not exist which one may be meant.
+// suggestFeed adds a similar name to the error of a feed that does not exist.
 func suggestFeed(ctx context.Context, store storage.Store, name string, err error) error {
 	if !errors.Is(err, chain.ErrNoFeed) {
 		return err

@@ -32,7 +32,7 @@ func newDoctor(a *app.App) *cobra.Command {
 	var f doctorFlags
 	c := &cobra.Command{
 		Use:   "doctor [URL|STORE]",
-		Short: "Find out what is wrong with a store, or with the way to a feed",
+		Short: "Find out what is wrong with a store, or with the connection to a feed",
 		Long: `Doctor tests what producers and consumers rely on, and prints its findings, why they matter,
 and how to fix them.
 
@@ -57,7 +57,7 @@ better) or "problem". With a problem the exit status is 1.` + exit.Help(exit.Int
 		},
 	}
 	flags := c.Flags()
-	units.DurationVar(flags, &f.wait, "wait", 30*time.Second, "how long, a `DURATION`, a request is to wait for news; consumers wait for 30s")
+	units.DurationVar(flags, &f.wait, "wait", 30*time.Second, "`DURATION` that a request waits for new entities; consumers wait for 30s")
 	f.client.RequestFlags(flags)
 	f.client.OriginFlags(flags)
 	return c
@@ -109,7 +109,7 @@ func examineURL(ctx context.Context, a *app.App, f *doctorFlags, target string) 
 
 // examineStore examines a store. It is a finding, too, if the store cannot be opened.
 func examineStore(ctx context.Context, a *app.App, target string) (findings []doctor.Finding, err error) {
-	target, _, _ = strings.Cut(target, "#") // a feed in it is as well as the store is
+	target, _, _ = strings.Cut(target, "#") // a feed in it is as healthy as the store
 	store, err := a.OpenStore(ctx, target, task.Access{})
 	switch {
 	case errors.Is(err, storage.ErrPermission), errors.Is(err, storage.ErrLayout):

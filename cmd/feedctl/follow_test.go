@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// A watched is a stream that reports when a text was written to it.
+// A watched is a stream that reports when a string was written to it.
 type watched struct {
 	io.Writer
 	text string

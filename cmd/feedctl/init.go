@@ -58,5 +58,5 @@ func runInit(ctx context.Context, a *app.App, rawURL string) error {
 	if made {
 		return a.Printf(result, "made an empty store at %s\n", result.Store)
 	}
-	return a.Printf(result, "%s is a store already\n", result.Store)
+	return a.Printf(result, "%s is already a store\n", result.Store)
 }

@@ -28,7 +28,7 @@ type inputFlags struct {
 
 func (f *inputFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Format, "format", input.FormatNDJSON, "`FORMAT` of the input: ndjson, multipart, dir or raw")
-	flags.StringVar(&f.Key, "key", "", "ndjson: JSON `POINTER` to the key of the thing that a line is about, as /id")
+	flags.StringVar(&f.Key, "key", "", "ndjson: JSON `POINTER` to the key of the thing that a line is about, such as /id")
 	flags.StringVar(&f.KeyValue, "key-value", "", "raw: the `KEY` of the thing that the input is about (default: the file's name)")
 	flags.StringVar(&f.ContentType, "content-type", "", "media `TYPE` of all entities (default application/json for ndjson, else by file name); multipart: that of the whole input")
 }

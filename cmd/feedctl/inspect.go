@@ -60,7 +60,7 @@ func runInspect(ctx context.Context, a *app.App, f *inspectFlags, arg string) er
 	if err != nil {
 		return err
 	}
-	at.Config.IdleBytes = 1 << 10 // a byte now and then is not waited for: nothing can be lost
+	at.Config.IdleBytes = 1 << 10 // do not wait for a trickle of bytes: nothing can be lost
 	switch {
 	case f.index:
 		return inspectSnapshot(ctx, a, at)

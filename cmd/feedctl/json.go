@@ -9,11 +9,10 @@ import (
 	"github.com/feedctl/feedctl/producer"
 )
 
-// The types in this file, and the results of package task, are what commands print with --json,
-// one text a line on standard output. They are a contract: members may be added, but those that
-// are here keep their names and meanings. Times are RFC 3339 in UTC, sizes are in
-// bytes. "consume --into -" and "tail --json" print entities, in the form of the
-// jsonl sink.
+// The types in this file, and the results of package task, are what commands print with --json, one
+// JSON text per line on standard output. They are a contract: members may be added, but those that
+// are here keep their names and meanings. Times are RFC 3339 in UTC, sizes are in bytes. "consume
+// --into -" and "tail --json" print entities, in the form of the jsonl sink.
 
 // publishJSON is printed by "publish".
 type publishJSON struct {
@@ -96,7 +95,7 @@ type doctorJSON struct {
 // initJSON is printed by "init".
 type initJSON struct {
 	Store string `json:"store"`
-	Made  bool   `json:"made"` // false: it was there
+	Made  bool   `json:"made"` // false: it existed
 }
 
 // migrateJSON is printed by "migrate". The versions are 0 for stores that have none.

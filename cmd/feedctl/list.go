@@ -33,10 +33,10 @@ func newList(a *app.App) *cobra.Command {
 		Use:   "list [STORE|URL]",
 		Short: "List the feeds and snapshots in a store or on a server",
 		Long: `List prints a line for each feed and each name of snapshots in the store, by default that of
---store, as it finds them: feeds first, both in the order of their names. Of a feed it tells
-how many pages it has, entities and bytes of the newest of them, and its age: that of the
-newest entity. Of a name of snapshots it tells pages, entities, bytes and age of the newest.
-One that is damaged has a line with the error instead; the exit status is then 5.
+--store, as it finds them: feeds first, both in the order of their names. For a feed, it
+prints the number of pages, the entities and bytes of the newest page, and the age of the
+newest entity; for a name of snapshots, the pages, entities, bytes and age of the newest.
+For a damaged one, the line has the error instead, and the exit status is 5.
 
 It takes a few requests for each line, however large a feed is, and prints it at once. With
 --limit and --after it pages through a store with very many. With --json, each line is an

@@ -63,7 +63,7 @@ blocked meanwhile. Use the same --store as for "run".` + exit.Help(exit.Interrup
 type outboxCaptureJSON struct {
 	Table string `json:"table,omitempty"`
 	Feed  string `json:"feed,omitempty"`
-	// Snapshot was made of the table's contents, if that was requested.
+	// Snapshot was made from the table's contents, if that was requested.
 	Snapshot *task.Snapshot `json:"snapshot,omitempty"`
 }
 

@@ -21,7 +21,7 @@ func newOutboxDetach(a *app.App) *cobra.Command {
 	var f outboxDetachFlags
 	c := &cobra.Command{
 		Use:   "detach --db URL (--table TABLE | --feed FEED)",
-		Short: "Publish the changes of a table no more",
+		Short: "Stop publishing the changes of a table",
 		Long: `Detach removes the triggers and everything else that attach has created. Published entities
 remain, and rows in the outbox are still moved. Detach a dropped table by its feed, or by
 its name when it was attached.` + exit.Help(exit.NotFound, exit.Interrupted),
@@ -41,12 +41,12 @@ its name when it was attached.` + exit.Help(exit.NotFound, exit.Interrupted),
 }
 
 func runOutboxDetach(ctx context.Context, a *app.App, f *outboxDetachFlags) error {
-	detach, name, text := (*outbox.DB).Detach, f.table, "changes of "+f.table+" are published no more"
+	detach, name, text := (*outbox.DB).Detach, f.table, "changes of "+f.table+" are no longer published"
 	if f.feed != "" {
 		if err := layout.CheckName(f.feed); err != nil {
 			return err
 		}
-		detach, name, text = (*outbox.DB).DetachFeed, f.feed, "no table's changes are published to "+f.feed+" any more"
+		detach, name, text = (*outbox.DB).DetachFeed, f.feed, "changes of tables are no longer published to "+f.feed
 	}
 	db, err := f.Open(ctx, &a.Env, task.Access{})
 	if err != nil {

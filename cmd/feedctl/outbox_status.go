@@ -87,7 +87,7 @@ func printCapturedTable(w io.Writer, feed string, t *outbox.CapturedTable) error
 		return err
 	}
 	for _, partition := range t.Uncovered {
-		_, err := fmt.Fprintf(w, "A TRUNCATE of %s alone is not published to %s: the partition came later; attach %s again as before\n", partition, feed, t.Name)
+		_, err := fmt.Fprintf(w, "A TRUNCATE of %s alone is not published to %s: the partition was added later; attach %s again as before\n", partition, feed, t.Name)
 		if err != nil {
 			return err
 		}

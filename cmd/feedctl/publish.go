@@ -44,7 +44,7 @@ returns when all of them are durable. The feed is created if it does not exist. 
 FILE, or with "-", the entities are read from standard input.
 
 The input is one of:
-  ndjson     one JSON text a line; the line is the body. Empty lines are skipped.
+  ndjson     one JSON text per line; the line is the body. Empty lines are skipped.
   multipart  a multipart document; the parts' headers become those of the entities.
              The boundary is taken from --content-type or from the first line.
   dir        FILE is a directory: one entity for each file, its path the key.
@@ -76,8 +76,8 @@ were published. With --to, a request that fails then is not retried.` + exit.Hel
 	f.input.addFeed(flags)
 	flags.StringVar(&f.to, "to", "", "publish to the server at this `URL` instead of the store")
 	flags.StringVar(&f.credentialsFile, "credentials-file", "", "`FILE` with the credential for --to (default: the variable FEEDCTL_CREDENTIALS)")
-	flags.IntVar(&f.retries, "retries", 8, "with --to: give up after a request failed this `NUMBER` of times; negative: never")
-	flags.StringVar(&f.resume, "resume", "", "`STATE` file that keeps how far the input was published")
+	flags.IntVar(&f.retries, "retries", 8, "with --to: give up after a request has failed this `NUMBER` of times; negative: never")
+	flags.StringVar(&f.resume, "resume", "", "`STATE` file that records how far the input was published")
 	f.pages.Flags(flags, "; not with --to")
 	c.MarkFlagsMutuallyExclusive("to", "max-page-bytes")
 	c.MarkFlagsMutuallyExclusive("to", "max-page-entities")
@@ -157,14 +157,14 @@ func runPublish(ctx context.Context, a *app.App, f *publishFlags, arg, file stri
 		human.Plural(result.Duplicates, "duplicate", "duplicates"))
 }
 
-// stateAdvice says what to do if a resume file is of another feed or input.
+// stateAdvice says what to do if a resume file belongs to another feed or input.
 func stateAdvice(err error) error {
 	state, ok := errors.AsType[*publish.StateError](err)
 	if !ok {
 		return err
 	}
 	return exit.WithHint(exit.Usagef("--resume %w", state),
-		"another file for --resume, each feed and input has its own, or without this one, to begin at the start of the input")
+		"another file for --resume: each feed and input has its own; with a new one, publishing begins at the start of the input")
 }
 
 // parse reads the argument that names the feed.

@@ -27,7 +27,7 @@ are kept, since they may belong to a running command.` + exit.Help(),
 			return runSnapshotCollect(c.Context(), a, args[0], minAge)
 		},
 	}
-	units.DurationVar(c.Flags(), &minAge, "min-age", 24*time.Hour, "leave alone what was written in this `DURATION`")
+	units.DurationVar(c.Flags(), &minAge, "min-age", 24*time.Hour, "keep pages written within the last `DURATION`")
 	return c
 }
 

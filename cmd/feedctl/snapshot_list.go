@@ -59,7 +59,7 @@ func runSnapshotList(ctx context.Context, a *app.App, args []string) (err error)
 			return err
 		}
 		for _, key := range unknown {
-			a.Log.Warn("skipping an object among the indexes of snapshots that is not one", "key", key)
+			a.Log.Warn("skipping an object among the indexes of snapshots that is not an index", "key", key)
 		}
 		for _, id := range ids {
 			index, err := snapshots.Read(ctx, store, name, id)

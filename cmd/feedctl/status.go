@@ -24,7 +24,7 @@ func newStatus(a *app.App) *cobra.Command {
 	var into credential.Source
 	c := &cobra.Command{
 		Use:   "status SINK...",
-		Short: "Show where the consumers of sinks stand",
+		Short: "Show the positions of the consumers of sinks",
 		Long: `Status prints a line for each consumer of the given sinks, which are named as for "feedctl
 consume --into": the feed that it reads, its position there, when it last committed, and its
 lag behind the newest entity. A database is shown with all its tables unless the sink names
@@ -68,7 +68,7 @@ func runStatus(ctx context.Context, a *app.App, into credential.Source, specs []
 	return errors.Join(failures...)
 }
 
-// standings reads where the consumers of a sink stand.
+// standings reads the positions of the consumers of a sink.
 func standings(ctx context.Context, a *app.App, spec string, into credential.Source) ([]sink.Standing, error) {
 	o, err := a.SinkOptions(spec, into)
 	if err != nil {
@@ -81,7 +81,7 @@ func standings(ctx context.Context, a *app.App, spec string, into credential.Sou
 	return found, err
 }
 
-// newestTime is how long a feed may take to tell its newest entity.
+// newestTime is how long a feed may take to return its newest entity.
 const newestTime = 10 * time.Second
 
 func standing(ctx context.Context, a *app.App, into string, s sink.Standing) statusJSON {
@@ -91,7 +91,7 @@ func standing(ctx context.Context, a *app.App, into string, s sink.Standing) sta
 	}
 	newest, err := newest(ctx, a, s.Position.Feed)
 	if err != nil {
-		a.Log.WarnContext(ctx, "the feed does not say what is newest", "feed", s.Position.Feed, "error", err)
+		a.Log.WarnContext(ctx, "newest entity of the feed is unknown", "feed", s.Position.Feed, "error", err)
 		return one
 	}
 	lag := max(0, newest.Sub(s.Position.LastModified).Seconds())
@@ -99,8 +99,8 @@ func standing(ctx context.Context, a *app.App, into string, s sink.Standing) sta
 	return one
 }
 
-// newest returns the time of the newest entity of a feed. What names the feed comes from a
-// sink, so the feed is sent no credentials.
+// newest returns the time of the newest entity of a feed. The URL of the feed comes from a sink, so
+// no credentials are sent to it.
 func newest(ctx context.Context, a *app.App, feed string) (newest time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, newestTime)
 	defer cancel()

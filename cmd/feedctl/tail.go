@@ -30,7 +30,7 @@ func newTail(a *app.App) *cobra.Command {
 	var f tailFlags
 	c := &cobra.Command{
 		Use:   "tail URL|FEED|STORE#FEED",
-		Short: "Print the entities of a feed as they come",
+		Short: "Print the entities of a feed as they arrive",
 		Long: `Tail prints the entities of the feed at URL, or of FEED in a store, as they are published:
 one line each with Last-Modified, operation, key, Content-ID, media type, size, and the
 start of the body. With --json it prints the lines that "feedctl consume --into -" writes.` +

@@ -29,7 +29,7 @@ changed since the last run with the same FILE, other than by growing at the end.
 it prints a report, which package verify documents.
 
 With --against SOURCE, verify then compares the state of the feed, which is what a
-consumer has that read all of it, with the database that the feed was made from, or with a
+consumer that read all of it has, with the database that the feed was made from, or with a
 copy that consume made: the keys and their versions, and with --deep the bodies, as JSON
 values. SOURCE is kinto:URL of a collection; all pages of its list are of one state
 (If-Match), and if it changes meanwhile, verify compares again. The versions of a copy are

@@ -57,8 +57,8 @@ func (c *Consume) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.NewestFirst, "newest-first", false, "fill a new sink with the newest entities first")
 	flags.StringVar(&c.Key, "key", "", keyUsage)
 	flags.StringVar(&c.OnGap, "on-gap", "fail", "`POLICY` if entities after the position are gone from the feed: fail, replay or snapshot")
-	flags.IntVar(&c.BatchEntities, "batch-entities", 0, "commit after this `NUMBER` of entities at the latest (default 10000)")
-	units.SizeVar(flags, &c.BatchBytes, "batch-bytes", 0, "commit after this many `BYTES` at the latest (default 8MiB)")
+	flags.IntVar(&c.BatchEntities, "batch-entities", 0, "commit after at most this `NUMBER` of entities (default 10000)")
+	units.SizeVar(flags, &c.BatchBytes, "batch-bytes", 0, "commit after at most this many `BYTES` (default 8MiB)")
 	limitFlag(flags, &c.Quarantine)
 	c.Client.Flags(flags)
 }
