@@ -26,7 +26,7 @@ type Progress struct {
 	// LastPublish is when entities were last published; zero if that has not happened yet.
 	LastPoll, LastPublish time.Time `json:"-"`
 	// Since is the position in the source up to which everything is in the feed, and Newest the
-	// newest one that is known of the source: JSON, or empty if they are not known.
+	// newest known one of the source: JSON, or empty if they are not known.
 	Since, Newest string `json:"-"`
 }
 

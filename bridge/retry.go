@@ -8,7 +8,7 @@ import (
 // A RetryReport is the result of retrying a quarantine.
 type RetryReport struct {
 	Published int64 `json:"published"` // entities published
-	Removed   int64 `json:"removed"`   // documents removed from quarantine: published, or not in the source any more
+	Removed   int64 `json:"removed"`   // documents removed from quarantine: published, or no longer in the source
 	Left      int64 `json:"left"`      // documents and rows still in quarantine
 }
 

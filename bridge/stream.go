@@ -64,7 +64,7 @@ func (g *guard) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// valid reports whether the text is UTF-8 so far, or as a whole at its end.
+// valid reports whether the text is UTF-8 so far; at its end, whether all of it is.
 func (g *guard) valid(b []byte, end bool) bool {
 	if len(g.split) > 0 {
 		b = append(g.split, b...)

@@ -43,7 +43,7 @@ func (w *walk) poll(r *reading) (news bool, err error) {
 		q.Offset = r.last.offset // the last entity read, to recognize it, and what follows
 	}
 	if w.quiet == 1 && w.s.config.Idle != nil {
-		q.Wait = 0 // there was news: whether there is more is to be known at once
+		q.Wait = 0 // there was news: find out at once whether there is more
 	}
 	begun := time.Now()
 	resp, err := w.s.send(q)

@@ -197,7 +197,7 @@ func (r reader) newest(t *testing.T) string {
 	return string(body)
 }
 
-// pages reads pages one after the other. Page n has the entity <n-1>.
+// pages reads pages one after another. Page n has the entity <n-1>.
 func (r reader) pages(t *testing.T, from, to int64) {
 	t.Helper()
 	for n := from; n <= to; n++ {

@@ -90,7 +90,7 @@ func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time,
 			continue // its origin became full; what is read from now on leaves it out
 		}
 		first.room--
-		first.usage += s.settings().Interval.Seconds() // so that one admission is not all one namespace's
+		first.usage += s.settings().Interval.Seconds() // so that one namespace does not take a whole admission
 		if err := start(j); err != nil {
 			return err
 		}

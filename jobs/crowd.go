@@ -69,7 +69,7 @@ func (c *crowd) full() (origins []string) {
 	return origins
 }
 
-// admits reports whether a job may run beside the others.
+// admits reports whether a job may run alongside the others.
 func (c *crowd) admits(j *Job) bool { return !c.isFull(j.origins[0]) && !c.isFull(j.origins[1]) }
 
 // due is the condition for jobs that a node may start now, and the arguments of the condition.

@@ -169,7 +169,7 @@ func (w *worker) linger(a *activeRun) bool {
 	return a.lingers
 }
 
-// limit ends a run that has taken long, unless it keeps its slot because that is free.
+// limit ends a run that has taken long, unless it keeps its slot because no other job needs it.
 func (w *worker) limit(a *activeRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

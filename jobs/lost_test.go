@@ -146,7 +146,7 @@ func TestLostNodes(t *testing.T) {
 		t.Errorf("%d of %d jobs are completed after the frozen node has ended", n, many)
 	}
 	if n := l.number("SELECT count(*) FROM @event WHERE type IN ('crashed', 'failed')"); n != 0 {
-		t.Errorf("%d runs that failed changed their jobs, want none: they had no jobs any more", n)
+		t.Errorf("%d runs that failed changed their jobs, want none: they no longer had jobs", n)
 	}
 	l.logHealing(at)
 	if err := db.Close(); err != nil {

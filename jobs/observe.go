@@ -80,10 +80,10 @@ type Count struct {
 	Namespace, Kind string
 	State           State // as shown
 	Jobs            int
-	// Pending is what these jobs still have to read in all; -1 if that is not known of any.
+	// Pending is what these jobs still have to read in all; -1 if that is not known for any.
 	Pending int64
-	// Lag is the longest lag of one of them; -1 if that is not known of any. Jobs have a lag if they
-	// follow and are not paused. It grows while a job waits.
+	// Lag is the longest lag of one of them; -1 if that is not known for any. Jobs have a lag if
+	// they follow and are not paused. It grows while a job waits.
 	Lag time.Duration
 	// Lags is the number of jobs whose lag is known, LagSum the sum of their lags, and Within the
 	// number of lags up to each of the bounds.

@@ -135,8 +135,8 @@ func waitingFor(ctx context.Context, tx jobdb.Tx, origin string) (ids []string, 
 // another job.
 const available = `NOT EXISTS (SELECT 1 FROM @origin AS o WHERE (o.open OR o.blocked > @now) AND o.origin IN (source_origin, target_origin)) AND ` + alone
 
-// alone is the condition for a job that need not wait for one that runs once and does the same
-// (CouchDB replicator RFC, "Transient Job Behavior").
+// alone is the condition for a job that need not wait for another job that runs once and does the
+// same (CouchDB replicator RFC, "Transient Job Behavior").
 const alone = `(transient OR NOT EXISTS (SELECT 1 FROM (SELECT work AS same_work FROM @job WHERE transient AND state NOT IN ('completed', 'failed')) AS once WHERE same_work = work)
 	AND NOT EXISTS (SELECT 1 FROM (SELECT target AS same_target FROM @job WHERE transient AND target <> '' AND state NOT IN ('completed', 'failed')) AS once WHERE same_target = target))`
 

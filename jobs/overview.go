@@ -45,7 +45,7 @@ func (s *Scheduler) LocalNodes() (nodes []LocalNode) {
 	return nodes
 }
 
-// lease notes when the lease was last extended, at the earliest.
+// lease notes that the lease was extended at the given time or later.
 func (w *worker) lease(extended time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -236,7 +236,7 @@ func (s *Scheduler) SetTenant(ctx context.Context, namespace string, t Tenant) e
 }
 
 // ResetTenant gives a namespace the shares and limits that it has when nothing is set. One without
-// jobs is then not listed any more.
+// jobs is then no longer listed.
 func (s *Scheduler) ResetTenant(ctx context.Context, namespace string) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		if err := exclusively(ctx, tx); err != nil { // no job of it can be added meanwhile

@@ -143,7 +143,7 @@ func TestProbesOfOtherServers(t *testing.T) {
 	})
 }
 
-// TestUnusedServers has servers that no job uses any more: what is known of them is deleted, but
+// TestUnusedServers has servers that no job uses any more: what is known about them is deleted, but
 // not while they ask their clients to wait.
 func TestUnusedServers(t *testing.T) {
 	eachDatabase(t, originKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {

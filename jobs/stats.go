@@ -20,8 +20,8 @@ type Stats struct {
 	Pending int64 `json:"pending"`
 	// Lag is the age of the oldest of them; -1 if that is unknown.
 	Lag time.Duration `json:"-"` // as JSON, lagSeconds
-	// Position is where the run stands, and SourcePosition the newest one that is known of its
-	// source; both only mean something to its kind.
+	// Position is where the run stands, and SourcePosition the newest known one of its source; both
+	// only mean something to its kind.
 	Position       string `json:"position,omitempty"`
 	SourcePosition string `json:"sourcePosition,omitempty"`
 }

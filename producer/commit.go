@@ -269,7 +269,7 @@ func newestOrNil(ctx context.Context, c *chain.Reader) (*chain.Page, error) {
 	return p, err
 }
 
-// retry limits for how long a commit is retried, with increasing pauses.
+// retry limits how long a commit is retried, with increasing pauses.
 type retry struct {
 	since time.Time
 	limit time.Duration

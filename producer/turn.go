@@ -15,7 +15,7 @@ const (
 	// another. While it notices none, each turn is four times as long as the one before.
 	sharedTurn = 100 * time.Millisecond
 	soloTurn   = 4 * time.Second
-	// competitorAge is for how long a producer that was noticed counts.
+	// competitorAge is how long a producer counts as active after it was noticed.
 	competitorAge = 5 * time.Second
 	// maxPause limits the pause between turns.
 	maxPause = 500 * time.Millisecond

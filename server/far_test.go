@@ -66,7 +66,7 @@ func openCache(t *testing.T, dir string, size int64) *pagecache.Cache {
 	return cache
 }
 
-// readPages reads pages one after the other. Page n has the entity <n-1>.
+// readPages reads pages one after another. Page n has the entity <n-1>.
 func (s *site) readPages(t *testing.T, name string, from, to int64) {
 	t.Helper()
 	for n := from; n <= to; n++ {

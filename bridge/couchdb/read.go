@@ -94,7 +94,7 @@ func (r *reader) Read(ctx context.Context, pieces chan<- *bridge.Piece) error {
 	return r.checkEnd(ctx)
 }
 
-// ends notes the newest position that is known of the source.
+// ends notes the newest known position of the source.
 func (r *reader) ends(seq json.RawMessage) {
 	if r.only == nil && len(seq) > 0 {
 		r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.Newest = string(seq) })

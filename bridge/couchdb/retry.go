@@ -18,7 +18,7 @@ const (
 
 // Retry tries to publish the documents in quarantine, with the options and the filter with
 // which they were read; only Config.MaxDocument is from this bridge. Documents that the source
-// has replaced or deleted, or that do not pass the filter any more, are removed from
+// has replaced or deleted, or that no longer pass the filter, are removed from
 // quarantine. Rows without a document id stay, because they cannot be requested.
 //
 // If the filter depends on the content of documents, the changes are read from their

@@ -17,7 +17,7 @@ var (
 	ErrGone = errors.New("collection or bucket is gone")
 	// ErrManyGone means that more records are missing than [Config.MaxGone] allows.
 	ErrManyGone = errors.New("too many records are gone")
-	// ErrRights means that the user may not read the collection any more.
+	// ErrRights means that the user may no longer read the collection.
 	ErrRights = errors.New("no right to read the collection")
 )
 

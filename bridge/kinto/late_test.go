@@ -65,7 +65,7 @@ func TestLateCommitOnPostgreSQL(t *testing.T) {
 		got[record["id"].(string)] = record["batch"] == true
 	}
 	if want := map[string]bool{"late": false, "locked": false, "early": false, "after": false}; !maps.Equal(got, want) {
-		t.Errorf("kinto.js has %v, want %v: it does not lose the late commit any more", got, want)
+		t.Errorf("kinto.js has %v, want %v: it no longer loses the late commit", got, want)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/feedctl/feedctl/bridge"
 )
 
-// Retry tries to publish the records in quarantine. Those that do not exist any more are removed
+// Retry tries to publish the records in quarantine. Those that no longer exist are removed
 // from it. Another bridge may publish to the feed at the same time.
 func (b *Bridge) Retry(ctx context.Context) (bridge.RetryReport, error) {
 	return b.core.Retry(ctx, func(bridge.Quarantined) int { return fetchIDs }, func(core *bridge.Run, at bridge.Checkpoint, things []bridge.Quarantined) (bridge.Source, error) {

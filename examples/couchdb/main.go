@@ -1,4 +1,4 @@
-// Command couchdb copies a CouchDB database into another one through a feed: the
+// Command couchdb copies a CouchDB database into another through a feed: the
 // bridge publishes the changes since the last run, and the sink applies the new entities
 // of the feed. Revisions, conflicts, tombstones and attachments are preserved.
 //

@@ -1,4 +1,4 @@
-// Command kinto copies a Kinto collection into another one through a feed: the bridge
+// Command kinto copies a Kinto collection into another through a feed: the bridge
 // publishes the changes since the last run, and the sink applies the new entities of the
 // feed. The copy has the same records with stamps of its own; both may be on one server.
 //

@@ -174,7 +174,7 @@ func Must(err error) {
 	}
 }
 
-// credentialVariables are read beside those that set flags.
+// credentialVariables are read in addition to those that set flags.
 var credentialVariables = []string{
 	"FEEDCTL_AGAINST_CREDENTIALS", "FEEDCTL_CREDENTIALS", "FEEDCTL_INTO_CREDENTIALS", "FEEDCTL_READ_CREDENTIALS", "FEEDCTL_WRITE_CREDENTIALS",
 }

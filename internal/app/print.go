@@ -28,7 +28,7 @@ func (a *App) Print(v any, text func(w io.Writer) error) error {
 	return nil
 }
 
-// Printf writes a result to stdout: v with --json, else a text in the format of package fmt.
+// Printf writes a result to stdout: v with --json, else text in the format of package fmt.
 func (a *App) Printf(v any, format string, args ...any) error {
 	return a.Print(v, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, format, args...)

@@ -195,7 +195,7 @@ func (d *Draft) Finish() (string, error) {
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// A scanner counts the occurrences of a text in the bytes written to it.
+// A scanner counts the occurrences of a string in the bytes written to it.
 type scanner struct {
 	want  []byte
 	tail  []byte // the end of the previous bytes, shorter than want

@@ -105,7 +105,7 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Preview returns the first bytes of a text, up to a limit, for one column of a line.
+// Preview returns the first bytes of a string, up to a limit, for one column of a line.
 func Preview(text []byte, limit int) string {
 	more := ""
 	if len(text) > limit {

@@ -34,7 +34,7 @@ var ErrNone = errors.New("no jobs database")
 // ErrURL is returned for a URL that does not name a database.
 var ErrURL = errors.New("invalid URL")
 
-// ErrReserved is returned for a database that is for one node, and has one.
+// ErrReserved is returned for a database that only one node may use, and that one does.
 var ErrReserved = errors.New("another node uses it")
 
 // A Tx is a transaction.

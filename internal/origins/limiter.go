@@ -205,8 +205,8 @@ func (t *Turn) leave() {
 	}
 }
 
-// blocked returns for how long no request may be sent, and over which time requests are spread then:
-// the more of them, the longer.
+// blocked returns how long no request may be sent, and the time over which requests are then
+// spread: the more of them, the longer.
 func (o *origin) blocked() (wait, spread time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -101,7 +101,7 @@ type couchServer struct {
 
 	mu        sync.Mutex
 	position  json.RawMessage // changes before it were reported
-	connected bool            // those behind it are being reported
+	connected bool            // those after it are being reported
 }
 
 // follow wakes jobs as the server reports changes behind a position, or if that is nil, from now on.
@@ -157,7 +157,7 @@ func (s *couchServer) confirm() {
 	}
 }
 
-// set notes the position, and whether changes behind it are being reported.
+// set notes the position, and whether changes after it are being reported.
 func (s *couchServer) set(position json.RawMessage, connected bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

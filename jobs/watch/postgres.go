@@ -75,7 +75,7 @@ func comparePages(ctx context.Context, store *postgres.Store, jobs Jobs, states 
 			prefixes = append(prefixes, layout.FeedPages(feed))
 		}
 	}
-	// The newest page may have pages behind it that a producer has left.
+	// The newest page may have pages after it that a producer has left.
 	found, err := store.Latest(ctx, prefixes, chain.Ahead+1)
 	if err != nil {
 		return err
