@@ -93,23 +93,29 @@ const reapAtOnce = 500
 // older than the retention.
 func (s *Scheduler) Reap(ctx context.Context) (jobs int, err error) {
 	for {
-		var some int
-		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-			if _, err := tx.Exec(ctx, "UPDATE @node SET lost = true WHERE incarnation IN (SELECT incarnation FROM @node WHERE expires <= @now AND NOT lost @skip)"); err != nil {
-				return err
-			}
-			var err error
-			some, err = s.adopt(ctx, tx, nodeLost, "WHERE owner IS NOT NULL AND owner NOT IN (SELECT incarnation FROM @node WHERE NOT lost) LIMIT $1 @skip", reapAtOnce)
-			return err
-		})
+		some, err := s.reapSome(ctx)
 		if err != nil {
 			return jobs, fmt.Errorf("adopt jobs of lost nodes: %w", err)
 		}
 		jobs += some
 		if some < reapAtOnce {
-			return jobs, s.forget(ctx)
+			return jobs, within(ctx, roundLimit, s.forget)
 		}
 	}
+}
+
+// reapSome adopts up to reapAtOnce jobs of lost nodes, and returns how many.
+func (s *Scheduler) reapSome(ctx context.Context) (jobs int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	defer cancel()
+	err = s.db.Begin(ctx, func(tx jobdb.Tx) (err error) {
+		if _, err := tx.Exec(ctx, "UPDATE @node SET lost = true WHERE incarnation IN (SELECT incarnation FROM @node WHERE expires <= @now AND NOT lost @skip)"); err != nil {
+			return err
+		}
+		jobs, err = s.adopt(ctx, tx, nodeLost, "WHERE owner IS NOT NULL AND owner NOT IN (SELECT incarnation FROM @node WHERE NOT lost) LIMIT $1 @skip", reapAtOnce)
+		return err
+	})
+	return jobs, err
 }
 
 // takeOver makes the jobs of all nodes due at once. The caller knows that no node is alive.

@@ -241,6 +241,16 @@ func (s *Scheduler) observeWoken(origin, how string, jobs int) {
 	}
 }
 
+// ObserveWatching tells the observers of the nodes of this process of a round of a [Watcher], or of a
+// failure between two rounds.
+func (s *Scheduler) ObserveWatching(took time.Duration, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.workers {
+		w.config.Observer.Looped("watch", took, err)
+	}
+}
+
 // poke lets the nodes of this process start due jobs at once.
 func (s *Scheduler) poke() {
 	s.mu.Lock()

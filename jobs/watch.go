@@ -45,6 +45,8 @@ const (
 // back what no job needs. It takes only the given types, and not what is to be left out. It returns
 // all that the node watches, with the saved positions.
 func (s *Scheduler) Watches(ctx context.Context, n Node, types []string, leaveOut func(Watched) bool) (all map[Watched]string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	defer cancel()
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		all = map[Watched]string{}
 		if ok, err := alive(ctx, tx, n); err != nil || !ok {
@@ -120,6 +122,8 @@ func (s *Scheduler) WatchFailed(ctx context.Context, n Node, w Watched, reason e
 	if giveUp {
 		owner = ""
 	}
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	defer cancel()
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE @watch SET error = $6, owner = $7 WHERE "+atKey+" AND owner = $5", w.key(n.Incarnation, clean(reason.Error()), owner)...)
 		return err
@@ -142,6 +146,8 @@ func (s *Scheduler) WatchesChecked(ctx context.Context, n Node, checks []WatchCh
 	if len(checks) == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	defer cancel()
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		for _, c := range checks {
 			_, err := tx.Exec(ctx, "UPDATE @watch SET position = $6, checked = @now - $7, error = '' WHERE "+atKey+" AND owner = $5", c.Watched.key(n.Incarnation, clean(c.Position), c.Age.Microseconds())...)
@@ -160,6 +166,8 @@ func (s *Scheduler) WatchesChecked(ctx context.Context, n Node, checks []WatchCh
 // WatchStates returns the names that jobs wait for on a server, with the states that they were
 // woken with last; "" if one of a name's jobs was not.
 func (s *Scheduler) WatchStates(ctx context.Context, w Watched) (states map[string]string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	defer cancel()
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		states = map[string]string{}
 		const sql = "SELECT watch_name, min(watch_state) FROM @job WHERE watch_type = $1 AND watch_server = $2 AND watch_credential = $3 AND watch_node = $4 AND " + needsWatch + " GROUP BY watch_name"
@@ -199,19 +207,21 @@ func (s *Scheduler) WakeChanged(ctx context.Context, w Watched, states map[strin
 		}
 		var n int64
 		var origin string
-		err := s.db.Begin(ctx, func(tx jobdb.Tx) (err error) {
-			n, err = tx.Exec(ctx, "WITH changed (name, value) AS (VALUES "+changed+`)
-				UPDATE @job SET wanted = wanted + 1, state = CASE WHEN state = 'idle' THEN 'pending' ELSE state END, watch_state = changed.value,
-					since = CASE WHEN state = 'idle' THEN @now ELSE since END, behind = CASE WHEN state = 'idle' THEN @now ELSE behind END
-				FROM changed WHERE watch_name = changed.name AND id IN (
-					SELECT id FROM @job JOIN changed ON watch_name = changed.name
-					WHERE watch_type = $1 AND watch_server = $2 AND watch_credential = $3 AND watch_node = $4
-						AND (watch_state <> changed.value OR changed.value = '') AND `+needsWatch+" ORDER BY id @lock)", args...)
-			if err != nil || n == 0 {
+		err := within(ctx, roundLimit, func(ctx context.Context) error {
+			return s.db.Begin(ctx, func(tx jobdb.Tx) (err error) {
+				n, err = tx.Exec(ctx, "WITH changed (name, value) AS (VALUES "+changed+`)
+					UPDATE @job SET wanted = wanted + 1, state = CASE WHEN state = 'idle' THEN 'pending' ELSE state END, watch_state = changed.value,
+						since = CASE WHEN state = 'idle' THEN @now ELSE since END, behind = CASE WHEN state = 'idle' THEN @now ELSE behind END
+					FROM changed WHERE watch_name = changed.name AND id IN (
+						SELECT id FROM @job JOIN changed ON watch_name = changed.name
+						WHERE watch_type = $1 AND watch_server = $2 AND watch_credential = $3 AND watch_node = $4
+							AND (watch_state <> changed.value OR changed.value = '') AND `+needsWatch+" ORDER BY id @lock)", args...)
+				if err != nil || n == 0 {
+					return err
+				}
+				_, err = jobdb.One(ctx, tx, "SELECT "+watchedOrigin+" FROM @job WHERE watch_type = $1 AND watch_server = $2 AND watch_credential = $3 AND watch_node = $4 LIMIT 1", w.key(), &origin)
 				return err
-			}
-			_, err = jobdb.One(ctx, tx, "SELECT "+watchedOrigin+" FROM @job WHERE watch_type = $1 AND watch_server = $2 AND watch_credential = $3 AND watch_node = $4 LIMIT 1", w.key(), &origin)
-			return err
+			})
 		})
 		if err != nil {
 			return woken, fmt.Errorf("wake jobs that wait for changes on %s: %w", w.Server, err)
@@ -234,7 +244,7 @@ func storedState(state string) string {
 // A WatchAge is how long ago all changes of an origin had woken their jobs.
 type WatchAge struct {
 	Origin string // or the URL of local files
-	// Age is that of the oldest check of those that the origin needs; -1 if one was never made.
+	// Age is that of the oldest of the checks that the origin needs; -1 if one was never made.
 	Age time.Duration
 }
 
@@ -267,6 +277,8 @@ const coveredFor = 10 * time.Minute
 // for something that cannot be watched, or because the watch does not work. Those that have been
 // idle for longest come first. It returns how many jobs it has woken, at most the given number.
 func (s *Scheduler) Sweep(ctx context.Context, idle time.Duration, most int) (woken int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	defer cancel()
 	var origins map[string]int
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		var ids []any

@@ -44,7 +44,7 @@ const (
 	admitEvery     = time.Second
 	ordersEvery    = 2 * time.Second
 	shareEvery     = 2 * time.Second
-	roundLimit     = time.Minute // of a loop
+	roundLimit     = 10 * time.Second // of a round of a loop, or of a transaction of one that has many
 	stopLimit      = 30 * time.Second
 	leaveLimit     = 10 * time.Second
 )
@@ -157,12 +157,12 @@ func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 		wake  <-chan struct{}
 		do    func(context.Context) error
 	}{
-		{"heartbeat", always(heartbeatEvery), nil, w.heartbeat},
+		{"heartbeat", always(heartbeatEvery), nil, limited(w.heartbeat)},
 		{"reap", always(reapEvery), nil, w.reap},
-		{"obey", always(ordersEvery), nil, w.obey},
-		{"report", func() time.Duration { return s.settings().StatsInterval }, nil, w.report},
-		{"admit", always(admitEvery), w.admits, w.admit},
-		{"share", always(shareEvery), w.shares, w.share},
+		{"obey", always(ordersEvery), nil, limited(w.obey)},
+		{"report", func() time.Duration { return s.settings().StatsInterval }, nil, limited(w.report)},
+		{"admit", always(admitEvery), w.admits, limited(w.admit)},
+		{"share", always(shareEvery), w.shares, limited(w.share)},
 	} {
 		g.Go(func() error { return w.loop(loops, l.name, l.every, l.wake, l.do) })
 	}
@@ -182,7 +182,7 @@ func always(every time.Duration) func() time.Duration {
 func (w *worker) loop(ctx context.Context, name string, every func() time.Duration, wake <-chan struct{}, do func(context.Context) error) error {
 	for failed := false; ; {
 		begun := time.Now()
-		err := within(ctx, roundLimit, do)
+		err := do(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -211,6 +211,10 @@ func within(ctx context.Context, limit time.Duration, do func(context.Context) e
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return do(ctx)
+}
+
+func limited(round func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error { return within(ctx, roundLimit, round) }
 }
 
 // join takes a new incarnation.
@@ -299,7 +303,9 @@ func (w *worker) reap(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = w.store.db.Begin(ctx, func(tx jobdb.Tx) error { return w.queue.CancelLost(ctx, tx) })
+	err = within(ctx, roundLimit, func(ctx context.Context) error {
+		return w.store.db.Begin(ctx, func(tx jobdb.Tx) error { return w.queue.CancelLost(ctx, tx) })
+	})
 	if err != nil {
 		return fmt.Errorf("cancel runs of lost nodes: %w", err)
 	}
@@ -478,7 +484,7 @@ func (w *worker) stop(ctx context.Context) error {
 	w.endAll(errStopped)
 	var beats sync.WaitGroup
 	running, ended := context.WithCancel(ctx)
-	beats.Go(func() { _ = w.loop(running, "heartbeat", always(heartbeatEvery), nil, w.heartbeat) }) // its error has been returned already
+	beats.Go(func() { _ = w.loop(running, "heartbeat", always(heartbeatEvery), nil, limited(w.heartbeat)) }) // its error has been returned already
 	err := within(ctx, stopLimit, w.queue.Stop)
 	ended()
 	beats.Wait()

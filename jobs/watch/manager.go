@@ -55,7 +55,7 @@ func (m *Manager) Run(ctx context.Context, node func() jobs.Node) error {
 	defer stop()
 	saved, swept := time.Now(), time.Now() // first, watches are to begin
 	for failed := false; ; {
-		n := node()
+		n, begun := node(), time.Now()
 		err := m.take(ctx, n, &watches)
 		if err == nil && (m.isUrgent() || time.Since(saved) >= saveEvery) {
 			saved = time.Now()
@@ -70,6 +70,7 @@ func (m *Manager) Run(ctx context.Context, node func() jobs.Node) error {
 			defer cancel()
 			return m.save(within, n)
 		}
+		m.scheduler.ObserveWatching(time.Since(begun), err)
 		if err != nil && !failed {
 			m.logger.Warn("watching cannot use the database of jobs, retrying", "node", n.Name, "error", err)
 		}
@@ -181,7 +182,9 @@ func (r *running) run(ctx context.Context) {
 			pause = pauses.Longest(1 << 10)
 			r.manager.rest(r, pause)
 		}
+		begun := time.Now()
 		if err := r.manager.scheduler.WatchFailed(ctx, r.node, r.watched, err, giveUp); err != nil && ctx.Err() == nil {
+			r.failed(ctx, begun, err)
 			r.logger.Warn("cannot record the failure of a watch", "error", err)
 		}
 		if giveUp || backoff.Sleep(ctx, pause) != nil {
@@ -208,12 +211,24 @@ func (r *running) hasWorked() bool {
 
 // States implements [Jobs].
 func (r *running) States(ctx context.Context) (map[string]string, error) {
-	return r.manager.scheduler.WatchStates(ctx, r.watched)
+	begun := time.Now()
+	states, err := r.manager.scheduler.WatchStates(ctx, r.watched)
+	r.failed(ctx, begun, err)
+	return states, err
+}
+
+// failed counts a failure of the database, unless the watch ends.
+func (r *running) failed(ctx context.Context, begun time.Time, err error) {
+	if err != nil && ctx.Err() == nil {
+		r.manager.scheduler.ObserveWatching(time.Since(begun), err)
+	}
 }
 
 // Changed implements [Jobs].
 func (r *running) Changed(ctx context.Context, states map[string]string) error {
+	begun := time.Now()
 	woken, err := r.manager.scheduler.WakeChanged(ctx, r.watched, states)
+	r.failed(ctx, begun, err)
 	if woken > 0 {
 		r.logger.Debug("jobs woken", "jobs", woken)
 	}
