@@ -73,7 +73,8 @@ type Config struct {
 	// new changes.
 	NewestFirst bool
 	// Mark writes a random value into the metadata of the collection, which needs the right to write
-	// it. The value is missing if the collection was replaced, and different if it was restored.
+	// it. The value is missing or different if the collection was replaced, or restored from a backup
+	// of before that.
 	Mark bool
 	// Moved declares that the source is the one that the feed was filled from, although its URL has
 	// changed. Set it for one run only.

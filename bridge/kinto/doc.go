@@ -16,6 +16,8 @@
 //     that is deleted and created again has none. So the ids and stamps of all records are compared
 //     with the feed once per period, and whenever the stamp, the metadata or the number of records of
 //     the collection says that something is missing ([Config.Reconcile]).
+//   - A server that was restored from a backup continues with new changes. So the newest row that was
+//     read must be listed again, or a later version of it; otherwise all are compared.
 //   - A user who may not read the collection gets a list of some records, or none. So the right is
 //     checked before changes are published. Its loss ends a run, and never deletes anything.
 //   - A live record can look like a tombstone. If the feed has the record, it is requested.

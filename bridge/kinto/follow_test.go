@@ -26,11 +26,7 @@ type followed struct {
 // follow runs a test with a bridge that follows a collection, which the test has filled.
 func follow(t *testing.T, fill func(f *followed), test func(f *followed)) {
 	synctest.Test(t, func(t *testing.T) {
-		fake := kintotest.NewHandler()
-		f := &followed{rig: newRigOf(t, "http://kinto/v1/buckets/b/collections/c"), fake: fake, net: memnet.New(t, fake)}
-		f.client.HTTP = f.net.Client()
-		f.do(http.MethodPut, "http://kinto/v1/buckets/b", "")
-		f.do(http.MethodPut, f.url, "")
+		f := newFollowed(t)
 		f.configure = func(c *Config) {
 			c.Follow = true
 			c.Idle = func() { f.idle.Add(1) }
@@ -51,6 +47,16 @@ func follow(t *testing.T, fill func(f *followed), test func(f *followed)) {
 			t.Error(err)
 		}
 	})
+}
+
+// newFollowed returns an empty collection, whose bridges do not follow.
+func newFollowed(t *testing.T) *followed {
+	fake := kintotest.NewHandler()
+	f := &followed{rig: newRigOf(t, "http://kinto/v1/buckets/b/collections/c"), fake: fake, net: memnet.New(t, fake)}
+	f.client.HTTP = f.net.Client()
+	f.do(http.MethodPut, "http://kinto/v1/buckets/b", "")
+	f.do(http.MethodPut, f.url, "")
+	return f
 }
 
 func (f *followed) do(method, url, body string) {

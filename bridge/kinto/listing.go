@@ -27,6 +27,7 @@ type listing struct {
 	first kinto.Page
 	next  string // token of the page behind those that were read
 	top   int64  // the highest stamp in the list
+	seen  bool   // the list has the row of the position
 
 	rows  []kinto.Row // of the next piece
 	ids   map[string]bool
@@ -110,6 +111,7 @@ func (l *listing) row(ctx context.Context, row kinto.Row) error {
 		l.ids = make(map[string]bool)
 	}
 	l.top = max(l.top, row.Stamp)
+	l.seen = l.seen || row.ID == l.at.ID
 	l.ids[row.ID] = true
 	l.bytes += len(row.Data)
 	row.Data = bytes.Clone(row.Data) // of its own, so that it is freed with its entity
@@ -125,11 +127,15 @@ func (l *listing) flush(ctx context.Context) error {
 	rows, to := l.rows, l.at
 	l.rows, l.bytes = nil, 0
 	clear(l.ids)
-	last := rows[len(rows)-1].Stamp
-	if l.older {
-		to.Tail = min(to.Tail, last)
-	} else {
-		to.Since = max(to.Since, last)
+	last := rows[len(rows)-1]
+	switch {
+	case l.older:
+		to.Tail = min(to.Tail, last.Stamp)
+	case last.Stamp >= to.Since:
+		to.Since = last.Stamp
+		if l.seen || to.ID == "" { // otherwise that row is still to be found
+			to.ID, l.seen = last.ID, true
+		}
 	}
 	p := l.at.piece(to)
 	p.Publish = func(ctx context.Context) error {

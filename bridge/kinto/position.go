@@ -9,11 +9,14 @@ import (
 )
 
 // A Position is how far a collection has been read: the member "since" of a checkpoint, and of
-// [bridge.Progress]. Newest of Progress is one that has only Since, the stamp of the collection.
-// Stamps are in milliseconds, times in seconds since 1970.
+// [bridge.Progress]. In Progress, Newest has only Since, the stamp of the collection. Stamps are in
+// milliseconds, times in seconds since 1970.
 type Position struct {
 	// Since is the highest stamp up to which changes were read.
 	Since int64 `json:"since"`
+	// ID is that of a row that had this stamp. Lists from here on have this version of it or a later one,
+	// unless the server was restored from a backup. Empty: not known.
+	ID string `json:"id,omitempty"`
 	// Stamp is that of the collection when all its changes had last been read.
 	Stamp int64 `json:"stamp,omitempty"`
 	// Polled is the time at which changes were last read to the end.

@@ -145,7 +145,7 @@ func (r *reader) poll(ctx context.Context, pieces chan<- *bridge.Piece) error {
 	overlap := r.overlapped.IsZero() || r.quiet < 2 && time.Since(r.overlapped) >= window
 	q := kinto.Query{Sort: kinto.OldestFirst, Tombstones: true, Min: r.at.Since, IfNoneMatch: r.stamp}
 	begun := time.Now()
-	since := r.at.Since
+	since, known := r.at.Since, r.at.ID
 	if overlap {
 		q.IfNoneMatch = 0
 		if time.Since(time.UnixMilli(since)) < lateAt {
@@ -192,6 +192,9 @@ func (r *reader) poll(ctx context.Context, pieces chan<- *bridge.Piece) error {
 	}
 	if sign == "" && r.at.Stamp != 0 && l.first.Stamp > r.at.Stamp && l.top < l.first.Stamp {
 		sign = "the stamp of the collection has grown without a change"
+	}
+	if sign == "" && known != "" && !l.seen {
+		sign = "the newest record that was read is missing"
 	}
 	if sign != "" && r.at.Tail == 0 {
 		return r.reconcile(ctx, pieces, sign)

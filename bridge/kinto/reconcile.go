@@ -80,7 +80,7 @@ func (s *run) compare(ctx context.Context, at *Position) error {
 	if head.Stamp < at.Stamp || at.Since > head.Stamp {
 		at.Since = min(at.Since, head.Stamp)
 	}
-	at.Stamp, at.Tail, at.Reconciled = head.Stamp, 0, time.Now().Unix()
+	at.Stamp, at.ID, at.Tail, at.Reconciled = head.Stamp, "", 0, time.Now().Unix()
 	return nil
 }
 

@@ -120,7 +120,7 @@ func (b *BridgeKinto) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&b.onGone, "on-gone", string(bridgekinto.Stop), "`POLICY` if the collection does not exist: stop, or delete its records from the feed")
 	flags.IntVar(&b.MaxGone, "max-gone", 20, "stop if more than this `PERCENT` of the records, and more than 100, are gone without a tombstone")
 	flags.BoolVar(&b.NewestFirst, "newest-first", false, "publish the newest records first if the feed is empty")
-	flags.BoolVar(&b.Mark, "mark", false, "write a random value into the metadata of the collection, to notice that it was replaced or restored; needs the right to write it")
+	flags.BoolVar(&b.Mark, "mark", false, "write a random value into the metadata of the collection, to notice that it was replaced, or restored from a backup older than that; needs the right to write it")
 	flags.StringVar(&b.attachments, "attachments", string(bridgekinto.Stub), "`FORM` of attachments: none, stub (location, size and SHA-256) or inline (an entity of its own)")
 	flags.BoolVar(&b.Moved, "moved", false, "continue the feed with the same collection at another URL; for one run")
 }
