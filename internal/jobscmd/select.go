@@ -301,7 +301,7 @@ for confirmation; without a terminal it needs --yes.` + exit.Help(exit.NotFound,
 	}
 	s.flags(cmd)
 	cmd.Flags().BoolVar(&s.all, "all", false, "all jobs, or all of the namespace")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return cmd
 }
 
