@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,21 +29,23 @@ var (
 type kintoRig struct {
 	*rig
 	writer       *kintoWriter
+	foreign      *kintoWriter // writes to the second collection
 	server       *kintotest.Server
 	into         string // URL of the second collection
 	bridge, sink *process
 }
 
 // TestKinto has a writer change records while the bridge, the server, the sink and, on PostgreSQL,
-// Kinto are killed with SIGKILL at random points and restarted. Then both collections must be equal
-// but for their stamps, the feed must hold each version once, and what it leaves must be the records of
-// the first, byte for byte. For 100 kills: -args -kinto-kills 100 -kinto-writes 2000.
+// Kinto are killed with SIGKILL at random points and restarted. A foreign writer changes the same records
+// in the second collection, until the first changes all of them once more. Then both collections must be
+// equal but for their stamps, the feed must hold each version once, and what it leaves must be the records
+// of the first, byte for byte. For 100 kills: -args -kinto-kills 100 -kinto-writes 1000.
 func TestKinto(t *testing.T) {
 	for _, backend := range kintotest.Backends {
 		t.Run(string(backend), func(t *testing.T) {
 			r := newKintoRig(t, backend)
-			r.walk(*kintoWrites, *kintoKills, walker{r.writer.write, r.progress, r.kintoState, func(k int) { r.killKinto(backend, k) }})
-			r.arrive("end")
+			r.walk(*kintoWrites, *kintoKills, walker{r.write, r.progress, r.kintoState, func(k int) { r.killKinto(backend, k) }})
+			r.changeAll()
 			r.drain(r.bridge, r.sink)
 			t.Logf("%d changes; killed: %v; most memory in KiB: %v", r.writer.done.Load(), r.killed, r.peak)
 			r.checkKinto()
@@ -61,6 +65,8 @@ func newKintoRig(t *testing.T, backend kintotest.Backend) *kintoRig {
 	from := r.server.NewCollection(t)
 	r.into = r.server.NewCollection(t)
 	r.writer = &kintoWriter{rng: rand.New(rand.NewPCG(*seed, 1)), collection: from}
+	r.foreign = &kintoWriter{rng: rand.New(rand.NewPCG(*seed, 2)), collection: r.into}
+	kintotest.Send(t, http.MethodPut, r.positions(), "")
 	t.Setenv("FEEDCTL_CREDENTIALS", "basic "+kintotest.User+":"+kintotest.Password)
 	feedctl(t, "init", r.store)
 	r.startServer(0)
@@ -101,16 +107,42 @@ func (r *kintoRig) killKinto(backend kintotest.Backend, k int) {
 	}
 }
 
-// progress returns the progress of the writer, the feed and the second collection, as numbers that
-// grow.
+// progress returns the progress of the writer, the feed and the sink, as numbers that grow.
 func (r *kintoRig) progress() [3]int64 {
 	for _, p := range []*process{r.bridge, r.sink} {
 		if p.ended() {
 			r.t.Fatalf("%s has ended: %v\n%s", p.name, p.err, p.stderr)
 		}
 	}
-	stamp := kintoStamp(r.t, r.into)
-	return [...]int64{r.writer.done.Load(), r.inFeed(), stamp}
+	return [...]int64{r.writer.done.Load(), r.inFeed(), kintoStamp(r.t, r.positions())}
+}
+
+// positions returns the collection that only the sink writes.
+func (r *kintoRig) positions() string {
+	bucket, _, _ := strings.Cut(r.into, "/collections/")
+	return bucket + "/collections/feedctl-positions"
+}
+
+// write makes a change in each collection.
+func (r *kintoRig) write(ctx context.Context) error {
+	if err := r.writer.write(ctx); err != nil {
+		return err
+	}
+	return r.foreign.write(ctx)
+}
+
+// changeAll changes all records in the first collection, and then deletes some, until the second has it.
+func (r *kintoRig) changeAll() {
+	for _, id := range kintoIDs() {
+		kintotest.Send(r.t, http.MethodPut, r.writer.collection+"/records/"+id, `{"data":{"all":true}}`)
+	}
+	r.arrive("all")
+	for n, id := range kintoIDs() {
+		if n%3 == 0 {
+			kintotest.Send(r.t, http.MethodDelete, r.writer.collection+"/records/"+id, "")
+		}
+	}
+	r.arrive("end")
 }
 
 // arrive writes a record and waits until it has reached the second collection.

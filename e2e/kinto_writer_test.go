@@ -38,6 +38,18 @@ func (w *kintoWriter) write(ctx context.Context) error {
 	return w.try(ctx, http.MethodPut, w.collection+"/records/count", fmt.Sprintf(`{"data":{"done":%d}}`, done))
 }
 
+// kintoRecordCount is the number of records that a kintoWriter changes at random.
+const kintoRecordCount = 40
+
+// kintoIDs returns the ids of all records that a kintoWriter writes.
+func kintoIDs() []string {
+	ids := []string{kintoRecordCount: "count"}
+	for n := range kintoRecordCount {
+		ids[n] = "d" + strconv.Itoa(n)
+	}
+	return ids
+}
+
 // try makes a request until the server has responded.
 func (w *kintoWriter) try(ctx context.Context, method, path, body string) error {
 	for {
@@ -59,7 +71,7 @@ func (w *kintoWriter) try(ctx context.Context, method, path, body string) error 
 // change returns a request that changes something.
 func (w *kintoWriter) change() (method, path, body string) {
 	root, rest, _ := strings.Cut(w.collection, "/buckets/")
-	record := func() string { return "/records/d" + strconv.Itoa(w.rng.IntN(40)) }
+	record := func() string { return "/records/" + kintoIDs()[w.rng.IntN(kintoRecordCount)] }
 	content := func() string {
 		return [...]string{
 			fmt.Sprintf(`{"text":"%x <é>","n":%d.5}`, w.rng.Uint64(), w.rng.IntN(1000)),
