@@ -44,6 +44,21 @@ func EndedByOrders(began, asked time.Time) (ended bool) {
 	return ended
 }
 
+// SaveAfter pauses a job that another statement of the transaction changes after it was loaded.
+func SaveAfter(ctx context.Context, s *Scheduler, id, statement string) error {
+	return s.db.Begin(ctx, func(tx jobdb.Tx) error {
+		found, err := load(ctx, tx, "WHERE id = $1", id)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, statement, id); err != nil {
+			return err
+		}
+		found[0].pause()
+		return s.save(ctx, tx, found[0], EventPaused, "", time.Now())
+	})
+}
+
 // NoObserver does nothing.
 var NoObserver Observer = noObserver{}
 

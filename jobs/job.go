@@ -44,6 +44,7 @@ type Job struct {
 	events  int64
 	text    string // of the document, as stored
 	stored  State
+	fence   int64     // the epoch, as stored
 	origins [2]string // of source and target, as stored
 	blamed  string    // the origin because of which the last run crashed, if it did
 	wasDue  time.Time // before it was started
@@ -357,6 +358,6 @@ func (j *Job) scan(scan func(...any) error) error {
 		return fmt.Errorf("stored document: %w", err)
 	}
 	j.Document.Paused = paused
-	j.stored = j.State
+	j.stored, j.fence = j.State, j.Epoch
 	return nil
 }

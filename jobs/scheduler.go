@@ -115,17 +115,24 @@ func load(ctx context.Context, tx jobdb.Tx, condition string, args ...any) (jobs
 	return jobs, err
 }
 
-// save writes where a job stands, and adds an event to its history.
+// save writes where a job stands, and adds an event to its history. The job must be in the state and the
+// epoch in which it was loaded.
 func (s *Scheduler) save(ctx context.Context, tx jobdb.Tx, j *Job, event EventType, node string, now time.Time) error {
+	state, epoch := j.stored, j.fence
 	j.events++
 	j.enter(now)
 	const sql = `UPDATE @job SET document = $2, generation = $3, state = $4, paused = $5, epoch = $6, owner = $7, observed = $8, wanted = $9,
 			seen = $10, not_before = $11, errors = $12, reason = $13, started = $14, stopped = $15, succeeded = $16, events = $17, since = $18,
-			blamed = $19, behind = $20, orphaned = $21, failed = $22, failure = $23, hint = $24 WHERE id = $1`
-	_, err := tx.Exec(ctx, sql, append([]any{j.Document.ID()}, j.values()...)...)
+			blamed = $19, behind = $20, orphaned = $21, failed = $22, failure = $23, hint = $24
+		WHERE id = $1 AND state = $25 AND epoch = $26`
+	changed, err := tx.Exec(ctx, sql, append(append([]any{j.Document.ID()}, j.values()...), state, epoch)...)
 	if err != nil {
 		return err
 	}
+	if changed != 1 {
+		return fmt.Errorf("job %s is no longer %s in epoch %d", j.Document.ID(), state, epoch)
+	}
+	j.fence = j.Epoch
 	_, err = tx.Exec(ctx, "INSERT INTO @event (job, number, at, type, node, reason) VALUES ($1, $2, $3, $4, $5, $6)",
 		j.Document.ID(), j.events, micros(now), event, node, j.Reason)
 	if err != nil {

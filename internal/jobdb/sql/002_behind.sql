@@ -31,7 +31,7 @@ INSERT INTO @job (id, namespace, kind, labels, document, generation, created, wo
 SELECT id, namespace, kind, labels, document, generation, created, work, target, source_origin, target_origin, follow, transient, rank, node, placement,
 	state, paused, epoch, owner, observed, wanted, seen, not_before, errors, reason, started, stopped, events, succeeded, since,
 	watch_type, watch_server, watch_credential, watch_node, watch_name, watch_state, swept,
-	CASE WHEN state IN ('idle', 'completed', 'failed') THEN 0 WHEN since > 0 THEN since ELSE @now END
+	CASE WHEN state IN ('idle', 'completed', 'failed') THEN 0 WHEN since > 0 THEN since ELSE created END
 FROM @job_before;
 
 DROP TABLE @job_before;
