@@ -42,7 +42,7 @@ func (t *target) write(ctx context.Context, s *chunk, position feed.Position) er
 			changes = append(changes, c)
 		}
 	}
-	if err := t.send(ctx, request{s.name, changes, position}); err != nil {
+	if err := t.send(ctx, request{step: s.name, changes: changes, to: position}); err != nil {
 		return err
 	}
 	if len(t.refused) == 0 {
@@ -63,6 +63,9 @@ type request struct {
 	step    string
 	changes []*change
 	to      feed.Position // after it
+	// failed is 1 + target.changed when the server had failed on it, or 0. If more has been changed
+	// since, the cause is a record of the request.
+	failed int64
 }
 
 // Limits of tries: how often a record is written if others keep changing it, and after how many
@@ -78,7 +81,8 @@ func (t *target) send(ctx context.Context, r request) error {
 	if len(r.changes) == 0 {
 		return t.advance(ctx, r.to)
 	}
-	conflicts, overtaken := 0, 0
+	conflicts, overtaken, failures := 0, 0, 0
+	patience := t.patience(r)
 	for n := 1; ; {
 		left, err := t.try(ctx, r, n > 1 || conflicts+overtaken > 0)
 		switch {
@@ -96,37 +100,60 @@ func (t *target) send(ctx context.Context, r request) error {
 				return nil
 			}
 			continue
-		case isMalformed(err):
+		case ofRecords(err) && isMalformed(err):
 			return t.divide(ctx, r, err)
-		case isServerFault(err) && n >= t.patience(r) && t.save(ctx, func(*state) {}) == nil:
+		case ofRecords(err) && isServerFault(err):
+			if r.failed == 0 {
+				r.failed = 1 + t.changed
+			}
+			if failures++; failures < patience {
+				break
+			}
+			if len(r.changes) == 1 && t.changed < r.failed {
+				return err // the server may fail on all records
+			}
 			return t.divide(ctx, r, fmt.Errorf("%w: %w", errRecord, err))
-		case !kinto.Retryable(err) || n >= t.tries || t.pause(ctx, n, err) != nil:
+		}
+		if !kinto.Retryable(err) || n >= t.tries || t.pause(ctx, n, err) != nil {
 			return err
 		}
 		n++
 	}
 }
 
-// patience is after how many failures the records of a request are suspected.
+// patience is after how many failures of the server the records of a request are suspected.
 func (t *target) patience(r request) int {
-	if len(r.changes) > 1 {
+	switch {
+	case t.changed < r.failed: // they are, and which of them will be clear only after a success
+		return 1
+	case len(r.changes) > 1:
 		return min(suspicious, t.tries)
 	}
 	return t.tries
 }
 
 // divide sends the halves of a request that the server does not accept as a whole, and refuses a
-// single record. The position advances with the last half.
+// single record. The position advances with the last half. If the server fails on all of the first half,
+// that is sent again after the second: only a success there shows that records are the cause.
 func (t *target) divide(ctx context.Context, r request, err error) error {
 	if len(r.changes) == 1 {
 		t.refuse(r.changes[0], err)
 		return t.advance(ctx, r.to)
 	}
 	half := len(r.changes) / 2
-	if err := t.send(ctx, request{r.step, r.changes[:half], t.state.Before}); err != nil {
+	first, last := r, r
+	first.changes, last.changes = r.changes[:half], r.changes[half:]
+	first.to = t.state.Before
+	err = t.send(ctx, first)
+	if ofRecords(err) && isServerFault(err) {
+		first.changes, last.changes = last.changes, first.changes
+		last.failed = 1 + t.changed
+		err = t.send(ctx, first)
+	}
+	if err != nil {
 		return err
 	}
-	return t.send(ctx, request{r.step, r.changes[half:], r.to})
+	return t.send(ctx, last)
 }
 
 // try sends a request once. It returns the changes that have not been made because others changed
@@ -160,12 +187,18 @@ func (t *target) try(ctx context.Context, r request, again bool) (left []*change
 		return nil, err
 	}
 	answers, err := t.server.Batch(ctx, append(requests, write))
-	if err != nil {
+	switch {
+	case err != nil && len(todo) > 0:
+		return nil, &recordsError{err}
+	case err != nil:
 		return nil, err
 	}
-	for _, a := range answers { // a conflict undoes what came before it, although that is answered with 201
-		if kinto.Retryable(a.Err) {
-			return nil, a.Err
+	for i, a := range answers { // a conflict undoes what came before it, although that is answered with 201
+		switch {
+		case kinto.Retryable(a.Err) && i < len(todo):
+			return nil, &recordsError{a.Err}
+		case kinto.Retryable(a.Err):
+			return nil, fmt.Errorf("write position: %w", a.Err)
 		}
 	}
 	return t.settle(ctx, todo, answers, next)
@@ -222,7 +255,9 @@ func (t *target) settle(ctx context.Context, todo []*change, answers []kinto.Bat
 	for i, c := range todo {
 		failure := answers[i].Err
 		switch {
-		case failure == nil, c.deleted && isMissing(failure):
+		case failure == nil:
+			t.changed++
+		case c.deleted && isMissing(failure):
 		case errors.Is(failure, kinto.ErrPreconditionFailed):
 			left = append(left, c)
 		case isMalformed(failure):

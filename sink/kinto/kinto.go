@@ -164,6 +164,7 @@ type target struct {
 	most     int   // changes of a chunk; 0 before the sink is opened
 	state    state // as last read or written by this sink
 	owned    bool  // this sink has written the position
+	changed  int64 // changes that the server has made
 	rejected consumer.Rejected
 	refused  []consumer.Refusal // that are not in the stored state yet
 

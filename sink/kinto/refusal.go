@@ -18,6 +18,16 @@ var (
 	errRecord = errors.New("server fails on this record")
 )
 
+// A recordsError is an error of a request that one of its records may have caused. Others concern all
+// records.
+type recordsError struct{ err error }
+
+func (e *recordsError) Error() string { return e.err.Error() }
+func (e *recordsError) Unwrap() error { return e.err }
+
+// ofRecords reports whether records may have caused an error.
+func ofRecords(err error) bool { return errors.As(err, new(*recordsError)) }
+
 // isMalformed reports whether the server considers a request invalid, and would refuse it again.
 func isMalformed(err error) bool {
 	switch kinto.Status(err) {
