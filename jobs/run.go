@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -136,7 +137,8 @@ func (s *Scheduler) Orders(ctx context.Context, n Node) (orders []Order, err err
 	return orders, nil
 }
 
-// Pause pauses jobs by ID, and stops those that run. It returns how many were not paused before.
+// Pause pauses jobs by ID, and stops those that run. It returns how many were not paused before. It changes
+// up to 500 jobs in a transaction, as Resume, Restart and Cancel do: if ctx ends, it may have changed a part.
 func (s *Scheduler) Pause(ctx context.Context, ids ...string) (int, error) {
 	return s.each(ctx, "pause", EventPaused, ids, func(_ jobdb.Tx, j *Job, _ time.Time) (bool, error) { return j.pause(), nil })
 }
@@ -175,52 +177,79 @@ func taken(ctx context.Context, tx jobdb.Tx, j *Job) error {
 	return err
 }
 
-// each changes jobs by ID, each in a transaction. It returns how many change reports as
-// changed, and the errors of those that cannot be; they do not keep it from the others.
+// each changes jobs by ID, up to atOnce in a transaction. It returns how many change reports as
+// changed, and the errors of those that cannot be; they do not keep it from the others. If ctx ends, those
+// of the transactions before stay changed.
 func (s *Scheduler) each(ctx context.Context, what string, event EventType, ids []string, change func(tx jobdb.Tx, j *Job, now time.Time) (bool, error)) (changed int, err error) {
 	var failed []error
-	for _, id := range ids {
-		does := false
-		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-			if err := exclusively(ctx, tx); err != nil { // or documents that are being applied could take what the job does
-				return err
-			}
-			found, err := load(ctx, tx, "WHERE id = $1 @lock", id)
-			if err != nil {
-				return err
-			}
-			if len(found) == 0 {
-				return ErrNoJob
-			}
-			t, err := now(ctx, tx)
-			if err != nil {
-				return err
-			}
-			if does, err = change(tx, found[0], t); err != nil || !does {
-				return err
-			}
-			return s.save(ctx, tx, found[0], event, "", t)
+	for some := range slices.Chunk(ids, atOnce) {
+		var n int
+		var cannot []error
+		err := s.db.Begin(ctx, func(tx jobdb.Tx) (err error) {
+			n, cannot, err = s.eachIn(ctx, tx, what, event, some, change)
+			return err
 		})
+		if err != nil {
+			return changed, errors.Join(append(failed, err)...)
+		}
+		changed += n
+		failed = append(failed, cannot...)
+	}
+	return changed, errors.Join(failed...)
+}
+
+func (s *Scheduler) eachIn(ctx context.Context, tx jobdb.Tx, what string, event EventType, ids []string, change func(tx jobdb.Tx, j *Job, now time.Time) (bool, error)) (changed int, cannot []error, err error) {
+	if err := exclusively(ctx, tx); err != nil { // or documents that are being applied could take what the jobs do
+		return 0, nil, err
+	}
+	found, err := load(ctx, tx, "WHERE id IN ("+jobdb.List(1, len(ids))+") ORDER BY id @lock", anys(ids)...)
+	if err != nil {
+		return 0, nil, err
+	}
+	t, err := now(ctx, tx)
+	if err != nil {
+		return 0, nil, err
+	}
+	all := map[string]*Job{}
+	for _, j := range found {
+		all[j.Document.ID()] = j
+	}
+	for _, id := range ids {
+		does, err := false, ErrNoJob
+		if j := all[id]; j != nil {
+			does, err = change(tx, j, t)
+			if does && err == nil {
+				err = s.save(ctx, tx, j, event, "", t)
+			}
+		}
 		if err != nil {
 			err = fmt.Errorf("%s job %s: %w", what, id, err)
 		}
 		switch {
 		case errors.Is(err, ErrNoJob), errors.Is(err, ErrFollows), errors.Is(err, ErrTaken):
-			failed = append(failed, err)
+			cannot = append(cannot, err)
 		case err != nil:
-			return changed, errors.Join(append(failed, err)...)
+			return 0, nil, err
 		case does:
 			changed++
 		}
 	}
-	return changed, errors.Join(failed...)
+	return changed, cannot, nil
 }
 
-// Delete deletes jobs. What they have written stays.
+// Delete deletes jobs, up to 500 in a transaction. What they have written stays. If ctx ends, the rest
+// stays, too.
 func (s *Scheduler) Delete(ctx context.Context, ids ...string) error {
-	for _, id := range ids {
-		if err := s.db.Begin(ctx, func(tx jobdb.Tx) error { return remove(ctx, tx, id) }); err != nil {
-			return fmt.Errorf("delete job %s: %w", id, err)
+	for some := range slices.Chunk(ids, atOnce) {
+		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
+			lock := func(func(...any) error) error { return nil }
+			if err := eachOf(ctx, tx, "SELECT id FROM @job WHERE id IN (@list) ORDER BY id @lock", some, lock); err != nil {
+				return err
+			}
+			return remove(ctx, tx, some...)
+		})
+		if err != nil {
+			return fmt.Errorf("delete %d jobs from %s on: %w", len(some), some[0], err)
 		}
 	}
 	return nil

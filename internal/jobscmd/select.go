@@ -242,7 +242,7 @@ func newVerb(c *commands, v verb) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     v.use + " [NAME…]",
 		Short:   v.short,
-		Long:    v.long + "\n\nThe jobs are named, or selected by flags; --all selects all." + exit.Help(exit.NotFound, exit.Interrupted),
+		Long:    v.long + "\n\nThe jobs are named, or selected by flags; --all selects all. They are changed 500 at a time:\nafter Ctrl-C, repeat the command for the rest." + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: v.example,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return explain(runVerb(cmd.Context(), c, &s, v, args))
@@ -291,7 +291,8 @@ checkpoints. Feeds, sinks and the positions in them stay: a job with the same so
 target continues there.
 
 The jobs are named, or selected by flags; --all selects all. If they are selected, it asks
-for confirmation; without a terminal it needs --yes.` + exit.Help(exit.NotFound, exit.Interrupted),
+for confirmation; without a terminal it needs --yes. They are deleted 500 at a time: after
+Ctrl-C, repeat the command for the rest.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs delete shop/orders
   feedctl jobs delete --state completed --yes`,
 		RunE: func(cmd *cobra.Command, args []string) error {

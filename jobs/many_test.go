@@ -1,0 +1,86 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/feedctl/feedctl/internal/jobdb"
+	"github.com/feedctl/feedctl/internal/pgtest"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// TestMany changes more jobs than one transaction does, and ends the call between two transactions:
+// the rest stays as it was, and a second call changes it.
+func TestMany(t *testing.T) {
+	t.Parallel()
+	const many, atOnce = 1200, 500
+	for name, url := range map[string]string{
+		"sqlite":   "sqlite:" + filepath.Join(t.TempDir(), "jobs.db"),
+		"postgres": pgtest.Start(t).URL("many"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			statements, transactions := 0, 0
+			ctx, stop := context.WithCancel(t.Context())
+			db, err := jobdb.Open(t.Context(), url, jobdb.Options{Before: func(_ context.Context, sql string) {
+				statements++
+				if strings.HasPrefix(sql, "SELECT one FROM @mutex") || strings.HasPrefix(sql, "SELECT id FROM @job WHERE id IN") {
+					if transactions++; transactions == 2 {
+						stop()
+					}
+				}
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := jobs.NewScheduler(db, fakeKinds, jobs.Defaults())
+			var documents []jobs.Document
+			var ids []string
+			for n := range many {
+				documents = append(documents, follower(fmt.Sprint(n), fmt.Sprint("s", n), ""))
+				ids = append(ids, documents[n].ID())
+			}
+			apply(t, s, documents...)
+			remove := func(ctx context.Context, ids ...string) (int, error) {
+				before := ids
+				err := s.Delete(ctx, ids...)
+				page, listed := s.Totals(t.Context(), jobs.Filter{})
+				left := 0
+				for _, n := range page {
+					left += n
+				}
+				return len(before) - left, errors.Join(err, listed)
+			}
+			for _, verb := range []struct {
+				name string
+				do   func(ctx context.Context, ids ...string) (int, error)
+				most int // statements for a job
+			}{{"pause", s.Pause, 2}, {"resume", s.Resume, 2}, {"restart", s.Restart, 2}, {"delete", remove, 0}} {
+				ctx, stop = context.WithCancel(t.Context())
+				transactions = 0
+				if n, err := verb.do(ctx, ids...); n != atOnce || !errors.Is(err, context.Canceled) {
+					t.Errorf("%s changed %d jobs before it was ended, %v", verb.name, n, err)
+				}
+				statements, transactions = 0, 10
+				n, err := verb.do(t.Context(), ids...)
+				want := many - atOnce
+				if verb.name == "restart" || verb.name == "delete" { // for those that it has changed, too
+					want = many
+				}
+				if n != want || err != nil {
+					t.Errorf("%s changed %d of the jobs that were left, %v, want %d", verb.name, n, err, want)
+				}
+				if transactions -= 10; transactions != 3 || statements > verb.most*many+20 {
+					t.Errorf("%s took %d transactions and %d statements", verb.name, transactions, statements)
+				}
+			}
+			stop()
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
