@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/kinto"
@@ -50,6 +51,13 @@ func Open(ctx context.Context, c Config) (*Bridge, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if c.waiting != nil {
+		sleep := core.Sleep
+		core.Sleep = func(ctx context.Context, d time.Duration) error {
+			c.waiting()
+			return sleep(ctx, d)
+		}
 	}
 	return &Bridge{config: c, core: core}, nil
 }

@@ -34,7 +34,8 @@ type Bucket struct {
 	// Interval is the time after which collections are listed again, and those whose bridge has
 	// failed are tried again. 0: 1 min.
 	Interval time.Duration
-	// AtOnce is how many collections are read at the same time without Follow. 0: 4.
+	// AtOnce is how many collections are read at the same time. With Follow, one counts until it waits
+	// for the first time, for changes or for the server. 0: 4.
 	AtOnce int
 	Log    *slog.Logger // nil: none
 

@@ -128,6 +128,7 @@ func (b *Bucket) follow(ctx context.Context) error {
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	room := make(chan struct{}, cmp.Or(b.AtOnce, 4))
 	for list := b.all; ; {
 		listed, published, err := list(ctx)
 		switch {
@@ -143,6 +144,14 @@ func (b *Bucket) follow(ctx context.Context) error {
 		}
 		for _, m := range b.begin(listed, published) {
 			running.Go(func() {
+				select {
+				case room <- struct{}{}:
+				case <-ctx.Done():
+					return
+				}
+				leave := sync.OnceFunc(func() { <-room })
+				defer leave()
+				m.job.waiting = leave
 				if err := b.publish(ctx, m); err != nil && ctx.Err() == nil {
 					b.Log.Warn("collection is not followed", "bucket", b.Bucket, "collection", m.Collection, "error", err)
 				}

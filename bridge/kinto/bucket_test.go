@@ -3,6 +3,7 @@ package kinto
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"path/filepath"
@@ -118,6 +119,40 @@ func TestBucket(t *testing.T) {
 		if p := b.Progress(); p.Published != 2 || p.LastPoll.IsZero() {
 			t.Errorf("%+v", p)
 		}
+	})
+}
+
+// TestBucketFirstFill: with --follow, a few collections are filled at a time. Those that wait for the server
+// let others begin.
+func TestBucketFirstFill(t *testing.T) {
+	var names []string
+	want := map[string]int{}
+	for i := range 12 {
+		names = append(names, fmt.Sprintf("c%02d", i))
+		want["k-"+names[i]] = 1
+	}
+	inBucket(t, names, func(t *testing.T, f *buckets) {
+		arrived, answered := make(chan struct{}, len(names)), make(chan struct{})
+		f.fake.Inject(0, func(q *http.Request) bool { return strings.HasSuffix(q.URL.Path, "/records") }, kintotest.Hold(arrived, answered))
+		b := f.bucket("*")
+		b.AtOnce = 3
+		stop := b.start(t.Context())
+		time.Sleep(10 * time.Second)
+		if len(arrived) != 3 {
+			t.Errorf("%d collections are read at once", len(arrived))
+		}
+		f.fake.Heal()
+		close(answered)
+		time.Sleep(time.Second)
+		f.has(want)
+		_ = stop()
+
+		f.store = memory.New()
+		f.fake.Inject(0, func(q *http.Request) bool { return strings.Contains(q.URL.Path, "/c0") }, kintotest.Refuse(503, 201, "later"))
+		stop = f.bucket("*").start(t.Context())
+		time.Sleep(10 * time.Minute)
+		f.has(map[string]int{"k-c10": 1, "k-c11": 1})
+		_ = stop()
 	})
 }
 

@@ -85,6 +85,8 @@ type Config struct {
 	// Idle, if not nil, is called with Follow when the source had no changes that are not in the
 	// feed.
 	Idle func()
+	// waiting, if not nil, is called before each pause: between two polls, or before another attempt.
+	waiting func()
 	// Attempts is how often changes are requested without any progress. 0: 8, or with Follow no
 	// limit. Negative: no limit.
 	Attempts int
