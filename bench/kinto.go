@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,23 +12,29 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/kintotest"
-	"github.com/feedctl/feedctl/kinto"
-	"github.com/feedctl/feedctl/producer"
-	"github.com/feedctl/feedctl/storage/file"
 )
 
 // The data of the measurements with Kinto.
 const (
 	kintoRecordSize   = 400 // bytes of JSON
 	kintoReal         = 10  // of the records of the scripted server, one is on the real one
-	kintoWritten      = 500 // and one is written to it
 	kintoRounds       = 3   // how often both sides of a comparison are run, in turn
 	kintoNewest       = 1000
 	kintoBytesInIndex = 80
 	kintoFeed         = "records"
+	kintoNewestFeed   = "newest"
+	kintoUser         = "bench" // with this password
 )
+
+// kintoWritten returns of how many records of the scripted server one is written to a real one. On
+// PostgreSQL, that takes longer.
+func kintoWritten(backend kintotest.Backend) int {
+	if backend == kintotest.PostgreSQL {
+		return 400
+	}
+	return 100
+}
 
 // kinto bridges collections into feeds, and writes a feed into collections.
 func (b *bench) kinto() error {
@@ -101,8 +106,8 @@ func (b *bench) kintoBridge(source, feed string, flags ...string) []string {
 	}, flags...)
 }
 
-func (b *bench) bridgeKinto(source, feed string) (*process, time.Duration, error) {
-	return b.run(nil, b.feedctl, b.kintoBridge(source, feed)...)
+func (b *bench) bridgeKinto(source, feed string, flags ...string) (*process, time.Duration, error) {
+	return b.run(nil, b.feedctl, b.kintoBridge(source, feed, flags...)...)
 }
 
 // kintoBesideCurl bridges a collection of the real server. The alternative is curl, which reads the
@@ -188,7 +193,7 @@ func (b *bench) kintoRequest(method, url, body string) error {
 	if err != nil {
 		return err
 	}
-	r.SetBasicAuth("bench", "bench")
+	r.SetBasicAuth(kintoUser, kintoUser)
 	r.Header.Set("Content-Type", "application/json")
 	_, err = kintoAnswer(r)
 	return err
@@ -207,78 +212,4 @@ func kintoAnswer(r *http.Request) (http.Header, error) {
 	}
 	_, err = io.Copy(io.Discard, response.Body)
 	return response.Header, err
-}
-
-// kintoSink consumes a feed into a collection. The alternative is a loop that writes the same
-// records in batches, as large as the server allows, without conditions and a position.
-func (b *bench) kintoSink(server string, backend kintotest.Backend) error {
-	count := max(b.kintoRecords/kintoWritten, 1)
-	name := "kinto-written-" + string(backend)
-	if err := b.publishRecords(name, count); err != nil {
-		return err
-	}
-	var last *process
-	var ours, other time.Duration
-	for round := range kintoRounds {
-		target, err := b.newKinto(server, fmt.Sprintf("other-%d", round))
-		if err != nil {
-			return err
-		}
-		start := time.Now()
-		if err := b.kintoBatches(target, count); err != nil {
-			return err
-		}
-		loop := time.Since(start)
-		if target, err = b.newKinto(server, fmt.Sprintf("ours-%d", round)); err != nil {
-			return err
-		}
-		p, took, err := b.run(nil, b.feedctl, "consume", "file:"+b.kintoStore()+"#"+name, "--into", "kinto:"+target, "--log-level", "warn")
-		if err != nil {
-			return err
-		}
-		if round == 0 {
-			ours, other = took, loop
-		}
-		ours, other, last = min(ours, took), min(other, loop), p
-	}
-	b.report.add(fmt.Sprintf("consume %d records of %d B, %s", count, kintoRecordSize, backend), "records/s",
-		float64(count)/ours.Seconds(), float64(count)/other.Seconds(), "POST /batch of 25 in a loop", atLeastRatio(0.8))
-	b.reportMemory("consume into Kinto, "+string(backend), last)
-	return nil
-}
-
-func (b *bench) publishRecords(name string, n int) (err error) {
-	store, err := file.New(b.kintoStore())
-	if err != nil {
-		return err
-	}
-	f, err := producer.Open(b.ctx, store, name, producer.Config{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	var all []*feed.Entity
-	for i := range n {
-		all = append(all, &feed.Entity{Operation: feed.Put, ContentType: "application/json", ContentLocation: fmt.Sprint("r", i), Body: []byte(kintoRecord(i))})
-	}
-	_, err = f.Publish(b.ctx, all...)
-	return err
-}
-
-func (b *bench) kintoBatches(target string, n int) error {
-	const batch = 25
-	collection, err := kinto.Open(kinto.Config{URL: target})
-	if err != nil {
-		return err
-	}
-	for first := 0; first < n; first += batch {
-		var body bytes.Buffer
-		for i := first; i < min(first+batch, n); i++ {
-			fmt.Fprintf(&body, `,{"method":"PUT","path":%q,"body":{"data":%s}}`, collection.Path(fmt.Sprint("r", i)), kintoRecord(i))
-		}
-		if err := b.kintoRequest(http.MethodPost, collection.Server().URL()+"/batch", `{"requests":[`+body.String()[1:]+`]}`); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,29 +1,25 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync/atomic"
+	"strings"
 	"time"
 
-	bridge "github.com/feedctl/feedctl/bridge/kinto"
 	"github.com/feedctl/feedctl/internal/kintotest"
-	"github.com/feedctl/feedctl/kinto"
-	"github.com/feedctl/feedctl/storage/file"
 )
 
 const (
 	kintoIdlePart     = 1000 // of the records, one is a collection here
 	kintoIdleInterval = 2 * time.Second
 	kintoIdleTimes    = 5 // how many intervals requests are counted
-	kintoIdleAfter    = 4 // how often a bridge has seen no change until it is at rest
+	kintoIdleRest     = 3 // after how many intervals with one request for each collection they are at rest
 )
 
-// kintoIdle counts the requests for collections that do not change, by one process that follows all
-// of them.
+// kintoIdle measures a process that follows a bucket whose collections do not change: its requests for
+// them, besides those that list the bucket, and its memory.
 func (b *bench) kintoIdle() (err error) {
 	fake := kintotest.LaunchFake()
 	defer fake.Close()
@@ -35,50 +31,59 @@ func (b *bench) kintoIdle() (err error) {
 		}
 		fake.Fill(collection, 1, kintoRecord)
 	}
-	server, err := kinto.OpenServer(kinto.Config{URL: fake.URL()})
-	if err != nil {
-		return err
-	}
 	dir := filepath.Join(b.dir, "kinto-idle")
-	store, err := file.New(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	interval := kintoIdleInterval.String()
+	p, err := b.start(nil, b.feedctl, "bridge", "kinto", fake.URL()+"/buckets/bench", "file:"+filepath.Join(dir, "store")+"#*",
+		"--follow", "--interval", interval, "--window", interval, "--index", filepath.Join(dir, "index"), "--log-level", "warn")
 	if err != nil {
 		return err
 	}
-	var resting atomic.Int64
-	bucket := bridge.Bucket{Server: server, Bucket: "bench", Follow: true, Interval: time.Hour, Store: store, Feeds: "*", Job: func(_, feed string) *bridge.Job {
-		seen := 0
-		return &bridge.Job{Config: bridge.Config{
-			Index: filepath.Join(dir, feed+".index"), Window: kintoIdleInterval, Interval: kintoIdleInterval,
-			Idle: func() {
-				if seen++; seen == kintoIdleAfter {
-					resting.Add(1)
-				}
-			},
-		}}
-	}}
-	ctx, stop := context.WithCancel(b.ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- bucket.Run(ctx) }()
-	defer func() {
-		stop()
-		if e := <-ended; !errors.Is(e, context.Canceled) {
-			err = errors.Join(err, e)
-		}
-		err = errors.Join(err, store.Close(), os.RemoveAll(dir))
-	}()
-	for last := time.Now().Add(5 * time.Minute); resting.Load() < int64(many); {
-		if time.Now().After(last) {
-			return fmt.Errorf("%d of %d collections are at rest", resting.Load(), many)
-		}
-		if err := b.sleep(kintoIdleInterval / 10); err != nil {
-			return err
-		}
+	defer func() { err = errors.Join(err, p.interrupt()) }()
+	if err := b.kintoRest(fake, filepath.Join(dir, "store"), many); err != nil {
+		return fmt.Errorf("%w: %s", err, p.stderr)
 	}
-	fake.Requests()
 	if err := b.sleep(kintoIdleTimes * kintoIdleInterval); err != nil {
 		return err
 	}
-	requests := float64(len(fake.Requests())) / kintoIdleTimes / float64(many)
+	requests := float64(kintoAsked(fake)) / kintoIdleTimes / float64(many)
 	b.report.add(fmt.Sprintf("%d idle collections, each in an interval", many), "requests", requests, 1, "limit", atMost(1))
+	memory, err := memoryOf(p.cmd.Process.Pid, "VmRSS")
+	if err != nil {
+		return err
+	}
+	b.report.add(fmt.Sprintf("memory of bridge, idle collections: %d", many), "MiB", mib(memory), 0, "no limit is promised", noTarget())
 	return nil
+}
+
+// kintoRest waits until all collections have a feed and are at rest.
+func (b *bench) kintoRest(fake *kintotest.Fake, store string, many int) error {
+	feeds := 0
+	for rested, last := 0, time.Now().Add(5*time.Minute); rested < kintoIdleRest; {
+		if time.Now().After(last) {
+			return fmt.Errorf("%d collections of %d have a feed, and they are not at rest", feeds, many)
+		}
+		if err := b.sleep(kintoIdleInterval); err != nil {
+			return err
+		}
+		made, err := filepath.Glob(filepath.Join(store, "objects", "feeds", "*"))
+		if err != nil {
+			return err
+		}
+		feeds = len(made)
+		if rested++; kintoAsked(fake) > many || feeds < many {
+			rested = 0
+		}
+	}
+	return nil
+}
+
+// kintoAsked returns the number of requests for collections since it was last called.
+func kintoAsked(fake *kintotest.Fake) (n int) {
+	for _, request := range fake.Requests() {
+		if strings.Contains(request, "/collections/") {
+			n++
+		}
+	}
+	return n
 }

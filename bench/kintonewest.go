@@ -13,31 +13,48 @@ import (
 )
 
 // kintoNewestFirst measures how long it takes until the newest records of a collection are in a table,
-// through a new feed.
-func (b *bench) kintoNewestFirst(source string) (err error) {
-	s, err := b.serveStore(b.kintoStore())
+// through a new feed, and the memory of the bridge until it has read the oldest.
+func (b *bench) kintoNewestFirst(source string) error {
+	bridge, consumer, err := b.kintoNewestInTable(source)
 	if err != nil {
 		return err
+	}
+	rest, _, err := b.bridgeKinto(source, kintoNewestFeed, "--newest-first")
+	if err != nil {
+		return err
+	}
+	rest.peak = max(rest.peak, bridge.peak)
+	b.reportMemory("bridge of records, newest first", rest)
+	b.reportMemory("consume of the newest records", consumer)
+	return nil
+}
+
+// kintoNewestInTable returns the bridge and the consumer, which have ended when the table had the newest
+// records.
+func (b *bench) kintoNewestInTable(source string) (_, _ *process, err error) {
+	s, err := b.serveStore(b.kintoStore())
+	if err != nil {
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, s.interrupt()) }()
 	count := min(kintoNewest, b.kintoRecords)
 	table := filepath.Join(b.dir, "kinto-newest.db")
 	start := time.Now()
-	for _, args := range [][]string{
-		b.kintoBridge(source, "newest", "--newest-first", "--follow"),
-		{"consume", s.url + layout.FeedPath("newest"), "--into", "sqlite:" + table + "?table=newest", "--follow", "--log-level", "warn"},
-	} {
-		p, err := b.start(nil, b.feedctl, args...)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, p.interrupt()) }()
+	bridge, err := b.start(nil, b.feedctl, b.kintoBridge(source, kintoNewestFeed, "--newest-first", "--follow")...)
+	if err != nil {
+		return nil, nil, err
 	}
+	defer func() { err = errors.Join(err, bridge.interrupt()) }()
+	consumer, err := b.start(nil, b.feedctl, "consume", s.url+layout.FeedPath(kintoNewestFeed), "--into", "sqlite:"+table+"?table=newest", "--follow", "--log-level", "warn")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, consumer.interrupt()) }()
 	if err := b.kintoArrival(table, count); err != nil {
-		return err
+		return nil, nil, err
 	}
 	b.report.add(fmt.Sprintf("newest %d of %d records in a table", count, b.kintoRecords), "s", time.Since(start).Seconds(), 0, "", atMost(2))
-	return nil
+	return bridge, consumer, nil
 }
 
 // kintoArrival waits until a table has the newest records.
