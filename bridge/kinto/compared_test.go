@@ -17,7 +17,7 @@ func (f *followed) onCompare(call func(n int64)) (compared *atomic.Int64) {
 	compared = new(atomic.Int64)
 	inner := f.net.Client().Transport
 	f.client.HTTP = &http.Client{Transport: roundTrip(func(q *http.Request) (*http.Response, error) {
-		if q.URL.Query().Get("_fields") == "id" && !q.URL.Query().Has("_token") {
+		if query := q.URL.Query(); query.Has("_fields") && !query.Has("_token") && !query.Has("deleted") {
 			call(compared.Add(1))
 		}
 		return inner.RoundTrip(q)

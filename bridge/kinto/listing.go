@@ -137,13 +137,14 @@ func (l *listing) flush(ctx context.Context) error {
 			to.ID, l.seen = last.ID, true
 		}
 	}
+	filling := l.at.Reconciled == 0
 	p := l.at.piece(to)
 	p.Publish = func(ctx context.Context) error {
 		l.run.count(func(c *bridge.Progress) { c.Rows += int64(len(rows)) })
 		if l.older {
 			return l.run.publishOlder(ctx, rows)
 		}
-		return l.run.publishRows(ctx, rows)
+		return l.run.publishRows(ctx, rows, filling)
 	}
 	if err := l.send(ctx, l.pieces, p); err != nil {
 		return err

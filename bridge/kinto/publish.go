@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -31,8 +33,9 @@ func together(ids []string) int {
 	return min(len(ids), fetchIDs)
 }
 
-// publishRows publishes rows of a list, which have different ids.
-func (s *run) publishRows(ctx context.Context, rows []kinto.Row) error {
+// publishRows publishes rows of a list, which have different ids. During the first fill, those that may be
+// tombstones of unknown records are dropped: see [run.publishLookalikes].
+func (s *run) publishRows(ctx context.Context, rows []kinto.Row, filling bool) error {
 	held, err := s.held(rows)
 	if err != nil {
 		return err
@@ -48,6 +51,11 @@ func (s *run) publishRows(ctx context.Context, rows []kinto.Row) error {
 			deleted[row.ID] = row.Stamp
 		default: // it is deleted in the feed, too
 			s.count(func(p *bridge.Progress) { p.Dropped++ })
+		}
+	}
+	if filling && !s.partial {
+		if err := s.dropUnknown(deleted); err != nil {
+			return err
 		}
 	}
 	return s.deleteRows(ctx, deleted)
@@ -74,15 +82,24 @@ func (s *run) held(rows []kinto.Row) ([]bridge.Held, error) {
 	return held, err
 }
 
+// dropUnknown removes ids that the feed never had.
+func (s *run) dropUnknown(stamps map[string]int64) error {
+	ids := slices.Collect(maps.Keys(stamps))
+	held, err := s.bridge.core.Index.Look(ids...)
+	for i, h := range held {
+		if h == (bridge.Held{}) {
+			delete(stamps, ids[i])
+			s.count(func(p *bridge.Progress) { p.Dropped++ })
+		}
+	}
+	return err
+}
+
 // deleteRows deletes records of which a list had a tombstone, unless it is a record that only looks
 // like one: neither a list nor, with the memory backend, the server's count of records tells them
 // apart.
 func (s *run) deleteRows(ctx context.Context, stamps map[string]int64) error {
-	ids := make([]string, 0, len(stamps))
-	for id := range stamps {
-		ids = append(ids, id)
-	}
-	return s.confirmGone(ctx, ids, func(id string) error {
+	return s.confirmGone(ctx, slices.Collect(maps.Keys(stamps)), func(id string) error {
 		held, err := s.bridge.core.Index.Look(id)
 		if err != nil {
 			return err

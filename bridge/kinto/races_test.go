@@ -68,7 +68,7 @@ func (h *held) RoundTrip(q *http.Request) (*http.Response, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	query := q.URL.Query()
-	h.compared = h.compared || query.Has("_fields")
+	h.compared = h.compared || query.Has("_fields") && !query.Has("deleted")
 	if h.compared && query.Has("in_id") {
 		h.lost++
 	}

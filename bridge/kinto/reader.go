@@ -199,6 +199,12 @@ func (r *reader) poll(ctx context.Context, pieces chan<- *bridge.Piece) error {
 	if sign != "" && r.at.Tail == 0 {
 		return r.reconcile(ctx, pieces, sign)
 	}
+	if r.at.Reconciled == 0 && r.at.Tail == 0 {
+		err := r.wait(ctx, pieces, func(ctx context.Context, _ *Position) error { return r.run.publishLookalikes(ctx) })
+		if err != nil {
+			return err
+		}
+	}
 	if err := r.finish(ctx, pieces, l.first.Stamp); err != nil || r.at.Tail != 0 {
 		return err
 	}

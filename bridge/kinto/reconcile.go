@@ -3,6 +3,7 @@ package kinto
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ func (s *run) compare(ctx context.Context, at *Position) error {
 	if err := index.Mark(); err != nil {
 		return err
 	}
-	if err := s.compareListed(ctx); err != nil {
+	if err := s.compareListed(ctx, nil); err != nil {
 		return err
 	}
 	if err := s.SettleAll(ctx); err != nil {
@@ -84,15 +85,25 @@ func (s *run) compare(ctx context.Context, at *Position) error {
 	return nil
 }
 
-// compareListed publishes the records that the feed does not have, and marks all.
-func (s *run) compareListed(ctx context.Context) error {
+// publishLookalikes publishes the records that look like tombstones and that the feed does not have. A list
+// without a bound on the stamps has no tombstones.
+func (s *run) publishLookalikes(ctx context.Context) error {
+	if err := s.bridge.core.Index.Mark(); err != nil {
+		return err
+	}
+	return s.compareListed(ctx, url.Values{"deleted": {"true"}})
+}
+
+// compareListed publishes the records that match a filter and that the feed does not have, and marks all
+// that match.
+func (s *run) compareListed(ctx context.Context, filter url.Values) error {
 	var rows []kinto.Row
 	flush := func() error {
 		some := rows
 		rows = rows[:0]
 		return s.compareRows(ctx, some)
 	}
-	q := kinto.Query{Sort: kinto.OldestFirst, Fields: []string{"id"}, Limit: maxLimit}
+	q := kinto.Query{Sort: kinto.OldestFirst, Fields: []string{"id"}, Filter: filter, Limit: maxLimit}
 	retry := s.bridge.core.NewRetry()
 	for {
 		s.count(func(p *bridge.Progress) { p.Requests++ })

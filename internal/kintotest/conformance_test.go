@@ -213,6 +213,9 @@ func filters(_ *testing.T, c client) {
 	c.is(`{"data":[{"id":"b","n":{"x":1,"y":2}}]}`, 200, "GET", "/records?_fields=n.x,n.y&lang=b", "")
 	c.is(`{"data":[{"deleted":true,"id":"d"}]}`, 200, "GET", "/records?_since=0&_limit=1", "")
 	c.is(`{"data":{"deleted":true,"id":"d"}}`, 200, "GET", "/records/d", "")
+	c.ask(200, "DELETE", "/records/1", "")
+	c.is(`{"data":[{"deleted":true,"id":"d"}]}`, 200, "GET", "/records?deleted=true", "")
+	c.is(`{"data":[{"id":"d"}]}`, 200, "GET", "/records?deleted=true&_fields=id", "")
 }
 
 func conditions(t *testing.T, c client) {
