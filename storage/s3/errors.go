@@ -130,7 +130,10 @@ func explain(err error) error {
 			return wrap(storage.ErrPermission, "the server rejects the request; correct the bucket and the options in the URL")
 		}
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return wrap(storage.ErrPermission, "correct the credentials or the policy")
+		if classify(err) == refused {
+			return wrap(storage.ErrPermission, "correct the credentials or the policy")
+		}
+		return fmt.Errorf("the response is not from an S3 server; does a proxy deny access?: %w", err)
 	case http.StatusMovedPermanently:
 		return wrap(storage.ErrPermission, "the bucket is elsewhere; correct region= or endpoint= in the URL")
 	case http.StatusNotFound:

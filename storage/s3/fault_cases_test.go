@@ -75,7 +75,7 @@ func faultCases(elsewhere *url.URL) []faultCase {
 		{name: "502 of a proxy", alike: true, fault: s3fault.Landed(s3fault.AnswerOfProxy(http.StatusBadGateway)), hidden: true},
 		{name: "404 of a proxy before", fault: s3fault.AnswerOfProxy(http.StatusNotFound), hidden: true},
 		{name: "404 of a proxy after", fault: s3fault.Landed(s3fault.AnswerOfProxy(http.StatusNotFound)), hidden: true},
-		{name: "403 of a proxy after", alike: true, fault: s3fault.Landed(s3fault.AnswerOfProxy(http.StatusForbidden)), hidden: true},
+		{name: "403 of a proxy after", fault: s3fault.Landed(s3fault.AnswerOfProxy(http.StatusForbidden)), hidden: true},
 		{name: "timeout before", alike: true, fault: timeout, hidden: true},
 		{name: "timeout after", fault: s3fault.Landed(timeout), hidden: true},
 		{name: "reset before", fault: reset, hidden: true},
