@@ -33,35 +33,44 @@ func dump(t *testing.T, server *kintotest.Server) (restore func()) {
 }
 
 // TestRestoredFromDump: the database of a server is restored to an older state, between two runs or while
-// the bridge follows. What was written after it leaves the feed, and what was changed or deleted returns.
+// the bridge follows, and may be written to again. What was written after that state leaves the feed, and
+// what was changed or deleted returns.
 func TestRestoredFromDump(t *testing.T) {
 	t.Parallel()
 	server := kintotest.StartOwn(t, kintotest.PostgreSQL)
 	for _, follow := range []bool{false, true} {
-		t.Run(fmt.Sprint("follow ", follow), func(t *testing.T) {
-			r := newRigOf(t, server.NewCollection(t))
-			r.configure = func(c *Config) { c.Window = 100 * time.Millisecond } // for so long, the stamp may be lower
-			r.fill(0, 30)
-			r.run()
-			restore := dump(t, server)
-			r.put("r3", `"n":"newer"`)
-			r.put("r99", `"n":"newest"`) // the number of records
-			r.delete("r4")               // remains the same
-			f := r.following()
-			f.caughtUp(r.listed())
-			if !follow {
-				f.stop()
-			}
-			f.between(restore)
-			if follow {
+		for name, write := range map[string]func(r *rig){ // after that, before the bridge asks again
+			"nothing":  func(*rig) {},
+			"a record": func(r *rig) { r.put("new", `"n":1`) }, // the stamp is not lower then
+		} {
+			t.Run(fmt.Sprintf("%s follow %t", name, follow), func(t *testing.T) {
+				r := newRigOf(t, server.NewCollection(t))
+				r.configure = func(c *Config) { c.Window = 100 * time.Millisecond } // for so long, the stamp may be lower
+				r.fill(0, 30)
+				r.run()
+				restore := dump(t, server)
+				r.put("r3", `"n":"newer"`)
+				r.put("r99", `"n":"newest"`) // the number of records
+				r.delete("r4")               // remains the same
+				f := r.following()
 				f.caughtUp(r.listed())
-				f.stop()
-			}
-			r.run()
-			r.check()
-			if report := r.run(); !report.NoChanges {
-				t.Errorf("report is %+v", report)
-			}
-		})
+				if !follow {
+					f.stop()
+				}
+				f.between(func() {
+					restore()
+					write(r)
+				})
+				if follow {
+					f.caughtUp(r.listed())
+					f.stop()
+				}
+				r.run()
+				r.check()
+				if report := r.run(); !report.NoChanges {
+					t.Errorf("report is %+v", report)
+				}
+			})
+		}
 	}
 }
