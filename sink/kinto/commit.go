@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/kinto"
@@ -42,6 +43,9 @@ func (t *target) write(ctx context.Context, s *chunk, position feed.Position) er
 			changes = append(changes, c)
 		}
 	}
+	if err := t.await(ctx, changes); err != nil {
+		return err
+	}
 	if err := t.send(ctx, request{step: s.name, changes: changes, to: position}); err != nil {
 		return err
 	}
@@ -74,6 +78,9 @@ const (
 	maxConflicts = 5
 	suspicious   = 3
 )
+
+// maxAnnouncement is how long an announcement may take. If it takes longer, it is made again, once.
+const maxAnnouncement = 5 * time.Second
 
 // send sends a request until all of it is stored or refused. The records show the outcome of an
 // earlier try.
@@ -164,11 +171,16 @@ func (t *target) try(ctx context.Context, r request, again bool) (left []*change
 			return nil, err
 		}
 	}
+	begun := time.Now()
 	found, err := t.announce(ctx, r)
+	if err == nil && time.Since(begun) > maxAnnouncement { // the process may have been stopped, and replaced by another
+		found, err = t.announce(ctx, r)
+	}
 	if err != nil {
 		return nil, err
 	}
 	var todo []*change
+	var created []string
 	var requests []kinto.BatchRequest
 	for _, c := range r.changes {
 		is := found[c.id]
@@ -180,6 +192,9 @@ func (t *target) try(ctx context.Context, r request, again bool) (left []*change
 			return nil, err
 		}
 		todo, requests = append(todo, c), append(requests, part)
+		if is.stamp == 0 {
+			created = append(created, c.id)
+		}
 	}
 	next := t.next(func(s *state) { s.Position, s.Done = r.to, true })
 	write, err := t.writeOf(next)
@@ -187,6 +202,9 @@ func (t *target) try(ctx context.Context, r request, again bool) (left []*change
 		return nil, err
 	}
 	answers, err := t.server.Batch(ctx, append(requests, write))
+	if kinto.Retryable(err) { // it may be carried out later
+		t.doubt(created)
+	}
 	switch {
 	case err != nil && len(todo) > 0:
 		return nil, &recordsError{err}

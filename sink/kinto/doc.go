@@ -62,8 +62,14 @@
 // A consumer is identified by its collection and its name. A second one of the same user on the same
 // host fails with [sink.ErrLocked]: a file is locked. One on another host takes the sink over: it
 // becomes the owner in the position and increases its epoch, and the next chunk of the first fails
-// with [ErrTaken]. Changes of that chunk can reach only records that the second has not written yet,
-// which it will.
+// with [ErrTaken]. A process that was stopped for more than 5 s while it announced a chunk announces it
+// again.
+//
+// A server may carry out a request late, when its client has given up, was killed or was replaced. The
+// conditions of the request keep it from changing what has been written since, but not from creating a
+// record that has been deleted since. So a record that such a request may create is deleted 10 s after
+// the request failed, or after the next consumer opened the sink, at the earliest. A request that is
+// carried out later than that may create the record again; the next change of its key corrects it.
 //
 // # Limits
 //

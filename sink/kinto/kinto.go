@@ -106,7 +106,7 @@ func Standings(c kinto.Config) func(context.Context, sink.Spec) ([]sink.Standing
 // is open on this host; from another host it is taken over. It matches [sink.ErrUnavailable] if the
 // server does not respond, or responds with 408, 425, 429 or 5xx.
 func Open(ctx context.Context, c kinto.Config, name string) (*Sink, error) {
-	return open(ctx, c, name, retryBudget{maxTries, backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}, lateness})
+	return open(ctx, c, name, retryBudget{maxTries, backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}, lateness, deletionDelay})
 }
 
 const (
@@ -114,6 +114,8 @@ const (
 	maxTries = 8
 	// lateness is how long a server may take to carry out a request whose client is gone.
 	lateness = time.Second
+	// deletionDelay is retryBudget.deleteAfter.
+	deletionDelay = 10 * time.Second
 )
 
 // A retryBudget is how often a request is made, with which pauses, and how long to wait for one
@@ -122,6 +124,8 @@ type retryBudget struct {
 	tries  int
 	pauses backoff.Backoff
 	late   time.Duration
+	// deleteAfter is how long a record is not deleted that a lost request may create.
+	deleteAfter time.Duration
 }
 
 func open(ctx context.Context, c kinto.Config, name string, budget retryBudget) (*Sink, error) {
@@ -147,7 +151,7 @@ func open(ctx context.Context, c kinto.Config, name string, budget retryBudget) 
 func newTarget(to *kinto.Collection, name string, log *slog.Logger, budget retryBudget) *target {
 	return &target{
 		to: to, server: to.Server(), positions: to.Server().Collection(to.Bucket(), positionsName),
-		name: name, log: log, retryBudget: budget, staged: staged{last: map[string]*change{}},
+		name: name, log: log, retryBudget: budget, staged: staged{last: map[string]*change{}}, doubts: map[string]time.Time{},
 	}
 }
 
@@ -165,6 +169,7 @@ type target struct {
 	state    state // as last read or written by this sink
 	owned    bool  // this sink has written the position
 	changed  int64 // changes that the server has made
+	doubts   map[string]time.Time
 	rejected consumer.Rejected
 	refused  []consumer.Refusal // that are not in the stored state yet
 

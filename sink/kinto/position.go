@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
@@ -51,6 +52,8 @@ type state struct {
 	Last   []written     `json:"last,omitempty"`
 	Next   feed.Position `json:"next"`
 	Before feed.Position `json:"before"`
+	// Doubts are the ids of records that a lost request may still create.
+	Doubts []string `json:"doubts,omitempty"`
 	// Failures is the number of records that were refused, and Refused are the last of them.
 	Failures int64              `json:"failures,omitempty"`
 	Refused  []consumer.Refusal `json:"refused,omitempty"`
@@ -64,6 +67,14 @@ type written struct {
 	// and such a record cannot be checked.
 	Digest  []byte `json:"digest,omitempty"`
 	Deleted bool   `json:"deleted,omitempty"`
+}
+
+func idsOf(all []written) []string {
+	ids := make([]string, len(all))
+	for i, w := range all {
+		ids[i] = w.ID
+	}
+	return ids
 }
 
 // stateID returns the id of the position.
@@ -107,6 +118,8 @@ func (t *target) load(ctx context.Context) error {
 		return ErrTaken
 	case !stored.Done && same(stored.Position, t.state.Position):
 		// The earlier owner has announced a chunk, and written none of it.
+		t.doubt(idsOf(stored.Last))
+		t.doubt(stored.Doubts)
 		t.state.stamp = stored.stamp
 		return t.save(ctx, func(*state) {})
 	}
@@ -168,6 +181,7 @@ func (t *target) take(ctx context.Context) error {
 	stored.Collection, stored.Name, stored.Owner = t.to.Name(), t.name, rand.Text()
 	stored.Epoch, stored.Writes = max(stored.Epoch, t.state.Epoch)+1, max(stored.Writes, t.state.Writes)
 	t.state = stored
+	t.doubt(stored.Doubts)
 	if err := t.save(ctx, func(*state) {}); err != nil {
 		return err
 	}
@@ -204,7 +218,7 @@ func (t *target) verify(ctx context.Context) error {
 		return nil
 	}
 	for n := 1; ; n++ {
-		missing, err := t.missing(ctx)
+		missing, absent, err := t.missing(ctx)
 		switch {
 		case err != nil:
 			return err
@@ -216,6 +230,7 @@ func (t *target) verify(ctx context.Context) error {
 			t.log.WarnContext(ctx, "collection lacks what was written last, writing it again", "collection", t.to.URL(), "id", missing)
 			return t.save(ctx, func(s *state) { s.Position, s.Step, s.Last = s.Before, "", nil })
 		case n > lateTries || t.late == 0:
+			t.doubt(absent)
 			return t.save(ctx, func(s *state) { s.Step, s.Last = "", nil })
 		}
 		if err := backoff.Sleep(ctx, t.late/lateTries); err != nil {
@@ -227,25 +242,24 @@ func (t *target) verify(ctx context.Context) error {
 // lateTries is how often the collection is read in retryBudget.late.
 const lateTries = 10
 
-// missing returns the id of a record that is not as the last chunk writes it, or an empty string.
-func (t *target) missing(ctx context.Context) (string, error) {
-	ids := make([]string, len(t.state.Last))
-	whole := false
-	for i, w := range t.state.Last {
-		ids[i] = w.ID
-		whole = whole || w.Digest != nil
-	}
-	found, err := t.rows(ctx, ids, whole)
+// missing returns the id of a record that is not as the last chunk writes it, or an empty string, and the
+// ids of those that do not exist.
+func (t *target) missing(ctx context.Context) (id string, absent []string, err error) {
+	whole := slices.ContainsFunc(t.state.Last, func(w written) bool { return w.Digest != nil })
+	found, err := t.rows(ctx, idsOf(t.state.Last), whole)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	for _, w := range t.state.Last {
 		unknown := w.ContentID == "" && w.Digest == nil && !w.Deleted
 		if !found[w.ID].is(w) || unknown && !t.state.Done {
-			return w.ID, nil
+			id = w.ID
+		}
+		if found[w.ID].stamp == 0 {
+			absent = append(absent, w.ID)
 		}
 	}
-	return "", nil
+	return id, absent, nil
 }
 
 // is reports whether a record is as written, as far as that can be known.
@@ -266,6 +280,7 @@ func (t *target) next(change func(*state)) state {
 	s := t.state
 	change(&s)
 	s.add(t.refused)
+	s.Doubts = t.doubtful()
 	s.Writes++
 	return s
 }
