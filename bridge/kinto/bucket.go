@@ -22,7 +22,8 @@ import (
 type Bucket struct {
 	Server *kinto.Server
 	Bucket string // its id, or "default"
-	// Patterns select collections by name, each as in [path.Match]: "blog-*". None: all.
+	// Patterns select collections by name, each as in [path.Match]: "blog-*". None: all. The collection
+	// feedctl-positions of package sink/kinto must be named in full.
 	Patterns []string
 	Store    storage.Store
 	Feeds    FeedNames
@@ -53,8 +54,15 @@ func (b *Bucket) Check() error {
 	return b.Feeds.Check()
 }
 
+// positionsName is the collection with the positions of sinks (package sink/kinto). It changes with each of
+// their commits, and has no data.
+const positionsName = "feedctl-positions"
+
 // selects reports whether the patterns select a collection.
 func (b *Bucket) selects(name string) bool {
+	if name == positionsName {
+		return slices.Contains(b.Patterns, name)
+	}
 	return len(b.Patterns) == 0 || slices.ContainsFunc(b.Patterns, func(pattern string) bool {
 		ok, _ := path.Match(pattern, name) // it was checked
 		return ok

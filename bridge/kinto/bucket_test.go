@@ -156,6 +156,25 @@ func TestBucketFirstFill(t *testing.T) {
 	})
 }
 
+// TestBucketPositions: the collection with the positions of sinks is published only if a pattern names it.
+func TestBucketPositions(t *testing.T) {
+	inBucket(t, []string{"a", positionsName}, func(t *testing.T, f *buckets) {
+		b := f.bucket("*")
+		for _, patterns := range [][]string{nil, {"*"}, {"a", "feedctl-*"}} {
+			b.Patterns = patterns
+			if err := b.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			f.has(map[string]int{"k-a": 1})
+		}
+		b.Patterns = []string{positionsName}
+		if err := b.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.has(map[string]int{"k-a": 1, "k-" + positionsName: 1})
+	})
+}
+
 // TestBucketGone: a collection that is gone is treated as OnGone says, whether it was deleted before the
 // run or during it, and is read again when it exists again.
 func TestBucketGone(t *testing.T) {
