@@ -20,7 +20,8 @@
 //     read must be listed again, or a later version of it; otherwise all are compared.
 //   - A user who may not read the collection gets a list of some records, or none. So the right is
 //     checked before changes are published. Its loss ends a run, and never deletes anything.
-//   - A live record can look like a tombstone. If the feed has the record, it is requested.
+//   - A live record can look like a tombstone, so the record is requested. During the first fill, those
+//     are listed at the end.
 //
 // Records that are gone without a tombstone become a DELETE whose ETag is the last stamp with
 // ";gone=" and the time at which the loss was found, in milliseconds.
