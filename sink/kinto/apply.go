@@ -39,8 +39,9 @@ const (
 // maxRecord limits a record in bytes. It is held in memory when it is written.
 const maxRecord = 48 << 20
 
-// maxStored limits a record that is compared with what was written, in bytes as the server sends them.
-const maxStored = 64 << 20
+// maxDigest limits a record that is recognized by its digest, in bytes. Servers may send it with six times
+// as many, because of escapes.
+const maxDigest = 8 << 20
 
 // A change is a record to be written or deleted.
 type change struct {
@@ -99,8 +100,12 @@ func (t *target) put(c *change, e *feed.Entity, stamp int64) error {
 			return err
 		}
 	} else {
-		if own, ok := origin(c.key, stamp, whole); ok {
-			c.id, c.form, whole = c.key, asIs, own
+		own, ok := origin(c.key, stamp, whole)
+		if ok {
+			c.id = c.key
+		}
+		if ok && storable(own) {
+			c.form, whole = asIs, own
 		} else {
 			c.form = formOf(e.ContentType, whole)
 		}

@@ -121,7 +121,8 @@ func (t *target) send(ctx context.Context, r request) error {
 			}
 			return t.divide(ctx, r, fmt.Errorf("%w: %w", errRecord, err))
 		}
-		if !kinto.Retryable(err) || n >= t.tries || t.pause(ctx, n, err) != nil {
+		unread := errors.Is(err, kinto.ErrMalformed) // such as a record that the server returns in too many bytes
+		if !unread && !kinto.Retryable(err) || n >= t.tries || t.pause(ctx, n, err) != nil {
 			return err
 		}
 		n++
@@ -240,7 +241,9 @@ func (t *target) all(changes []*change) ([]written, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[i].ContentID, all[i].Digest = "", digestOf(record)
+		if all[i].ContentID = ""; len(record) <= maxDigest {
+			all[i].Digest = digestOf(record)
+		}
 	}
 	return all, nil
 }
@@ -413,6 +416,33 @@ func rowOf(text []byte) (r foundRow) {
 // rows reads records page by page, with their digests if they are read whole.
 func (t *target) rows(ctx context.Context, ids []string, whole bool) (map[string]stored, error) {
 	found := make(map[string]stored, len(ids))
+	for len(ids) > 0 {
+		n := together(ids)
+		if err := t.addRows(ctx, found, ids[:n], whole); err != nil {
+			return nil, fmt.Errorf("look up records: %w", err)
+		}
+		ids = ids[n:]
+	}
+	return found, nil
+}
+
+// maxQuery is how many bytes of ids a URL has, with their quotes and commas.
+const maxQuery = 4 << 10
+
+// together returns how many of the ids are requested together.
+func together(ids []string) int {
+	const quotes = len("%22%22%2C")
+	size := 0
+	for n, id := range ids {
+		if size += len(id) + quotes; n > 0 && size > maxQuery {
+			return n
+		}
+	}
+	return len(ids)
+}
+
+// addRows reads records whose ids are in one URL.
+func (t *target) addRows(ctx context.Context, found map[string]stored, ids []string, whole bool) error {
 	q := kinto.Query{IDs: ids}
 	if !whole {
 		q.Fields = []string{fieldsOfRows}
@@ -426,11 +456,8 @@ func (t *target) rows(ctx context.Context, ids []string, whole bool) (map[string
 			found[row.ID] = s
 			return nil
 		})
-		if err != nil {
-			return nil, fmt.Errorf("look up records: %w", err)
-		}
-		if page.Next == "" {
-			return found, nil
+		if err != nil || page.Next == "" {
+			return err
 		}
 		q.Token = page.Next
 	}

@@ -134,7 +134,7 @@ func open(ctx context.Context, c kinto.Config, name string, budget retryBudget) 
 		return nil, nameError(name)
 	}
 	c.Attempts = 1 // what is repeated depends on what the server has stored
-	c.MaxRecord = maxStored
+	c.MaxRecord = 6 * maxDigest
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	to, err := kinto.Open(c)
 	if err != nil {

@@ -63,8 +63,8 @@ type state struct {
 type written struct {
 	ID        string `json:"id"`
 	ContentID string `json:"contentId,omitempty"`
-	// Digest identifies a record that has no contentId. It is empty, too, in states of earlier versions,
-	// and such a record cannot be checked.
+	// Digest identifies a record that has no contentId. If that is larger than maxDigest, or the state is
+	// of an earlier version, Digest is empty, and the record cannot be checked.
 	Digest  []byte `json:"digest,omitempty"`
 	Deleted bool   `json:"deleted,omitempty"`
 }

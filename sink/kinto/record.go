@@ -65,6 +65,13 @@ func formOf(contentType string, body []byte) form {
 	return asMembers
 }
 
+// storable reports whether servers store an object, which is compact.
+func storable(object []byte) bool {
+	n := notation{fits: true}
+	n.object(object, false)
+	return n.fits
+}
+
 // reserved are the members with a meaning of their own: to Kinto, or to this package.
 var reserved = map[string]bool{"id": true, "last_modified": true, "deleted": true, "schema": true, metaMember: true}
 
