@@ -33,6 +33,7 @@ func TestKintoSinkFrozen(t *testing.T) {
 		server := kintotest.Start(t, backend)
 		for after := range 4 { // each chunk takes two
 			t.Run(fmt.Sprintf("%s after %d", backend, after+1), func(t *testing.T) {
+				t.Parallel() // it mostly waits
 				into := server.NewCollection(t)
 				through, frozen := &process{t: t, name: "sink"}, make(chan struct{})
 				proxy := freezer(t, server.URL(), after, through, frozen)
