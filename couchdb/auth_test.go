@@ -2,8 +2,10 @@ package couchdb_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -268,6 +270,10 @@ func TestSecrets(t *testing.T) {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = io.WriteString(w, `{"error":"unauthorized","reason":"unauthorized to access or create database http://user:s3cret@couch.test/db"}`)
 		},
+		"header": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = fmt.Fprintf(w, `{"error":"unauthorized","reason":"%s"}`, r.Header.Get("Authorization"))
+		},
 		"other host": func(w http.ResponseWriter, r *http.Request) {
 			if r.Host != "couch.test" {
 				t.Errorf("%s requested from %s", r.URL, r.Host)
@@ -296,11 +302,12 @@ func TestSecrets(t *testing.T) {
 					answer(w, r)
 				}, func(t *testing.T, n *memnet.Net) {
 					_, err := open(t, n, config).Info(t.Context())
-					if err == nil || what != "echo" && strings.Contains(err.Error(), "s3cret") {
+					if err == nil || what != "echo" && what != "header" && strings.Contains(err.Error(), "s3cret") {
 						t.Error(err)
 					}
 					knowsIt := how == "basic" || how == "session" || how == "URL"
-					if knowsIt && strings.Contains(err.Error(), "s3cret") {
+					encoded := base64.StdEncoding.EncodeToString([]byte("user:s3cret"))
+					if knowsIt && (strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), encoded)) {
 						t.Error(err)
 					}
 				})

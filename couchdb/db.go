@@ -52,7 +52,7 @@ func (db *DB) prepare(u *url.URL) (err error) {
 	c.Limits = cmp.Or(c.Limits, new(Limits))
 	db.session = &session{mu: make(chan struct{}, 1)}
 	db.client, err = roundtrip.New(roundtrip.Client{
-		Origin: origins.Of(u), Password: c.Auth.Password, Limits: &c.Limits.limiter,
+		Origin: origins.Of(u), Username: c.Auth.Username, Password: c.Auth.Password, Limits: &c.Limits.limiter,
 		HTTP: c.HTTP, HeaderTimeout: c.HeaderTimeout, IdleTimeout: c.IdleTimeout, Attempts: c.Attempts, Log: c.Log,
 	})
 	return err

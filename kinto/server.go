@@ -130,7 +130,7 @@ func (s *Server) connect(origin string) (err error) {
 	c.MaxRecord = cmp.Or(max(c.MaxRecord, 0), 8<<20)
 	c.Limits = cmp.Or(c.Limits, new(Limits))
 	s.client, err = roundtrip.New(roundtrip.Client{
-		Origin: origin, Password: c.Auth.Password, Limits: &c.Limits.limiter,
+		Origin: origin, Username: c.Auth.Username, Password: c.Auth.Password, Limits: &c.Limits.limiter,
 		HTTP: c.HTTP, HeaderTimeout: c.HeaderTimeout, IdleTimeout: c.IdleTimeout, Attempts: c.Attempts, Log: c.Log,
 	})
 	return err

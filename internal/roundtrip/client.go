@@ -5,6 +5,7 @@ package roundtrip
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 // A Client sends requests to one server.
 type Client struct {
 	Origin   string           // redirects to others are not followed
+	Username string           // of Password
 	Password string           // see Hide
 	Limits   *origins.Limiter // may be shared with other clients
 
@@ -75,12 +77,14 @@ func (c *Client) checkRedirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Hide removes the password from a string, such as a server's message, which may quote a URL.
+// Hide removes the password from a string, such as a server's message, which may quote a URL or the
+// field Authorization.
 func (c *Client) Hide(text string) string {
 	if c.Password == "" {
 		return text
 	}
-	for _, secret := range []string{c.Password, url.QueryEscape(c.Password), url.PathEscape(c.Password)} {
+	basic := base64.StdEncoding.EncodeToString([]byte(c.Username + ":" + c.Password))
+	for _, secret := range []string{basic, c.Password, url.QueryEscape(c.Password), url.PathEscape(c.Password)} {
 		text = strings.ReplaceAll(text, secret, "***")
 	}
 	return text
