@@ -23,11 +23,11 @@ type lateServer struct {
 	t    *testing.T
 	net  *memnet.Net
 	root string
-	// lose keeps the first request that creates the record x. The client gets no answer, and none at all
-	// from then on if it is killed.
-	lose, kill bool
-	lost       []byte
-	early      bool // the request to lose is the announcement of the one that creates the record
+	// lose is a part of the request that is kept instead of being carried out. The client gets no answer,
+	// and none at all from then on if it is killed.
+	lose string
+	kill bool
+	lost []byte
 }
 
 // inLateWorld runs a test in fake time.
@@ -65,8 +65,8 @@ func (s *lateServer) answer(r *http.Request) (*http.Response, error) {
 }
 
 func (s *lateServer) fail(r *http.Request) (*http.Response, error) {
-	if s.lose && r.Method == http.MethodPost && (bodyHas(r, `"x":1`) || s.early && bodyHas(r, `2@example.com`)) {
-		s.lose = false
+	if s.lose != "" && r.Method == http.MethodPost && bodyHas(r, s.lose) {
+		s.lose = ""
 		s.lost = must(io.ReadAll(r.Body))
 		return nil, errKilled
 	}
@@ -98,6 +98,12 @@ func (s *lateServer) lacks() {
 	}
 }
 
+// Parts of requests of creationAndDeletion: the one that creates the record x, and its announcement.
+const (
+	creation     = `"x":1`
+	announcement = `2@example.com`
+)
+
 // creationAndDeletion are batches that create the record x and delete it.
 func creationAndDeletion() [][]*feed.Entity {
 	return [][]*feed.Entity{{put(1, "a", `{"a":1}`)}, {put(2, "x", `{"x":1}`)}, {put(3, "a", `{"a":2}`)}, {remove(4, "x")}, {put(5, "a", `{"a":3}`)}}
@@ -111,7 +117,7 @@ func TestLateCreation(t *testing.T) {
 			inLateWorld(t, func(t *testing.T, s *lateServer) {
 				first := s.open(s.fail)
 				mustWrite(t, first, creationAndDeletion()[0]...)
-				s.lose, s.kill = true, true
+				s.lose, s.kill = creation, true
 				if err := sinktest.Write(t.Context(), first, creationAndDeletion()[1]...); err == nil {
 					t.Error("nothing was lost")
 				}
@@ -127,7 +133,7 @@ func TestLateCreation(t *testing.T) {
 	}
 	t.Run("same consumer", func(t *testing.T) {
 		inLateWorld(t, func(t *testing.T, s *lateServer) {
-			s.lose = true
+			s.lose = creation
 			k := s.open(s.fail)
 			if err := sinktest.Continue(t, k, creationAndDeletion()[:3]); err != nil {
 				t.Error(err)
@@ -142,7 +148,7 @@ func TestLateCreation(t *testing.T) {
 	})
 	t.Run("lost by the one before", func(t *testing.T) {
 		inLateWorld(t, func(t *testing.T, s *lateServer) {
-			s.lose = true
+			s.lose = creation
 			first := s.open(s.fail)
 			if err := sinktest.Continue(t, first, creationAndDeletion()[:3]); err != nil {
 				t.Error(err)
@@ -165,7 +171,7 @@ func TestLateAnnouncement(t *testing.T) {
 	inLateWorld(t, func(t *testing.T, s *lateServer) {
 		first := s.open(s.fail)
 		mustWrite(t, first, creationAndDeletion()[0]...)
-		s.lose, s.kill, s.early = true, true, true
+		s.lose, s.kill = announcement, true
 		if err := sinktest.Write(t.Context(), first, creationAndDeletion()[1]...); err == nil {
 			t.Error("nothing was lost")
 		}
@@ -190,7 +196,7 @@ func TestStopped(t *testing.T) {
 		announced := make(chan struct{})
 		stopped := false
 		first := s.open(func(r *http.Request) (*http.Response, error) {
-			stop := !stopped && r.Method == http.MethodPost && bodyHas(r, `2@example.com`)
+			stop := !stopped && r.Method == http.MethodPost && bodyHas(r, announcement)
 			response, err := s.answer(r)
 			if stop {
 				stopped = true
@@ -219,16 +225,25 @@ func TestStopped(t *testing.T) {
 func TestNoDelay(t *testing.T) {
 	t.Parallel()
 	inLateWorld(t, func(t *testing.T, s *lateServer) {
-		begun := time.Now()
 		k := s.open(s.answer)
 		if err := sinktest.Continue(t, k, creationAndDeletion()); err != nil {
 			t.Error(err)
 		}
-		s.lose = true
 		k.Close()
 		k = s.open(s.fail)
-		mustWrite(t, k, put(6, "y", `{"x":1}`), remove(7, "a"))
-		if took := time.Since(begun); took > time.Second {
+		s.lose, s.kill = "DELETE", true
+		if err := sinktest.Write(t.Context(), k, remove(5, "never"), remove(6, "a"), put(7, "b", `{"n":7}`)); err == nil {
+			t.Error("nothing was lost")
+		}
+		k.Close()
+		s.kill = false
+		begun := time.Now()
+		k = s.open(s.fail)
+		s.lose = `"n":8`
+		mustWrite(t, k, remove(5, "never"), remove(6, "a"), put(7, "b", `{"n":7}`), put(8, "c", `{"n":8}`))
+		mustWrite(t, k, put(9, "never", `{"n":9}`), put(10, "a", `{"n":10}`))
+		mustWrite(t, k, remove(11, "never"), remove(12, "a"))
+		if took := time.Since(begun); took > 2*time.Second {
 			t.Errorf("took %v", took)
 		}
 	})

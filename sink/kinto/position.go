@@ -243,7 +243,7 @@ func (t *target) verify(ctx context.Context) error {
 const lateTries = 10
 
 // missing returns the id of a record that is not as the last chunk writes it, or an empty string, and the
-// ids of those that do not exist.
+// ids of those that the chunk writes and that do not exist.
 func (t *target) missing(ctx context.Context) (id string, absent []string, err error) {
 	whole := slices.ContainsFunc(t.state.Last, func(w written) bool { return w.Digest != nil })
 	found, err := t.rows(ctx, idsOf(t.state.Last), whole)
@@ -255,7 +255,7 @@ func (t *target) missing(ctx context.Context) (id string, absent []string, err e
 		if !found[w.ID].is(w) || unknown && !t.state.Done {
 			id = w.ID
 		}
-		if found[w.ID].stamp == 0 {
+		if !w.Deleted && found[w.ID].stamp == 0 {
 			absent = append(absent, w.ID)
 		}
 	}
