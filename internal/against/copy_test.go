@@ -94,7 +94,7 @@ func TestCompareCopy(t *testing.T) {
 	merge := text("a", patch.Merge, `{"n":2}`)
 	merge.Operation = feed.Patch
 	own := []*feed.Entity{text("a", "application/json", `{"n":1}`), merge, text("a/b", "application/json", `{"x":1.50}`), text("t", "text/plain", "text"), text("fc-x", "application/json", "{}")}
-	bridged := []*feed.Entity{text("r/attachment", "image/png", "\x89PNG"), published("r", `"n":1,"attachment":{"location":"r.png"},`, 1700), published("fc-y", "", 1701)}
+	bridged := []*feed.Entity{text("r/attachment", "image/png", "\x89PNG"), published("r", `"n":1,"attachment":{"location":"r.png"},`, 1700), published("fc-y", "", 1701), published("fc-z", `"x":"\u0000",`, 1702)}
 	const deep = true
 	for _, test := range []struct {
 		name   string
