@@ -112,7 +112,7 @@ func (r *jobsRig) summarize() {
 		}
 		return n
 	}
-	r.t.Logf("seed %d, %d of %d steps: %s\njobs: %s\n%d kills, %d freezes, %d outages; %d changes of documents and records, %d rows\n%d rows compared, %d differences",
+	r.t.Logf("seed: %d, steps: %d of %d (%s)\njobs: %s\nkills: %d, freezes: %d, outages: %d, changes of documents and records: %d, rows: %d\nrows compared: %d, differences: %d",
 		*seed, r.steps, *jobsSteps, r.doneText(), strings.Join(list, ", "), sum("kill", "kill the server", "kill the database"), sum("freeze"),
 		sum("stop the database", "kill the database", "lock the database"),
 		r.writers[0].done.Load()+r.writers[1].done.Load()+r.records.done.Load(), r.written[0]+r.written[1], r.compared, r.differences)
