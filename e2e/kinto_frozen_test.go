@@ -83,7 +83,8 @@ func freezer(t *testing.T, server string, after int, p *process, frozen chan<- s
 	return s.URL + "/v1"
 }
 
-// publishSteps publishes a feed in which keys change several times, and returns what it leaves.
+// publishSteps publishes a feed in which keys change several times and are deleted, and returns what it
+// leaves.
 func (r *rig) publishSteps() map[string]any {
 	r.t.Helper()
 	store, err := storage.Registry{"file": file.Open}.Open(r.t.Context(), r.store)
@@ -97,12 +98,13 @@ func (r *rig) publishSteps() map[string]any {
 	}
 	defer f.Close()
 	left := map[string]any{}
-	for n := range 80 {
+	for n := range 64 {
 		key := fmt.Sprint("r", n*7%20)
 		e := &feed.Entity{Operation: feed.Put, ContentType: "application/json", ContentLocation: key, Body: fmt.Appendf(nil, `{"n":%d}`, n)}
 		left[key] = map[string]any{"n": float64(n)}
-		if n%3 == 2 && n < 60 { // each key comes once more
+		if n%3 == 2 {
 			e = &feed.Entity{Operation: feed.Delete, ContentLocation: key}
+			delete(left, key)
 		}
 		if _, err := f.Publish(r.t.Context(), e); err != nil {
 			r.t.Fatal(err)
