@@ -103,6 +103,7 @@ func TestWork(t *testing.T) {
 	for name, url := range map[string]string{
 		"sqlite":   "sqlite:" + filepath.Join(t.TempDir(), "jobs.db"),
 		"postgres": pgtest.Start(t).URL("work"),
+		"bouncer":  pgtest.PgBouncer(t, pgtest.Start(t), "work_bouncer"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, err := jobdb.Open(t.Context(), url, jobdb.Options{})
@@ -125,7 +126,7 @@ func TestWork(t *testing.T) {
 			}
 			ctx, stop := context.WithCancel(t.Context())
 			var nodes sync.WaitGroup
-			for n := range map[string]int{"sqlite": 1, "postgres": 2}[name] {
+			for n := range map[string]int{"sqlite": 1, "postgres": 2, "bouncer": 2}[name] {
 				nodes.Go(func() {
 					if err := store.Work(ctx, jobs.WorkerConfig{Name: fmt.Sprintf("node-%d", n), Slots: 5}); err != nil {
 						t.Errorf("node %d: %v", n, err)
@@ -148,8 +149,13 @@ func TestWork(t *testing.T) {
 					return true
 				})
 			}
+			l := &lostTest{t, db}
+			l.await(1, "SELECT count(*) FROM @river_leader") // which deletes what is old
 			stop()
 			nodes.Wait()
+			if n := l.number("SELECT count(*) FROM @river_job WHERE state = 'completed'"); n < many {
+				t.Errorf("the queue has completed %d runs, want at least one of each of %d jobs", n, many)
+			}
 			for _, id := range ids {
 				j, err := store.Get(t.Context(), id)
 				if err != nil {
