@@ -63,6 +63,8 @@ type Listed struct {
 	Stats *Stats `json:"stats,omitempty"`
 	// Updated is when the statistics were written last.
 	Updated time.Time `json:"updated,omitzero"`
+	// Now is the time of the database when it was asked, from which ages of the other times count.
+	Now time.Time `json:"-"`
 }
 
 // List returns a page of the jobs that a filter selects.
@@ -100,7 +102,7 @@ func (s *Scheduler) List(ctx context.Context, f Filter) (page Page, err error) {
 
 // listed has the columns of [Listed].
 var listed = "SELECT j." + strings.ReplaceAll(columns, ", ", ", j.") + ", n.name, s.updated, s.entities, s.bytes, s.repeated, s.rejected, " +
-	pendingOf + ", " + lagOf + `, s.position, s.source_position
+	pendingOf + ", " + lagOf + `, s.position, s.source_position, @now
 	FROM @job AS j LEFT JOIN @node AS n ON n.incarnation = j.owner LEFT JOIN @stats AS s ON s.job = j.id`
 
 func list(ctx context.Context, tx jobdb.Tx, c conditions, limit, skip int) (found []Listed, err error) {
@@ -263,13 +265,14 @@ func (s *Scheduler) Totals(ctx context.Context, f Filter) (map[State]int, error)
 func (l *Listed) scan(scan func(...any) error) error {
 	var node, position, source *string
 	var updated, entities, bytes, repeated, rejected, pending, lag *int64
+	var now int64
 	err := l.Job.scan(func(into ...any) error {
-		return scan(append(into, &node, &updated, &entities, &bytes, &repeated, &rejected, &pending, &lag, &position, &source)...)
+		return scan(append(into, &node, &updated, &entities, &bytes, &repeated, &rejected, &pending, &lag, &position, &source, &now)...)
 	})
 	if err != nil {
 		return err
 	}
-	l.State = l.Shown()
+	l.State, l.Now = l.Shown(), fromMicros(now)
 	if node != nil {
 		l.Node = *node
 	}

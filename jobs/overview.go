@@ -16,6 +16,8 @@ type NodeStatus struct {
 	Started time.Time `json:"started"`
 	// Age is how long ago the node was last heard from.
 	Age time.Duration `json:"-"` // as JSON, ageSeconds
+	// Up is how long ago it was started.
+	Up time.Duration `json:"-"`
 	// Alive: its lease has not expired. The jobs of other nodes run elsewhere soon.
 	Alive   bool `json:"alive"`
 	Running int  `json:"running"` // jobs
@@ -82,6 +84,7 @@ func (s *Scheduler) nodes(ctx context.Context, tx jobdb.Tx, t time.Time) (nodes 
 		err := scan(&n.Incarnation, &n.Name, &n.Slots, &n.Version, &labels, &started, &expires, &n.Running)
 		n.Labels = strings.FieldsFunc(labels, func(r rune) bool { return r == ',' })
 		n.Started = fromMicros(started)
+		n.Up = t.Sub(n.Started)
 		n.Age = t.Sub(fromMicros(expires).Add(-settings.Lease))
 		n.Alive = fromMicros(expires).After(t)
 		nodes = append(nodes, n)
@@ -97,6 +100,8 @@ type OriginStatus struct {
 	Down bool `json:"down,omitempty"`
 	// Until is when it is next used; the zero time if it has not failed.
 	Until time.Time `json:"until,omitzero"`
+	// Wait is the time until then; 0 if that is over.
+	Wait time.Duration `json:"-"`
 	// Waits: it has asked its clients to wait, and is not down.
 	Waits    bool   `json:"waits,omitempty"`
 	Failures int    `json:"failures,omitempty"` // of runs, since the last success
@@ -108,7 +113,7 @@ type OriginStatus struct {
 
 // Origins returns the servers that jobs use, by name.
 func (s *Scheduler) Origins(ctx context.Context) (origins []OriginStatus, err error) {
-	const sql = `SELECT u.origin, coalesce(o.open, false), coalesce(o.blocked, 0), coalesce(o.blocked > @now AND NOT o.open, false), coalesce(o.failures, 0), coalesce(o.reason, ''),
+	const sql = `SELECT u.origin, coalesce(o.open, false), coalesce(o.blocked, 0), coalesce(o.blocked, 0) - @now, coalesce(o.blocked > @now AND NOT o.open, false), coalesce(o.failures, 0), coalesce(o.reason, ''),
 			count(*), count(CASE WHEN state = 'running' THEN 1 END), count(CASE WHEN state = 'pending' AND errors > 0 THEN 1 END)
 		FROM (SELECT source_origin AS origin, state, errors FROM @job WHERE source_origin <> ''
 			UNION ALL SELECT target_origin, state, errors FROM @job WHERE target_origin <> '' AND target_origin <> source_origin) AS u
@@ -117,9 +122,9 @@ func (s *Scheduler) Origins(ctx context.Context) (origins []OriginStatus, err er
 	err = s.db.View(ctx, func(tx jobdb.Tx) error {
 		return jobdb.Each(ctx, tx, sql, nil, func(scan func(...any) error) error {
 			var o OriginStatus
-			var until int64
-			err := scan(&o.Origin, &o.Down, &until, &o.Waits, &o.Failures, &o.Reason, &o.Jobs, &o.Running, &o.Crashing)
-			o.Until = fromMicros(until)
+			var until, wait int64
+			err := scan(&o.Origin, &o.Down, &until, &wait, &o.Waits, &o.Failures, &o.Reason, &o.Jobs, &o.Running, &o.Crashing)
+			o.Until, o.Wait = fromMicros(until), max(0, time.Duration(wait)*time.Microsecond)
 			origins = append(origins, o)
 			return err
 		})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -70,10 +69,10 @@ func runList(ctx context.Context, c *commands, f *listFlags) error {
 	if err != nil {
 		return err
 	}
-	return c.Print(&result, func(w io.Writer) error { return result.write(w, time.Now()) })
+	return c.Print(&result, func(w io.Writer) error { return result.write(w) })
 }
 
-func (l *listJSON) write(w io.Writer, now time.Time) error {
+func (l *listJSON) write(w io.Writer) error {
 	if err := lines(w, totalsText(l.Totals)); err != nil || len(l.Jobs) == 0 {
 		return err
 	}
@@ -89,7 +88,7 @@ func (l *listJSON) write(w io.Writer, now time.Time) error {
 		}
 		rows = append(rows, []string{
 			j.Document.ID(), j.Document.Kind, string(j.State), lag, pending, human.Count(j.Errors),
-			next(&j.Job, now), human.Printable(j.Node), human.Duration(max(0, now.Sub(j.Since))),
+			next(j), human.Printable(j.Node), human.Duration(max(0, j.Now.Sub(j.Since))),
 		})
 	}
 	if err := human.WriteTable(w, []string{"NAME", "KIND", "STATE", "LAG", "PENDING", "ERR", "NEXT", "NODE", "SINCE"}, rows); err != nil || l.Next == "" {
@@ -116,9 +115,9 @@ func totalsText(totals map[jobs.State]int) string {
 }
 
 // next returns the time until a job that waits runs.
-func next(j *jobs.Job, now time.Time) string {
-	if j.State != jobs.Pending {
+func next(j *jobs.Listed) string {
+	if j.Job.State != jobs.Pending {
 		return "-"
 	}
-	return human.Duration(max(0, j.NotBefore.Sub(now)))
+	return human.Duration(max(0, j.NotBefore.Sub(j.Now)))
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +36,7 @@ func nodeRow(n *jobs.NodeStatus) []string {
 	}
 	return []string{
 		n.Name, state, strconv.Itoa(n.Running), strconv.Itoa(n.Slots), strings.Join(n.Labels, ","),
-		human.Duration(time.Since(n.Started)), human.Duration(n.Age) + " ago", n.Version,
+		human.Duration(n.Up), human.Duration(n.Age) + " ago", n.Version,
 	}
 }
 
@@ -59,8 +58,8 @@ one job at a time tries it; as soon as one succeeds, all of them run again.` + e
 
 func originRow(o *jobs.OriginStatus) []string {
 	state, next := "up", ""
-	if wait := time.Until(o.Until); wait > 0 {
-		state, next = "waits", human.Duration(wait)
+	if o.Wait > 0 {
+		state, next = "waits", human.Duration(o.Wait)
 	}
 	if o.Down {
 		state = "down"
