@@ -10,7 +10,7 @@ import (
 )
 
 // Jobs are the metrics of a node, and of the scheduler, whose database each scrape queries. There
-// are series for each namespace, kind, state and node, and for a limited number of jobs and origins.
+// are series for each kind, state and node, and for a limited number of namespaces, jobs and origins.
 type Jobs struct {
 	store       *jobs.Scheduler
 	connections func() map[string]int
@@ -18,6 +18,7 @@ type Jobs struct {
 	healed      prometheus.Histogram
 	woken       *prometheus.CounterVec
 	origins     *names // of woken
+	namespaces  *names // of delay
 	delay       *prometheus.HistogramVec
 	adopted     prometheus.Counter
 	loop        *prometheus.HistogramVec
@@ -28,7 +29,7 @@ type Jobs struct {
 // of connections to each HOST:PORT.
 func NewJobs(store *jobs.Scheduler, connections func() map[string]int) *Jobs {
 	return &Jobs{
-		store: store, connections: connections, origins: &names{known: map[string]bool{}},
+		store: store, connections: connections, origins: newNames(maxOrigins), namespaces: newNames(maxNamespaces),
 		healed: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "feedctl_job_heal_seconds", Help: "Time from when a lost node was last heard from to the start of one of its jobs on this node.",
 			Buckets: []float64{5, 10, 15, 20, 25, 30, 60, 300, 1800},
@@ -58,7 +59,9 @@ func NewJobs(store *jobs.Scheduler, connections func() map[string]int) *Jobs {
 
 // Started implements [jobs.Observer].
 func (j *Jobs) Started(d *jobs.Document, delay time.Duration) {
-	j.delay.WithLabelValues(d.Namespace).Observe(max(0, delay).Seconds())
+	if j.namespaces.add(d.Namespace) {
+		j.delay.WithLabelValues(d.Namespace).Observe(max(0, delay).Seconds())
+	}
 }
 
 // Ended implements [jobs.Observer].

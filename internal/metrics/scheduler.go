@@ -16,24 +16,50 @@ import (
 
 // Limits of the numbers of series. What exceeds them is left out, and counted.
 const (
-	maxOrigins = 500
-	maxJobs    = 1000
+	maxOrigins    = 500
+	maxJobs       = 1000
+	maxNamespaces = 200
 )
 
-// names are the values that a label may have. Those beyond maxOrigins are "other".
+// names are the values that a label may have, up to a number.
 type names struct {
+	most  int
 	mu    sync.Mutex
 	known map[string]bool
 }
 
-func (n *names) label(name string) string {
+func newNames(most int) *names { return &names{most: most, known: map[string]bool{}} }
+
+// add reports whether the label may have a value.
+func (n *names) add(name string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if name == "" || !n.known[name] && len(n.known) == maxOrigins {
-		return "other"
+	if !n.known[name] && len(n.known) == n.most {
+		return false
 	}
 	n.known[name] = true
+	return true
+}
+
+// label returns a value, or "other" if there are too many.
+func (n *names) label(name string) string {
+	if name == "" || !n.add(name) {
+		return "other"
+	}
 	return name
+}
+
+// keep forgets all values but the given ones, and returns those that it has forgotten.
+func (n *names) keep(some map[string]bool) (gone []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for name := range n.known {
+		if !some[name] {
+			gone = append(gone, name)
+			delete(n.known, name)
+		}
+	}
+	return gone
 }
 
 // gauge sends a gauge with labels: names and values in turn.
@@ -51,10 +77,29 @@ func pairs(labels []string) prometheus.Labels {
 
 // query sends what the database has, and what is known about the origins that it has.
 func (j *Jobs) query(ctx context.Context, to sender, here []jobs.LocalNode) error {
-	for _, query := range []func(context.Context, sender) error{j.queryJobs, j.queryNodes, j.queryWatches, j.queryTenants} {
+	counts, err := j.store.Counts(ctx, lagBounds...)
+	if err != nil {
+		return err
+	}
+	all, some := map[string]bool{}, map[string]bool{} // namespaces
+	for n := range counts {
+		name := counts[n].Namespace
+		if all[name] = true; len(some) < maxNamespaces {
+			some[name] = true
+		}
+	}
+	for _, name := range j.namespaces.keep(all) {
+		j.delay.DeleteLabelValues(name)
+	}
+	to.gauge("namespaces_left_out", "Namespaces without metrics, as there are too many of them.", float64(len(all)-len(some)))
+	countJobs(to, slices.DeleteFunc(counts, func(c jobs.Count) bool { return !some[c.Namespace] }))
+	for _, query := range []func(context.Context, sender) error{j.queryLags, j.queryNodes, j.queryWatches} {
 		if err := query(ctx, to); err != nil {
 			return err
 		}
+	}
+	if err := j.queryTenants(ctx, to, some); err != nil {
+		return err
 	}
 	return j.queryOrigins(ctx, to, here)
 }
@@ -62,11 +107,8 @@ func (j *Jobs) query(ctx context.Context, to sender, here []jobs.LocalNode) erro
 // lagBounds are those of the histogram of lags.
 var lagBounds = []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 4 * time.Hour, 24 * time.Hour}
 
-func (j *Jobs) queryJobs(ctx context.Context, to sender) error {
-	counts, err := j.store.Counts(ctx, lagBounds...)
-	if err != nil {
-		return err
-	}
+// countJobs sends what the jobs of namespaces still have to do.
+func countJobs(to sender, counts []jobs.Count) {
 	lags := map[string]*jobs.Count{}
 	for n := range counts {
 		c := &counts[n]
@@ -97,6 +139,9 @@ func (j *Jobs) queryJobs(ctx context.Context, to sender) error {
 		desc := prometheus.NewDesc("feedctl_jobs_lag_seconds", "Jobs of the namespace by their lags now. It counts jobs rather than events: do not use rate.", nil, prometheus.Labels{"namespace": namespace})
 		to <- prometheus.MustNewConstHistogram(desc, uint64(c.Lags), c.LagSum.Seconds(), buckets)
 	}
+}
+
+func (j *Jobs) queryLags(ctx context.Context, to sender) error {
 	some, all, err := j.store.Lags(ctx, maxJobs)
 	if err != nil {
 		return err
@@ -144,9 +189,12 @@ func (j *Jobs) queryWatches(ctx context.Context, to sender) error {
 	return err
 }
 
-func (j *Jobs) queryTenants(ctx context.Context, to sender) error {
+func (j *Jobs) queryTenants(ctx context.Context, to sender, namespaces map[string]bool) error {
 	tenants, err := j.store.Tenants(ctx)
 	for _, t := range tenants {
+		if !namespaces[t.Namespace] {
+			continue
+		}
 		to.gauge("tenant_usage_seconds", "Slot seconds used by ended runs of the namespace, halved every usage-half-life.", t.Usage, "namespace", t.Namespace)
 		to.gauge("tenant_shares", "Shares of the namespace.", float64(t.Shares), "namespace", t.Namespace)
 		to.gauge("tenant_waiting", "Jobs of the namespace that are due and wait.", float64(t.Waiting), "namespace", t.Namespace)

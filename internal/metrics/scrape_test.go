@@ -70,7 +70,7 @@ func TestConnections(t *testing.T) {
 // TestNames has more names than a label may have.
 func TestNames(t *testing.T) {
 	t.Parallel()
-	n := names{known: map[string]bool{}}
+	n := newNames(maxOrigins)
 	for k := range maxOrigins {
 		name := string(rune('a' + k))
 		if got := n.label(name); got != name {
@@ -79,5 +79,8 @@ func TestNames(t *testing.T) {
 	}
 	if a, b, c := n.label("a"), n.label("one more"), n.label(""); a != "a" || b != "other" || c != "other" {
 		t.Errorf("after %d names: %q, %q, %q", maxOrigins, a, b, c)
+	}
+	if gone := n.keep(map[string]bool{"a": true}); len(gone) != maxOrigins-1 || n.label("one more") != "one more" {
+		t.Errorf("%d names were forgotten, want %d", len(gone), maxOrigins-1)
 	}
 }
