@@ -165,7 +165,7 @@ func (d span) bounds() string { return short(d.least) + " to " + short(d.most) }
 
 func (d span) set(text string) error {
 	if err := (*units.Duration)(d.at).Set(text); err != nil {
-		return errors.New("want a number and a unit, as 90s, 4h30m or 7d")
+		return errors.New("want a number and a unit, such as 90s, 4h30m or 7d")
 	}
 	return outside(*d.at < d.least || *d.at > d.most, d)
 }
