@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+
+	"github.com/google/uuid"
 )
 
 // A Collection is a collection of records. Its methods may be called concurrently.
@@ -110,6 +112,17 @@ func (c *Collection) Head(ctx context.Context, q Query) (Page, error) {
 		return p, c.server.malformed(r, errors.New("no number of records"))
 	}
 	return p, nil
+}
+
+// CheckRead returns an error unless the user may read all records. Other users, too, get lists: of the
+// records that are shared with them. The metadata do not tell, since those who may create records may
+// read them; but a record that does not exist is 404 for readers, and 403 for others.
+func (c *Collection) CheckRead(ctx context.Context) error {
+	_, err := c.Record(ctx, uuid.NewString())
+	if e, ok := errors.AsType[*Error](err); ok && e.Missing() == "record" {
+		return nil
+	}
+	return err
 }
 
 // Record returns a live record. The error matches [ErrNotFound] if there is none with this id, or

@@ -29,6 +29,9 @@ func (r *reader) checkMetadata(ctx context.Context) (sign string, err error) {
 	c := &r.bridge.config
 	meta, err := c.Source.Metadata(ctx)
 	if err != nil {
+		return "", fmt.Errorf("read the metadata of the collection: %w", err)
+	}
+	if err := c.Source.CheckRead(ctx); err != nil {
 		return "", fmt.Errorf("check the right to read the collection: %w", err)
 	}
 	var m marked

@@ -184,7 +184,7 @@ func (s *run) deleteUnlisted(ctx context.Context) error {
 			return err
 		}
 		// Without the right to read the collection, records are missing from lists.
-		if _, err := s.bridge.config.Source.Metadata(ctx); err != nil {
+		if err := s.bridge.config.Source.CheckRead(ctx); err != nil {
 			return err
 		}
 		for _, id := range missing {

@@ -59,6 +59,8 @@ func TestRightsRemoved(t *testing.T) {
 				r := newPrivateRig(t, server)
 				user := principal(t, server, guest())
 				r.fill(0, 30)
+				// Who may create records may read the metadata of the collection, too.
+				kintotest.Send(t, http.MethodPatch, r.url, fmt.Sprintf(`{"permissions":{"record:create":[%q]}}`, user))
 				r.share("", user)
 				for n := range 5 {
 					r.share(fmt.Sprint("/records/r", n), user)

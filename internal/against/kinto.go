@@ -26,7 +26,7 @@ const (
 // State returns the stamp of the collection. It fails for users who may not read the
 // collection: their lists have only the records that are shared with them.
 func (k Kinto) State(ctx context.Context) (string, error) {
-	if _, err := k.Collection.Metadata(ctx); err != nil {
+	if err := k.Collection.CheckRead(ctx); err != nil {
 		return "", err
 	}
 	head, err := k.Collection.Head(ctx, kinto.Query{})

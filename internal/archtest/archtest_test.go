@@ -119,7 +119,7 @@ var rooms = map[string]room{
 	"bridge/internal/bridgetest": {rooms: []string{"bridge", "chain", "feed", "page", "storage", "verify"}},
 
 	// Kinto, as source or target.
-	"kinto":        {rooms: []string{"internal/jsonscan", "internal/origins", "internal/roundtrip"}},
+	"kinto":        {rooms: []string{"internal/jsonscan", "internal/origins", "internal/roundtrip"}, libraries: []string{"github.com/google/uuid"}},
 	"bridge/kinto": {rooms: []string{"bridge", "chain", "feed", "internal/backoff", "internal/jsonscan", "kinto", "layout", "producer", "storage"}},
 
 	// Consuming.
