@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/internal/suggest"
 )
 
-// check returns all that the database says against the changes.
+// check returns all problems that the changes have with what is stored.
 func (a *application) check(ctx context.Context, tx jobdb.Tx, changes []Change, joins string) (problems []Problem, err error) {
 	var writes, valid []int // the documents
 	deleted := map[string]bool{}
@@ -21,7 +21,7 @@ func (a *application) check(ctx context.Context, tx jobdb.Tx, changes []Change, 
 		switch c := &changes[n]; c.Action {
 		case Created, Changed:
 			writes = append(writes, n)
-			if a.identities[n] != nil { // else its node or its source may not even be a text
+			if a.identities[n] != nil { // otherwise its node or its source may not even be valid text
 				valid = append(valid, n)
 			}
 		case Deleted:
@@ -178,7 +178,7 @@ func (a *application) duplicates(ctx context.Context, tx jobdb.Tx, writes []int,
 	}), nil
 }
 
-// write makes the changes. What jobs identify themselves by is freed first, as one may take
+// write makes the changes. The names, work and targets of jobs are freed first, as one job may take
 // what another had.
 func (a *application) write(ctx context.Context, tx jobdb.Tx, changes []Change) error {
 	ids := map[Action][]string{}
@@ -204,7 +204,7 @@ func (a *application) write(ctx context.Context, tx jobdb.Tx, changes []Change) 
 	return rows.write(ctx, tx)
 }
 
-// result returns the job as a change makes it.
+// result returns the job after a change.
 func (a *application) result(c *Change) (*Job, EventType, error) {
 	d := *c.After
 	j, ok := a.jobs[c.Job]

@@ -76,8 +76,8 @@ func bounded(h handler) handler {
 	}
 }
 
-// wellFormed wraps a handler for paths that can exist, and queries that have only the given
-// parameters. The database takes no other text.
+// wellFormed wraps a handler. It refuses paths that the database cannot store as text, and unknown
+// or malformed parameters.
 func wellFormed(known []string, h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if !isText(r.URL.Path) {
@@ -90,7 +90,7 @@ func wellFormed(known []string, h handler) handler {
 	}
 }
 
-// isText reports whether PostgreSQL can store a text.
+// isText reports whether PostgreSQL can store a string.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
 func (a *API) nothing(http.ResponseWriter, *http.Request) error { return noResource() }

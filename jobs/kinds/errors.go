@@ -32,7 +32,7 @@ import (
 
 // classify returns the error of a run in the terms of the scheduler: a [*jobs.OriginError] if a
 // server is the cause, or one that matches [jobs.ErrDuplicate] or [jobs.ErrRejected]. Others are
-// errors of the job that may pass.
+// temporary errors of the job.
 func (k *kind) classify(err error, i jobs.Identity) error {
 	if _, ok := errors.AsType[*jobs.OriginError](err); ok || err == nil {
 		return err
@@ -145,8 +145,9 @@ func (k *kind) blamed(err error, i jobs.Identity) (origin string, after time.Dur
 	return cmp.Or(i.SourceOrigin, i.TargetOrigin), 0
 }
 
-// requested returns the URL of the request that failed; "" if it was none by HTTP. A request may
-// fail because of another one, whose body it was to send: then it is that one's.
+// requested returns the URL of the request that failed; "" if it was not an HTTP request. A request
+// may fail because of another one, whose body it was to send: then the URL is that of the other
+// one.
 func requested(err error) (u string) {
 	type request interface {
 		error
@@ -200,7 +201,7 @@ func (k *kind) store(i jobs.Identity) string {
 }
 
 // database returns the origin that is a database. If both are, it is the one that is not a store,
-// whose errors are known.
+// whose errors have a type of their own.
 func (k *kind) database(i jobs.Identity) string {
 	origins := []string{i.TargetOrigin, i.SourceOrigin}
 	if k.stored == "target" {

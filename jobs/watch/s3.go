@@ -14,9 +14,9 @@ import (
 )
 
 // S3 watches stores that do not notify of changes. A feed costs one request, or three if its newest
-// page is closed: every 5 s after a change and every 5 min in the end, but a store gets requests for at
-// most 20 feeds in a second. The newest page of a feed that has changed is found with some more: all
-// requests to a store are at most 100 in a second.
+// page is closed: every 5 s after a change and eventually every 5 min, but a store gets requests for at
+// most 20 feeds a second. The newest page of a feed that has changed is found with some more: a store
+// gets at most 100 requests a second.
 type S3 struct {
 	// Open opens the store of a URL with a credential.
 	Open func(ctx context.Context, server, credential string) (storage.Store, error)
@@ -25,8 +25,8 @@ type S3 struct {
 const (
 	s3Fastest = 5 * time.Second
 	s3Slowest = 5 * time.Minute
-	s3Most    = 20  // feeds in a second
-	s3Rate    = 100 // requests in a second
+	s3Most    = 20  // feeds per second
+	s3Rate    = 100 // requests per second
 	s3AtOnce  = 8
 )
 
@@ -44,7 +44,7 @@ func (s S3) Watch(ctx context.Context, w *Watched) error {
 	return p.run(ctx, 0)
 }
 
-// paced is a store that is read with few requests in a second.
+// paced is a store that is read with few requests per second.
 type paced struct {
 	storage.Store
 	mu   sync.Mutex
@@ -74,13 +74,13 @@ func (p *paced) Stat(ctx context.Context, key string) (storage.Info, error) {
 // heads finds out whether feeds have a new head.
 type heads struct{ store storage.Store }
 
-// compare returns the states of feeds that have the given ones. It leaves out feeds that cannot be read, and
-// returns an error if these are all.
+// compare returns the states of feeds, given their earlier states. It leaves out feeds that cannot be read,
+// and returns an error if none remains.
 func (h heads) compare(ctx context.Context, states map[string]string) (map[string]string, error) {
 	return compareEach(ctx, states, s3AtOnce, h.state)
 }
 
-// state returns the state of a feed that had another one before: which page is the newest, and its version.
+// state returns the state of a feed, given its earlier state: which page is the newest, and its version.
 func (h heads) state(ctx context.Context, feed, before string) (string, error) {
 	if h.rests(ctx, feed, before) {
 		return before, nil
