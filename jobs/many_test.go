@@ -24,7 +24,7 @@ func TestMany(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			statements, transactions := 0, 0
-			ctx, stop := context.WithCancel(t.Context())
+			stop := func() {}
 			db, err := jobdb.Open(t.Context(), url, jobdb.Options{Before: func(_ context.Context, sql string) {
 				statements++
 				if strings.HasPrefix(sql, "SELECT one FROM @mutex") || strings.HasPrefix(sql, "SELECT id FROM @job WHERE id IN") {
@@ -59,8 +59,8 @@ func TestMany(t *testing.T) {
 				do   func(ctx context.Context, ids ...string) (int, error)
 				most int // statements for a job
 			}{{"pause", s.Pause, 2}, {"resume", s.Resume, 2}, {"restart", s.Restart, 2}, {"delete", remove, 0}} {
-				ctx, stop = context.WithCancel(t.Context())
-				transactions = 0
+				ctx, cancel := context.WithCancel(t.Context())
+				stop, transactions = cancel, 0
 				if n, err := verb.do(ctx, ids...); n != atOnce || !errors.Is(err, context.Canceled) {
 					t.Errorf("%s changed %d jobs before it was ended, %v", verb.name, n, err)
 				}
