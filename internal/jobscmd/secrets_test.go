@@ -96,7 +96,9 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%s has the password %q", r.URL, password)
 		}
 		if parts := strings.Split(r.URL.Path, "/"); parts[2] == "v1" {
-			asked.Store(parts[1]+" "+parts[len(parts)-1], true)
+			_, collection, _ := strings.Cut(r.URL.Path, "/collections/")
+			name, _, _ := strings.Cut(collection, "/")
+			asked.Store(parts[1]+" "+name, true)
 		} else {
 			asked.Store(parts[1]+" "+parts[2], true)
 		}
