@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -254,10 +255,12 @@ func TestMemoryIsBounded(t *testing.T) {
 // page, and not to later ones.
 func TestErrorsWhileReadingAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner, failing := memory.New(), true
+		inner := memory.New()
+		var failing atomic.Bool
+		failing.Store(true)
 		fill(t, inner, 10, 1000)
 		store := far(fault.Wrap(struct{ storage.Store }{inner}, func(op fault.Op) fault.Outcome {
-			if failing && op.Verb == fault.Get && strings.HasSuffix(op.Key, "5") {
+			if failing.Load() && op.Verb == fault.Get && strings.HasSuffix(op.Key, "5") {
 				return fault.Lost
 			}
 			return fault.Pass
@@ -267,7 +270,7 @@ func TestErrorsWhileReadingAhead(t *testing.T) {
 		if _, err := r.read(t.Context(), 5); err == nil {
 			t.Error("a page that cannot be read is returned")
 		}
-		failing = false
+		failing.Store(false)
 		r.pages(t, 5, 10)
 	})
 }
