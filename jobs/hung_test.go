@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,10 +91,9 @@ func TestHung(t *testing.T) {
 				}
 				settings := jobs.Defaults()
 				settings.Lease = time.Minute // the other loops of the node wait for the same connection
-				hang, hung := false, false
+				var hang, hung atomic.Bool
 				db, err := jobdb.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "jobs.db"), jobdb.Options{Clock: goClock(), Before: func(ctx context.Context, sql string) {
-					if hang && !hung && strings.Contains(sql, test.statement) {
-						hung = true
+					if hang.Load() && strings.Contains(sql, test.statement) && hung.CompareAndSwap(false, true) {
 						<-ctx.Done()
 					}
 				}})
@@ -123,13 +123,13 @@ func TestHung(t *testing.T) {
 					done <- s.Work(ctx, jobs.WorkerConfig{Name: "one", Slots: slots, Observer: o, Watcher: watcher})
 				}()
 				time.Sleep(2 * settings.Lease)
-				hang = true
+				hang.Store(true)
 				time.Sleep(2 * time.Minute)
 				o.mu.Lock()
 				failed, ok := o.failed[test.loop], o.ok[test.loop]
 				o.mu.Unlock()
-				if !hung || len(failed) == 0 || failed[len(failed)-1] > 10*time.Second || ok < 3 {
-					t.Errorf("hung: %v; rounds that failed took %v, and %d since did not", hung, failed, ok)
+				if !hung.Load() || len(failed) == 0 || failed[len(failed)-1] > 10*time.Second || ok < 3 {
+					t.Errorf("hung: %v; rounds that failed took %v, and %d since did not", hung.Load(), failed, ok)
 				}
 				stop()
 				if err := <-done; err != nil {

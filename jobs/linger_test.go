@@ -66,9 +66,11 @@ func TestQuiet(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- s.Work(ctx, jobs.WorkerConfig{Name: "node"}) }()
 		time.Sleep(12 * time.Minute)
+		mu.Lock()
 		if len(began) != 3 {
 			t.Errorf("%d runs in 12 minutes, want one every 5 minutes", len(began))
 		}
+		mu.Unlock()
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)

@@ -62,6 +62,13 @@ func (f *fakeServer) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{Status: fmt.Sprint(f.status), StatusCode: f.status, Header: f.header, Body: io.NopCloser(strings.NewReader(""))}, f.down
 }
 
+// asked returns when the last request came.
+func (f *fakeServer) asked() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last
+}
+
 // set changes how the server answers, and returns how many requests there were since.
 func (f *fakeServer) set(status int, header http.Header, down error) (requests int) {
 	f.mu.Lock()
