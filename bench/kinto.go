@@ -27,14 +27,8 @@ const (
 	kintoUser         = "bench" // with this password
 )
 
-// kintoWritten returns of how many records of the scripted server one is written to a real one. On
-// PostgreSQL, that takes longer.
-func kintoWritten(backend kintotest.Backend) int {
-	if backend == kintotest.PostgreSQL {
-		return 400
-	}
-	return 100
-}
+// kintoWritten is of how many records of the scripted server one is written to a real one.
+const kintoWritten = 400
 
 // kinto bridges collections into feeds, and writes a feed into collections.
 func (b *bench) kinto() error {

@@ -19,7 +19,7 @@ const kintoBatch = 25
 // start to its end. The alternative is a loop that writes the same records in batches, as large as the
 // server allows, without conditions and a position.
 func (b *bench) kintoSink(server string, backend kintotest.Backend) error {
-	count := max(b.kintoRecords/kintoWritten(backend), 1)
+	count := max(b.kintoRecords/kintoWritten, 1)
 	feed := "written-" + string(backend)
 	if err := b.bridgeFilled(feed, count); err != nil {
 		return err
