@@ -36,7 +36,10 @@ func (b *Bridge) AskAgain(ctx context.Context, failed int, err error) error {
 	if most == 0 && !b.config.RetryPolicy.Follow {
 		most = Tries
 	}
-	if most > 0 && failed >= most {
+	switch {
+	case most == 1:
+		return err
+	case most > 0 && failed >= most:
 		return fmt.Errorf("no progress in %d attempts: %w", most, err)
 	}
 	pause, ends := pauses().After(failed), "never"

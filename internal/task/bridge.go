@@ -99,9 +99,9 @@ func HintSource(err error) error {
 	case errors.As(err, &certificate):
 		return exit.WithHint(err, "renewing or correcting the server's certificate, with its intermediate certificates; for a private authority, the variable SSL_CERT_FILE with its certificate")
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return exit.WithHint(err, "http:// in the URL of the database, or another port")
+		return exit.WithHint(err, "http:// in the URL of the source, or another port")
 	case errors.As(err, &network) && network.Op == "dial":
-		return exit.WithHint(err, "another host or port in the URL of the database, or starting its server; --retries NUMBER waits for it")
+		return exit.WithHint(err, "another host or port in the URL of the source, or starting its server; --retries NUMBER waits for it")
 	}
 	return err
 }
