@@ -22,12 +22,12 @@ import (
 // jobsSections are the measurements of the scheduler of jobs. "jobs" stands for all of them.
 func jobsSections() []section {
 	return []section{
-		{"jobs-idle", (*bench).jobsIdle},
-		{"jobs-postgres", (*bench).jobsPostgres},
-		{"jobs-latency", (*bench).jobsLatency},
-		{"jobs-throughput", (*bench).jobsThroughput},
-		{"jobs-origins", (*bench).jobsOrigins},
-		{"jobs-heal", (*bench).jobsHeal},
+		{name: "jobs-idle", run: (*bench).jobsIdle, once: true},
+		{name: "jobs-postgres", run: (*bench).jobsPostgres, once: true},
+		{name: "jobs-latency", run: (*bench).jobsLatency, once: true},
+		{name: "jobs-throughput", run: (*bench).jobsThroughput, once: true},
+		{name: "jobs-origins", run: (*bench).jobsOrigins, once: true},
+		{name: "jobs-heal", run: (*bench).jobsHeal, once: true},
 	}
 }
 

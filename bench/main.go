@@ -2,8 +2,8 @@
 // prints a table and writes bench.json. Run it by "make bench".
 //
 // Both sides of a comparison are measured in the same run, one after the other,
-// with the same data and the same number of workers. Where memory is measured,
-// feedctl runs in separate processes (bin/feedctl).
+// with the same data and the same number of workers, in several rounds. Where
+// memory is measured, feedctl runs in separate processes (bin/feedctl).
 package main
 
 import (
@@ -24,11 +24,12 @@ import (
 type bench struct {
 	ctx      context.Context
 	feedctl  string        // path of the binary
-	dir      string        // for stores and outputs; removed at the end
+	dir      string        // for stores and outputs of a round; removed at its end
 	time     time.Duration // of one measurement that is not bounded by its data
 	entities int           // in the feed that is consumed
 	huge     int64         // bytes of the one large entity
 	s3Bytes  int64         // of entities that are published to S3
+	rounds   int
 	report   *report
 
 	versitygw string // path of the S3 server
@@ -43,25 +44,26 @@ type bench struct {
 
 type section struct {
 	name string
-	run  func(*bench) error
+	run  func(*bench) error // a round
+	once bool               // it takes long, and varies little: one round is enough
 }
 
 func sections() []section {
 	return append([]section{
-		{"codec", (*bench).codec},
-		{"publish", (*bench).publish},
-		{"serve", (*bench).serve},
-		{"consume", (*bench).consume},
-		{"newestfirst", (*bench).newestFirst},
-		{"memory", (*bench).memory},
-		{"followers", (*bench).followers},
-		{"s3", (*bench).s3},
-		{"s3command", (*bench).s3Command},
-		{"postgres", (*bench).postgres},
-		{"outbox", (*bench).outbox},
-		{"sinkpostgres", (*bench).sinkPostgres},
-		{"couchdb", (*bench).couchdb},
-		{"kinto", (*bench).kinto},
+		{name: "codec", run: (*bench).codec},
+		{name: "publish", run: (*bench).publish},
+		{name: "serve", run: (*bench).serve},
+		{name: "consume", run: (*bench).consume},
+		{name: "newestfirst", run: (*bench).newestFirst},
+		{name: "memory", run: (*bench).memory},
+		{name: "followers", run: (*bench).followers},
+		{name: "s3", run: (*bench).s3},
+		{name: "s3command", run: (*bench).s3Command},
+		{name: "postgres", run: (*bench).postgres},
+		{name: "outbox", run: (*bench).outbox},
+		{name: "sinkpostgres", run: (*bench).sinkPostgres},
+		{name: "couchdb", run: (*bench).couchdb},
+		{name: "kinto", run: (*bench).kinto},
 	}, jobsSections()...)
 }
 
@@ -79,6 +81,7 @@ func run(ctx context.Context) (err error) {
 	out := flag.String("o", "bench.json", "write the results to this `file`")
 	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, newestfirst, memory, followers, s3, s3command, postgres, outbox, sinkpostgres, couchdb, kinto, jobs or one of jobs-idle, jobs-postgres, jobs-latency, jobs-throughput, jobs-origins, jobs-heal")
 	temp := flag.String("dir", ".cache", "`directory` for stores; results depend on its disk and on how full it is")
+	rounds := flag.Int("rounds", 3, "measure each section this `number` of times, but those of jobs once")
 	duration := flag.Duration("time", 3*time.Second, "length of one measurement")
 	entities := flag.Int("entities", 300_000, "entities of 1 KB in the feed that is consumed")
 	huge := flag.Int64("huge", 2<<30, "`bytes` of the one large entity")
@@ -113,7 +116,7 @@ func run(ctx context.Context) (err error) {
 	b := &bench{
 		ctx: ctx, feedctl: path, dir: dir, time: *duration, entities: *entities, huge: *huge,
 		s3Bytes: *s3Bytes, versitygw: *gateway, couchURL: *couchURL, couchDocs: *couchDocs,
-		kintoRecords: max(*kintoRecords, 1), part: max(*part, 1),
+		kintoRecords: max(*kintoRecords, 1), part: max(*part, 1), rounds: max(*rounds, 1),
 	}
 	if *publishers > 0 {
 		return b.publishOnly(*publishers)
@@ -125,18 +128,39 @@ func run(ctx context.Context) (err error) {
 	b.report = newReport(os.Stdout)
 	var failed []error
 	for _, s := range chosen {
-		if err := s.run(b); err != nil {
+		if err := b.measure(s); err != nil {
 			fmt.Fprintf(os.Stderr, "bench: %s: %v\n", s.name, explain(err))
 			failed = append(failed, errors.New(s.name))
 		}
+		b.report.print()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
+	b.report.end()
 	if err := b.report.write(*out); err != nil || len(failed) == 0 {
 		return err
 	}
 	return fmt.Errorf("%d of %d sections failed: %w", len(failed), len(chosen), errors.Join(failed...))
+}
+
+// measure runs the rounds of a section, each in an empty directory.
+func (b *bench) measure(s section) error {
+	rounds := b.rounds
+	if s.once {
+		rounds = 1
+	}
+	for n := range rounds {
+		round := *b
+		round.dir = filepath.Join(b.dir, fmt.Sprintf("%s-%d", s.name, n+1))
+		if err := os.Mkdir(round.dir, 0o777); err != nil {
+			return err
+		}
+		if err := errors.Join(s.run(&round), os.RemoveAll(round.dir)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // choose returns the sections in a list, all if it is empty. A name also stands for those that

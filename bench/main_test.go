@@ -40,8 +40,33 @@ func TestTargets(t *testing.T) {
 		{withinTenth(), 22.4, 25, false},
 	} {
 		r := newReport(io.Discard)
-		if r.add("n", "u", c.ours, c.other, "o", c.target); r.results[0].Pass != c.want {
+		if r.add("n", "u", c.ours, c.other, "o", c.target); r.rows[0].Pass != c.want {
 			t.Errorf("%g beside %g, target %q: pass is %v", c.ours, c.other, c.target.text, !c.want)
+		}
+	}
+}
+
+// TestRounds reports three rounds: the median is judged, unless the worst counts.
+func TestRounds(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		add    func(*report, string, string, float64, float64, string, target)
+		rounds []sample
+		target target
+		want   string
+	}{
+		{"median passes", (*report).add, []sample{{10, 10}, {1, 10}, {9, 10}}, atLeastRatio(.9), "pass"},
+		{"ratio of rounds, not of medians", (*report).add, []sample{{10, 14}, {8, 10}, {9, 12}}, atLeastRatio(.75), "pass"},
+		{"worst misses", (*report).addWorst, []sample{{1, 64}, {70, 64}, {2, 64}}, below(64), "MISS"},
+		{"noisy", (*report).add, []sample{{10, 10}, {10, 16}, {10, 10}}, atLeastRatio(.9), "noisy"},
+		{"no target", (*report).add, []sample{{10, 10}, {10, 16}}, noTarget(), ""},
+	} {
+		r := newReport(io.Discard)
+		for _, s := range c.rounds {
+			c.add(r, "n", "u", s.ours, s.other, "o", c.target)
+		}
+		if len(r.rows) != 1 || r.rows[0].verdict() != c.want {
+			t.Errorf("%s: %d rows, the first: %q", c.name, len(r.rows), r.rows[0].verdict())
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 const memoryLimit = 64 << 20
 
 func (b *bench) reportMemory(what string, p *process) {
-	b.report.add("memory of "+what, "MiB", mib(p.peak), mib(memoryLimit), "limit", below(mib(memoryLimit)))
+	b.report.addWorst("memory of "+what, "MiB", mib(p.peak), mib(memoryLimit), "limit", below(mib(memoryLimit)))
 }
 
 // memory measures the peak of each kind of process, even with an entity that is larger than any of
