@@ -11,6 +11,7 @@ import (
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/jsonptr"
+	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
 // DefaultMaxLine is the longest line of [NDJSON], in bytes.
@@ -119,7 +120,7 @@ func (o Options) compile() (*program, error) {
 
 // entity returns the entity of a line. It retains line as the body.
 func (p *program) entity(line []byte) (*feed.Entity, error) {
-	if !json.Valid(line) {
+	if !jsonscan.Valid(line) {
 		return nil, invalid(explainJSON(line))
 	}
 	e := &feed.Entity{Operation: p.operation, ContentType: p.contentType, Body: line}

@@ -4,7 +4,6 @@ package jsonptr
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -65,7 +64,7 @@ func (p Pointer) Tokens() []string { return p.tokens }
 // String returns the value at p as text: a string without quotes and escapes, a number
 // as written, "true" or "false". Of members with the same name, the last one is used.
 func (p Pointer) String(doc []byte) (string, error) {
-	if !json.Valid(doc) {
+	if !jsonscan.Valid(doc) {
 		return "", ErrJSON
 	}
 	return p.Lookup(doc)

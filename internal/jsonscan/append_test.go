@@ -93,5 +93,20 @@ func BenchmarkAppendCompact(b *testing.B) {
 				dst, _ = AppendCompact(dst[:0], c.doc)
 			}
 		})
+		b.Run("Valid/"+c.name, func(b *testing.B) {
+			b.SetBytes(int64(len(c.doc)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if !Valid(c.doc) {
+					b.Fatal("not valid")
+				}
+			}
+		})
+		b.Run("encoding/json/"+c.name, func(b *testing.B) {
+			b.SetBytes(int64(len(c.doc)))
+			for b.Loop() {
+				json.Valid(c.doc)
+			}
+		})
 	}
 }

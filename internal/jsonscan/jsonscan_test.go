@@ -50,6 +50,9 @@ func whole(r io.Reader, limit int) ([]byte, error) {
 // checkValue compares validity and bytes with encoding/json.
 func checkValue(t *testing.T, text []byte, limit int) {
 	t.Helper()
+	if got, want := Valid(text), json.Valid(text); got != want {
+		t.Fatalf("%.200q: Valid is %v, want %v", text, got, want)
+	}
 	for name, r := range map[string]io.Reader{
 		"at once": bytes.NewReader(text), "bytes": iotest.OneByteReader(bytes.NewReader(text)),
 		"halves": iotest.HalfReader(bytes.NewReader(text)), "with EOF": iotest.DataErrReader(bytes.NewReader(text)),
