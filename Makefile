@@ -27,8 +27,9 @@ RACEFLAGS := -gcflags=modernc.org/sqlite/lib=-race=false
 # How long each fuzz target runs in "make fuzz".
 FUZZTIME := 10s
 
-# The time limit of a package ends hanging tests. "make lint" runs vet.
-TESTFLAGS := -count=1 -timeout 60m -vet=off
+# The time limit of a package ends hanging tests. "make lint" runs vet. Tests wait for disks, servers and timers more than
+# they compute, so twice as many packages are tested at a time as there are processors.
+TESTFLAGS := -count=1 -timeout 60m -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
 # Flags of the benchmarks: see "go run ./bench -help".
 BENCHFLAGS :=
