@@ -60,7 +60,9 @@ func sections() []section {
 		{name: "s3", run: (*bench).s3},
 		{name: "s3command", run: (*bench).s3Command},
 		{name: "postgres", run: (*bench).postgres},
+		{name: "fairness", run: (*bench).fairness, once: true},
 		{name: "outbox", run: (*bench).outbox},
+		{name: "latency", run: (*bench).latency},
 		{name: "sinkpostgres", run: (*bench).sinkPostgres},
 		{name: "couchdb", run: (*bench).couchdb},
 		{name: "kinto", run: (*bench).kinto},
@@ -79,7 +81,7 @@ func main() {
 func run(ctx context.Context) (err error) {
 	binary := flag.String("feedctl", "bin/feedctl", "the `binary` to measure")
 	out := flag.String("o", "bench.json", "write the results to this `file`")
-	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, newestfirst, memory, followers, s3, s3command, postgres, outbox, sinkpostgres, couchdb, kinto, jobs or one of jobs-idle, jobs-postgres, jobs-latency, jobs-throughput, jobs-origins, jobs-heal")
+	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, newestfirst, memory, followers, s3, s3command, postgres, fairness, outbox, sinkpostgres, couchdb, kinto, jobs or one of jobs-idle, jobs-postgres, jobs-latency, jobs-throughput, jobs-origins, jobs-heal")
 	temp := flag.String("dir", ".cache", "`directory` for stores; results depend on its disk and on how full it is")
 	rounds := flag.Int("rounds", 3, "measure each section this `number` of times, but those of jobs once")
 	duration := flag.Duration("time", 3*time.Second, "length of one measurement")
@@ -90,7 +92,7 @@ func run(ctx context.Context) (err error) {
 	couchURL := flag.String("couchdb", "", "`URL` of a CouchDB to bridge from, which gets databases named feedctl-bench; default: PouchDB's engine")
 	couchDocs := flag.Int("couchdocs", 100_000, "documents of 500 B that are bridged")
 	kintoRecords := flag.Int("kintorecords", 1_000_000, "records of 400 B that are bridged from a scripted server; a tenth of them from Kinto")
-	part := flag.Int("part", 1, "divide the numbers of jobs by this `NUMBER`, to try out the measurements")
+	part := flag.Int("part", 1, "divide the numbers of jobs, and of publishers on a feed, by this `NUMBER`, to try out the measurements")
 	publishers := flag.Int("publishers", 0, "only publish from a `number` of goroutines, and print entities a second")
 	flag.Parse()
 
