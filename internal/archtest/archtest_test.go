@@ -133,6 +133,7 @@ var rooms = map[string]room{
 	"sink/patch":               {rooms: []string{"sink/internal/...", "internal/jsonptr", "internal/jsonscan"}},
 	"sink/sinktest":            {rooms: []string{"consumer", "feed", "sink", "sink/patch"}, libraries: []string{"github.com/google/go-cmp"}},
 	"sink/*":                   {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/jsonscan", "internal/regular"}},
+	"sink/jsonl":               {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "internal/jsonscan", "internal/regular"}, libraries: []string{"github.com/segmentio/asm"}},
 	"sink/postgres":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/jsonscan", "internal/tcp", "internal/suggest"}},
 	"sink/couchdb":             {rooms: []string{"consumer", "couchdb", "feed", "sink", "sink/internal/...", "sink/patch", "internal/backoff", "internal/jsonscan"}, libraries: []string{"golang.org/x/sys"}},
 	"sink/kinto":               {rooms: []string{"consumer", "kinto", "feed", "sink", "sink/internal/...", "sink/patch", "internal/backoff", "internal/jsonscan"}},

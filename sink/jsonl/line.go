@@ -1,10 +1,12 @@
 package jsonl
 
 import (
-	"encoding/base64"
 	"fmt"
 	"io"
+	"slices"
 	"unicode/utf8"
+
+	"github.com/segmentio/asm/base64"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/jsonscan"
@@ -66,7 +68,7 @@ func (c *encoder) encodeLarge(stream io.Reader, size int64) error {
 	for read := int64(0); ; {
 		n, err := content.Fill(stream, c.chunk)
 		read += int64(n)
-		c.buf = base64.StdEncoding.AppendEncode(c.buf, c.chunk[:n])
+		c.buf = appendBase64(c.buf, c.chunk[:n])
 		if err == io.EOF {
 			c.buf = append(c.buf, '"')
 			return content.CheckSize(size, read)
@@ -108,6 +110,15 @@ func appendBody(dst []byte, contentType string, body []byte) []byte {
 	} else if content.IsText(contentType) && utf8.Valid(body) {
 		return jsonscan.AppendString(append(dst, `,"body":`...), body)
 	}
-	dst = base64.StdEncoding.AppendEncode(append(dst, `,"bodyBase64":"`...), body)
+	dst = appendBase64(append(dst, `,"bodyBase64":"`...), body)
 	return append(dst, '"')
+}
+
+// appendBase64 appends b in base64, with vector instructions where there are any.
+func appendBase64(dst, b []byte) []byte {
+	size := base64.StdEncoding.EncodedLen(len(b))
+	dst = slices.Grow(dst, size)
+	dst = dst[:len(dst)+size]
+	base64.StdEncoding.Encode(dst[len(dst)-size:], b)
+	return dst
 }
