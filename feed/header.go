@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/feedctl/feedctl/page"
@@ -35,13 +36,41 @@ func (e *Entity) mediaType() string {
 // page. The fields share one allocation.
 func (e *Entity) AppendHeader(dst page.Header) page.Header {
 	_, size := e.HeaderSize()
-	b := fieldBuffer{fields: dst, text: make([]byte, 0, size)}
+	b := HeaderBuffer{fields: dst, text: make([]byte, 0, size)}
+	var date [len(http.TimeFormat)]byte
+	b.add(e, e.LastModified.UTC().AppendFormat(date[:0], http.TimeFormat))
+	return b.fields
+}
+
+// A HeaderBuffer builds the headers of entities, one at a time, without allocating. The zero
+// value is ready to use.
+type HeaderBuffer struct {
+	fields page.Header
+	text   []byte // names and values are adjacent in it
+	start  int    // of the name or value being written
+	date   []byte // the previous Last-Modified
+	second int64  // and its Unix time
+}
+
+// Header returns the header of e as [Entity.AppendHeader] does, but with the given Last-Modified.
+// It is valid until the next call.
+func (b *HeaderBuffer) Header(e *Entity, lastModified time.Time) page.Header {
+	if second := lastModified.Unix(); b.date == nil || second != b.second {
+		b.date, b.second = lastModified.UTC().AppendFormat(b.date[:0], http.TimeFormat), second
+	}
+	b.fields, b.text, b.start = b.fields[:0], b.text[:0], 0
+	b.add(e, b.date)
+	return b.fields
+}
+
+// add appends the header of an entity.
+func (b *HeaderBuffer) add(e *Entity, date []byte) {
 	b.name(lastModified)
-	b.text = e.LastModified.UTC().AppendFormat(b.text, http.TimeFormat)
+	b.text = append(b.text, date...)
 	b.value()
-	b.add(contentType, e.mediaType())
+	b.field(contentType, e.mediaType())
 	if e.ContentID != "" {
-		b.add(contentID, e.ContentID)
+		b.field(contentID, e.ContentID)
 	}
 	if e.Operation != "" {
 		b.name(operationType)
@@ -49,12 +78,11 @@ func (e *Entity) AppendHeader(dst page.Header) page.Header {
 		b.value()
 	}
 	if e.ContentLocation != "" {
-		b.add(contentLocation, e.ContentLocation)
+		b.field(contentLocation, e.ContentLocation)
 	}
 	for _, f := range e.Header {
-		b.add(f.Name, f.Value)
+		b.field(f.Name, f.Value)
 	}
-	return b.fields
 }
 
 // HeaderSize returns the number of fields that [Entity.AppendHeader] appends, and the
@@ -81,27 +109,20 @@ func (e *Entity) HeaderSize() (fields, size int) {
 	return fields, size
 }
 
-// A fieldBuffer builds fields whose names and values are adjacent in text.
-type fieldBuffer struct {
-	fields page.Header
-	text   []byte
-	start  int // of the name or value being written
-}
-
-func (b *fieldBuffer) cut() []byte {
+func (b *HeaderBuffer) cut() []byte {
 	piece := b.text[b.start:len(b.text):len(b.text)]
 	b.start = len(b.text)
 	return piece
 }
 
-func (b *fieldBuffer) name(name string) {
+func (b *HeaderBuffer) name(name string) {
 	b.text = append(b.text, name...)
 	b.fields = append(b.fields, page.Field{Name: b.cut()})
 }
 
-func (b *fieldBuffer) value() { b.fields[len(b.fields)-1].Value = b.cut() }
+func (b *HeaderBuffer) value() { b.fields[len(b.fields)-1].Value = b.cut() }
 
-func (b *fieldBuffer) add(name, value string) {
+func (b *HeaderBuffer) field(name, value string) {
 	b.name(name)
 	b.text = append(b.text, value...)
 	b.value()

@@ -65,6 +65,31 @@ func TestAppendHeaderAllocates(t *testing.T) {
 	}
 }
 
+// TestHeaderBuffer: a buffer builds the headers that AppendHeader does, one after the other, with
+// the times that it is given, and does not allocate.
+func TestHeaderBuffer(t *testing.T) {
+	var b feed.HeaderBuffer
+	deleted := feed.Entity{Operation: feed.Delete, ContentID: "<1>"}
+	at := time.Date(2024, 2, 29, 23, 59, 59, 0, time.FixedZone("", 3600))
+	for _, step := range []struct {
+		e  *feed.Entity
+		at time.Time
+	}{{&deleted, time.Time{}}, {&fullEntity, at}, {&deleted, at.Add(999 * time.Millisecond)}, {&fullEntity, at.Add(time.Second)}} {
+		want := *step.e
+		want.LastModified = step.at
+		if diff := cmp.Diff(want.AppendHeader(nil), b.Header(step.e, step.at)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	n := testing.AllocsPerRun(100, func() {
+		at = at.Add(time.Second)
+		b.Header(&fullEntity, at)
+	})
+	if n > 0 {
+		t.Errorf("%.0f allocations, want none", n)
+	}
+}
+
 func TestCheckAccepts(t *testing.T) {
 	for name, change := range map[string]func(*feed.Entity){
 		"all":                    func(*feed.Entity) {},

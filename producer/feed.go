@@ -55,7 +55,8 @@ type Feed struct {
 	idStart, idEnd string
 	count          atomic.Uint64
 
-	free   [][]byte // buffers for pages, of the goroutine that commits
+	free   [][]byte          // buffers for pages, of the goroutine that commits
+	header feed.HeaderBuffer // and so is this
 	stop   context.CancelFunc
 	closed chan struct{}
 }

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
-	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/draft"
-	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -40,8 +38,6 @@ type planner struct {
 	orphan     *chain.Page // stands where the page after end belongs
 	checkpoint []byte      // that the next page carries
 	stamp      time.Time   // Last-Modified of the entities on the page
-	text       []byte      // and as it is written
-	header     page.Header // of the entity that is being put on the page
 }
 
 // begin returns a write that adds to the end of the feed.
@@ -54,9 +50,7 @@ func (p *planner) begin(ctx context.Context) (*write, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !stamp.Equal(p.stamp) {
-		p.stamp, p.text = stamp, []byte(feed.FormatTime(stamp))
-	}
+	p.stamp = stamp
 	w := &write{begun: time.Now()}
 	if p.end != nil && !p.end.Closed {
 		h, err := p.hash.Clone()
@@ -84,9 +78,7 @@ func (p *planner) add(w *write, i item) (bool, error) {
 	if w.Closed || w.Entities >= p.feed.config.MaxPageEntities {
 		return false, nil
 	}
-	p.header = i.entity.AppendHeader(p.header[:0])
-	p.header[0].Value = p.text // Last-Modified is the first
-	ok, err := w.Put(p.header, i.entity.Body, i.spool, p.feed.config.MaxPageBytes)
+	ok, err := w.Put(p.feed.header.Header(i.entity, p.stamp), i.entity.Body, i.spool, p.feed.config.MaxPageBytes)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", i.entity.ContentID, err)
 	}

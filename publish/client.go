@@ -200,10 +200,9 @@ func encode(buf *[]byte, entities []*feed.Entity) (boundary string, err error) {
 }
 
 func appendParts(buf []byte, boundary string, entities []*feed.Entity) (_ []byte, err error) {
-	var header page.Header
+	var header feed.HeaderBuffer
 	for _, e := range entities {
-		header = e.AppendHeader(header[:0])
-		if buf, err = page.AppendPart(buf, boundary, header, e.Body); err != nil {
+		if buf, err = page.AppendPart(buf, boundary, header.Header(e, e.LastModified), e.Body); err != nil {
 			return buf, fmt.Errorf("encode entity %q: %w", e.ContentID, err)
 		}
 	}
