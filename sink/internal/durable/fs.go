@@ -27,11 +27,16 @@ func (f FS) before(op, path string) error {
 	return f.Before(op, path)
 }
 
+// writeBehind is how many bytes are written to a file before the system is asked to write
+// them to the disk: enough for large requests to the disk, few enough that it is never idle.
+const writeBehind = 1 << 20
+
 // A File is a file opened for writing.
 type File struct {
 	*os.File
 	fs     FS
 	locked bool
+	behind int // bytes written since the system was last asked to write them to the disk
 }
 
 // Open opens a file for reading and writing, and creates it if flag has
@@ -47,12 +52,18 @@ func (f FS) Open(path string, flag int) (*File, error) {
 	return &File{File: file, fs: f}, nil
 }
 
-// Write writes at the file's offset.
+// Write writes at the file's offset. While the caller prepares more, the system writes what it
+// has to the disk, so that Sync need not wait for all of it.
 func (f *File) Write(b []byte) (int, error) {
 	if err := f.fs.before("write", f.Name()); err != nil {
 		return 0, err
 	}
-	return f.File.Write(b)
+	n, err := f.File.Write(b)
+	if f.behind += n; f.behind >= writeBehind {
+		startWriting(f.File)
+		f.behind = 0
+	}
+	return n, err
 }
 
 // Truncate truncates the file.

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package durable
+
+import "os"
+
+func startWriting(*os.File) {}
