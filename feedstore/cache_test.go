@@ -3,6 +3,7 @@ package feedstore_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"os"
@@ -18,14 +19,20 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestCorruptBodies: damaged bodies are neither returned nor cached.
+// TestCorruptBodies: damaged bodies are neither returned nor cached, whether or not the driver tells
+// their digest.
 func TestCorruptBodies(t *testing.T) {
+	t.Run("digest not known", func(t *testing.T) { testCorruptBodies(t, false) })
+	t.Run("digest known", func(t *testing.T) { testCorruptBodies(t, true) })
+}
+
+func testCorruptBodies(t *testing.T, summed bool) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, page := range []int64{0, 1} {
 			inner, times := memory.New(), 1
 			fill(t, inner, 2, 1000)
 			cache := openCache(t, t.TempDir(), 8<<20)
-			r := newReader(t, far(corrupting{inner, &times}, 0), feedstore.Config{ReadAhead: enough, Cache: cache})
+			r := newReader(t, far(corrupting{inner, &times, summed}, 0), feedstore.Config{ReadAhead: enough, Cache: cache})
 			if _, err := r.read(t.Context(), page); !errors.Is(err, chain.ErrCorrupt) || times != 0 || r.Stats().Corrupt != 1 {
 				t.Errorf("page %d: %v, %+v", page, err, r.Stats())
 			}
@@ -35,7 +42,7 @@ func TestCorruptBodies(t *testing.T) {
 			}
 			r.pages(t, 1, 2)
 			times = 1
-			alone := newReader(t, far(corrupting{inner, &times}, 0), feedstore.Config{ReadAhead: enough})
+			alone := newReader(t, far(corrupting{inner, &times, summed}, 0), feedstore.Config{ReadAhead: enough})
 			_, _ = alone.read(t.Context(), page)
 			alone.pages(t, 1, 2)
 		}
@@ -45,20 +52,34 @@ func TestCorruptBodies(t *testing.T) {
 // A corrupting store changes a byte of the next bodies.
 type corrupting struct {
 	storage.Store
-	times *int
+	times  *int
+	summed bool // the bodies tell their digest
 }
 
 func (s corrupting) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
 	o, err := s.Store.Get(ctx, key, offset, length)
-	if err != nil || *s.times == 0 {
+	if err != nil || *s.times == 0 && !s.summed {
 		return o, err
 	}
-	*s.times--
 	data, err := io.ReadAll(o.Body)
-	data[len(data)/2] ^= 1
+	if *s.times > 0 {
+		*s.times--
+		data[len(data)/2] ^= 1
+	}
 	o.Body = io.NopCloser(bytes.NewReader(data))
+	if s.summed {
+		o.Body = summedBody{o.Body, sha256.Sum256(data)}
+	}
 	return o, err
 }
+
+// A summedBody implements [storage.Summed].
+type summedBody struct {
+	io.ReadCloser
+	sum [sha256.Size]byte
+}
+
+func (b summedBody) SHA256() [sha256.Size]byte { return b.sum }
 
 // TestLargePages: pages that are too large for the memory are streamed, and cached all the same.
 func TestLargePages(t *testing.T) {

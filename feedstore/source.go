@@ -364,6 +364,9 @@ func (s *source) read(ctx context.Context, f *Feed, b *buffer) error {
 	}
 	b.page, b.body = p, s.buffers.memory(p.Size)
 	hash := sha256.New()
+	if b.state == "" {
+		hash = newHash(object.Body)
+	}
 	if err := readWhole(object, b.body, hash); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@
 // page is its digest in the chain of its feed ([chain.Page.Digest]). An entry therefore
 // never has to be revalidated, and a directory that was used for another store, or for
 // an older state of this one, does no harm. A body is cached only if it has the SHA-256
-// in the page's metadata.
+// in the page's metadata: a [Writer] verifies it, and before [Cache.Keep] the caller does.
 //
 // # On disk
 //

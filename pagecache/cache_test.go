@@ -160,9 +160,14 @@ func TestVerifiesBeforeCaching(t *testing.T) {
 	wrong := bytes.Clone(body)
 	wrong[0] ^= 1
 	for _, b := range [][]byte{wrong, body[:4999], append(bytes.Clone(body), 1), nil} {
-		c.Keep(p, b)
+		w := c.Create(p)
+		_, _ = w.Write(b)
+		w.Commit()
 		if got := read(t, c, p, 0, -1); got != "none" {
-			t.Errorf("kept %.20q", got)
+			t.Errorf("wrote %.20q", got)
+		}
+		if c.Keep(p, b[:min(len(b), 4999)]); c.Has("f", 1) {
+			t.Error("kept a body of the wrong size")
 		}
 	}
 	w := c.Create(p)

@@ -20,8 +20,8 @@ type Writer struct {
 	entry   *entry
 	page    *chain.Page
 	trailer []byte
-	file    *os.File // nil after Commit or Abort
-	hash    hash.Hash
+	file    *os.File  // nil after Commit or Abort
+	hash    hash.Hash // nil if the body has been verified
 	written int64
 	err     error // a disk error
 }
@@ -46,13 +46,14 @@ func (c *Cache) Create(p *chain.Page) *Writer {
 	return &Writer{cache: c, entry: e, page: p, trailer: end, file: f, hash: sha256.New()}
 }
 
-// Keep adds a page with its body to the cache, if possible.
+// Keep adds a page to the cache, if possible. The caller has verified its body.
 func (c *Cache) Keep(p *chain.Page, body []byte) {
 	w := c.Create(p)
 	if w == nil {
 		return
 	}
 	defer w.Abort()
+	w.hash = nil
 	_, _ = w.Write(body) // never fails
 	w.Commit()
 }
@@ -101,7 +102,9 @@ func (c *Cache) createTemp() (*os.File, error) {
 // Write implements [io.Writer]. It never returns an error.
 func (w *Writer) Write(b []byte) (int, error) {
 	if w.file != nil && w.err == nil {
-		w.hash.Write(b)
+		if w.hash != nil {
+			w.hash.Write(b)
+		}
 		w.written += int64(len(b))
 		if w.written <= w.page.Size { // otherwise Commit aborts
 			_, w.err = w.file.Write(b)
@@ -116,7 +119,7 @@ func (w *Writer) Commit() {
 	if w.file == nil {
 		return
 	}
-	if w.err == nil && (w.written != w.page.Size || hex.EncodeToString(w.hash.Sum(nil)) != w.page.SHA256) {
+	if w.err == nil && !w.right() {
 		w.Abort()
 		return
 	}
@@ -145,6 +148,11 @@ func (w *Writer) Commit() {
 		c.log.Info("page cache resumed", "directory", c.dir)
 	}
 	c.insert(w.entry)
+}
+
+// right reports whether the written body is that of the page.
+func (w *Writer) right() bool {
+	return w.written == w.page.Size && (w.hash == nil || hex.EncodeToString(w.hash.Sum(nil)) == w.page.SHA256)
 }
 
 // Abort discards the page. After Commit it does nothing.

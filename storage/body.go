@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"hash"
 	"io"
@@ -75,6 +76,15 @@ type digestedBody struct {
 }
 
 func (b digestedBody) SHA256() hash.Cloner { return b.state }
+
+// A Summed is the Body of an [Object] that is in memory, and of whose bytes the driver has
+// computed the SHA-256: a reader that knows which it should be compares the two, and need not
+// compute it again.
+type Summed interface {
+	io.ReadCloser
+	// SHA256 returns the digest of the bytes that Read returns, from the first to the last.
+	SHA256() [sha256.Size]byte
+}
 
 // Last marks a body as the last one written to its object: no append will follow,
 // and a driver need not cache the object for one.

@@ -181,15 +181,19 @@ func (s *Store) open(ctx context.Context, key string, offset, length int64) (*st
 			o, err = s.stream(ctx, r, offset, length)
 			return err
 		}
-		release := sync.OnceFunc(func() { s.buffers.Release(r.total) })
-		body, err := r.readWhole()
+		object := s.memory.get(r.total)
+		release := sync.OnceFunc(func() {
+			s.memory.put(object)
+			s.buffers.Release(r.total)
+		})
+		body, err := r.readWhole(object)
 		if err != nil {
 			release()
 			return err
 		}
 		s.refresh(r, body)
 		begin, end := cut(r.Size, offset, length)
-		o = &storage.Object{Info: r.Info, Body: &memoryBody{Reader: bytes.NewReader(body[begin:end]), release: release}}
+		o = &storage.Object{Info: r.Info, Body: r.memoryBody(body, begin, end, release)}
 		return nil
 	})
 	return o, err
@@ -205,7 +209,7 @@ func (s *Store) load(ctx context.Context, key string) (r *response, body []byte,
 			return err
 		}
 		if r.total <= s.whole {
-			body, err = r.readWhole()
+			body, err = r.readWhole(make([]byte, r.total))
 		} else {
 			err = r.body.Close()
 		}
@@ -224,10 +228,10 @@ func cut(size, offset, length int64) (begin, end int64) {
 	return begin, end
 }
 
-// readWhole reads and verifies the body of an object, and closes the response.
-func (r *response) readWhole() ([]byte, error) {
+// readWhole reads an object into memory of its length, verifies it and returns its body. It closes
+// the response.
+func (r *response) readWhole(object []byte) ([]byte, error) {
 	defer r.body.Close()
-	object := make([]byte, r.total)
 	if _, err := io.ReadFull(r.body, object); err != nil {
 		return nil, fmt.Errorf("read %d bytes: %w", r.total, err)
 	}
@@ -249,16 +253,35 @@ func (s *Store) refresh(r *response, body []byte) {
 	if r.version.plain || !s.bodies.has(r.Key) {
 		return
 	}
-	s.bodies.put(newCachedBody(r.Key, r.Version, body))
+	s.bodies.put(newCachedBody(r.Key, r.Version, bytes.Clone(body)))
 }
 
-// A memoryBody releases its share of the memory limit when it is closed.
+// memoryBody returns a verified body, or the part of it from begin to end. Closing it calls
+// release.
+func (r *response) memoryBody(body []byte, begin, end int64, release func()) io.ReadCloser {
+	part := memoryBody{bytes.NewReader(body[begin:end]), release}
+	if end-begin < r.Size {
+		return &part
+	}
+	return &wholeBody{part, r.rec.sum}
+}
+
+// A memoryBody releases its memory when it is closed.
 type memoryBody struct {
 	*bytes.Reader
 	release func()
 }
 
 func (b *memoryBody) Close() error {
+	b.Reader.Reset(nil)
 	b.release()
 	return nil
 }
+
+// A wholeBody is a whole body. It implements [storage.Summed].
+type wholeBody struct {
+	memoryBody
+	sum [sha256.Size]byte
+}
+
+func (b *wholeBody) SHA256() [sha256.Size]byte { return b.sum }

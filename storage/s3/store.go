@@ -31,6 +31,7 @@ type Store struct {
 	answered    atomic.Bool // an S3 server has responded
 	whole       int64       // objects up to this size in bytes are read whole
 	buffers     *semaphore.Weighted
+	memory      memory
 	bodies      *bodyCache
 	requests    requests
 	clock       clock

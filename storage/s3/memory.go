@@ -1,0 +1,40 @@
+package s3
+
+import "sync"
+
+// memoryUnit is the granularity of memory for objects, in bytes.
+const memoryUnit = 64 << 10
+
+// A memory keeps memory for objects, so that it is used again without being cleared by the
+// garbage collector in between. The zero value can be used. How much is in use at a time is limited
+// by Store.buffers.
+type memory struct {
+	mu   sync.Mutex
+	free map[int64]*sync.Pool // of *[]byte, by the number of units
+}
+
+// get returns memory of the given length, with any content.
+func (m *memory) get(size int64) []byte {
+	units := (size + memoryUnit - 1) / memoryUnit
+	if used, ok := m.pool(units).Get().(*[]byte); ok {
+		return (*used)[:size]
+	}
+	return make([]byte, size, units*memoryUnit)
+}
+
+// put takes back memory that get has returned.
+func (m *memory) put(b []byte) { m.pool(int64(cap(b)) / memoryUnit).Put(&b) }
+
+func (m *memory) pool(units int64) *sync.Pool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.free == nil {
+		m.free = make(map[int64]*sync.Pool)
+	}
+	p := m.free[units]
+	if p == nil {
+		p = new(sync.Pool)
+		m.free[units] = p
+	}
+	return p
+}
