@@ -137,19 +137,57 @@ func TestNDJSONErrorText(t *testing.T) {
 	}
 }
 
+// TestNDJSONKeepsEntities: lines of any length remain valid when others have been read.
 func TestNDJSONKeepsEntities(t *testing.T) {
-	var lines strings.Builder
-	for i := range 10000 {
-		fmt.Fprintf(&lines, "{\"n\":%d}\n", i)
-	}
-	got, err := collect(t, input.NDJSON(strings.NewReader(lines.String()), input.Options{}))
-	if err != nil || len(got) != 10000 {
-		t.Fatalf("got %d entities, %v", len(got), err)
-	}
-	for i, e := range got {
-		if want := fmt.Sprintf(`{"n":%d}`, i); string(e.Body) != want {
-			t.Fatalf("entity %d has body %s: it was overwritten", i, e.Body)
+	line := func(i int) string {
+		length := i % 300
+		switch {
+		case i%1000 == 999:
+			length = 200_000 // more than is read at a time
+		case i%10 == 9:
+			length = 20 * i
 		}
+		return fmt.Sprintf(`{"n":%d,"text":%q}`, i, strings.Repeat(string(rune('a'+i%26)), length))
+	}
+	var lines strings.Builder
+	for i := range 3000 {
+		lines.WriteString(line(i) + "\n")
+	}
+	for name, r := range map[string]io.Reader{
+		"whole": strings.NewReader(lines.String()), "halves": iotest.HalfReader(strings.NewReader(lines.String())),
+		"with EOF": iotest.DataErrReader(strings.NewReader(lines.String())),
+	} {
+		got, err := collect(t, input.NDJSON(r, input.Options{}))
+		if err != nil || len(got) != 3000 {
+			t.Fatalf("%s: got %d entities, %v", name, len(got), err)
+		}
+		for i, e := range got {
+			if string(e.Body) != line(i) {
+				t.Fatalf("%s: entity %d has body %.100q: it was overwritten", name, i, e.Body)
+			}
+		}
+	}
+}
+
+// BenchmarkNDJSON reads lines of 1 KB with a key.
+func BenchmarkNDJSON(b *testing.B) {
+	const lines = 1000
+	for name, line := range map[string]string{
+		"text":    `{"id":"user-000123","text":"` + strings.Repeat("x", 970) + `"}`,
+		"members": `{"id":"user-000123","list":[` + strings.Repeat(`{"name":"Ada","score":12345.678,"on":true},`, 22) + `null]}`,
+	} {
+		all := strings.Repeat(line+"\n", lines)
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(line) + 1))
+			b.ReportAllocs()
+			for n := 0; n < b.N; n += lines {
+				for _, err := range input.NDJSON(strings.NewReader(all), input.Options{Key: "/id"}) {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
 	}
 }
 

@@ -1,7 +1,6 @@
 package input
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -56,7 +55,7 @@ func NDJSON(r io.Reader, o Options) iter.Seq2[*feed.Entity, error] {
 			yield(nil, &Error{Where: "options", Err: invalid(err)})
 			return
 		}
-		lines := lineReader{r: bufio.NewReaderSize(r, 64<<10), max: o.MaxLine, lengthy: o.Lengthy}
+		lines := lineReader{r: r, max: o.MaxLine, lengthy: o.Lengthy}
 		if lines.max == 0 {
 			lines.max = DefaultMaxLine
 		}
@@ -169,42 +168,4 @@ func lookup(p *jsonptr.Pointer, line []byte) (string, error) {
 		err = fmt.Errorf("look up %q: it is empty", p.Text())
 	}
 	return text, err
-}
-
-// A lineReader reads lines, each into newly allocated memory.
-type lineReader struct {
-	r       *bufio.Reader
-	max     int
-	lengthy func() error // or nil
-}
-
-// next returns a line without its LF or CRLF, and io.EOF after the last. The last
-// line need not end in a line break.
-func (l *lineReader) next() ([]byte, error) {
-	var line []byte
-	for {
-		chunk, err := l.r.ReadSlice('\n')
-		if len(line)+len(chunk) > l.max+len("\r\n") {
-			return nil, invalid(fmt.Errorf("%w of %d bytes", ErrLineTooLong, l.max))
-		}
-		if before := len(line); l.lengthy != nil && before <= LengthyLine && before+len(chunk) > LengthyLine {
-			if err := l.lengthy(); err != nil {
-				return nil, err
-			}
-		}
-		line = append(line, chunk...)
-		switch {
-		case err == bufio.ErrBufferFull:
-			continue
-		case err == io.EOF && len(line) == 0:
-			return nil, io.EOF
-		case err != nil && err != io.EOF:
-			return nil, err
-		}
-		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
-		if len(line) > l.max {
-			return nil, invalid(fmt.Errorf("%w of %d bytes", ErrLineTooLong, l.max))
-		}
-		return line, nil
-	}
 }

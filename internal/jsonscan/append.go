@@ -1,6 +1,9 @@
 package jsonscan
 
-import "unicode/utf8"
+import (
+	"math/bits"
+	"unicode/utf8"
+)
 
 // AppendString appends the bytes of s, which are UTF-8, as a JSON string.
 func AppendString[T string | []byte](dst []byte, s T) []byte {
@@ -49,8 +52,8 @@ func appendEscape(dst []byte, c byte) []byte {
 func plain[T string | []byte](s T) int {
 	i := 0
 	for ; i+8 <= len(s); i += 8 {
-		if special(load(s, i)) != 0 {
-			break
+		if found := special(load(s, i)); found != 0 {
+			return i + bits.TrailingZeros64(found)/8
 		}
 	}
 	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' {
@@ -60,7 +63,7 @@ func plain[T string | []byte](s T) int {
 }
 
 // special is not zero if one of the eight bytes of x is a quote, a backslash or
-// a control character.
+// a control character. Its lowest bit that is set is in the first of these.
 func special(x uint64) uint64 {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	// Each difference borrows into the highest bit of a matching byte; bytes that have this

@@ -131,10 +131,7 @@ func Elements(array []byte) iter.Seq[[]byte] {
 }
 
 // elements are what is in an object or array.
-type elements struct {
-	rest []byte
-	v    value
-}
+type elements struct{ rest []byte }
 
 // skip skips a byte and the white space before it, if it is there.
 func (e *elements) skip(c byte) bool {
@@ -153,14 +150,13 @@ func (e *elements) enter(kind byte) bool {
 
 // next cuts off a value. It returns nil if it is not valid.
 func (e *elements) next() []byte {
-	e.rest = e.rest[skipSpace(e.rest, 0):]
-	e.v.reset()
-	n, err := e.v.scan(e.rest)
-	if err != nil || !e.v.atEnd() {
+	start := skipSpace(e.rest, 0)
+	end := skipValue(e.rest, start)
+	if end < 0 {
 		return nil
 	}
-	found := e.rest[:n]
-	e.rest = e.rest[n:]
+	found := e.rest[start:end]
+	e.rest = e.rest[end:]
 	return found
 }
 
