@@ -116,6 +116,7 @@ func (r *Reader) Close(ctx context.Context) {
 	r.subscribers.close()
 	r.trackers.close()
 	r.source.buffers.abandon()
+	r.source.files.close()
 	r.background.close(ctx)
 }
 

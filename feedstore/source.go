@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/lru"
@@ -32,6 +33,7 @@ type source struct {
 	cache      *pagecache.Cache // nil if there is none
 	pages      *lru.Cache[pageKey, *chain.Page]
 	buffers    *buffers
+	files      openFiles
 	sequences  sequences
 	metas      *calls[pageKey, *chain.Page]
 	integrity  *integrity
@@ -279,16 +281,27 @@ func (r *bufferReader) Close() error {
 	return nil
 }
 
-// openStored opens a page in the store, and adds it to the cache while it is read.
+// openStored opens a page in the store, and adds it to the cache while it is read. A file without
+// a cache is kept open for the next requests.
 func (s *source) openStored(ctx context.Context, f *Feed, n, offset, length int64) (*chain.Page, io.ReadCloser, error) {
+	whole := offset == 0 && length < 0
+	if whole && n >= f.SeenFloor() {
+		if file := s.files.take(pageKey{f, n}); file != nil {
+			return s.lend(file)
+		}
+	}
+	read := time.Now()
 	p, object, err := f.reader.Open(ctx, n, offset, length)
 	if err != nil {
 		return nil, nil, err
 	}
 	s.remember(f, p)
-	if offset > 0 || length >= 0 {
+	if !whole {
 		part, err := s.integrity.part(ctx, object, p.SHA256)
 		return p, part, err
+	}
+	if body, ok := object.Body.(sendable); ok && s.integrity.network && s.cache == nil {
+		return s.lend(&openFile{pageKey{f, n}, lean(p), object, body, read.Add(openFileAge)})
 	}
 	body, err := s.integrity.whole(object, p.SHA256)
 	if err != nil {
@@ -300,6 +313,18 @@ func (s *source) openStored(ctx context.Context, f *Feed, n, offset, length int6
 		}
 	}
 	return p, body, nil
+}
+
+// lend returns the verified body of an open file.
+func (s *source) lend(file *openFile) (*chain.Page, io.ReadCloser, error) {
+	body, err := s.integrity.whole(file.object, file.page.SHA256)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, sent := body.(sendable); !sent {
+		return file.page, body, nil // verified while it is read
+	}
+	return file.page, &lentFile{file: file, files: &s.files}, nil
 }
 
 // A keepingBody writes a page to the cache while it is read.
