@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"io"
 )
 
@@ -15,12 +17,20 @@ const (
 // An ahead is a COPY that runs while entities are applied, in the transaction that will
 // commit the batch. It only saves time: if it fails, the batch is in the spool and is sent
 // again.
+//
+// Into a table that has none of the keys, such as a new one, the COPY is direct: it needs no
+// staging table and no merge. If the table has a key after all, the server rejects the row; if
+// the batch has a key twice, or something else than whole entities, the sink ends the COPY. Then
+// the transaction is rolled back, and until the sink is opened again all rows are staged.
 type ahead struct {
+	direct bool
 	ctx    context.Context
 	cancel context.CancelFunc
 	full   chan []byte // pieces to send
 	free   chan []byte // pieces to fill
 	done   chan error  // of the COPY
+
+	undone bool // set before full is closed: nothing must be kept
 
 	begun bool   // the header was read
 	piece []byte // being read
@@ -60,6 +70,9 @@ func (a *ahead) next() error {
 	}
 	select {
 	case piece, ok := <-a.full:
+		if !ok && a.undone {
+			return errUndone
+		}
 		if !ok {
 			a.ended, a.rest = true, copyTrailer
 			return nil
@@ -90,13 +103,20 @@ func (t *target) start(ctx context.Context) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	if err := t.beginTransaction(ctx, t.staging, false); err != nil {
+	// Through a pooler, the server may not notice for long that the sink is gone, and other
+	// consumers would wait for uncommitted rows of the table.
+	direct := t.direct && t.fresh && !t.Writer.Pooled()
+	create, sql := t.table.stage(t.staging, "", "DELETE ROWS"), t.table.copy(t.staging)
+	if direct {
+		create, sql = "", t.table.copyNew()
+	}
+	if err := t.beginTransaction(ctx, create); err != nil {
 		return err
 	}
 	if err := t.Step(); err != nil {
 		return err
 	}
-	a := &ahead{full: make(chan []byte, pieces), free: make(chan []byte, pieces), done: make(chan error, 1)}
+	a := &ahead{direct: direct, full: make(chan []byte, pieces), free: make(chan []byte, pieces), done: make(chan error, 1)}
 	// The batch can be committed even if its context has ended.
 	a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if t.pieces == nil {
@@ -105,7 +125,7 @@ func (t *target) start(ctx context.Context) error {
 	for i := range pieces {
 		a.free <- t.pieces[i*pieceSize : (i+1)*pieceSize : (i+1)*pieceSize]
 	}
-	conn, sql := t.Writer.Conn.PgConn(), t.table.copy(t.staging)
+	conn := t.Writer.Conn.PgConn()
 	go func() {
 		_, err := conn.CopyFrom(a.ctx, a, sql)
 		a.done <- err
@@ -117,20 +137,23 @@ func (t *target) start(ctx context.Context) error {
 // hand sends applied rows to the COPY.
 func (t *target) hand(ctx context.Context) {
 	a := t.ahead
+	if a.direct && !t.fresh {
+		t.undo(ctx)
+		return
+	}
 	for end := t.spool.end(); t.sent < end; {
 		select {
 		case piece := <-a.free:
 			piece = piece[:cap(piece)]
-			n, err := t.spool.readSome(piece, t.sent, end)
+			n, err := t.fill(piece, end)
 			if err != nil {
 				t.abandon()
 				return
 			}
-			t.sent += int64(n)
 			a.full <- piece[:n]
 		case err := <-a.done:
 			a.done <- err
-			t.abandon()
+			t.undo(ctx)
 			return
 		case <-ctx.Done():
 			t.abandon()
@@ -139,14 +162,49 @@ func (t *target) hand(ctx context.Context) {
 	}
 }
 
-// finish ends the COPY and reports whether all rows of the batch are staged.
-func (t *target) finish(ctx context.Context) bool {
+// fill fills a piece with rows that end before an offset in the spool, and returns its length.
+func (t *target) fill(piece []byte, end int64) (n int, err error) {
+	if !t.ahead.direct {
+		n, err = t.spool.readSome(piece, t.sent, end)
+		t.sent += int64(n)
+		return n, err
+	}
+	for t.sent < end && len(piece)-n >= 2 {
+		e := t.spool.entries[t.sentRows]
+		if t.sent == e.start {
+			fields := len(staged) + len(t.table.contents) - onlyStaged
+			binary.BigEndian.PutUint16(piece[n:], uint16(fields))
+			n, t.sent = n+2, t.sent+onlyStagedSize
+		}
+		m, err := t.spool.readSome(piece[n:], t.sent, e.end)
+		if err != nil {
+			return n, err
+		}
+		n, t.sent = n+m, t.sent+int64(m)
+		if t.sent == e.end {
+			t.sentRows++
+		}
+	}
+	return n, nil
+}
+
+// A sent says where the rows of a batch are in the open transaction.
+type sent int
+
+const (
+	unsent  sent = iota // there is no transaction
+	inStage             // in the staging table, even those that were replaced
+	inTable
+)
+
+// finish ends the COPY.
+func (t *target) finish(ctx context.Context) sent {
 	if t.ahead == nil {
-		return false
+		return unsent
 	}
 	t.hand(ctx)
 	if t.ahead == nil {
-		return false
+		return unsent
 	}
 	a := t.ahead
 	close(a.full)
@@ -156,12 +214,53 @@ func (t *target) finish(ctx context.Context) bool {
 		if err == nil {
 			a.cancel()
 			t.ahead = nil
-			return true
+			if a.direct {
+				return inTable
+			}
+			return inStage
 		}
+		t.undo(ctx)
 	case <-ctx.Done():
+		t.abandon()
 	}
-	t.abandon()
-	return false
+	return unsent
+}
+
+var errUndone = errors.New("the rows are staged instead")
+
+// undo ends the COPY and the transaction. After a direct one the connection, and so the lock, is
+// kept, and the batch is staged.
+func (t *target) undo(ctx context.Context) {
+	a := t.ahead
+	if !a.direct {
+		t.abandon()
+		return
+	}
+	t.direct = false
+	select {
+	case err := <-a.done:
+		a.done <- err
+	default:
+		a.undone = true
+		close(a.full)
+	}
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		t.abandon()
+		return
+	}
+	a.cancel()
+	t.ahead, t.sent = nil, 0
+	err := t.Step()
+	if err == nil {
+		_, err = t.Writer.Conn.Exec(ctx, "ROLLBACK")
+	}
+	if err != nil {
+		// A goroutine of the connection may still read the pieces.
+		t.pieces, t.alone = nil, true
+		_ = t.Writer.Close() // the commit reports an error that persists
+	}
 }
 
 // abandon closes the connection and so ends the transaction. The batch continues without

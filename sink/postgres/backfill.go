@@ -21,7 +21,7 @@ func (t *target) sqlNotes(statement string) string {
 
 // BeginBackfill creates the table of notes the first time.
 func (t *target) BeginBackfill(ctx context.Context) error {
-	t.backfill = true
+	t.backfill, t.fresh = true, false
 	if t.prepared {
 		t.noted = true
 		return nil

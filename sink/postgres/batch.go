@@ -23,9 +23,10 @@ func (t *target) Rollback(context.Context) error { return t.reset() }
 
 func (t *target) reset() error {
 	t.abandon()
-	t.sent, t.alone, t.looked = 0, t.looked, false
+	t.sent, t.sentRows, t.alone, t.looked = 0, 0, t.looked, false
 	clear(t.last)
 	t.changes, t.unsure = nil, false
+	t.fresh = true
 	t.notes, t.backfill = nil, false
 	t.kinds.puts, t.kinds.deletes, t.kinds.refused = 0, 0, 0
 	return t.spool.reset()
@@ -64,22 +65,28 @@ func (t *target) stage(ctx context.Context, e *feed.Entity) error {
 // begin begins a row that replaces earlier rows with its key.
 func (t *target) begin(op byte, key string, e *feed.Entity) {
 	n := len(t.spool.entries)
-	if before, ok := t.last[key]; ok {
+	before, again := t.last[key]
+	if again {
 		t.spool.entries[before].replaced = true
 	}
 	t.last[key] = n
-	t.head(op, key, e)
+	t.fresh = t.fresh && op == 'P' && !again
+	t.head(op, key, nil, e)
 	t.spool.entries[n].removed = op == 'D'
-	t.spool.null() // reason
 }
 
-// head appends the fields that all rows have, except the reason.
-func (t *target) head(op byte, key string, e *feed.Entity) {
+// head appends the fields that all rows have. The reason is nil if the row is not rejected.
+func (t *target) head(op byte, key string, reason *string, e *feed.Entity) {
 	s := &t.spool
 	n := len(s.entries)
 	s.begin(len(staged) + len(t.table.contents))
 	s.int32(int32(n))
 	s.field([]byte{op})
+	if reason == nil {
+		s.null()
+	} else {
+		s.text(*reason)
+	}
 	s.text(asText(key))
 	s.text(asText(e.ContentID))
 	s.int64((e.LastModified.Unix() - epoch) * int64(time.Second/time.Microsecond))

@@ -70,6 +70,11 @@
 // unknown, the position shows it. In a batch of more than 256 KiB the first rows are
 // copied while others are still applied.
 //
+// Such a batch is copied straight into a table of whole entities, without the temporary
+// table, as long as all keys since the sink was opened were new: so a table is filled from a
+// snapshot. Through a pooler, and once a key is not new, every batch goes through the
+// temporary table.
+//
 // # One consumer at a time
 //
 // A consumer is identified by its table and [Options.Name]. A second one, on any host,

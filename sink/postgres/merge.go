@@ -111,9 +111,9 @@ func (t *target) renew(ctx context.Context) error {
 // transient errors. It returns how many entities were put into quarantine.
 func (t *target) merge(ctx context.Context, position string) (refusals int64, err error) {
 	unknownOutcome, inOrder := false, false
-	staged := t.finish(ctx) // in the open transaction of this connection
+	rows := t.finish(ctx) // in the open transaction of this connection
 	err = t.Retry(ctx, func() (err error) {
-		if !staged {
+		if rows == unsent {
 			if err := t.connect(ctx); err != nil {
 				return err
 			}
@@ -123,8 +123,8 @@ func (t *target) merge(ctx context.Context, position string) (refusals int64, er
 				return err
 			}
 		}
-		refusals, err = t.transact(ctx, position, staged, inOrder)
-		staged = false
+		refusals, err = t.transact(ctx, position, rows, inOrder)
+		rows = unsent
 		if errors.Is(err, errSameKeys) && t.backfill {
 			err = errSpelling
 		}
@@ -132,7 +132,7 @@ func (t *target) merge(ctx context.Context, position string) (refusals int64, er
 			// Start again in the order of the feed, to find the rejected rows or to patch.
 			inOrder = true
 			if _, err = t.Writer.Conn.Exec(ctx, "ROLLBACK"); err == nil {
-				refusals, err = t.transact(ctx, position, false, inOrder)
+				refusals, err = t.transact(ctx, position, unsent, inOrder)
 			}
 		}
 		if err != nil {
@@ -147,25 +147,26 @@ func (t *target) merge(ctx context.Context, position string) (refusals int64, er
 	return refusals, err
 }
 
-// transact commits the batch in one transaction: the open one if its rows are staged. With
+// transact commits the batch in one transaction: the open one if its rows were sent. With
 // inOrder it merges all rows in the order of the feed. After an error of COMMIT the outcome
 // is unknown.
-func (t *target) transact(ctx context.Context, position string, isStaged, inOrder bool) (refusals int64, err error) {
-	stage := t.staging
+func (t *target) transact(ctx context.Context, position string, rows sent, inOrder bool) (refusals int64, err error) {
+	stage, create := t.staging, t.table.stage(t.staging, "", "DELETE ROWS")
 	if inOrder {
 		stage += "_all"
+		create = t.table.stage(stage, "PRIMARY KEY (n)", "DROP")
 	}
-	if !isStaged {
-		if err := t.beginTransaction(ctx, stage, inOrder); err != nil {
+	if rows == unsent {
+		if err := t.beginTransaction(ctx, create); err != nil {
 			return 0, err
 		}
 		if len(t.spool.entries) > 0 {
 			if err := t.Step(); err != nil {
 				return 0, err
 			}
-			rows := t.spool.rows(inOrder)
-			_, err := t.Writer.Conn.PgConn().CopyFrom(ctx, rows, t.table.copy(stage))
-			rows.stop()
+			data := t.spool.rows(inOrder)
+			_, err := t.Writer.Conn.PgConn().CopyFrom(ctx, data, t.table.copy(stage))
+			data.stop()
 			if err != nil {
 				return 0, fmt.Errorf("copy batch: %w", err)
 			}
@@ -175,8 +176,11 @@ func (t *target) transact(ctx context.Context, position string, isStaged, inOrde
 		return 0, err
 	}
 	var replaced []int32
-	if isStaged {
+	switch rows {
+	case inStage:
 		replaced = t.spool.replaced()
+	case inTable:
+		stage = ""
 	}
 	if refusals, err = t.mergeStaged(ctx, position, stage, replaced, inOrder); err != nil {
 		return 0, fmt.Errorf("merge batch: %w", err)
@@ -191,9 +195,10 @@ func (t *target) transact(ctx context.Context, position string, isStaged, inOrde
 	return refusals, err
 }
 
-// beginTransaction begins a transaction with an empty staging table. It does not lock the
-// row of the position yet, which others may need while entities are still applied.
-func (t *target) beginTransaction(ctx context.Context, stage string, inOrder bool) error {
+// beginTransaction begins a transaction with an empty staging table, which create creates; it may
+// be empty. It does not lock the row of the position yet, which others may need while entities
+// are still applied.
+func (t *target) beginTransaction(ctx context.Context, create string) error {
 	if err := t.Step(); err != nil {
 		return err
 	}
@@ -202,10 +207,8 @@ func (t *target) beginTransaction(ctx context.Context, stage string, inOrder boo
 	b.Queue(position.PostgresKeepAlive)
 	b.Queue(asWritten)
 	b.Queue("SET CONSTRAINTS ALL IMMEDIATE")
-	if inOrder {
-		b.Queue(t.table.stage(stage, "PRIMARY KEY (n)", "DROP"))
-	} else {
-		b.Queue(t.table.stage(stage, "", "DELETE ROWS"))
+	if create != "" {
+		b.Queue(create)
 	}
 	if err := t.Writer.Conn.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
@@ -217,8 +220,8 @@ func (t *target) beginTransaction(ctx context.Context, stage string, inOrder boo
 // (PostgreSQL documentation, Message Formats, ReadyForQuery).
 const inTransaction = 'T'
 
-// mergeStaged moves the position and merges the staged rows without the replaced ones. It
-// starts with the row of the position, which stops a sink that is no longer its owner and
+// mergeStaged moves the position and merges the staged rows without the replaced ones; stage is
+// empty if the rows are in the table. It starts with the row of the position, which stops a sink that is no longer its owner and
 // waits for a transaction whose outcome is unknown.
 func (t *target) mergeStaged(ctx context.Context, position, stage string, replaced []int32, inOrder bool) (refusals int64, err error) {
 	if t.Writer.Conn.PgConn().TxStatus() != inTransaction {
@@ -243,7 +246,8 @@ func (t *target) mergeStaged(ctx context.Context, position, stage string, replac
 			return nil
 		})
 	}
-	if inOrder {
+	switch {
+	case inOrder:
 		if err := t.Writer.Conn.SendBatch(ctx, b).Close(); err != nil {
 			return 0, err
 		}
@@ -251,7 +255,7 @@ func (t *target) mergeStaged(ctx context.Context, position, stage string, replac
 			return 0, err
 		}
 		b = &pgx.Batch{}
-	} else {
+	case stage != "":
 		if t.kinds.deletes > 0 {
 			b.Queue(t.table.remove(stage))
 		}

@@ -17,6 +17,7 @@ func (t *target) patch(ctx context.Context, key string, e *feed.Entity) error {
 	if len(t.projections) > 0 && t.document < 0 {
 		return errNoDocument
 	}
+	t.fresh = false
 	change, stream, _, err := t.body.Read(e)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -200,11 +201,14 @@ type target struct {
 	body   content.Reader
 	buf    []byte
 
-	ahead  *ahead // the COPY of this batch, if it has begun
-	pieces []byte // buffer for ahead
-	sent   int64  // offset in the spool up to which rows were sent to ahead
-	alone  bool   // the batch must not use ahead
-	looked bool   // the batch has read rows of the table
+	ahead    *ahead // the COPY of this batch, if it has begun
+	pieces   []byte // buffer for ahead
+	sent     int64  // offset in the spool up to which rows were sent to ahead
+	sentRows int    // number of rows that were sent, if ahead is direct
+	direct   bool   // rows may be copied into the table: the keys of all earlier ones were new
+	fresh    bool   // the batch has nothing but rows with different keys
+	alone    bool   // the batch must not use ahead
+	looked   bool   // the batch has read rows of the table
 
 	// Newest first:
 	backfill bool                 // the batch may have older entities
@@ -228,12 +232,13 @@ func (t *target) prepare(ctx context.Context) error {
 		return err
 	}
 	// The name depends on the columns.
-	sum := sha256.Sum256([]byte(strings.Join(t.table.contents, ",")))
+	sum := sha256.Sum256([]byte(strings.Join(slices.Concat(staged, t.table.contents), ",")))
 	staging := fmt.Sprintf("feedctl_batch_%x", sum[:8])
 	if err := t.explain(ctx, staging); err != nil {
 		return err
 	}
 	t.staging = staging
+	t.direct = len(t.projections) == 0
 	return nil
 }
 

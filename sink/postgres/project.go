@@ -111,8 +111,8 @@ func (t *target) refuse(key string, e *feed.Entity, reason error) error {
 	if t.strict {
 		return &mismatch{fmt.Errorf("the columns cannot hold entity %q with key %q: %w", e.ContentID, key, reason)}
 	}
-	t.head(code(e), key, e)
-	t.spool.text(asText(reason.Error()))
+	text := asText(reason.Error())
+	t.head(code(e), key, &text, e)
 	for range t.table.contents {
 		t.spool.null()
 	}

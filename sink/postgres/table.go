@@ -3,6 +3,7 @@ package postgres
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -30,13 +31,20 @@ type column struct {
 
 // staged are the first columns of the staging table; the contents follow.
 var staged = []string{
-	`n integer`, // in the order of the feed
-	`op "char"`, // P, D, or C for the result of a PATCH
+	`n integer`,   // in the order of the feed
+	`op "char"`,   // P, D, or C for the result of a PATCH
+	`reason text`, // for the quarantine; NULL if not rejected
 	`key text`,
 	`content_id text`,
 	`last_modified timestamptz`,
-	`reason text`, // for the quarantine; NULL if not rejected
 }
+
+// The first columns of staged are not in the table. In a row that is not rejected they take
+// onlyStagedSize bytes of COPY's binary format, with the number of fields.
+const (
+	onlyStaged     = 3
+	onlyStagedSize = 2 + (4 + 4) + (4 + 1) + 4
+)
 
 // A table describes the table that the sink writes and its staging table.
 type table struct {
@@ -141,6 +149,17 @@ func (t *table) stage(name, constraint, onCommit string) string {
 
 func (t *table) copy(stage string) string {
 	return "COPY pg_temp." + pgx.Identifier{stage}.Sanitize() + " FROM STDIN (FORMAT binary)"
+}
+
+// copyNew copies rows of a table with whole entities, as they are staged but without the columns
+// that are not in the table.
+func (t *table) copyNew() string {
+	var names []string
+	for _, column := range slices.Concat(staged[onlyStaged:], t.contents) {
+		name, _, _ := strings.Cut(column, " ")
+		names = append(names, name)
+	}
+	return "COPY " + t.quoted(t.name) + " (" + strings.Join(names, ", ") + ") FROM STDIN (FORMAT binary)"
 }
 
 // keyValue is the expression for the key of a staged row s.

@@ -64,6 +64,7 @@ func TestSink(t *testing.T) {
 		{"Spill", testSpill},
 		{"Interrupted", testInterrupted},
 		{"Backfill", testBackfill},
+		{"CopyNew", testCopyNew},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
