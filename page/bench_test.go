@@ -57,26 +57,31 @@ func field(name, value string) page.Field {
 }
 
 // BenchmarkRead reads pages from an io.Reader, each body to its end. "scan" ignores
-// Content-Length, "page" uses it, and "multipart" is mime/multipart.
+// Content-Length, "page" uses it, "memory" reads a page in memory, and "multipart" is
+// mime/multipart.
 func BenchmarkRead(b *testing.B) {
 	for _, p := range benchPages {
 		data := p.make(b)
 		scan := bytes.ReplaceAll(data, []byte("Content-Length:"), []byte("Content-Extent:"))
-		b.Run(p.name+"/page", func(b *testing.B) { benchmarkPage(b, p, data) })
-		b.Run(p.name+"/scan", func(b *testing.B) { benchmarkPage(b, p, scan) })
+		b.Run(p.name+"/page", func(b *testing.B) { benchmarkPage(b, p, data, false) })
+		b.Run(p.name+"/scan", func(b *testing.B) { benchmarkPage(b, p, scan, false) })
+		b.Run(p.name+"/memory", func(b *testing.B) { benchmarkPage(b, p, data, true) })
 		b.Run(p.name+"/multipart", func(b *testing.B) { benchmarkMultipart(b, p, data) })
 	}
 }
 
-func benchmarkPage(b *testing.B, p benchPage, data []byte) {
+func benchmarkPage(b *testing.B, p benchPage, data []byte, inMemory bool) {
 	src := bytes.NewReader(data)
 	var reader io.Reader = onlyReader{src}
 	r := page.NewReader(reader, benchBoundary, page.ReaderOptions{})
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		src.Reset(data)
-		r.Reset(reader, benchBoundary)
+		if src.Reset(data); inMemory {
+			r.ResetBytes(data, benchBoundary)
+		} else {
+			r.Reset(reader, benchBoundary)
+		}
 		entities, size := 0, 0
 		for part, err := range r.Parts() {
 			if err != nil {

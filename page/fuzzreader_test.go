@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -63,9 +64,11 @@ func compareWithModel(t *testing.T, data []byte, boundary string, o page.ReaderO
 	m := &model{page: data, boundary: boundary, o: o}
 	want, wantErr := m.read()
 	var r *page.Reader
-	for _, chunk := range []int{1, 3, 100, 1 << 20} {
+	for _, chunk := range []int{1, 3, 0, 100, 1 << 20} { // 0: in memory
 		src := &chunkReader{data: data, err: io.EOF, rand: rnd, max: chunk}
-		if r == nil {
+		if chunk == 0 {
+			r.ResetBytes(bytes.Clone(data), boundary)
+		} else if r == nil {
 			r = page.NewReader(src, boundary, o)
 			page.SetBuffer(r, rnd.IntN(100))
 		} else {

@@ -21,6 +21,9 @@ func equalFold(a []byte, b string) bool {
 	if len(a) != len(b) {
 		return false
 	}
+	if string(a) == b {
+		return true
+	}
 	for i, c := range a {
 		if c != b[i] && lower(c) != lower(b[i]) {
 			return false
@@ -65,52 +68,6 @@ func isTokenMark(c byte) bool {
 		return low>>c&1 != 0
 	}
 	return c < 128 && high>>(c-64)&1 != 0
-}
-
-// parseFields parses the header at the start of data into h, up to the blank line
-// that ends it. It returns the length of the header block and of the blank line. If
-// ok is false, length is the offset of a line that is malformed, folded or
-// incomplete, or the block contains an invalid control character.
-//
-// The contents of h are overwritten. It should be the header of the part before:
-// most parts have the same field names, and comparing a name with a valid one is
-// faster than checking it.
-func parseFields(h Header, data []byte) (_ Header, length, blank int, ok bool) {
-	at, crs, fields := 0, 0, 0
-	for {
-		line := data[at:]
-		if fields == len(h) {
-			h = append(h, Field{})
-		}
-		f := &h[fields]
-		colon := len(f.Name)
-		if colon == 0 || !bytes.HasPrefix(line, f.Name) || colon == len(line) || line[colon] != ':' {
-			colon = tokenLength(line)
-		}
-		n := bytes.IndexByte(line[colon:], '\n')
-		if n < 0 {
-			return h, at, 0, false
-		}
-		n += colon
-		next := at + n + 1
-		if n > 0 && line[n-1] == '\r' {
-			n--
-			crs++
-		}
-		if n == 0 {
-			h, blank = h[:fields], next-at
-			break
-		}
-		if colon == 0 || line[colon] != ':' {
-			return h, at, 0, false
-		}
-		f.Name, f.Value = line[:colon:colon], trimSpace(line[colon+1:n:n])
-		fields++
-		at = next
-	}
-	text := data[:at+blank]
-	ok = bytes.Count(text, []byte{'\r'}) == crs && bytes.IndexByte(text, 0) < 0
-	return h, at, blank, ok
 }
 
 // badControl returns the index of the first NUL or bare CR in a header block, or -1.
@@ -164,7 +121,7 @@ func contentLength(h Header) int64 {
 	const name = "Content-Length"
 	length := int64(noLength)
 	for i := range h {
-		if len(h[i].Name) != len(name) || !equalFold(h[i].Name, name) {
+		if len(h[i].Name) != len(name) || lower(h[i].Name[0]) != 'c' || !equalFold(h[i].Name, name) {
 			continue
 		}
 		n := parseLength(h[i].Value)

@@ -73,9 +73,9 @@ type Reader struct {
 	body    bodyScan
 	part    Part
 
-	header      Header // of part
-	headerMoves int    // window.moves when header was parsed
-	block       []byte // backs header if the body is a stream
+	fields      fieldParser
+	headerMoves int    // window.moves when the header of part was parsed
+	block       []byte // backs the header of part if its body is a stream
 	length      int64  // Content-Length of part, or noLength, or badLength
 	stream      *stream
 	err         error // sticky
@@ -98,8 +98,20 @@ func NewReader(r io.Reader, boundary string, o ReaderOptions) *Reader {
 // Reset makes r read another page. It keeps the options and reuses the buffers.
 // Parts of the previous page are no longer valid.
 func (r *Reader) Reset(src io.Reader, boundary string) {
-	r.closeStream()
 	r.window.reset(src)
+	r.begin(boundary)
+}
+
+// ResetBytes makes r read another page, which is in memory. The page is not copied: parts point
+// into it. Until r is reset, the page belongs to r, which unfolds folded header lines in place.
+func (r *Reader) ResetBytes(page []byte, boundary string) {
+	r.window.resetBytes(page)
+	r.begin(boundary)
+}
+
+// begin prepares for reading the page in the window.
+func (r *Reader) begin(boundary string) {
+	r.closeStream()
 	r.matcher.reset(boundary)
 	r.body = bodyScan{lineStart: true} // the preamble
 	r.part = Part{Index: -1}

@@ -8,7 +8,7 @@ import "bytes"
 func (r *Reader) readHeader() error {
 	// Fast path: most headers are well-formed and entirely in the window. A
 	// delimiter line can be mistaken for a field only if the boundary has a colon.
-	h, length, blank, ok := parseFields(r.knownFields(), r.window.bytes())
+	h, length, blank, ok := r.knownFields().parse(r.window.bytes())
 	if !ok || length > r.maxHeader || r.matcher.colon {
 		var err error
 		if length, blank, err = r.findHeaderEnd(); err != nil {
@@ -20,7 +20,7 @@ func (r *Reader) readHeader() error {
 	}
 	r.window.advance(length + blank)
 	r.window.keep = length + blank
-	r.header, r.part.Header = h, h
+	r.part.Header = h
 	r.length = contentLength(h)
 	if r.strict && r.length == badLength {
 		return r.fail(ErrContentLength, r.window.offset())
@@ -28,13 +28,14 @@ func (r *Reader) readHeader() error {
 	return nil
 }
 
-// knownFields returns the header of the part before, if it is still in memory.
-func (r *Reader) knownFields() Header {
+// knownFields returns the parser of headers, which knows that of the part before if it is still in
+// memory.
+func (r *Reader) knownFields() *fieldParser {
 	if r.headerMoves != r.window.moves {
-		clear(r.header)
+		r.fields.forget()
 		r.headerMoves = r.window.moves
 	}
-	return r.header
+	return &r.fields
 }
 
 func (r *Reader) parseHeader(length, blank int) (Header, error) {
@@ -45,7 +46,7 @@ func (r *Reader) parseHeader(length, blank int) (Header, error) {
 	if !isSpace(header[0]) {
 		unfold(header[:length])
 	}
-	h, bad, _, ok := parseFields(r.knownFields(), header)
+	h, bad, _, ok := r.knownFields().parse(header)
 	if !ok {
 		return nil, r.fail(ErrMalformedHeader, r.window.offset()+int64(bad))
 	}
@@ -111,11 +112,11 @@ func (r *Reader) settleHeader() {
 	header := r.window.kept()
 	if r.part.Stream != nil {
 		r.block = append(r.block[:0], header...)
+		r.fields.forget() // it may point into block
 		r.window.keep = 0
 		header = r.block
 	} else if r.headerMoves == r.window.moves {
 		return
 	}
-	r.header, _, _, _ = parseFields(r.knownFields(), header)
-	r.part.Header = r.header
+	r.part.Header, _, _, _ = r.knownFields().parse(header)
 }

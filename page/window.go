@@ -17,6 +17,8 @@ type window struct {
 	err error // how the source ended; nil while it may have more
 
 	buf      []byte
+	own      []byte // the buffer to return to, while buf is a page in memory
+	inMemory bool
 	pos, end int   // buf[pos:end] is the window
 	keep     int   // number of bytes before pos that are still needed
 	moves    int   // how often the bytes were moved or discarded
@@ -25,9 +27,20 @@ type window struct {
 }
 
 func (w *window) reset(src io.Reader) {
+	if w.inMemory {
+		w.buf, w.own, w.inMemory = w.own, nil, false
+	}
 	w.src, w.err = src, nil
 	w.pos, w.end, w.keep, w.base = 0, 0, 0, 0
 	w.moves++
+}
+
+// resetBytes makes all of a page the window.
+func (w *window) resetBytes(data []byte) {
+	w.reset(nil)
+	w.err = io.EOF
+	w.own, w.buf, w.inMemory = w.buf, data, true
+	w.end = len(data)
 }
 
 func (w *window) bytes() []byte { return w.buf[w.pos:w.end] }
