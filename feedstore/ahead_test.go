@@ -1,6 +1,7 @@
 package feedstore_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,14 +36,14 @@ func far64(t *testing.T) *farStore {
 	return store
 }
 
-// TestReadAhead: a reader that goes from page to page waits for one round trip in 16 pages, and
+// TestReadAhead: a reader that goes from page to page waits for one round trip in 32 pages, and
 // requests each page once.
 func TestReadAhead(t *testing.T) {
 	for name, limits := range map[string]struct {
 		memory     int64
 		roundTrips int
 	}{
-		"enough memory":       {enough, 2 + 3 + 64/16}, // at first the end of the feed is searched
+		"enough memory":       {enough, 1 + 64/32}, // at first only the first page is read
 		"memory for 8 pages":  {9 * 128 << 10, 5 + 64/8},
 		"no memory for pages": {0, 5 + 64},
 	} {
@@ -390,4 +391,53 @@ func TestPollingBacksOff(t *testing.T) {
 		publish(t, store.Store, 3, 2, 1, short)
 		<-done
 	})
+}
+
+// TestLoaded: bodies in the memory of the driver are used in place, and closed when they make room
+// for others.
+func TestLoaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := memory.New()
+		const size, room = 64 << 10, 10
+		fill(t, inner, 64, size-1000)
+		store := &loading{Store: inner}
+		r := newReader(t, far(store, latency), feedstore.Config{ReadAhead: room * size})
+		r.newest(t)
+		for range 2 {
+			r.pages(t, 1, 64)
+			synctest.Wait()
+			if n := store.open.Load(); n < 1 || n > room {
+				t.Errorf("%d bodies are open, want at most %d", n, room)
+			}
+		}
+	})
+}
+
+// A loading store has bodies in memory, and counts those that are open.
+type loading struct {
+	storage.Store
+	open atomic.Int64
+}
+
+func (s *loading) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	o, err := s.Store.Get(ctx, key, offset, length)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(o.Body)
+	s.open.Add(1)
+	o.Body = &countedBody{loadedBody{io.NopCloser(bytes.NewReader(data)), data}, s}
+	return o, err
+}
+
+type countedBody struct {
+	loadedBody
+	store *loading
+}
+
+// Close changes the memory, as its next use would.
+func (b *countedBody) Close() error {
+	clear(b.data)
+	b.store.open.Add(-1)
+	return nil
 }

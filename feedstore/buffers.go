@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"time"
 
@@ -52,7 +53,8 @@ type buffer struct {
 
 	page   *chain.Page
 	body   []byte
-	digest []byte // SHA-256 of a page without a next page, as it is served
+	lender io.Closer // the body in the memory of the driver; nil if it is in memory of the buffers
+	digest []byte    // SHA-256 of a page without a next page, as it is served
 	err    error
 
 	// The following fields are guarded by the mutex of buffers.
@@ -220,8 +222,12 @@ func (p *buffers) remove(b *buffer) {
 	p.unlist(b)
 	p.discard(b)
 	p.taken -= b.taken
-	if body := b.body; body != nil {
-		b.body = nil
+	body := b.body
+	b.body = nil
+	switch {
+	case b.lender != nil:
+		_ = b.lender.Close()
+	case body != nil:
 		p.free[cap(body)/bufferUnit].Put(&body)
 	}
 }

@@ -19,20 +19,20 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestCorruptBodies: damaged bodies are neither returned nor cached, whether or not the driver tells
-// their digest.
+// TestCorruptBodies: damaged bodies are neither returned nor cached, whether or not the driver has them in
+// memory.
 func TestCorruptBodies(t *testing.T) {
-	t.Run("digest not known", func(t *testing.T) { testCorruptBodies(t, false) })
-	t.Run("digest known", func(t *testing.T) { testCorruptBodies(t, true) })
+	t.Run("read", func(t *testing.T) { testCorruptBodies(t, false) })
+	t.Run("loaded", func(t *testing.T) { testCorruptBodies(t, true) })
 }
 
-func testCorruptBodies(t *testing.T, summed bool) {
+func testCorruptBodies(t *testing.T, loaded bool) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, page := range []int64{0, 1} {
 			inner, times := memory.New(), 1
 			fill(t, inner, 2, 1000)
 			cache := openCache(t, t.TempDir(), 8<<20)
-			r := newReader(t, far(corrupting{inner, &times, summed}, 0), feedstore.Config{ReadAhead: enough, Cache: cache})
+			r := newReader(t, far(corrupting{inner, &times, loaded}, 0), feedstore.Config{ReadAhead: enough, Cache: cache})
 			if _, err := r.read(t.Context(), page); !errors.Is(err, chain.ErrCorrupt) || times != 0 || r.Stats().Corrupt != 1 {
 				t.Errorf("page %d: %v, %+v", page, err, r.Stats())
 			}
@@ -42,7 +42,7 @@ func testCorruptBodies(t *testing.T, summed bool) {
 			}
 			r.pages(t, 1, 2)
 			times = 1
-			alone := newReader(t, far(corrupting{inner, &times, summed}, 0), feedstore.Config{ReadAhead: enough})
+			alone := newReader(t, far(corrupting{inner, &times, loaded}, 0), feedstore.Config{ReadAhead: enough})
 			_, _ = alone.read(t.Context(), page)
 			alone.pages(t, 1, 2)
 		}
@@ -53,12 +53,12 @@ func testCorruptBodies(t *testing.T, summed bool) {
 type corrupting struct {
 	storage.Store
 	times  *int
-	summed bool // the bodies tell their digest
+	loaded bool // the bodies are in memory
 }
 
 func (s corrupting) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
 	o, err := s.Store.Get(ctx, key, offset, length)
-	if err != nil || *s.times == 0 && !s.summed {
+	if err != nil || *s.times == 0 && !s.loaded {
 		return o, err
 	}
 	data, err := io.ReadAll(o.Body)
@@ -67,19 +67,20 @@ func (s corrupting) Get(ctx context.Context, key string, offset, length int64) (
 		data[len(data)/2] ^= 1
 	}
 	o.Body = io.NopCloser(bytes.NewReader(data))
-	if s.summed {
-		o.Body = summedBody{o.Body, sha256.Sum256(data)}
+	if s.loaded {
+		o.Body = loadedBody{o.Body, data}
 	}
 	return o, err
 }
 
-// A summedBody implements [storage.Summed].
-type summedBody struct {
+// A loadedBody implements [storage.Loaded].
+type loadedBody struct {
 	io.ReadCloser
-	sum [sha256.Size]byte
+	data []byte
 }
 
-func (b summedBody) SHA256() [sha256.Size]byte { return b.sum }
+func (b loadedBody) Bytes() []byte             { return b.data }
+func (b loadedBody) SHA256() [sha256.Size]byte { return sha256.Sum256(b.data) }
 
 // TestLargePages: pages that are too large for the memory are streamed, and cached all the same.
 func TestLargePages(t *testing.T) {

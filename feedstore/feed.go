@@ -225,7 +225,7 @@ func (f *Feed) StatNewest(ctx context.Context, n int64) (*chain.Page, error) {
 func (f *Feed) Pages(ctx context.Context, floor int64, newest *chain.Page) iter.Seq2[*chain.Page, error] {
 	return func(yield func(*chain.Page, error) bool) {
 		for n := floor; n < newest.Number; n++ {
-			f.r.source.statAhead(f, n+1, min(n+maxAhead, newest.Number-1))
+			f.r.source.statAhead(f, n+1, min(n+maxStatAhead, newest.Number-1))
 			p, err := f.Stat(ctx, n)
 			if errors.Is(err, chain.ErrPruned) {
 				continue

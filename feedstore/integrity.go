@@ -80,7 +80,7 @@ func (i *integrity) whole(object *storage.Object, sum string) (io.ReadCloser, er
 	}
 	body := &heldBody{release: func() { i.early.Release(object.Size) }}
 	data := make([]byte, object.Size)
-	hash := newHash(object.Body)
+	hash := sha256.New()
 	err := errors.Join(readWhole(object, data, hash), object.Body.Close())
 	if err == nil {
 		err = i.check(state, hash)
@@ -162,27 +162,14 @@ func readWhole(object *storage.Object, data []byte, hash hash.Hash) error {
 	return nil
 }
 
-// newHash returns the hash for the bytes of a whole body. If the driver has computed their digest,
-// it is not computed again.
-func newHash(body io.ReadCloser) hash.Hash {
-	if b, ok := body.(storage.Summed); ok {
-		return summed(b.SHA256())
-	}
-	return sha256.New()
-}
-
-// A summed is a [hash.Hash] with a known result.
-type summed [sha256.Size]byte
-
-func (s summed) Write(p []byte) (int, error) { return len(p), nil }
-func (s summed) Sum(b []byte) []byte         { return append(b, s[:]...) }
-func (s summed) Reset()                      {}
-func (s summed) Size() int                   { return sha256.Size }
-func (s summed) BlockSize() int              { return sha256.BlockSize }
-
 // check compares what was read of an object with its metadata.
 func (i *integrity) check(state objectState, hash hash.Hash) error {
-	if got := hex.EncodeToString(hash.Sum(nil)); got != state.sha256 {
+	return i.compare(state, hash.Sum(nil))
+}
+
+// compare is check with the SHA-256 of what was read.
+func (i *integrity) compare(state objectState, sum []byte) error {
+	if got := hex.EncodeToString(sum); got != state.sha256 {
 		return i.corrupted(state.key, fmt.Errorf("the SHA-256 of its body is %s, but %s in its metadata", got, state.sha256))
 	}
 	i.note(state, time.Now())

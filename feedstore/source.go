@@ -14,11 +14,16 @@ import (
 	"github.com/feedctl/feedctl/internal/lru"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/pagecache"
+	"github.com/feedctl/feedctl/storage"
 )
 
 // Limits of fetching ahead.
 const (
-	maxAhead = 16 // pages, or metadata of pages
+	// maxAhead is how many pages are fetched ahead of a reader if there is memory for them. Pages
+	// are returned in order: while one of them takes longer, those after it arrive.
+	maxAhead = 32
+	// maxStatAhead is how many pages' metadata is fetched ahead.
+	maxStatAhead = 16
 	// usualPage is the expected size of a page while none is known.
 	usualPage = 1 << 20
 	// maxProven is how many pages in the cache one request to the store can prove.
@@ -84,7 +89,7 @@ func (s *source) lookUp(ctx context.Context, f *Feed, n int64) (*chain.Page, err
 // crawl fetches metadata ahead for a reader that crawls back from page n.
 func (s *source) crawl(f *Feed, n, floor int64) {
 	if s.buffers.limit > 0 && s.sequences.step(sequenceKey{pageKey{f, n}, true}) > 0 {
-		s.statAhead(f, max(floor, n-maxAhead), n-1)
+		s.statAhead(f, max(floor, n-maxStatAhead), n-1)
 	}
 }
 
@@ -380,18 +385,23 @@ func (s *source) read(ctx context.Context, f *Feed, b *buffer) error {
 	if err != nil {
 		return err
 	}
-	defer object.Body.Close()
 	if b.state == "" {
 		s.remember(f, p)
 	}
 	if !s.buffers.resize(b, p.Size) {
-		return errUnbuffered
+		return errors.Join(errUnbuffered, object.Body.Close())
 	}
-	b.page, b.body = p, s.buffers.memory(p.Size)
+	b.page = p
+	if body, ok := object.Body.(storage.Loaded); ok && b.state == "" {
+		b.body, b.lender = body.Bytes(), body
+		sum := body.SHA256()
+		err = s.integrity.compare(objectState{object.Key, object.Version, p.SHA256}, sum[:])
+		f.size.Store(p.Size)
+		return err
+	}
+	defer object.Body.Close()
+	b.body = s.buffers.memory(p.Size)
 	hash := sha256.New()
-	if b.state == "" {
-		hash = newHash(object.Body)
-	}
 	if err := readWhole(object, b.body, hash); err != nil {
 		return err
 	}

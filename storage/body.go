@@ -77,12 +77,16 @@ type digestedBody struct {
 
 func (b digestedBody) SHA256() hash.Cloner { return b.state }
 
-// A Summed is the Body of an [Object] that is in memory, and of whose bytes the driver has
-// computed the SHA-256: a reader that knows which it should be compares the two, and need not
-// compute it again.
-type Summed interface {
+// A Loaded is the Body of an [Object] that is in memory, and of which the driver has computed
+// the SHA-256. A reader may use the bytes in place until it closes the body, and compares the
+// digest with the one that it expects instead of computing it again.
+type Loaded interface {
 	io.ReadCloser
-	// SHA256 returns the digest of the bytes that Read returns, from the first to the last.
+	// Bytes returns what Read returns from the beginning to the end. It must not be changed.
+	// From then on the memory does not count in the limits of the driver, but in those of the
+	// caller.
+	Bytes() []byte
+	// SHA256 returns the digest of Bytes.
 	SHA256() [sha256.Size]byte
 }
 

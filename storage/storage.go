@@ -79,7 +79,7 @@ type Info struct {
 
 // An Object is one state of an object, opened for reading. Body reads the requested
 // range; the caller must close it, and not use it afterwards. Body may implement
-// io.WriterTo, which makes io.Copy the fastest way to read it, and [Summed].
+// io.WriterTo, which makes io.Copy the fastest way to read it, and [Loaded].
 type Object struct {
 	Info
 	Body io.ReadCloser

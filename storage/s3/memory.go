@@ -22,6 +22,23 @@ func (m *memory) get(size int64) []byte {
 	return make([]byte, size, units*memoryUnit)
 }
 
+// A borrowed is memory for an object.
+type borrowed struct {
+	bytes   []byte
+	unlimit func() // excludes it from the limit
+	free    func() // the bytes are no longer used
+}
+
+// borrow returns memory for which there is room in the limit.
+func (s *Store) borrow(size int64) *borrowed {
+	b := &borrowed{bytes: s.memory.get(size), unlimit: sync.OnceFunc(func() { s.buffers.Release(size) })}
+	b.free = sync.OnceFunc(func() {
+		b.unlimit()
+		s.memory.put(b.bytes)
+	})
+	return b
+}
+
 // put takes back memory that get has returned.
 func (m *memory) put(b []byte) { m.pool(int64(cap(b)) / memoryUnit).Put(&b) }
 

@@ -9,7 +9,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -181,19 +180,15 @@ func (s *Store) open(ctx context.Context, key string, offset, length int64) (*st
 			o, err = s.stream(ctx, r, offset, length)
 			return err
 		}
-		object := s.memory.get(r.total)
-		release := sync.OnceFunc(func() {
-			s.memory.put(object)
-			s.buffers.Release(r.total)
-		})
-		body, err := r.readWhole(object)
+		m := s.borrow(r.total)
+		body, err := r.readWhole(m.bytes)
 		if err != nil {
-			release()
+			m.free()
 			return err
 		}
 		s.refresh(r, body)
 		begin, end := cut(r.Size, offset, length)
-		o = &storage.Object{Info: r.Info, Body: r.memoryBody(body, begin, end, release)}
+		o = &storage.Object{Info: r.Info, Body: r.memoryBody(body, begin, end, m)}
 		return nil
 	})
 	return o, err
@@ -256,32 +251,37 @@ func (s *Store) refresh(r *response, body []byte) {
 	s.bodies.put(newCachedBody(r.Key, r.Version, bytes.Clone(body)))
 }
 
-// memoryBody returns a verified body, or the part of it from begin to end. Closing it calls
-// release.
-func (r *response) memoryBody(body []byte, begin, end int64, release func()) io.ReadCloser {
-	part := memoryBody{bytes.NewReader(body[begin:end]), release}
+// memoryBody returns a verified body, or the part of it from begin to end. Closing it frees m.
+func (r *response) memoryBody(body []byte, begin, end int64, m *borrowed) io.ReadCloser {
+	part := memoryBody{bytes.NewReader(body[begin:end]), m}
 	if end-begin < r.Size {
 		return &part
 	}
-	return &wholeBody{part, r.rec.sum}
+	return &wholeBody{part, body, r.rec.sum}
 }
 
-// A memoryBody releases its memory when it is closed.
+// A memoryBody is a body, or a part of one, in memory.
 type memoryBody struct {
 	*bytes.Reader
-	release func()
+	memory *borrowed
 }
 
 func (b *memoryBody) Close() error {
 	b.Reader.Reset(nil)
-	b.release()
+	b.memory.free()
 	return nil
 }
 
-// A wholeBody is a whole body. It implements [storage.Summed].
+// A wholeBody is a whole body. It implements [storage.Loaded].
 type wholeBody struct {
 	memoryBody
-	sum [sha256.Size]byte
+	bytes []byte
+	sum   [sha256.Size]byte
+}
+
+func (b *wholeBody) Bytes() []byte {
+	b.memory.unlimit()
+	return b.bytes
 }
 
 func (b *wholeBody) SHA256() [sha256.Size]byte { return b.sum }
