@@ -139,15 +139,7 @@ func postNumber(ctx context.Context, client *http.Client, server string, n int) 
 // followLatency starts a server for a store and a consumer, and returns how long it took
 // from each commit to its row.
 func (b *bench) followLatency(name, at string, publish func(server string, n int) error, flags ...string) (took []time.Duration, err error) {
-	address, err := freeAddress()
-	if err != nil {
-		return nil, err
-	}
-	p, err := b.start(nil, b.feedctl, append([]string{"serve", "--store", at, "--listen", address, "--log-level", "warn"}, flags...)...)
-	if err != nil {
-		return nil, err
-	}
-	s, err := b.ready(&server{p, "http://" + address}, "/healthz")
+	s, err := b.serveAt(at, flags...)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ type bench struct {
 
 	versitygw string // path of the S3 server
 
-	part int // the measurements of jobs are made with this part of their sizes
+	part int // the measurements of jobs and of the scale are made with this part of their sizes
 
 	couchURL  string // of a CouchDB server; "": PouchDB's engine
 	couchDocs int    // that are bridged
@@ -63,6 +63,7 @@ func sections() []section {
 		{name: "fairness", run: (*bench).fairness, once: true},
 		{name: "outbox", run: (*bench).outbox},
 		{name: "latency", run: (*bench).latency},
+		{name: "scale", run: (*bench).scale, once: true},
 		{name: "sinkpostgres", run: (*bench).sinkPostgres},
 		{name: "couchdb", run: (*bench).couchdb},
 		{name: "kinto", run: (*bench).kinto},
@@ -92,7 +93,7 @@ func run(ctx context.Context) (err error) {
 	couchURL := flag.String("couchdb", "", "`URL` of a CouchDB to bridge from, which gets databases named feedctl-bench; default: PouchDB's engine")
 	couchDocs := flag.Int("couchdocs", 100_000, "documents of 500 B that are bridged")
 	kintoRecords := flag.Int("kintorecords", 1_000_000, "records of 400 B that are bridged from a scripted server; a tenth of them from Kinto")
-	part := flag.Int("part", 1, "divide the numbers of jobs, and of publishers on a feed, by this `NUMBER`, to try out the measurements")
+	part := flag.Int("part", 1, "divide the numbers of jobs, of publishers on a feed, and the sizes of scale, by this `NUMBER`, to try out the measurements")
 	publishers := flag.Int("publishers", 0, "only publish from a `number` of goroutines, and print entities a second")
 	flag.Parse()
 

@@ -24,11 +24,16 @@ type server struct {
 
 // serveStore starts "feedctl serve" for the store in a directory.
 func (b *bench) serveStore(dir string, flags ...string) (*server, error) {
+	return b.serveAt("file:"+dir, flags...)
+}
+
+// serveAt starts "feedctl serve" for a store.
+func (b *bench) serveAt(store string, flags ...string) (*server, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	p, err := b.start(nil, b.feedctl, append([]string{"serve", "--store", "file:" + dir, "--listen", address, "--log-level", "warn"}, flags...)...)
+	p, err := b.start(nil, b.feedctl, append([]string{"serve", "--store", store, "--listen", address, "--log-level", "warn"}, flags...)...)
 	if err != nil {
 		return nil, err
 	}
