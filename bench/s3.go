@@ -148,7 +148,7 @@ func (s *s3Bench) writes() error {
 	if err != nil {
 		return err
 	}
-	most := map[time.Duration]float64{0: 1.5, 50 * time.Millisecond: 3}[s.latency]
+	most := map[time.Duration]float64{0: 1.2, 50 * time.Millisecond: 1.4}[s.latency]
 	name := fmt.Sprintf("S3 +%v: ", s.latency)
 	s.report.add(name+"publish 1 KB", "s", publish.took.Seconds(), other.took.Seconds(), s3OtherName, atMostRatio(most))
 	s.report.add(name+"publish 1 KB", "MB/s of bodies", publish.rate(s.s3Bytes), other.rate(other.stored), s3OtherName, noTarget())

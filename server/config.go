@@ -94,7 +94,7 @@ type Config struct {
 	Registry *prometheus.Registry
 }
 
-// defaultReadAhead is enough for two readers at 16 pages of 1 MiB in flight each.
+// defaultReadAhead is enough for one reader at 32 pages of 1 MiB in flight, or two at 16.
 const defaultReadAhead = 32 << 20
 
 func (c Config) withDefaults(store storage.Store) Config {
