@@ -138,6 +138,22 @@ func (a *readAhead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// take returns all that the source has, if it has been held until the end of the source; otherwise
+// nil, and it must be read. The bytes are valid until Close.
+func (a *readAhead) take() []byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.held && a.err == nil && !a.closed {
+		a.changed.Wait()
+	}
+	if a.limit == 0 || a.err != io.EOF || a.closed || a.r+a.n > len(a.buf) || a.given.size > 0 || a.expect.size > 0 {
+		return nil
+	}
+	whole := a.buf[a.r : a.r+a.n]
+	a.r, a.n = 0, 0
+	return whole
+}
+
 // A prefix identifies the first bytes of a body.
 type prefix struct {
 	size int64

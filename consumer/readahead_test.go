@@ -77,3 +77,50 @@ func TestReadAheadClose(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReadAheadTake: a source that is held to its end is returned as a whole and without copying it;
+// any other must be read.
+func TestReadAheadTake(t *testing.T) {
+	data := bytes.Repeat([]byte("0123456789"), 100)
+	for _, c := range []struct {
+		name  string
+		src   io.Reader
+		limit int // 0: not held
+		whole bool
+	}{
+		{"held", iotest.HalfReader(bytes.NewReader(data)), 2000, true},
+		{"not held", bytes.NewReader(data), 0, false},
+		{"larger than the limit", bytes.NewReader(data), 500, false},
+		{"failed", io.MultiReader(bytes.NewReader(data), iotest.ErrReader(iotest.ErrTimeout)), 2000, false},
+	} {
+		a := newReadAhead(io.NopCloser(c.src), func() {}, make([]byte, 10))
+		if c.limit > 0 {
+			a.hold(c.limit)
+		}
+		a.start()
+		whole := a.take()
+		if (whole != nil) != c.whole {
+			t.Errorf("%s: took %d bytes", c.name, len(whole))
+		}
+		rest, err := io.ReadAll(a)
+		if got := append(whole[:len(whole):len(whole)], rest...); c.name != "failed" && (err != nil || !bytes.Equal(got, data)) {
+			t.Errorf("%s: got %d bytes, %v", c.name, len(got), err)
+		}
+		if c.name == "failed" && (!errors.Is(err, iotest.ErrTimeout) || len(rest) > 0) {
+			t.Errorf("%s: got %d bytes, %v", c.name, len(rest), err)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	a := newReadAhead(io.NopCloser(bytes.NewReader(data)), func() {}, make([]byte, 10))
+	a.hold(2000)
+	a.expect = prefix{size: 1}
+	a.start()
+	if whole := a.take(); whole != nil {
+		t.Errorf("took %d bytes of a page whose beginning must be compared", len(whole))
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+}

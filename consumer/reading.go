@@ -183,7 +183,11 @@ func (r *reading) pass(fn func(*Entity) bool) error {
 		}
 	}
 	if r.fresh {
-		r.s.parser.Reset(r.body, r.page.boundary)
+		if whole := r.body.take(); whole != nil {
+			r.s.parser.ResetBytes(whole, r.page.boundary)
+		} else {
+			r.s.parser.Reset(r.body, r.page.boundary)
+		}
 		r.fresh = false
 	}
 	parts := r.seen // if nothing was left to read
