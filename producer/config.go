@@ -124,13 +124,3 @@ type Batch struct {
 	// page wait for it, but only while other pages are being written.
 	More bool
 }
-
-func (b Batch) validate() error {
-	if len(b.Entities) == 0 {
-		return fmt.Errorf("%w: a batch needs at least one entity", ErrInvalid)
-	}
-	if len(b.Checkpoint) > chain.MaxCheckpoint {
-		return fmt.Errorf("%w: checkpoint has %d bytes, at most %d fit", ErrInvalid, len(b.Checkpoint), chain.MaxCheckpoint)
-	}
-	return nil
-}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/draft"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -55,7 +56,7 @@ type Feed struct {
 	idStart, idEnd string
 	count          atomic.Uint64
 
-	free   [][]byte          // buffers for pages, of the goroutine that commits
+	free   []draft.Memory    // for pages, of the goroutine that commits
 	header feed.HeaderBuffer // and so is this
 	stop   context.CancelFunc
 	closed chan struct{}
@@ -103,41 +104,44 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 // commit has begun, nothing is published; a commit that has begun is awaited, for at
 // most Config.RetryFor.
 func (f *Feed) Publish(ctx context.Context, entities ...*Entity) (Receipt, error) {
-	return f.PublishBatch(ctx, Batch{Entities: entities})
+	return f.publish(ctx, entities, Batch{})
 }
 
 // PublishBatch does what [Feed.Publish] does, and stores a checkpoint.
 func (f *Feed) PublishBatch(ctx context.Context, b Batch) (Receipt, error) {
-	p, err := f.Begin(ctx, b)
+	return f.publish(ctx, b.Entities, b)
+}
+
+// publish publishes the entities of a batch. They are separate from it, because what the batch
+// refers to is kept: callers of Publish need not allocate their slice.
+func (f *Feed) publish(ctx context.Context, entities []*Entity, b Batch) (Receipt, error) {
+	r, err := f.begin(ctx, entities, b)
 	if err != nil {
 		return Receipt{}, err
 	}
-	return p.wait(ctx)
+	return r.publication.wait(ctx)
 }
 
 // A Publication is a batch that is being published.
-type Publication struct {
-	feed    *Feed
-	request *request
-}
+type Publication struct{ request *request }
 
 // Begin does what [Feed.PublishBatch] does, but does not wait until the batch is
 // durable: it returns as soon as there is room for it (Config.MaxWaiting). The entities must
 // not be changed before Wait has returned. To publish many batches in order, use a
 // [Writer], or set [Batch].After, and [Batch].More for all but the last.
 func (f *Feed) Begin(ctx context.Context, b Batch) (*Publication, error) {
-	r, err := f.begin(ctx, b)
+	r, err := f.begin(ctx, b.Entities, b)
 	if err != nil {
-		return nil, fmt.Errorf("publish to feed %q: %w", f.name, err)
+		return nil, err
 	}
-	return &Publication{f, r}, nil
+	return &r.publication, nil
 }
 
 // Wait returns when the batch is durable or has failed. Errors are those of [Feed.Publish].
 func (p *Publication) Wait() (Receipt, error) {
 	<-p.request.done
 	if err := p.request.err; err != nil {
-		return Receipt{}, fmt.Errorf("publish to feed %q: %w", p.feed.name, err)
+		return Receipt{}, fmt.Errorf("publish to feed %q: %w", p.request.feed.name, err)
 	}
 	return p.request.receipt, nil
 }
@@ -147,8 +151,9 @@ func (p *Publication) wait(ctx context.Context) (Receipt, error) {
 	select {
 	case <-p.request.done:
 	case <-ctx.Done():
-		err := fmt.Errorf("publish to feed %q: wait for the commit: %w", p.feed.name, context.Cause(ctx))
-		if p.feed.queue.withdraw(p.request, err) {
+		feed := p.request.feed
+		err := fmt.Errorf("publish to feed %q: wait for the commit: %w", feed.name, context.Cause(ctx))
+		if feed.queue.withdraw(p.request, err) {
 			p.request.release()
 			return Receipt{}, err
 		}
@@ -157,22 +162,19 @@ func (p *Publication) wait(ctx context.Context) (Receipt, error) {
 }
 
 // begin waits for room and adds the batch to the queue.
-func (f *Feed) begin(ctx context.Context, b Batch) (*request, error) {
-	if err := b.validate(); err != nil {
-		return nil, err
-	}
-	r, err := f.newRequest(ctx, b)
+func (f *Feed) begin(ctx context.Context, entities []*Entity, b Batch) (_ *request, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("publish to feed %q: %w", f.name, err)
+		}
+	}()
+	r, err := f.newRequest(ctx, entities, b)
 	if err != nil {
 		return nil, err
 	}
-	weight := min(r.bytes, f.config.MaxWaiting)
-	if err := f.room.Acquire(ctx, weight); err != nil {
+	if err := f.room.Acquire(ctx, r.weight); err != nil {
 		r.discard()
 		return nil, fmt.Errorf("wait for earlier publishes: %w", err)
-	}
-	r.release = func() {
-		f.room.Release(weight)
-		r.discard()
 	}
 	if !f.queue.add(r) {
 		r.release()
@@ -210,20 +212,20 @@ func (f *Feed) Abort() {
 	_ = f.Close()
 }
 
-// buffer returns an empty buffer for what is added to a page.
-func (f *Feed) buffer() []byte {
+// buffer returns memory for what is added to a page.
+func (f *Feed) buffer() draft.Memory {
 	if n := len(f.free); n > 0 {
-		b := f.free[n-1]
+		m := f.free[n-1]
 		f.free = f.free[:n-1]
-		return b[:0]
+		return m
 	}
-	return nil
+	return draft.Memory{}
 }
 
-// release takes back a buffer that is no longer used.
-func (f *Feed) release(b []byte) {
-	if int64(cap(b)) <= 2*f.config.MaxPageBytes {
-		f.free = append(f.free, b)
+// release takes back memory that is no longer used.
+func (f *Feed) release(m draft.Memory) {
+	if int64(m.Cap()) <= 2*f.config.MaxPageBytes {
+		f.free = append(f.free, m)
 	}
 }
 
@@ -240,5 +242,7 @@ func (f *Feed) key(n int64) string { return layout.FeedPage(f.name, n) }
 
 // contentID returns a new Content-ID in the form of RFC 5322's msg-id.
 func (f *Feed) contentID() string {
-	return f.idStart + strconv.FormatUint(f.count.Add(1), 10) + f.idEnd
+	id := append(make([]byte, 0, 128), f.idStart...)
+	id = strconv.AppendUint(id, f.count.Add(1), 10)
+	return string(append(id, f.idEnd...))
 }

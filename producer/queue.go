@@ -109,6 +109,9 @@ func (q *queue) take(b *batch, lacking amount, most int64, accept func(*request)
 	if !q.load.reaches(lacking) {
 		return false
 	}
+	if b.items == nil {
+		b.items = make([]item, 0, q.within(most))
+	}
 	n := 0
 	for moved := int64(0); n < len(q.waiting) && moved < most && accept(q.waiting[n]); n++ {
 		load := q.waiting[n].load()
@@ -120,6 +123,14 @@ func (q *queue) take(b *batch, lacking amount, most int64, accept func(*request)
 	clear(q.waiting[rest:])
 	q.waiting = q.waiting[:rest]
 	return n > 0
+}
+
+// within returns about how many of the waiting entities have that many bytes.
+func (q *queue) within(bytes int64) int {
+	if q.load.bytes <= bytes {
+		return q.load.entities
+	}
+	return int(int64(q.load.entities)*bytes/q.load.bytes) + 1
 }
 
 // rearm wakes the goroutine that commits if requests wait. It returns false if the queue is closed

@@ -17,7 +17,7 @@ const window = 16
 type idHash [16]byte
 
 func hashID(id string) idHash {
-	sum := sha256.Sum256([]byte(id))
+	sum := sha256.Sum256(append(make([]byte, 0, 128), id...)) // not allocated, as a rule
 	return idHash(sum[:16])
 }
 

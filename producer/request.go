@@ -4,28 +4,33 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/draft"
 )
 
 // A request is one publish on its way to its commit.
 type request struct {
+	feed       *Feed
 	items      []item
-	bytes      int64 // of all headers, and of bodies that are not spooled
-	spools     int   // number of spooled bodies
-	spooled    int64 // their bytes
-	given      bool  // some item has a Content-ID of the caller
+	one        [1]item // the memory of items, if there is only one
+	bytes      int64   // of all headers, and of bodies that are not spooled
+	spools     int     // number of spooled bodies
+	spooled    int64   // their bytes
+	given      bool    // some item has a Content-ID of the caller
 	checkpoint []byte
 	previous   []byte
 
-	after   *request // must be published before
-	more    bool     // another request follows at once
-	release func()   // releases what it holds
+	after  *request // must be published before
+	more   bool     // another request follows at once
+	weight int64    // how much of Feed.room it holds
 
 	tried   bool // some entity is in the feed, or may be
 	left    int  // items that are neither written nor found to be duplicates
 	receipt Receipt
 	err     error
 	done    chan struct{} // closed when receipt and err are set
+
+	publication Publication
 }
 
 // An item is one entity on its way to its commit.
@@ -60,10 +65,20 @@ func loadOf(e *Entity, size int64) int64 {
 }
 
 // newRequest checks the entities and spools their streams.
-func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) {
+func (f *Feed) newRequest(ctx context.Context, entities []*Entity, b Batch) (_ *request, err error) {
+	switch {
+	case len(entities) == 0:
+		return nil, fmt.Errorf("%w: a batch needs at least one entity", ErrInvalid)
+	case len(b.Checkpoint) > chain.MaxCheckpoint:
+		return nil, fmt.Errorf("%w: checkpoint has %d bytes, at most %d fit", ErrInvalid, len(b.Checkpoint), chain.MaxCheckpoint)
+	}
 	r := &request{
-		items: make([]item, len(b.Entities)), checkpoint: b.Checkpoint, previous: b.Previous,
-		more: b.More, left: len(b.Entities), done: make(chan struct{}),
+		feed: f, checkpoint: b.Checkpoint, previous: b.Previous,
+		more: b.More, left: len(entities), done: make(chan struct{}),
+	}
+	r.publication.request = r
+	if r.items = r.one[:]; len(entities) > 1 {
+		r.items = make([]item, len(entities))
 	}
 	if b.After != nil {
 		r.after = b.After.request
@@ -73,7 +88,7 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 			r.discard()
 		}
 	}()
-	for n, e := range b.Entities {
+	for n, e := range entities {
 		i := item{request: r, entity: e, given: e.ContentID != ""}
 		if !i.given {
 			e.ContentID = f.contentID()
@@ -100,11 +115,18 @@ func (f *Feed) newRequest(ctx context.Context, b Batch) (_ *request, err error) 
 		}
 		r.given = r.given || i.given
 	}
+	r.weight = min(r.bytes, f.config.MaxWaiting)
 	return r, nil
 }
 
 // load returns what the request adds to pages.
 func (r *request) load() amount { return amount{r.bytes + r.spooled, len(r.items)} }
+
+// release releases what the request holds.
+func (r *request) release() {
+	r.feed.room.Release(r.weight)
+	r.discard()
+}
 
 // discard removes the spooled bodies.
 func (r *request) discard() {

@@ -1,11 +1,28 @@
 package producer
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/page"
 )
+
+// TestRequestAllocates: publishing an entity takes three allocations until it is committed: the
+// request, its Content-ID and the channel that its publisher waits for.
+func TestRequestAllocates(t *testing.T) {
+	f := &Feed{idStart: "<ABCDEFGHIJKLMNOPQRSTUVWXYZ-", idEnd: "@" + strings.Repeat("a", 30) + ">"}
+	e := feed.Entity{Operation: feed.Put, ContentType: "application/json", ContentLocation: "key"}
+	n := testing.AllocsPerRun(100, func() {
+		e.ContentID = ""
+		if _, err := f.newRequest(t.Context(), []*Entity{&e}, Batch{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n > 3 {
+		t.Errorf("%.0f allocations, want at most 3", n)
+	}
+}
 
 // TestLoad compares the size expected of a part with its size on a page.
 func TestLoad(t *testing.T) {

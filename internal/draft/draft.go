@@ -30,10 +30,19 @@ type Draft struct {
 	Spool *Spool // holds the body of the only entity, between buf[:split] and buf[split:]
 	split int
 
-	buf         []byte       // the added bytes, without shared bodies
-	shared      []sharedBody // bodies between two pieces of buf, in order
+	Memory      // the added bytes
 	sharedBytes int64
 }
+
+// Memory holds the content of a draft. The zero value is empty, and grows; see [Draft.Release].
+type Memory struct {
+	buf    []byte       // without shared bodies
+	shared []sharedBody // bodies between two pieces of buf, in order
+	pieces [][]byte     // both
+}
+
+// Cap returns the bytes that it holds without growing, besides shared bodies.
+func (m Memory) Cap() int { return cap(m.buf) }
 
 // A sharedBody is a body that is not copied to the page, so that it is in memory only once.
 type sharedBody struct {
@@ -44,22 +53,25 @@ type sharedBody struct {
 // minSharedBody is the length in bytes from which a body is shared instead of copied.
 const minSharedBody = 256
 
-// New returns an empty page with a random boundary. It is built in buf, which may be nil.
-func New(buf []byte) Draft {
-	return Draft{Boundary: page.NewBoundary(), Hash: sha256.New().(hash.Cloner), buf: buf[:0]}
+// New returns an empty page with a random boundary. It is built in m.
+func New(m Memory) Draft {
+	return Draft{Boundary: page.NewBoundary(), Hash: sha256.New().(hash.Cloner), Memory: m}
 }
 
 // Append returns a draft of an addition to a page with the given boundary, number of
-// entities and size of its body, whose SHA-256 has the given state. It is built in buf.
-func Append(boundary string, entities int, size int64, h hash.Cloner, buf []byte) Draft {
-	return Draft{Boundary: boundary, Entities: entities, Base: size, Hash: h, buf: buf[:0]}
+// entities and size of its body, whose SHA-256 has the given state. It is built in m.
+func Append(boundary string, entities int, size int64, h hash.Cloner, m Memory) Draft {
+	return Draft{Boundary: boundary, Entities: entities, Base: size, Hash: h, Memory: m}
 }
 
-// Release returns the buffer that the page was built in, for the next one, and drops the bodies.
-func (d *Draft) Release() []byte {
-	buf := d.buf
-	d.buf, d.shared = nil, nil
-	return buf
+// Release returns the memory that the page was built in, for the next one, and drops the content:
+// what Body returned must not be used any more.
+func (d *Draft) Release() Memory {
+	m := d.Memory
+	d.Memory = Memory{}
+	clear(m.shared)
+	clear(m.pieces)
+	return Memory{m.buf[:0], m.shared[:0], m.pieces[:0]}
 }
 
 // Size returns the size of the body including the addition, in bytes.
@@ -147,7 +159,7 @@ func (d *Draft) Body() storage.Body {
 	if d.Spool != nil {
 		return storage.Concat(storage.Bytes(d.buf[:d.split]), d.Spool, storage.Bytes(d.buf[d.split:]))
 	}
-	body := storage.Bytes(d.pieces()...)
+	body := storage.Bytes(d.all()...)
 	switch {
 	case d.Closed && d.Base == 0:
 		return storage.WithSHA256(body, d.Hash)
@@ -157,21 +169,23 @@ func (d *Draft) Body() storage.Body {
 	return body
 }
 
-// pieces returns the addition, for a page without a spooled body.
-func (d *Draft) pieces() [][]byte {
-	pieces, done := make([][]byte, 0, 2*len(d.shared)+1), 0
+// all returns the addition, for a page without a spooled body.
+func (d *Draft) all() [][]byte {
+	d.pieces = slices.Grow(d.pieces[:0], 2*len(d.shared)+1)
+	done := 0
 	for _, a := range d.shared {
-		pieces = append(pieces, d.buf[done:a.at], a.body)
+		d.pieces = append(d.pieces, d.buf[done:a.at], a.body)
 		done = a.at
 	}
-	return append(pieces, d.buf[done:])
+	d.pieces = append(d.pieces, d.buf[done:])
+	return d.pieces
 }
 
 // Finish returns the SHA-256 of the whole body, in hex. It reads a spooled body, and checks that
 // it does not contain the boundary.
 func (d *Draft) Finish() (string, error) {
 	if d.Spool == nil {
-		for _, piece := range d.pieces() {
+		for _, piece := range d.all() {
 			d.Hash.Write(piece)
 		}
 		return hexSum(d.Hash), nil

@@ -18,7 +18,7 @@ func TestDraft(t *testing.T) {
 	forged := []byte(strings.Repeat("x", minSharedBody) + "--" + boundary)
 	for _, copies := range []bool{false, true} {
 		var want []byte
-		d := New(nil)
+		d := New(Memory{})
 		d.Boundary, d.Copies = boundary, copies
 		put := func(body []byte, limit int64, fits bool) {
 			t.Helper()
@@ -60,10 +60,64 @@ func TestDraft(t *testing.T) {
 
 // TestDraftChangesBoundary: the first body of a page always belongs there.
 func TestDraftChangesBoundary(t *testing.T) {
-	d := New(nil)
+	d := New(Memory{})
 	d.Boundary = "boundary"
 	body := []byte(strings.Repeat("x", minSharedBody) + "--boundary")
 	if ok, err := d.Put(nil, body, nil, 1); !ok || err != nil || d.Boundary == "boundary" {
 		t.Errorf("%v, %v, boundary %q", ok, err, d.Boundary)
+	}
+}
+
+// TestDraftReusesMemory: a page that is built in the memory of another has none of its content, and
+// the memory keeps no bodies.
+func TestDraftReusesMemory(t *testing.T) {
+	body := func(c byte) []byte { return bytes.Repeat([]byte{c}, minSharedBody) }
+	build := func(m Memory, parts int, c byte) (*Draft, string) {
+		d := New(m)
+		d.Boundary = "boundary"
+		for range parts {
+			if ok, err := d.Put(nil, body(c), nil, 1<<20); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+		d.Close()
+		if _, err := d.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := d.Body().Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &d, string(got)
+	}
+	first, _ := build(Memory{}, 3, 'x')
+	m := first.Release()
+	for _, shared := range m.shared[:cap(m.shared)] {
+		if shared.body != nil {
+			t.Error("the memory keeps a body")
+		}
+	}
+	for _, piece := range m.pieces[:cap(m.pieces)] {
+		if piece != nil {
+			t.Error("the memory keeps a piece")
+		}
+	}
+	_, want := build(Memory{}, 1, 'y')
+	if _, got := build(m, 1, 'y'); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	n := testing.AllocsPerRun(100, func() {
+		d := Append("boundary", 1, 100, first.Hash, m)
+		if ok, err := d.Put(nil, m.buf[:0], nil, 1<<20); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		m = d.Release()
+	})
+	if n > 0 {
+		t.Errorf("%.0f allocations to put an entity on a page, want none", n)
 	}
 }

@@ -117,7 +117,8 @@ type writer struct {
 	config   Config
 	entities int64
 	pages    int
-	buffers  sync.Pool // of *[]byte, for pages
+	buffers  sync.Pool // of *draft.Memory
+	header   feed.HeaderBuffer
 }
 
 func (w *writer) write(ctx context.Context, entities iter.Seq2[*feed.Entity, error]) (*snapshot.Index, error) {
@@ -174,11 +175,11 @@ func (w *writer) fill(ctx context.Context, group *errgroup.Group, entities iter.
 }
 
 func (w *writer) newDraft() *draft.Draft {
-	buf, _ := w.buffers.Get().(*[]byte)
-	if buf == nil {
-		buf = new([]byte)
+	m, _ := w.buffers.Get().(*draft.Memory)
+	if m == nil {
+		m = new(draft.Memory)
 	}
-	d := draft.New(*buf)
+	d := draft.New(*m)
 	d.Copies = true
 	return &d
 }
@@ -198,13 +199,13 @@ func (w *writer) put(ctx context.Context, d *draft.Draft, e *feed.Entity) (bool,
 		return false, fmt.Errorf("%w: body has %d bytes, the limit is %d", ErrInvalid, len(e.Body), limit)
 	}
 	if e.Stream == nil {
-		return d.Put(stored.AppendHeader(nil), stored.Body, nil, w.config.MaxPageBytes)
+		return d.Put(w.header.Header(&stored, stored.LastModified), stored.Body, nil, w.config.MaxPageBytes)
 	}
 	s, err := draft.NewSpool(ctx, w.config.SpoolDir, e, w.config.MaxEntity)
 	if err != nil {
 		return false, err
 	}
-	ok, err := d.Put(stored.AppendHeader(nil), nil, s, w.config.MaxPageBytes)
+	ok, err := d.Put(w.header.Header(&stored, stored.LastModified), nil, s, w.config.MaxPageBytes)
 	if err != nil {
 		s.Remove()
 	}
@@ -234,8 +235,8 @@ func (w *writer) start(ctx context.Context, group *errgroup.Group, d *draft.Draf
 		if err := w.create(ctx, layout.SnapshotPage(w.name, w.id, n), meta, d.Body()); err != nil {
 			return err
 		}
-		buf := d.Release()
-		w.buffers.Put(&buf)
+		m := d.Release()
+		w.buffers.Put(&m)
 		if w.config.Progress != nil {
 			w.config.Progress(entities, n+1)
 		}
