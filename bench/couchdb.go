@@ -227,6 +227,11 @@ func (b *bench) couchRequest(method, address string, in any) error {
 			return err
 		}
 	}
+	return b.couchSend(method, address, body)
+}
+
+// couchSend sends JSON.
+func (b *bench) couchSend(method, address string, body []byte) error {
 	r, err := http.NewRequestWithContext(b.ctx, method, address, bytes.NewReader(body))
 	if err != nil {
 		return err

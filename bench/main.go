@@ -50,7 +50,9 @@ type section struct {
 
 func sections() []section {
 	return append([]section{
+		{name: "binary", run: (*bench).binary},
 		{name: "codec", run: (*bench).codec},
+		{name: "cpu", run: (*bench).cpu},
 		{name: "publish", run: (*bench).publish},
 		{name: "serve", run: (*bench).serve},
 		{name: "consume", run: (*bench).consume},
@@ -66,6 +68,7 @@ func sections() []section {
 		{name: "scale", run: (*bench).scale, once: true},
 		{name: "sinkpostgres", run: (*bench).sinkPostgres},
 		{name: "couchdb", run: (*bench).couchdb},
+		{name: "sinkcouchdb", run: (*bench).sinkCouchDB},
 		{name: "kinto", run: (*bench).kinto},
 	}, jobsSections()...)
 }
@@ -82,7 +85,7 @@ func main() {
 func run(ctx context.Context) (err error) {
 	binary := flag.String("feedctl", "bin/feedctl", "the `binary` to measure")
 	out := flag.String("o", "bench.json", "write the results to this `file`")
-	only := flag.String("only", "", "run these sections only, a `list` joined by commas: codec, publish, serve, consume, newestfirst, memory, followers, s3, s3command, postgres, fairness, outbox, sinkpostgres, couchdb, kinto, jobs or one of jobs-idle, jobs-postgres, jobs-latency, jobs-throughput, jobs-origins, jobs-heal")
+	only := flag.String("only", "", "run these sections only, a `list` joined by commas: "+names(sections())+"; jobs stands for all of jobs-…")
 	temp := flag.String("dir", ".cache", "`directory` for stores; results depend on its disk and on how full it is")
 	rounds := flag.Int("rounds", 3, "measure each section this `number` of times, but those of jobs once")
 	duration := flag.Duration("time", 3*time.Second, "length of one measurement")
@@ -164,6 +167,14 @@ func (b *bench) measure(s section) error {
 		}
 	}
 	return nil
+}
+
+func names(all []section) string {
+	var list []string
+	for _, s := range all {
+		list = append(list, s.name)
+	}
+	return strings.Join(list, ", ")
 }
 
 // choose returns the sections in a list, all if it is empty. A name also stands for those that
