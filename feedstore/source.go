@@ -21,7 +21,7 @@ import (
 const (
 	// maxAhead is how many pages are fetched ahead of a reader if there is memory for them. Pages
 	// are returned in order: while one of them takes longer, those after it arrive.
-	maxAhead = 32
+	maxAhead = 24
 	// maxStatAhead is how many pages' metadata is fetched ahead.
 	maxStatAhead = 16
 	// usualPage is the expected size of a page while none is known.

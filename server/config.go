@@ -94,7 +94,7 @@ type Config struct {
 	Registry *prometheus.Registry
 }
 
-// defaultReadAhead is enough for one reader at 32 pages of 1 MiB in flight, or two at 16.
+// defaultReadAhead is enough for a reader at 24 pages of 1 MiB in flight, or two at 16.
 const defaultReadAhead = 32 << 20
 
 func (c Config) withDefaults(store storage.Store) Config {
