@@ -134,11 +134,13 @@ func run(ctx context.Context) (err error) {
 	b.report = newReport(os.Stdout)
 	var failed []error
 	for _, s := range chosen {
+		start := time.Now()
 		if err := b.measure(s); err != nil {
 			fmt.Fprintf(os.Stderr, "bench: %s: %v\n", s.name, explain(err))
 			failed = append(failed, errors.New(s.name))
 		}
 		b.report.print()
+		fmt.Printf("%s took %s\n", s.name, time.Since(start).Round(time.Second))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
