@@ -148,8 +148,8 @@ func lean(p *chain.Page) *chain.Page {
 	return &l
 }
 
-// freshFloor returns the number of the oldest page if it was read within floorAge.
-func (f *Feed) freshFloor() (int64, bool) {
+// FreshFloor returns the number of the oldest page if it was read within the last second.
+func (f *Feed) FreshFloor() (int64, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.floor, f.floor > 0 && time.Since(f.floorRead) < floorAge
@@ -157,7 +157,7 @@ func (f *Feed) freshFloor() (int64, bool) {
 
 // Floor returns the number of the oldest page. It may be up to a second old.
 func (f *Feed) Floor(ctx context.Context) (int64, error) {
-	if floor, fresh := f.freshFloor(); fresh {
+	if floor, fresh := f.FreshFloor(); fresh {
 		return floor, nil
 	}
 	return f.r.floors.do(ctx, f.name, func(ctx context.Context) (int64, error) {
@@ -192,7 +192,7 @@ func (r *Reader) Look(ctx context.Context, name string) (f *Feed, newest *chain.
 // the floor, it polls again: a producer that was suspended for long may have created a
 // page where one was pruned.
 func (f *Feed) pollWithFloor(ctx context.Context) (newest *chain.Page, floor int64, err error) {
-	floor, fresh := f.freshFloor()
+	floor, fresh := f.FreshFloor()
 	var asking errgroup.Group
 	if !fresh {
 		asking.Go(func() (err error) {

@@ -120,24 +120,25 @@ func (o *openFiles) close() {
 type lentFile struct {
 	file  *openFile
 	files *openFiles
+	begun bool // something was read
 	whole bool // it was read to the end without an error
 }
 
 func (b *lentFile) Read(p []byte) (int, error) {
 	n, err := b.file.body.Read(p)
-	b.whole = err == io.EOF
+	b.begun, b.whole = true, err == io.EOF
 	return n, err
 }
 
 func (b *lentFile) WriteTo(w io.Writer) (int64, error) {
 	n, err := b.file.body.WriteTo(w)
-	b.whole = err == nil
+	b.begun, b.whole = true, err == nil
 	return n, err
 }
 
 // Close makes the file idle, or closes it. It may be called once.
 func (b *lentFile) Close() error {
-	if !b.whole {
+	if b.begun && !b.whole {
 		return b.file.body.Close()
 	}
 	return b.files.put(b.file)

@@ -55,22 +55,31 @@ func newCoders(n int) *coders {
 // the response. Otherwise it returns no coding, or waits for an encoder if the
 // client refuses identity.
 func (c *coders) acquire(r *http.Request, coding string) (granted string, release func(), err error) {
-	release = func() { c.free <- struct{}{} }
-	select {
-	case <-c.free:
+	if release, ok := c.tryAcquire(); ok {
 		return coding, release, nil
-	default:
 	}
 	if !identityRefused(r.Header.Values("Accept-Encoding")) {
 		return "", func() {}, nil
 	}
 	select {
 	case <-c.free:
-		return coding, release, nil
+		return coding, c.release, nil
 	case <-r.Context().Done():
 		return "", nil, fmt.Errorf("wait for an encoder: %w", context.Cause(r.Context()))
 	}
 }
+
+// tryAcquire acquires an encoder if one is free.
+func (c *coders) tryAcquire() (release func(), ok bool) {
+	select {
+	case <-c.free:
+		return c.release, true
+	default:
+		return nil, false
+	}
+}
+
+func (c *coders) release() { c.free <- struct{}{} }
 
 // write encodes src to w. src must have size bytes.
 func (c *coders) write(w io.Writer, coding string, src io.Reader, size int64) error {

@@ -86,6 +86,10 @@ type Config struct {
 	// MaxCoded is how many responses are compressed at once, each with up to
 	// 2 MiB of memory; more are sent uncompressed. Defaults to 8.
 	MaxCoded int
+	// MaxEncoded limits the memory for compressed pages that never change, in bytes: each of
+	// them is compressed once and sent to any number of clients. Pages of more than a
+	// quarter of it are compressed for each response. Defaults to 12 MiB; -1 means none.
+	MaxEncoded int64
 
 	// Logger logs errors, and requests at level Debug. Defaults to discarding them.
 	Logger *slog.Logger
@@ -110,6 +114,7 @@ func (c Config) withDefaults(store storage.Store) Config {
 	}
 	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
 	c.MaxCoded = cmp.Or(c.MaxCoded, 8)
+	c.MaxEncoded = cmp.Or(c.MaxEncoded, 12<<20)
 	c.Producer.MaxEntity = c.MaxEntity
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -128,6 +133,7 @@ func (c Config) validate() error {
 		{"MaxBody", c.MaxBody}, {"MaxEntity", c.MaxEntity}, {"MaxPublishes", int64(c.MaxPublishes)},
 		{"MaxProducers", int64(c.MaxProducers)}, {"MaxWait", int64(c.MaxWait)}, {"MaxWaiters", int64(c.MaxWaiters)},
 		{"PollInterval", int64(c.PollInterval)}, {"ReadAhead", c.ReadAhead + 1}, {"Timeout", int64(c.Timeout)}, {"MaxCoded", int64(c.MaxCoded)},
+		{"MaxEncoded", c.MaxEncoded + 1},
 	} {
 		if limit.value < 0 {
 			return fmt.Errorf("configure server: %s is %d, must be positive", limit.name, limit.value)

@@ -26,8 +26,10 @@
 // "immutable" to caches; the newest page is "no-cache". If read credentials are
 // configured, or links begin with the request's Host because there is no PublicURL,
 // pages are "private". Pages are sent with gzip or zstd according to
-// Accept-Encoding. Without a coding they support Range (one range of bytes) and have
-// Repr-Digest (RFC 9530), which is always the digest of the whole page.
+// Accept-Encoding. A page that will not grow is encoded once and kept in memory, within
+// Config.MaxEncoded; other pages are encoded for each response. Without a coding they
+// support Range (one range of bytes) and have Repr-Digest (RFC 9530), which is always the
+// digest of the whole page.
 //
 // A page whose SHA-256 differs from that in its metadata is never sent to its end. A
 // range cannot be verified alone: it is sent once the whole page has been verified, then
@@ -44,7 +46,8 @@
 // delays the answer until the page changes, is no longer the newest, or N seconds
 // have passed. Preference-Applied has the number of seconds granted.
 //
-// A page that has been pruned is 410 Gone. If there is a snapshot of the same
+// A page that has been pruned is 410 Gone, at most a second later. The files of a store on
+// disk are kept open for at most that long between requests for a page that never changes. If there is a snapshot of the same
 // name as the feed, the answer links to its newest index with rel="snapshot".
 //
 // # Changes

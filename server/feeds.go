@@ -78,9 +78,7 @@ func (s *Server) getPage(w *responder, r *http.Request) error {
 // serveLinked serves a page that has a next page. A request for the body takes at
 // most one request to the store.
 func (s *Server) serveLinked(w *responder, r *http.Request, f *feedstore.Feed, n int64) error {
-	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
-	defer cancel()
-	floor, err := f.Floor(ctx)
+	floor, err := floorOf(r.Context(), f)
 	if err == nil && n < floor {
 		err = fmt.Errorf("page %d of feed %q: %w (the oldest is %d)", n, f.Name(), chain.ErrPruned, floor)
 	}
@@ -91,6 +89,16 @@ func (s *Server) serveLinked(w *responder, r *http.Request, f *feedstore.Feed, n
 		f.Crawl(n, floor)
 	}
 	return s.serve(w, r, &feedPage{server: s, feed: f, number: n, linked: true, floor: floor, base: s.base(r)}, nil)
+}
+
+// floorOf returns the number of the oldest page of a feed.
+func floorOf(ctx context.Context, f *feedstore.Feed) (int64, error) {
+	if floor, fresh := f.FreshFloor(); fresh {
+		return floor, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return f.Floor(ctx)
 }
 
 // serveNewest serves page n, which was the newest a moment ago, after waiting for a
@@ -171,9 +179,37 @@ func (f *feedPage) open(ctx context.Context, offset, length int64) (*representat
 	return rep, body, nil
 }
 
-// represent describes a state of the page. An open page ends with a closing
-// delimiter that is not stored.
+// A linkedKey identifies what a page with a next page is to a client.
+type linkedKey struct {
+	page  *chain.Page // as remembered for all requests
+	base  string
+	first bool // there is no page before it
+}
+
+// weight is the memory for a representation of a page that is shared by requests, in bytes.
+func (k linkedKey) weight() int { return 2<<10 + 4*len(k.base) }
+
+// maxLinked limits the memory for representations that are shared by requests, in bytes.
+const maxLinked = 1 << 20
+
+// represent describes a state of the page. The result must not be changed.
 func (f *feedPage) represent(p *chain.Page) *representation {
+	if !f.linked {
+		return f.describe(p)
+	}
+	key := linkedKey{p, f.base, p.Number <= f.floor}
+	rep, ok := f.server.linked.Get(key)
+	if !ok {
+		rep = f.describe(p)
+		rep.common = f.server.commonFields(rep)
+		rep = f.server.linked.Add(key, rep, key.weight())
+	}
+	return rep
+}
+
+// describe describes a state of the page. An open page ends with a closing
+// delimiter that is not stored.
+func (f *feedPage) describe(p *chain.Page) *representation {
 	url := func(n int64) string { return f.base + layout.FeedPagePath(f.feed.Name(), n) }
 	links := feed.Links{Self: url(p.Number)}
 	if p.Number > f.floor {
@@ -190,6 +226,7 @@ func (f *feedPage) represent(p *chain.Page) *representation {
 		digest:      func(ctx context.Context) ([]byte, error) { return f.feed.Digest(ctx, p) },
 	}
 	if p.Closed {
+		rep.sum = p.SHA256
 		rep.digest = func(context.Context) ([]byte, error) { return decodeDigest(p.SHA256), nil }
 	} else {
 		rep.tail = string(page.AppendClose(nil, p.Boundary))

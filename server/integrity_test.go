@@ -48,20 +48,24 @@ type farRotten struct{ rottenStore }
 
 func (farRotten) Remote() bool { return true }
 
+// publishLarge publishes n pages of 1 MiB, too large to be verified before they are sent.
+func publishLarge(t *testing.T, store storage.Store, name string, n int) {
+	t.Helper()
+	f, err := producer.Open(t.Context(), store, name, producer.Config{MaxPageEntities: 1, SpoolDir: t.TempDir()})
+	check(t, err)
+	for range n {
+		_, err := f.Publish(t.Context(), &feed.Entity{Operation: feed.Put, ContentType: "text/plain", Body: bytes.Repeat([]byte("feed"), 1<<18)})
+		check(t, err)
+	}
+	check(t, f.Close())
+}
+
 // TestRot reads objects of which one byte is not what was written: no response is complete, and
 // the error names the object.
 func TestRot(t *testing.T) {
 	store := memory.New()
 	publishTo(t, store, "f", 0, 8) // two closed pages, an open one
-	large := feed.Entity{Operation: feed.Put, ContentType: "text/plain", Body: bytes.Repeat([]byte("feed"), 1<<18)}
-	f, err := producer.Open(t.Context(), store, "large", producer.Config{MaxPageEntities: 1, SpoolDir: t.TempDir()})
-	check(t, err)
-	for range 2 {
-		e := large
-		_, err := f.Publish(t.Context(), &e)
-		check(t, err)
-	}
-	check(t, f.Close())
+	publishLarge(t, store, "large", 2)
 	index := writeSnapshot(t, store, "s", 2)
 	for path, key := range map[string]string{
 		"/feeds/f":             layout.FeedPage("f", 3),

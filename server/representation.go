@@ -3,9 +3,12 @@ package server
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +21,7 @@ import (
 type representation struct {
 	contentType string
 	tag         string    // names the state; part of the ETag
+	sum         string    // SHA-256 of the whole, in hex, if it never changes; otherwise ""
 	modified    time.Time // in whole seconds
 	changing    bool      // modified may belong to several states
 	immutable   bool      // there will be no other state
@@ -25,6 +29,8 @@ type representation struct {
 	links       []string  // values of Link
 	chain       string    // value of feed.ChainHeader, or ""
 	location    string    // Content-Location, if it differs from the request's URL
+
+	common http.Header // see Server.commonFields; nil unless the representation is shared by requests
 
 	stored int64  // bytes in the store
 	tail   string // follows the stored bytes
@@ -93,6 +99,11 @@ func (s *Server) serve(w *responder, r *http.Request, res resource, rep *represe
 		if !part.partial {
 			part.length = opened.size()
 		}
+		if coding != "" && opened.sum != "" {
+			if err := s.serveEncoded(w, r, opened, coding, body); !errors.Is(err, errNotEncoded) {
+				return err
+			}
+		}
 		if coding != "" {
 			var release func()
 			if coding, release, err = s.coders.acquire(r, coding); err != nil {
@@ -106,6 +117,24 @@ func (s *Server) serve(w *responder, r *http.Request, res resource, rep *represe
 		return s.writeBody(w, opened, coding, part, body)
 	}
 	return problem.New(http.StatusServiceUnavailable, "busy", "the page changes too fast to send a range of it")
+}
+
+// serveEncoded answers a GET with a page in a content coding that is kept for other requests. The
+// error matches errNotEncoded if that is not possible.
+func (s *Server) serveEncoded(w *responder, r *http.Request, rep *representation, coding string, body io.Reader) error {
+	encoded, err := s.encodings.get(r.Context(), encodingKey{rep.sum, coding}, rep.size(), body)
+	if err != nil {
+		return err
+	}
+	defer s.encodings.release(encoded)
+	w.Header().Set("Content-Length", strconv.FormatInt(encoded.body.size, 10))
+	if err := s.writeHeader(w, r, rep, coding, span{}); err != nil {
+		return err
+	}
+	if n, err := encoded.body.WriteTo(w); err != nil {
+		return fmt.Errorf("send body with %s at byte %d of %d: %w", coding, n, encoded.body.size, err)
+	}
+	return nil
 }
 
 // needsState reports whether a request may be answered without the body.
@@ -158,11 +187,21 @@ func (rep *representation) etag(coding string) string {
 // section 15.4.5), and Link and the chain, since caches update stored responses with
 // the fields of a 304.
 func (s *Server) setCommon(h http.Header, rep *representation, coding string) {
+	common := rep.common
+	if common == nil {
+		common = s.commonFields(rep)
+	}
+	maps.Copy(h, common) // nothing changes the values
 	h.Set("Etag", rep.etag(coding))
+}
+
+// commonFields returns the fields that do not depend on the content coding.
+func (s *Server) commonFields(rep *representation) http.Header {
+	h := make(http.Header)
 	h.Set("Vary", "Accept-Encoding")
 	h.Set("Last-Modified", feed.FormatTime(rep.modified))
 	if len(rep.links) > 0 {
-		h["Link"] = rep.links
+		h["Link"] = slices.Clip(rep.links)
 	}
 	if rep.chain != "" {
 		h.Set(feed.ChainHeader, rep.chain)
@@ -171,6 +210,7 @@ func (s *Server) setCommon(h http.Header, rep *representation, coding string) {
 		h.Set("Content-Location", rep.location)
 	}
 	h.Set("Cache-Control", s.cacheControl(rep))
+	return h
 }
 
 // cacheControl lets shared caches keep only what is the same for every client. A

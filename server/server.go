@@ -34,6 +34,8 @@ type Server struct {
 
 	access    *access.Control
 	coders    *coders
+	encodings *encodings
+	linked    *lru.Cache[linkedKey, *representation]
 	directory *template.Template
 
 	reader   *feedstore.Reader
@@ -71,6 +73,7 @@ func New(store storage.Store, c Config) (*Server, error) {
 		store: store, config: c, publicURL: publicURL, log: c.Logger,
 		access:     control,
 		coders:     newCoders(c.MaxCoded),
+		linked:     lru.New[linkedKey, *representation](maxLinked),
 		indexes:    lru.New[string, *servedIndex](maxIndexes),
 		indexing:   make(chan struct{}, 1),
 		producers:  newProducers(store, c.Producer, c.MaxProducers),
@@ -79,6 +82,7 @@ func New(store storage.Store, c Config) (*Server, error) {
 		lengthy:    semaphore.NewWeighted(1),
 		closing:    make(chan struct{}),
 	}
+	s.encodings = newEncodings(max(c.MaxEncoded, 0), s.coders)
 	if s.metrics, err = newMetrics(s, operations); err != nil {
 		return nil, fmt.Errorf("configure server: register metrics: %w", err)
 	}

@@ -83,6 +83,7 @@ func (p *snapshotPage) represent(found *feedstore.SnapshotPage) *representation 
 	return &representation{
 		contentType: found.ContentType,
 		tag:         shortDigest(found.SHA256),
+		sum:         found.SHA256,
 		modified:    feed.Truncate(found.Modified),
 		immutable:   true,
 		stored:      found.Size,

@@ -43,6 +43,9 @@ func (b *Body) WriteTo(w io.Writer) (int64, error) {
 
 // Rewind seeks to the first byte.
 func (b *Body) Rewind() error {
+	if b.rest.N == b.length {
+		return nil
+	}
 	if _, err := b.file.Seek(b.rest.N-b.length, io.SeekCurrent); err != nil {
 		return fmt.Errorf("read again: %w", err)
 	}
