@@ -210,7 +210,12 @@ func checkValue(name, value string) error {
 
 // checkURI checks that a value consists of printable ASCII other than space.
 func checkURI(name, value string) error {
-	for i, c := range value {
+	printable := 0
+	for printable < len(value) && ' ' < value[printable] && value[printable] <= '~' {
+		printable++
+	}
+	for i, c := range value[printable:] {
+		i += printable
 		switch {
 		case c == utf8.RuneError && !utf8.ValidString(value):
 			return refuse(name, value, ErrInvalidHeader, fmt.Sprintf("byte %d, 0x%02x, is not printable ASCII; percent-encode it", i, value[i]))

@@ -82,8 +82,18 @@ func checkField(f Field) error {
 	if !isToken(f.Name) {
 		return fmt.Errorf("%w: name %q", ErrInvalidFieldText, f.Name)
 	}
-	if bytes.ContainsAny(f.Value, "\r\n\x00") {
+	if !isValue(f.Value) {
 		return fmt.Errorf("%w: value of %s: %q", ErrInvalidFieldText, f.Name, f.Value)
 	}
 	return nil
+}
+
+// isValue reports whether a value has neither CR nor LF nor NUL.
+func isValue(value []byte) bool {
+	for _, c := range value {
+		if c <= '\r' && (c == '\r' || c == '\n' || c == 0) {
+			return false
+		}
+	}
+	return true
 }

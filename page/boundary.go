@@ -113,7 +113,7 @@ func writable(boundary string) bool {
 
 func isBoundaryChar(c byte) bool {
 	switch {
-	case 'a' <= lower(c) && lower(c) <= 'z', '0' <= c && c <= '9':
+	case 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9':
 		return true
 	}
 	return strings.IndexByte("'()+_,-./:=? ", c) >= 0
