@@ -252,3 +252,41 @@ func TestNames(t *testing.T) {
 		t.Errorf("feeds %v", feeds)
 	}
 }
+
+// TestSkip has a reader that knows an early page hear of a later one.
+func TestSkip(t *testing.T) {
+	base := memory.New()
+	fill(t, base, 2)
+	var stats atomic.Int64
+	store := fault.Wrap(base, func(op fault.Op) fault.Outcome {
+		stats.Add(1)
+		return fault.Pass
+	})
+	newReader := func() *chain.Reader {
+		r := chain.NewReader(store, name)
+		if _, err := r.Newest(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	early := []*chain.Reader{newReader(), newReader(), newReader(), newReader()}
+	fill(t, base, 50)
+	newest, err := newReader().Newest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := newest.Prev // of the last closed page
+	for i, test := range []struct {
+		page   int64
+		digest string
+		most   int64 // operations
+	}{
+		{newest.Number - 1, digest, 6}, {newest.Number - 1, newest.SHA256, 100}, {newest.Number, digest, 100}, {newest.Number + 7, digest, 100},
+	} {
+		stats.Store(0)
+		early[i].Skip(t.Context(), test.page, test.digest)
+		if p, err := early[i].Newest(t.Context()); err != nil || p.Number != newest.Number || stats.Load() > test.most {
+			t.Errorf("skip to page %d with digest %.8s: newest page %v after %d operations, %v", test.page, test.digest, p, stats.Load(), err)
+		}
+	}
+}

@@ -146,6 +146,14 @@ func (r *Reader) remember(p *Page) {
 	}
 }
 
+// Skip makes the next search for the newest page begin at page n, if it has this digest: that of a
+// page of the feed, found by another process. Otherwise it has no effect.
+func (r *Reader) Skip(ctx context.Context, n int64, digest string) {
+	if p, err := r.load(ctx, n); err == nil && p.Closed && p.Digest() == digest {
+		r.Remember(p)
+	}
+}
+
 // advance returns the newest page, starting from one that once was the newest, or nil.
 func (r *Reader) advance(ctx context.Context, known *Page) (*Page, error) {
 	if known == nil {

@@ -5,6 +5,7 @@
 //
 //	feeds/<feed>/pages/<12 digits>            one page of a feed, numbered from 1
 //	feeds/<feed>/floor                        the oldest page that exists (absent: 1)
+//	feeds/<feed>/turns                        the producers that take turns to publish (absent: none)
 //	feeds/<feed>/aside/<12 digits>-<tag>      a page that a repair took out of the feed
 //	feeds/<feed>/quarantine/<name>            an entity that a bridge could not publish, and why
 //	snapshots/<name>/index/<id>               the index of a finished snapshot
@@ -75,6 +76,10 @@ func FeedPage(feed string, n int64) string { return fmt.Sprintf("%s%012d", FeedP
 // FeedFloor returns the key of the object that holds the number of a feed's
 // oldest page.
 func FeedFloor(feed string) string { return FeedsPrefix + feed + "/floor" }
+
+// FeedTurns returns the key of the object that lists the producers that take turns to
+// publish to a feed.
+func FeedTurns(feed string) string { return FeedsPrefix + feed + "/turns" }
 
 // FeedAside returns the prefix of the keys of pages that a repair took out of a feed.
 func FeedAside(feed string) string { return FeedsPrefix + feed + "/aside/" }

@@ -53,6 +53,7 @@ func TestKeysAndPaths(t *testing.T) {
 		{layout.FeedPage("zones", 1), "feeds/zones/pages/000000000001"},
 		{layout.FeedPage("zones", 999_999_999_999), "feeds/zones/pages/999999999999"},
 		{layout.FeedFloor("zones"), "feeds/zones/floor"},
+		{layout.FeedTurns("zones"), "feeds/zones/turns"},
 		{layout.SnapshotIndexes("zones"), "snapshots/zones/index/"},
 		{layout.SnapshotIndex("zones", "20231127T205217Z-1"), "snapshots/zones/index/20231127T205217Z-1"},
 		{layout.SnapshotPages("zones", "1"), "snapshots/zones/pages/1/"},

@@ -63,9 +63,11 @@ func (t *tail) postpone(checkpoint []byte) {
 // run commits batch after batch until the queue is closed and empty.
 func (f *Feed) run(ctx context.Context) {
 	defer close(f.closed)
+	f.turn.turns, f.turn.quota = newTurns(f.store, f.name), turnPages*f.config.MaxPageBytes
 	publishers, took := 0, time.Duration(0)
 	for open := true; open; open = f.queue.rearm() {
-		<-f.queue.wake
+		f.idle(ctx, took)
+		f.awaitTurn(ctx)
 		// The publishers of the last write are likely to publish again, and one commit for all
 		// of them costs little more. A single publisher never waits.
 		if publishers > 1 {
@@ -82,6 +84,7 @@ func (f *Feed) run(ctx context.Context) {
 		f.pause(ctx, took)
 	}
 	f.recordSettled(ctx)
+	f.leave(ctx)
 }
 
 // commit publishes all items of the batch, or ends their requests with an error. Other
@@ -89,6 +92,7 @@ func (f *Feed) run(ctx context.Context) {
 func (f *Feed) commit(ctx context.Context, b *batch) {
 	retry := newRetry(f.config.RetryFor)
 	check := b.mayBeInFeed()
+	lost := 0      // races, one after another
 	var from int64 // the first page that items may be on; 0: not known yet
 	if r := b.checkpointed; r != nil && !f.tail.precedes(r.previous) {
 		f.tail.known = false // the publisher may have seen what others have written since
@@ -111,6 +115,7 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 			err = f.advance(ctx, b)
 		}
 		if b.taken > taken {
+			lost = 0
 			// The remaining items were not in the feed when the others were written.
 			retry, from = newRetry(f.config.RetryFor), f.tail.number()
 		} else if lostRace(err) && !b.tried() {
@@ -127,6 +132,9 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 		}
 		if lostRace(err) {
 			f.turn.compete()
+			if lost++; lost > 1 || f.turn.ended.IsZero() {
+				f.queueUp(ctx)
+			}
 			continue
 		}
 		if final(err) {
@@ -183,6 +191,17 @@ func final(err error) bool {
 // lostRace reports whether a write failed because of another producer's.
 func lostRace(err error) bool {
 	return errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrExists)
+}
+
+// lastClosed returns the number and the digest of the last closed page, or 0 if there is none.
+func (t *tail) lastClosed() (int64, string) {
+	switch {
+	case t.newest == nil || !t.newest.Closed && t.newest.IsFirst():
+		return 0, ""
+	case t.newest.Closed:
+		return t.newest.Number, t.newest.Digest()
+	}
+	return t.newest.Number - 1, t.newest.Prev
 }
 
 func (t *tail) number() int64 {

@@ -51,6 +51,7 @@ func (f *Feed) advance(ctx context.Context, b *batch) error {
 	}
 	t := &f.tail
 	b.checkpointAfter = b.checkpointAt() + 1
+	f.turn.planned = f.turn.written
 	p := &pipeline{
 		feed: f, batch: b, top: t.number(), reports: make(chan report, 1),
 		planner: planner{feed: f, end: t.newest, first: t.number() + 1, hash: t.hash, orphan: t.orphan, checkpoint: t.checkpoint()},
@@ -75,6 +76,7 @@ func (f *Feed) advance(ctx context.Context, b *batch) error {
 // fill plans pages and starts to write them, as many as may be under way.
 func (p *pipeline) fill(ctx context.Context) {
 	for p.free() && p.begins() {
+		p.feed.lookAround(ctx)
 		w, err := p.plan(ctx)
 		if err != nil {
 			p.failed = err
@@ -126,8 +128,8 @@ func (p *pipeline) free() bool {
 	if len(p.writes) == 0 {
 		return true
 	}
-	// Pages after a write that loses a race are useless.
-	if p.feed.turn.shared() && !p.writes[0].landed {
+	// Pages after a write that loses a race are useless, and in the way of others.
+	if t := &p.feed.turn; (!p.feed.tail.ours || t.shared() && !t.ours) && !p.writes[0].landed {
 		return false
 	}
 	last := p.writes[len(p.writes)-1]
@@ -166,6 +168,9 @@ func (p *pipeline) plan(ctx context.Context) (*write, error) {
 			w.page.Checkpoint = p.batch.checkpointed.checkpoint
 		}
 		full = !fits
+	}
+	if last := p.feed.turn.plan(w.Added()); last && w.Size() >= p.feed.config.MaxPageBytes/2 {
+		full = true // the next producer need not read it
 	}
 	return w, p.planner.finish(w, full)
 }
@@ -278,6 +283,7 @@ func (p *pipeline) take(done []*write) {
 	f.chain.Remember(&newest)
 	f.tail.recent.trim(f.keep())
 	for _, w := range done {
+		f.turn.written += w.page.Size - w.Base
 		f.take(p.batch, w)
 		p.planned -= w.items
 	}

@@ -107,7 +107,7 @@ func s3Paths(retryFor time.Duration) []faulttest.Path {
 		return p
 	}
 	orphans := publishing("page in the place of an orphan", 1, 8)
-	orphans.Setup = func(t *testing.T, store storage.Store) { leaveOrphans(t, store, ids(101, 107)) }
+	orphans.Setup = orphaned
 	return []faulttest.Path{
 		publishing("first page", 1, 2),
 		publishing("append", 2, 2),
@@ -178,20 +178,6 @@ func publishOnce(ctx context.Context, store storage.Store, retryFor time.Duratio
 	}
 	_, err = f.Publish(ctx, entities(ids)...)
 	return errors.Join(err, f.Close())
-}
-
-// leaveOrphans leaves the pages after the first of a producer that lost that one.
-func leaveOrphans(t *testing.T, store storage.Store, ids []string) {
-	t.Helper()
-	lost := fault.Wrap(store, func(op fault.Op) fault.Outcome {
-		if op.Verb == fault.Create && strings.HasSuffix(op.Key, "/000000000001") {
-			return fault.Lost
-		}
-		return fault.Pass
-	})
-	if err := publishOnce(t.Context(), lost, s3Retry, ids); !errors.Is(err, producer.ErrUnknown) {
-		t.Fatalf("publish to a store that loses page 1: %v", err)
-	}
 }
 
 // floorRaising prunes the first two pages of four, whatever their age: it raises the floor and deletes

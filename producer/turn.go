@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/feedctl/feedctl/internal/backoff"
@@ -11,10 +13,16 @@ import (
 
 // Limits of a producer's turn.
 const (
-	// A producer writes without a pause for soloTurn, but only for sharedTurn after it has noticed
-	// another. While it notices none, each turn is four times as long as the one before.
+	// While others wait for their turn, a producer writes turnPages full pages, or for sharedTurn
+	// if that is less. Equal work then ends at about the same time, even if it is only a few
+	// times as much.
+	turnPages  = 4
 	sharedTurn = 100 * time.Millisecond
-	soloTurn   = 4 * time.Second
+	// longestLook limits the time between two looks whether others wait, unless a write takes long.
+	longestLook = 300 * time.Millisecond
+	// A producer that does not take turns pauses after soloTurn, but after sharedTurn once it has
+	// noticed another. While it notices none, each turn is four times as long as the one before.
+	soloTurn = 4 * time.Second
 	// competitorAge is how long a producer counts as active after it was noticed.
 	competitorAge = 5 * time.Second
 	// maxPause limits the pause between turns.
@@ -22,21 +30,40 @@ const (
 )
 
 // A turn is a time in which a producer writes. A producer that has just written knows the end of
-// the feed, which all others must read first: without a pause it would win each race, and they
-// would wait until it has nothing more to write.
+// the feed, which all others must read first: it would win each race, and they would wait until it
+// has nothing more to write.
+//
+// So producers that lose races take turns, in the order of a list in the store. One that writes
+// without a turn looks from time to time whether there is a list, and joins it. It pauses as well,
+// for those that do not use the list.
 type turn struct {
+	*turns
+	joined  bool  // this producer is in the list
+	ours    bool  // it is its turn
+	written int64 // bytes that were added to the feed in the turn
+	planned int64 // and those that are being added
+	quota   int64 // of both
+
+	lookAt   time.Time // when this producer looks whether others wait
+	lookWhen int64     // or after how many planned bytes
+	looking  sync.WaitGroup
+	busy     atomic.Bool // it is looking
+	wanted   atomic.Bool // others wait
+
 	length     time.Duration // 0 before the first pause: soloTurn
 	began      time.Time     // zero between turns
 	ended      time.Time     // end of the last write
 	competitor time.Time     // when another producer was last noticed
+	crowded    bool          // and that there are several, or that they are faster
 }
 
 // begin begins a turn unless there is one. A producer that had nothing to write for a moment
 // has paused.
 func (t *turn) begin(took time.Duration) {
 	now := time.Now()
-	if t.began.IsZero() || now.Sub(t.ended) > took {
-		t.began = now
+	if t.began.IsZero() || now.Sub(t.ended) > took && !t.ours {
+		t.began, t.planned, t.written = now, 0, 0
+		t.lookLater()
 	}
 }
 
@@ -45,24 +72,134 @@ func (t *turn) shared() bool {
 	return !t.competitor.IsZero() && time.Since(t.competitor) < competitorAge
 }
 
-// over reports whether it is time for a pause.
+// over reports whether it is time to let others write.
 func (t *turn) over() bool {
-	return time.Since(t.began) > cmp.Or(t.length, soloTurn)
+	spent := time.Since(t.began)
+	if t.ours {
+		// Waiting for the next turn takes several round trips.
+		return t.planned > 0 && spent >= 4*t.rtt && (t.planned >= t.quota || spent >= sharedTurn)
+	}
+	return t.wanted.Load() || spent > cmp.Or(t.length, soloTurn)
+}
+
+// plan records that a page of a turn is planned that adds this many bytes. It reports whether it
+// is the last.
+func (t *turn) plan(added int64) bool {
+	t.planned += added
+	return t.ours && t.over()
 }
 
 // compete records that another producer was noticed.
 func (t *turn) compete() { t.competitor, t.length = time.Now(), sharedTurn }
 
+// crowd records that others must be given turns.
+func (t *turn) crowd() {
+	t.compete()
+	t.crowded = true
+}
+
+// lookLater determines when to look whether others wait: at first after a time, or after as much, as a
+// turn lasts, and the longer the more time has passed.
+func (t *turn) lookLater() {
+	now := time.Now()
+	t.lookAt = now.Add(min(max(sharedTurn, now.Sub(t.began)/8), longestLook))
+	t.lookWhen = t.planned + max(t.quota, t.planned/8)
+}
+
+// lookAround looks in the background, from time to time, whether others wait for a turn.
+func (f *Feed) lookAround(ctx context.Context) {
+	t := &f.turn
+	if t.joined || t.planned < t.lookWhen && time.Now().Before(t.lookAt) || !t.busy.CompareAndSwap(false, true) {
+		return
+	}
+	t.lookLater()
+	t.looking.Go(func() {
+		defer t.busy.Store(false)
+		ctx, cancel := context.WithTimeout(ctx, competitorAge)
+		defer cancel()
+		list, _, err := loadTurns(ctx, f.store, f.name)
+		t.wanted.Store(err == nil && list.others(t.id))
+	})
+}
+
+// awaitTurn waits for this producer's turn if others write to the feed, too.
+func (f *Feed) awaitTurn(ctx context.Context) {
+	t := &f.turn
+	if t.wanted.Swap(false) {
+		t.crowd()
+	}
+	if t.ours || !t.joined && !(t.crowded && t.shared()) {
+		return
+	}
+	err := t.await(ctx, int(t.written/t.quota))
+	t.joined, t.ours, t.crowded = err == nil, err == nil, err == nil
+	if err != nil {
+		f.config.Logger.Debug("cannot wait for a turn, publishing without", "feed", f.name, "error", err)
+		return
+	}
+	t.began, t.planned, t.written = time.Now(), 0, 0
+	f.tail.known = false
+	if t.list.Page > f.tail.number() {
+		f.chain.Skip(ctx, t.list.Page, t.list.Digest)
+	}
+}
+
+// queueUp waits for this producer's turn after it has lost several races.
+func (f *Feed) queueUp(ctx context.Context) {
+	t := &f.turn
+	t.crowd()
+	had, began, written := t.ours, t.began, t.written
+	t.ours = false // another producer may have ended the turn
+	f.awaitTurn(ctx)
+	if had && t.ours {
+		t.began, t.written = began, written
+	}
+}
+
+// endTurn gives up this producer's turn, or its place in the list. If again, it takes the last
+// place, unless no other producer waits.
+func (f *Feed) endTurn(ctx context.Context, again bool) {
+	t := &f.turn
+	page, digest := f.tail.lastClosed()
+	err := t.end(ctx, again, max(int(t.written/t.quota)-1, 0), page, digest)
+	t.ours, t.began = false, time.Time{}
+	t.joined = err != nil || t.place() >= 0
+	if t.crowded = t.joined || t.list.others(t.id); t.crowded {
+		t.compete()
+		f.tail.known = false
+	}
+}
+
+// leave gives up this producer's turn, or its place in the list, for good.
+func (f *Feed) leave(ctx context.Context) {
+	if f.turn.joined {
+		ctx, cancel := context.WithTimeout(ctx, turnLimit) // others do not wait longer
+		defer cancel()
+		f.endTurn(ctx, false)
+	}
+	f.turn.looking.Wait()
+}
+
 // pause ends a turn that is over with a pause, in which another producer can read the end of the
 // feed and write, and checks whether one has. took is how long a write takes.
 func (f *Feed) pause(ctx context.Context, took time.Duration) {
-	f.turn.ended = time.Now()
-	if !f.turn.over() {
-		return
+	t := &f.turn
+	if t.ended.Before(t.began) {
+		t.lookLater() // what the first commit reads takes long
 	}
-	f.turn.began, f.turn.length = time.Time{}, min(4*cmp.Or(f.turn.length, soloTurn), soloTurn)
+	t.ended = time.Now()
+	switch {
+	case !t.over():
+		return
+	case t.ours:
+		f.endTurn(ctx, f.queue.len() > 0)
+		return
+	case t.wanted.Load():
+		return // to wait for a turn
+	}
+	t.began, t.length = time.Time{}, min(4*cmp.Or(t.length, soloTurn), soloTurn)
 	pause := took
-	if f.turn.shared() {
+	if t.shared() {
 		pause += rand.N(2*took + 1)
 	}
 	if backoff.Sleep(ctx, min(pause, maxPause)) != nil || !f.tail.known {
@@ -71,6 +208,21 @@ func (f *Feed) pause(ctx context.Context, took time.Duration) {
 	newest, err := newestOrNil(ctx, f.chain)
 	if before := f.tail.newest; err != nil || newest == nil || before == nil || newest.Number != before.Number || newest.Version != before.Version {
 		f.tail.known = false
-		f.turn.compete()
+		t.compete()
 	}
+}
+
+// idle returns when requests wait. If that takes a moment, it gives up this producer's turn.
+func (f *Feed) idle(ctx context.Context, took time.Duration) {
+	if f.turn.joined {
+		timer := time.NewTimer(min(max(took, time.Millisecond), sharedTurn/4))
+		defer timer.Stop()
+		select {
+		case <-f.queue.wake:
+			return
+		case <-timer.C:
+			f.endTurn(ctx, false)
+		}
+	}
+	<-f.queue.wake
 }

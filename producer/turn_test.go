@@ -2,12 +2,15 @@ package producer_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
@@ -76,4 +79,55 @@ func TestTurns(t *testing.T) {
 			t.Errorf("first done after %v, last after %v: %v", first, last, took)
 		}
 	})
+}
+
+// TestListLeftBehind has two producers publish to a feed whose list of turns is damaged, or has only
+// producers that are dead.
+func TestListLeftBehind(t *testing.T) {
+	const members = `{"format":1,"feed":"test","producers":[%s{"id":"dead"}]}`
+	for name, test := range map[string]struct {
+		list string
+		most time.Duration
+	}{
+		"absent":       {"", time.Second},
+		"damaged":      {`{"format":1,"feed":"test","prod`, time.Second},
+		"other format": {`{"format":2,"feed":"test","producers":[{"id":"dead"}]}`, 4 * time.Second},
+		"one dead":     {fmt.Sprintf(members, ""), 3 * time.Second},
+		"21 dead":      {fmt.Sprintf(members, strings.Repeat(`{"id":"dead too"},`, 20)), 6 * time.Second},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				base := memory.New()
+				if test.list != "" {
+					if _, err := base.Create(t.Context(), layout.FeedTurns(testFeed), storage.Meta{Data: []byte(test.list)}, storage.Bytes()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				start := time.Now()
+				var group sync.WaitGroup
+				for range 2 {
+					f := open(t, farStore{base}, producer.Config{})
+					group.Go(func() {
+						for range 30 {
+							publishAll(t, f, entities([]string{""}))
+						}
+						if err := f.Close(); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				group.Wait()
+				if took := time.Since(start); took > test.most {
+					t.Errorf("took %v, want at most %v", took, test.most)
+				}
+				info, err := base.Stat(t.Context(), layout.FeedTurns(testFeed))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if left := strings.Contains(string(info.Meta.Data), `"id"`); left != (name == "other format") {
+					t.Errorf("in the end the list is %s", info.Meta.Data)
+				}
+			})
+		})
+	}
 }
