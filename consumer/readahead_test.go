@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/iotest"
 )
@@ -103,7 +104,7 @@ func TestReadAheadTake(t *testing.T) {
 			t.Errorf("%s: took %d bytes", c.name, len(whole))
 		}
 		rest, err := io.ReadAll(a)
-		if got := append(whole[:len(whole):len(whole)], rest...); c.name != "failed" && (err != nil || !bytes.Equal(got, data)) {
+		if got := append(slices.Clip(whole), rest...); c.name != "failed" && (err != nil || !bytes.Equal(got, data)) {
 			t.Errorf("%s: got %d bytes, %v", c.name, len(got), err)
 		}
 		if c.name == "failed" && (!errors.Is(err, iotest.ErrTimeout) || len(rest) > 0) {
