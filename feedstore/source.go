@@ -392,7 +392,7 @@ func (s *source) read(ctx context.Context, f *Feed, b *buffer) error {
 		return errors.Join(errUnbuffered, object.Body.Close())
 	}
 	b.page = p
-	if body, ok := object.Body.(storage.Loaded); ok && b.state == "" {
+	if body, ok := storage.AsLoaded(object.Body); ok && b.state == "" {
 		b.body, b.lender = body.Bytes(), body
 		sum := body.SHA256()
 		err = s.integrity.compare(objectState{object.Key, object.Version, p.SHA256}, sum[:])

@@ -90,6 +90,12 @@ type Loaded interface {
 	SHA256() [sha256.Size]byte
 }
 
+// AsLoaded returns the body of an [Object] as a [Loaded] if it is one.
+func AsLoaded(body io.ReadCloser) (Loaded, bool) {
+	l, ok := body.(Loaded)
+	return l, ok
+}
+
 // Last marks a body as the last one written to its object: no append will follow,
 // and a driver need not cache the object for one.
 func Last(body Body) Body { return lastBody{body} }

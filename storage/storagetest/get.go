@@ -45,7 +45,7 @@ func testRanges(t *testing.T, s *suite) {
 					if o.Size != int64(n) || o.Version != version {
 						t.Errorf("%s: got size %d of version %s, want those of the whole object", name, o.Size, o.Version)
 					}
-					if body, ok := o.Body.(storage.Loaded); ok && (!bytes.Equal(body.Bytes(), want) || body.SHA256() != sha256.Sum256(want)) {
+					if body, ok := storage.AsLoaded(o.Body); ok && (!bytes.Equal(body.Bytes(), want) || body.SHA256() != sha256.Sum256(want)) {
 						t.Errorf("%s: has %q and SHA-256 %x, want those of %q", name, body.Bytes(), body.SHA256(), want)
 					}
 					if err := read(o.Body); err != nil {
