@@ -52,6 +52,9 @@
 // The row in objects is updated by each append; with a fillfactor of 50 and no index but
 // that of the key, the update is a HOT one and its space is reused without vacuum.
 //
+// The server needs about 35 µs of CPU time for each chunk, whatever statement inserts it (a
+// procedure, INSERT ... SELECT, COPY): for the row, its WAL and a new page of the file.
+//
 // Statements are unnamed and no setting outlasts its transaction, since behind PgBouncer
 // sessions are shared.
 //

@@ -59,6 +59,32 @@ func TestAppendWritesTheTail(t *testing.T) {
 	}
 }
 
+// TestAppendCopies: an append allocates no more than the message to the server. It does not run in
+// parallel, since it measures the memory of the process.
+func TestAppendCopies(t *testing.T) {
+	store := open(t, pgtest.Start(t).URL("a"))
+	defer store.Close()
+	at, err := store.Create(t.Context(), "a", storage.Meta{}, storage.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const appends = 50
+	tail := make([]byte, 256<<10)
+	var before, after runtime.MemStats
+	for n := range appends + 1 {
+		if n == 1 { // the first fills the pools of buffers and connections
+			runtime.ReadMemStats(&before)
+		}
+		if at, err = store.Append(t.Context(), "a", at, storage.Meta{}, storage.Bytes(tail)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if got := int(after.TotalAlloc-before.TotalAlloc) / appends; got > len(tail)*3/2 {
+		t.Errorf("an append of %d bytes allocates %d", len(tail), got)
+	}
+}
+
 // TestVeryLarge writes and reads a body of eight times the memory that it may use, or, with
 // -all, one of 1 GiB in the same memory. It does not run in parallel, since it measures the
 // memory of the process.

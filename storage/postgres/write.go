@@ -172,23 +172,34 @@ type target struct{ body, position int64 }
 
 // put writes the object's row and the first piece of the body.
 func (w *write) put(ctx context.Context, db database, table tables, piece []byte) (target, error) {
-	args := []any{mode, w.key, string(w.version), w.size, w.meta.ContentType, w.meta.CacheControl, notNil(w.meta.Data), notNil(piece)}
-	sql := ""
+	var p params
+	p.text(w.key)
+	p.text(string(w.version))
+	p.int8(w.size)
+	p.text(w.meta.ContentType)
+	p.text(w.meta.CacheControl)
+	p.bytea(w.meta.Data)
+	p.bytea(piece)
+	sql := table.sql.create
 	switch w.kind {
 	case create:
-		sql, args = table.sql.create, append(args, w.id)
+		p.int8(w.id)
 	case grow:
-		sql, args = table.sql.grow, append(args, string(w.at))
+		sql = table.sql.grow
+		p.text(string(w.at))
 	case replace:
-		sql, args = table.sql.replace, append(args, string(w.at), w.id)
+		sql = table.sql.replace
+		p.text(string(w.at))
+		p.int8(w.id)
 	}
-	var body, position *int64 // nil on a conflict
-	if err := db.QueryRow(ctx, sql, args...).Scan(&body, &position); err != nil {
+	row, err := call(ctx, db, sql, p)
+	if err != nil {
 		return target{}, err
 	}
+	body, position, ok := int8s(row)
 	switch {
-	case body != nil && position != nil:
-		return target{*body, *position}, nil
+	case ok:
+		return target{body, position}, nil
 	case w.kind == create:
 		return target{}, storage.ErrExists
 	default:
