@@ -50,7 +50,7 @@ func (b *bench) postgres() (err error) {
 		goal target
 	}{
 		{"COPY of all rows in one transaction", 0, atLeastRatio(0.4)},
-		{fmt.Sprintf("COPY of %d rows a transaction", publishers), publishers, noTarget()},
+		{fmt.Sprintf("COPY of %d rows a transaction", publishers), publishers, atLeastRatio(1.2)},
 	} {
 		other, err := b.copyRows(database, way.rows)
 		if err != nil {
@@ -97,6 +97,10 @@ func (b *bench) copyRows(database string, perTransaction int) (rate float64, err
 	if err != nil {
 		return 0, err
 	}
+	entities := make([]*feed.Entity, 256) // made before, like those that are published
+	for i := range entities {
+		entities[i] = newEntity(i)
+	}
 	start, rows, id := time.Now(), int64(0), int64(0)
 	for time.Since(start) < b.time {
 		left := perTransaction
@@ -108,7 +112,7 @@ func (b *bench) copyRows(database string, perTransaction int) (rate float64, err
 				if left--; left < 0 || time.Since(start) >= b.time {
 					return nil, nil
 				}
-				e := newEntity(int(id))
+				e := entities[int(id)%len(entities)]
 				id++
 				return []any{id, e.ContentLocation, e.ContentType, e.Body}, nil
 			}))
