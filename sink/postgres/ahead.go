@@ -245,6 +245,7 @@ func (t *target) undo(ctx context.Context) {
 		close(a.full)
 	}
 	select {
+	//nolint:errcheck // it says why the server has ended the COPY, or errUndone
 	case <-a.done:
 	case <-ctx.Done():
 		t.abandon()
