@@ -16,6 +16,9 @@ func (s span) contentRange(size int64) string {
 	return fmt.Sprintf("bytes %d-%d/%d", s.offset, s.offset+s.length-1, size)
 }
 
+// reaches reports whether the part ends at the end of a representation of size bytes.
+func (s span) reaches(size int64) bool { return s.offset+s.length == size }
+
 // parseRange parses a Range header (RFC 9110, section 14.2) for a representation
 // of size bytes. It returns the whole for anything but one well-formed range of
 // bytes, since a server may ignore Range. ok is false if the range is beyond the end.

@@ -85,15 +85,27 @@ func (s *Server) serve(w *responder, r *http.Request, res resource, rep *represe
 		offset, length := part.offset, int64(-1)
 		if part.partial {
 			offset, length = rep.storedPart(part)
+			if offset > 0 && part.reaches(rep.size()) {
+				length = -1 // with what is added until it is opened
+			}
 		}
 		opened, body, err := res.open(r.Context(), offset, length)
 		if err != nil {
 			return err
 		}
 		if part.partial && opened.tag != rep.tag {
-			_ = body.Close() // not read
-			rep = opened
-			continue
+			now, answered, err := s.answer(w, r, opened, coding)
+			if answered || err != nil {
+				_ = body.Close() // not read
+				return err
+			}
+			at, _ := opened.storedPart(now)
+			if length >= 0 || at != offset || !now.partial || !now.reaches(opened.size()) {
+				_ = body.Close() // not read
+				rep = opened
+				continue
+			}
+			part = now
 		}
 		defer body.Close()
 		if !part.partial {

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+// A growing is a resource that grows before it is opened, the first times.
+type growing struct {
+	text  string
+	times int
+	opens int
+}
+
+func (g *growing) represent() *representation {
+	return &representation{
+		tag: fmt.Sprint(len(g.text)), stored: int64(len(g.text)), tail: "-end",
+		digest: func(context.Context) ([]byte, error) { return nil, nil },
+	}
+}
+
+func (g *growing) stat(context.Context) (*representation, error) { return g.represent(), nil }
+
+func (g *growing) open(_ context.Context, offset, length int64) (*representation, io.ReadCloser, error) {
+	if g.opens++; g.opens <= g.times {
+		g.text += fmt.Sprint("+", g.opens)
+	}
+	rest := g.text[offset:]
+	if length >= 0 {
+		rest = rest[:length]
+	}
+	return g.represent(), io.NopCloser(strings.NewReader(rest)), nil
+}
+
+// TestGrowing requests parts of a resource that grows between the moment when the part is computed and
+// when it is opened. A part up to the end is sent with what has been added, without opening it again.
+func TestGrowing(t *testing.T) {
+	s, err := New(memory.New(), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	for _, c := range []struct {
+		header, value string // besides Range
+		part          string
+		times         int // that it grows
+		status        int
+		body          string
+		contentRange  string
+		opens         int
+	}{
+		{part: "bytes=4-", times: 100, status: 206, body: "efgh+1-end", contentRange: "bytes 4-13/14", opens: 1},
+		{part: "bytes=4-", status: 206, body: "efgh-end", contentRange: "bytes 4-11/12", opens: 1},
+		{part: "bytes=4-99", times: 100, status: 206, body: "efgh+1-end", contentRange: "bytes 4-13/14", opens: 1},
+		{part: "bytes=4-5", times: 1, status: 206, body: "ef", contentRange: "bytes 4-5/14", opens: 2},
+		{part: "bytes=4-11", times: 1, status: 206, body: "efgh+1-e", contentRange: "bytes 4-11/14", opens: 2}, // the old end
+		{part: "bytes=-6", times: 1, status: 206, body: "+1-end", contentRange: "bytes 8-13/14", opens: 2},
+		{part: "bytes=10-", times: 1, status: 206, body: "-end", contentRange: "bytes 10-13/14", opens: 2}, // in what was the tail
+		{part: "bytes=0-", times: 1, status: 206, body: "abcdefgh+1-end", contentRange: "bytes 0-13/14", opens: 2},
+		{part: "bytes=4-", header: "If-Range", value: `"8"`, times: 1, status: 200, body: "abcdefgh+1-end", opens: 2},
+		{part: "bytes=4-", header: "If-Match", value: `"8"`, times: 1, status: 412, opens: 1},
+		{part: "bytes=4-", header: "If-None-Match", value: `"10"`, times: 1, status: 304, opens: 1},
+	} {
+		g := &growing{text: "abcdefgh", times: c.times}
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Range", c.part)
+		if c.header != "" {
+			r.Header.Set(c.header, c.value)
+		}
+		recorder := httptest.NewRecorder()
+		status := 0
+		if err := s.serve(newResponder(recorder, 0), r, g, nil); err != nil {
+			status = problemOf(err).Status
+		} else {
+			status = recorder.Code
+		}
+		body, contentRange := recorder.Body.String(), recorder.Header().Get("Content-Range")
+		if status != c.status || body != c.body || contentRange != c.contentRange || g.opens != c.opens {
+			t.Errorf("%s %s, grown %d times: status %d, %q, %q, opened %d times; want %d, %q, %q, %d", c.part, c.header, c.times,
+				status, body, contentRange, g.opens, c.status, c.body, c.contentRange, c.opens)
+		}
+	}
+}
