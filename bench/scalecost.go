@@ -51,7 +51,7 @@ func (b *bench) compareCosts(store, dimension string, costs []*scaleCost) error 
 		if err := c.prepare(b.ctx); err != nil {
 			return err
 		}
-		defer c.producer.Close() //nolint:errcheck // everything has been acknowledged
+		defer c.producer.Close() // everything has been acknowledged
 		defer c.client.CloseIdleConnections()
 	}
 	for range scaleTimes {
