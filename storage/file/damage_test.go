@@ -39,8 +39,9 @@ func TestNew(t *testing.T) {
 		"root of a disk":        {files: map[string]string{"lost+found/x": ""}},
 		"beginning of a store":  {files: map[string]string{"tmp/version@X": "feed"}},
 		"store":                 {files: map[string]string{"version": file.Layout, "objects/x": ""}},
-		"later layout":          {files: map[string]string{"version": "feedctl file store 2\n"}, want: storage.ErrLayout},
-		"cut version":           {files: map[string]string{"version": "feedctl file store 1"}, want: storage.ErrLayout},
+		"store of layout 1":     {files: map[string]string{"version": "feedctl file store 1\n", "objects/x": ""}},
+		"later layout":          {files: map[string]string{"version": "feedctl file store 3\n"}, want: storage.ErrLayout},
+		"cut version":           {files: map[string]string{"version": "feedctl file store 2"}, want: storage.ErrLayout},
 		"empty version":         {files: map[string]string{"version": ""}, want: storage.ErrLayout},
 		"something else":        {files: map[string]string{"notes.txt": ""}, want: storage.ErrLayout},
 		"objects but no layout": {files: map[string]string{"objects/a@meta": "{}"}, want: storage.ErrLayout},
@@ -64,7 +65,7 @@ func TestNew(t *testing.T) {
 				}
 				return
 			}
-			if _, err := s.Create(t.Context(), "a/b", storage.Meta{}, storage.Bytes()); err != nil && name != "store" {
+			if _, err := s.Create(t.Context(), "a/b", storage.Meta{}, storage.Bytes()); err != nil {
 				t.Error(err)
 			}
 			if version, err := os.ReadFile(filepath.Join(dir, "version")); string(version) != file.Layout {
@@ -114,13 +115,14 @@ func TestOpen(t *testing.T) {
 // never wrong bytes, and Delete must still work.
 func TestDamage(t *testing.T) {
 	ctx := t.Context()
-	flip := func(at int) func(string) error {
+	flip := func(at int) func(string) error { // in both slots
 		return func(path string) error {
 			data, err := os.ReadFile(path)
 			if err != nil {
 				return err
 			}
-			data[(at+len(data))%len(data)] ^= 1
+			data[at] ^= 1
+			data[len(data)/2+at] ^= 1
 			return os.WriteFile(path, data, 0)
 		}
 	}
@@ -188,6 +190,77 @@ func TestDamage(t *testing.T) {
 		}
 		if _, err := s.Create(ctx, "a/b", storage.Meta{}, storage.Bytes()); err != nil {
 			t.Errorf("%s: Create after Delete: %v", name, err)
+		}
+	}
+}
+
+// TestDamagedSlot damages either slot. The other one still has the state, and the next append
+// repairs the damage.
+func TestDamagedSlot(t *testing.T) {
+	ctx := t.Context()
+	for appends := range 3 {
+		for slot := range 2 {
+			for at := 0; at < 300; at += 7 {
+				s, dir := newStoreDir(t)
+				version, err := s.Create(ctx, "a", storage.Meta{}, storage.Bytes([]byte("body")))
+				want := "body"
+				for range appends {
+					if err == nil {
+						version, err = s.Append(ctx, "a", version, storage.Meta{}, storage.Bytes([]byte("+")))
+						want += "+"
+					}
+				}
+				path := filepath.Join(dir, "objects", "a@meta")
+				data, readErr := os.ReadFile(path)
+				if err := errors.Join(err, readErr); err != nil {
+					t.Fatal(err)
+				}
+				data[slot*len(data)/2+at] ^= 1
+				write(t, path, string(data))
+				if err := storage.Sync(ctx, s, "a"); err != nil {
+					t.Error(err)
+				}
+				if version, err = s.Append(ctx, "a", version, storage.Meta{}, storage.Bytes([]byte("."))); err != nil {
+					t.Fatal(err)
+				}
+				if data, err = os.ReadFile(path); err != nil || !bytes.Equal(data[:len(data)/2], data[len(data)/2:]) {
+					t.Errorf("after %d appends, slot %d, byte %d: the slots differ after another append: %v", appends, slot, at, err)
+				}
+				o, err := s.Get(ctx, "a", 0, -1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(o.Body)
+				if o.Body.Close(); err != nil || o.Version != version || string(body) != want+"." {
+					t.Errorf("after %d appends, slot %d, byte %d: body %q, %v", appends, slot, at, body, err)
+				}
+			}
+		}
+	}
+}
+
+// TestLargeState appends metadata that grows beyond a slot, and shrinks.
+func TestLargeState(t *testing.T) {
+	ctx := t.Context()
+	s := newStore(t)
+	version, err := s.Create(ctx, "a", storage.Meta{}, storage.Last(storage.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := ""
+	for i, size := range []int{0, 100, 2500, 3500, 100, 9000, storage.MaxMeta, storage.MaxMeta, 0} {
+		data, tail := bytes.Repeat([]byte{byte(i)}, size), strings.Repeat(string(rune('a'+i)), i*1000)
+		if version, err = s.Append(ctx, "a", version, storage.Meta{Data: data}, storage.Bytes([]byte(tail))); err != nil {
+			t.Fatal(err)
+		}
+		body += tail
+		o, err := s.Get(ctx, "a", 0, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(o.Body)
+		if o.Body.Close(); err != nil || string(got) != body || !bytes.Equal(o.Meta.Data, data) || o.Version != version {
+			t.Errorf("append %d: %d bytes, %d of metadata, %v", i, len(got), len(o.Meta.Data), err)
 		}
 	}
 }

@@ -5,13 +5,12 @@
 //
 // # Layout
 //
-// This is version 1 of the layout, for programs that read a store without this
+// This is version 2 of the layout, for programs that read a store without this
 // package.
 //
-//	version               "feedctl file store 1" and a line feed
-//	objects/KEY@meta      the current state of the object KEY
+//	version               "feedctl file store 2" and a line feed
+//	objects/KEY@meta      the metadata of the object KEY
 //	objects/KEY@ID        its body
-//	objects/KEY@spare     room for its next state, may be missing
 //	locks/00 ... locks/ff empty files, for locking
 //	tmp/                  files that are about to be linked or renamed
 //
@@ -19,8 +18,8 @@
 // unmodified key; each segment but the last is a directory. No key contains "@".
 // Names are case-sensitive.
 //
-// ID is 26 random characters of A-Z and 2-7, and never reused. The metadata file
-// has two lines, each terminated by a line feed: a JSON object, and the CRC-32C
+// ID is 26 random characters of A-Z and 2-7, and never reused. A state of an object is
+// encoded as two lines, each terminated by a line feed: a JSON object, and the CRC-32C
 // (Castagnoli) of the first line without its line feed, as 8 lower-case hexadecimal
 // digits. The members of the object are
 //
@@ -31,35 +30,68 @@
 //	content_type   string, may be missing
 //	cache_control  string, may be missing
 //	data           base64 of opaque bytes, may be missing
+//	seq            number of appends since the metadata file was created; missing: 0
+//	tail           length of the end of the body that was synced together with this
+//	               state, in bytes; missing: 0
+//	tail_crc       CRC-32C of that, a number; missing: 0
+//
+// A metadata file whose size is a power of two, at least 8192, has two halves, its slots.
+// Each holds a state, padded with line feeds. Any other metadata file holds one state and
+// nothing else. Appends write to the slots in turn and never change the size of the file;
+// a state that does not fit into a slot needs a new file.
 //
 // An object exists if its metadata file does. Its body is the first size bytes
 // of the body file. Bytes beyond that, files in tmp, and body files that no
 // metadata file names were left by killed writers or belong to active ones.
-// Readers ignore them, and spare files.
+// Readers ignore them.
 //
 // # Reading
 //
-// Read the metadata file by its name until two consecutive reads return the same
-// version: an append may have exchanged the file that was opened, and the next
-// append overwritten it. If the checksum is wrong, start over; if it is wrong
-// repeatedly, the store is damaged. Open the body file that the metadata names. If
-// it does not exist, the object has been replaced or deleted: start over. If the
-// metadata is then unchanged, the store is damaged. No lock is needed. The first
-// size bytes of an open body file never change.
+// Open the metadata file by its name and read it. If both slots hold the same version,
+// this is the state of the object. Otherwise, it is the state with the greater seq, of those
+// whose checksum is correct and, if they have a tail, whose tail has the checksum in the body
+// file. Then open and read the metadata file again until two consecutive reads are equal. If
+// they are, and there is no such state, the store is damaged.
+//
+// Open the body file that the state names. If it does not exist, the object has been
+// replaced or deleted: start over. If the metadata is then unchanged, the store is damaged.
+// No lock is needed. The first size bytes of an open body file never change.
+//
+// This is linearizable, although one read may see the slots at different moments. The
+// states in a slot only become newer. A state is written to one slot, then synced, and then
+// written to the other slot before the next state is written. Hence, if a read finds state n
+// in one slot and nothing newer in the other, state n was there at the end of the read or
+// state n+1 appeared during the read. A slot that is being written may be unreadable, while
+// its next state has already been seen by others, or appears to be older; but then the next
+// read differs.
 //
 // # Writing
 //
 // Every file is synced before anything refers to it, and the directory that
-// refers to it before the write is acknowledged. A crash at any moment therefore
-// leaves either the old state or the new one, and no recovery is needed. These are
-// the system calls that modify the store, for an object "a/key".
+// refers to it before the write is acknowledged. An append syncs the tail of the body and
+// the slot at the same time, and acknowledges when both are durable. A crash at any moment
+// therefore leaves either the old state or the new one, and no recovery is needed:
+//
+//   - The slot that an append overwrites holds a copy of the state in the other slot, which
+//     has been synced and is not changed before the append is durable. A slot that the crash
+//     left half-written has a wrong checksum.
+//   - If the crash left the slot but not all of the tail, the checksum of the tail is wrong.
+//
+// A tail of more than 1 MiB is synced before the slot is written, and not checked.
+//
+// If the slots differ, the last append was interrupted, or its copy lost. Before the next
+// append, its writer writes the tail and the slot again, syncs them and the directory,
+// copies the state to the other slot and syncs that. It writes them again because after a
+// failed fsync the operating system may take them for durable.
+//
+// These are the system calls that modify the store, for an object "a/key".
 //
 // Create takes no lock, because link fails if the name exists:
 //
 //	mkdirat objects/a                   each directory, if the next call finds none
 //	openat objects/a/key@ID             create, exclusive
 //	flock objects/a/key@ID              shared, as long as it is open: see Sweep
-//	pwrite64 objects/a/key@ID           the body
+//	write objects/a/key@ID              the body
 //	openat tmp/meta@ID                  create, exclusive
 //	flock tmp/meta@ID                   shared, as long as it is open
 //	write tmp/meta@ID                   the metadata
@@ -75,27 +107,23 @@
 //
 //	flock locks/XX                      exclusive
 //	pwrite64 objects/a/key@ID           the tail, at offset size
-//	fsync objects/a                     if another process wrote the previous state:
-//	                                    on disk, the spare file may still have the
-//	                                    name of the metadata file
-//	openat objects/a/key@spare          create, exclusive, if there is none
-//	pwrite64 objects/a/key@spare        the metadata
-//	ftruncate objects/a/key@spare       to its length
-//	fsync objects/a/key@ID              both concurrently
-//	fsync objects/a/key@spare
-//	renameat2 objects/a/key@spare objects/a/key@meta
-//	                                    exchange
-//	fsync objects/a
+//	pwrite64 objects/a/key@meta         the state, in slot seq modulo 2
+//	fdatasync objects/a/key@ID          these concurrently:
+//	fdatasync objects/a/key@meta
+//	fsync objects/a                     if seq is 1: the process that created the
+//	                                    metadata file may not have synced its name yet
+//	pwrite64 objects/a/key@meta         the state, in the other slot
 //	flock locks/XX                      release
 //
-// On a file system that cannot exchange names, Append commits as Replace does.
+// If the metadata file has no slots, or the state does not fit, Append commits as Replace
+// does, with the old body file.
 //
 // Replace:
 //
 //	flock locks/XX                      exclusive
 //	openat objects/a/key@ID             create, exclusive, with a new ID
 //	flock objects/a/key@ID              shared, as long as it is open
-//	pwrite64 objects/a/key@ID           the body
+//	write objects/a/key@ID              the body
 //	openat tmp/meta@ID                  create, exclusive
 //	flock tmp/meta@ID                   shared, as long as it is open
 //	write tmp/meta@ID                   the metadata
@@ -119,16 +147,16 @@
 //
 // # Errors
 //
-// A call that fails before the link or rename has no visible effect, and frees the
-// space it used. If the link or rename fails with an I/O error, or the sync of the
-// directory fails, the outcome is unknown; nothing is cleaned up, since the files may
-// be in use.
+// A call that fails before the link, the rename or the write to a slot has no visible
+// effect, and frees the space it used. If one of these fails with an I/O error, or a sync
+// after it fails, the outcome is unknown; nothing is cleaned up, since the files may be in
+// use.
 //
 // # Limits
 //
-// A state can be read between its rename and the sync of the directory. If the
-// machine loses power at that moment, the store reverts to the previous state, and a
-// reader has seen one that was never acknowledged.
+// A state can be read before the syncs that follow its rename or its write to a slot. If
+// the machine loses power at that moment, the store reverts to the previous state, and a
+// reader has seen one that was never acknowledged. [Store.Sync] prevents that.
 //
 // The file system must be local and follow POSIX for link, rename, fsync and flock,
 // as ext4, XFS, Btrfs, ZFS and APFS do. Not all network file systems do. The whole
@@ -141,4 +169,11 @@
 // creates and then checks that the file still has a name, so that a writer that was
 // suspended for a week does not lose its file. For a body file, Sweep takes the lock
 // of the key and checks that the metadata does not name the file.
+//
+// # Layout 1
+//
+// In version 1, metadata files held one state, without seq and tail. An append wrote the
+// state to a file objects/KEY@spare and exchanged the names. Such a store is read as it is.
+// The first write changes the version file, durably, so that programs that know only
+// version 1 refuse the store. Spare files are removed by Sweep.
 package file

@@ -8,27 +8,28 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
-	"io/fs"
-	"os"
-	"strconv"
 	"time"
 
-	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/storage"
 )
 
 const (
-	metaSuffix = "@meta"
+	metaSuffix  = "@meta"
+	spareSuffix = "@spare" // of layout 1; held an earlier state
 
 	// idSize is the length of an ID; see newID.
 	idSize = 26
 
-	// maxState limits the size of a metadata file: the data in base64, and the rest.
-	maxState = storage.MaxMeta/3*4 + 4<<10
+	// minSlot is the smallest size of a slot, in bytes: a disk that loses power while it
+	// writes a block of this size may lose all of it, but nothing else.
+	minSlot = 4 << 10
+
+	// maxMetaFile limits the size of a metadata file: two slots for storage.MaxMeta bytes in
+	// base64, and the rest of a state.
+	maxMetaFile = 2 * 128 << 10
 )
 
-// A state is the content of a metadata file: one state of an object.
+// A state is one state of an object, as metadata files hold it.
 type state struct {
 	Version      storage.Version `json:"version"`
 	Body         string          `json:"body"` // the body file is KEY@Body
@@ -37,6 +38,10 @@ type state struct {
 	ContentType  string          `json:"content_type,omitempty"`
 	CacheControl string          `json:"cache_control,omitempty"`
 	Data         []byte          `json:"data,omitempty"`
+
+	Seq     int64  `json:"seq,omitempty"`      // of appends in this metadata file
+	Tail    int64  `json:"tail,omitempty"`     // size of the end of the body that was synced together with this state
+	TailCRC uint32 `json:"tail_crc,omitempty"` // CRC-32C of that
 }
 
 func newState(meta storage.Meta, body string, size int64) state {
@@ -73,24 +78,25 @@ func (st *state) encode() ([]byte, error) {
 	return fmt.Appendf(line, "\n%08x\n", checksum(line)), nil
 }
 
-func decodeState(data []byte) (*state, error) {
-	line, sum, _ := bytes.Cut(data, []byte("\n"))
-	if string(sum) != fmt.Sprintf("%08x\n", checksum(line)) {
-		return nil, errors.New("checksum does not match")
+// decodeState decodes the state at the beginning of data.
+func decodeState(data []byte) (st *state, rest []byte, err error) {
+	line, rest, _ := bytes.Cut(data, []byte("\n"))
+	rest, ok := bytes.CutPrefix(rest, fmt.Appendf(nil, "%08x\n", checksum(line)))
+	if !ok {
+		return nil, nil, errors.New("checksum does not match")
 	}
-	var st state
 	if err := json.Unmarshal(line, &st); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if st.Size < 0 || !isID(st.Body) {
-		return nil, fmt.Errorf("invalid size %d or body %q", st.Size, st.Body)
+	if st.Size < 0 || st.Tail < 0 || st.Tail > st.Size || !isID(st.Body) {
+		return nil, nil, fmt.Errorf("invalid size %d, tail %d or body %q", st.Size, st.Tail, st.Body)
 	}
-	return &st, nil
+	return st, rest, nil
 }
 
-func checksum(line []byte) uint32 {
-	return crc32.Checksum(line, crc32.MakeTable(crc32.Castagnoli))
-}
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(line []byte) uint32 { return crc32.Checksum(line, castagnoli) }
 
 func isID(s string) bool {
 	if len(s) != idSize {
@@ -104,71 +110,70 @@ func isID(s string) bool {
 	return true
 }
 
-// readState reads the metadata file of key. The error matches
-// [storage.ErrNotFound] or [storage.ErrLayout] where it applies.
-//
-// While the file is open, one append may exchange it for another, the next one
-// overwrite it, and a third exchange it back. A state is therefore accepted only if
-// two consecutive reads by name agree, and a file that seems damaged is read again:
-// the file that currently has the name is complete and not written to.
-func (s *Store) readState(key string) (*state, error) {
-	var last *state
-	for damages := 0; ; {
-		st, inPlace, err := s.readMeta(key)
-		switch {
-		case errors.Is(err, storage.ErrLayout):
-			if damages++; damages == 3 {
-				return nil, err
-			}
-		case err != nil:
-			return nil, err
-		case inPlace && last != nil && last.Version == st.Version:
-			return st, nil
+// A record is the content of a metadata file.
+type record struct {
+	data     []byte
+	slotSize int       // in bytes; 0 if the file holds one state and no slots
+	states   [2]*state // in the slots; nil if damaged. Without slots, states[0] is the state
+	err      error     // why the first state is damaged
+}
+
+func decodeRecord(data []byte) (r record) {
+	r.data = data
+	if len(data) > maxMetaFile {
+		r.err = fmt.Errorf("larger than %d bytes", maxMetaFile)
+		return r
+	}
+	if half := len(data) / 2; half >= minSlot && len(data)&(len(data)-1) == 0 {
+		r.slotSize = half
+		r.states[0], _, r.err = decodeState(data[:half])
+		if bytes.Equal(data[:half], data[half:]) {
+			r.states[1] = r.states[0]
+		} else {
+			r.states[1], _, _ = decodeState(data[half:])
 		}
-		last = st
-	}
-}
-
-// readMeta reads the metadata file of key once. It reports whether the file still had
-// its name afterwards.
-func (s *Store) readMeta(key string) (st *state, inPlace bool, err error) {
-	f, err := regular.Open(s.metaPath(key), os.O_RDONLY, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := s.present(); err != nil {
-			return nil, false, err
+		if r.states[0] != nil || r.states[1] != nil {
+			return r
 		}
-		return nil, false, storage.ErrNotFound
-	} else if err != nil {
-		return nil, false, refusal(err)
+		r.slotSize = 0 // a state without slots may have this size, too
 	}
-	defer f.Close()
-	opened, err := f.Stat()
-	if err != nil {
-		return nil, false, err
+	st, rest, err := decodeState(data)
+	if err == nil && len(rest) > 0 {
+		st, err = nil, fmt.Errorf("%d bytes after the checksum", len(rest))
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxState+1))
-	if err != nil {
-		return nil, false, fmt.Errorf("read %s: %w", f.Name(), err)
-	}
-	if len(data) > maxState {
-		return nil, false, damaged(f.Name(), "larger than "+strconv.Itoa(maxState)+" bytes")
-	}
-	if st, err = decodeState(data); err != nil {
-		return nil, false, damaged(f.Name(), err.Error())
-	}
-	now, err := os.Stat(f.Name())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil // deleted since it was opened
-	} else if err != nil {
-		return nil, false, err
-	}
-	return st, os.SameFile(opened, now), nil
+	r.states[0], r.err = st, err
+	return r
 }
 
-func damaged(path, how string) error {
-	return fmt.Errorf("%w: file %s is damaged: %s; restore it", storage.ErrLayout, path, how)
+// settled reports whether both slots hold the same state, which is then durable.
+func (r *record) settled() bool {
+	return r.slotSize > 0 && r.states[0] != nil && r.states[1] != nil && r.states[0].Version == r.states[1].Version
 }
 
-func (s *Store) metaPath(key string) string { return s.inObjects(key) + metaSuffix }
+// newest returns the slot with the newer state.
+func (r *record) newest() int {
+	a, b := r.states[0], r.states[1]
+	if a == nil || b != nil && b.Seq > a.Seq {
+		return 1
+	}
+	return 0
+}
 
-func (s *Store) bodyPath(key, id string) string { return s.inObjects(key) + "@" + id }
+// inSlots returns the content of a metadata file with a state in both slots.
+func inSlots(encoded []byte) []byte {
+	slot := minSlot
+	for slot < len(encoded) {
+		slot *= 2
+	}
+	data := padded(encoded, slot)
+	return append(data, data...)
+}
+
+// padded returns the content of a slot.
+func padded(encoded []byte, slot int) []byte {
+	data := make([]byte, slot, 2*slot)
+	for i := copy(data, encoded); i < slot; i++ {
+		data[i] = '\n'
+	}
+	return data
+}

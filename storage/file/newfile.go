@@ -72,7 +72,7 @@ func (s *Store) createBody(ctx context.Context, key string, body storage.Body) (
 		s.removeEmptyDirs(key)
 		return nil, "", refusal(err)
 	}
-	if err := s.copyBody(ctx, f.File, 0, body); err != nil {
+	if err := s.copyBody(ctx, f, body); err != nil {
 		s.abandon(key, f)
 		return nil, "", err
 	}
@@ -103,8 +103,8 @@ func (s *Store) abandon(key string, f *newFile) {
 	s.removeEmptyDirs(key)
 }
 
-// copyBody writes body to f at offset. It stops between reads if ctx ends.
-func (s *Store) copyBody(ctx context.Context, f *os.File, offset int64, body storage.Body) error {
+// copyBody writes body to w. It stops between reads if ctx ends.
+func (s *Store) copyBody(ctx context.Context, w io.Writer, body storage.Body) error {
 	r, err := storage.OpenExact(body)
 	if err != nil {
 		return err
@@ -127,11 +127,10 @@ func (s *Store) copyBody(ctx context.Context, f *os.File, offset int64, body sto
 		if filled < copySize && !end {
 			continue
 		}
-		if _, err := f.WriteAt(buffer[:filled], offset); err != nil {
+		if _, err := w.Write(buffer[:filled]); err != nil {
 			r.Close()
 			return refusal(err)
 		}
-		offset += int64(filled)
 		filled = 0
 	}
 	if err := r.Close(); err != nil {

@@ -97,3 +97,89 @@ func TestReplacedStore(t *testing.T) {
 		t.Errorf("back: %v", err)
 	}
 }
+
+// TestUpgrade opens a store of layout 1 in two processes, for which the test has two stores. The
+// first write upgrades it; reading does not. Both go on.
+func TestUpgrade(t *testing.T) {
+	ctx := t.Context()
+	reader, dir := oldStore(t)
+	writer, err := file.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	other, err := file.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	info, err := reader.Stat(ctx, oldKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkVersionFile := func(want string) {
+		t.Helper()
+		if content, err := os.ReadFile(filepath.Join(dir, "version")); string(content) != want {
+			t.Fatalf("version is %q, %v, want %q", content, err, want)
+		}
+	}
+	checkVersionFile("feedctl file store 1\n")
+	if _, err := writer.Append(ctx, oldKey, "another", storage.Meta{}, storage.Bytes()); !errors.Is(err, storage.ErrConflict) {
+		t.Fatal(err)
+	}
+	checkVersionFile("feedctl file store 1\n")
+	version, err := writer.Append(ctx, oldKey, info.Version, storage.Meta{}, storage.Bytes([]byte("+")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkVersionFile(file.Layout)
+	if _, err := other.Append(ctx, oldKey, version, storage.Meta{}, storage.Bytes([]byte("+"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*file.Store{reader, writer, other} {
+		if got, err := s.Stat(ctx, oldKey); err != nil || got.Size != info.Size+2 {
+			t.Errorf("Stat: %d bytes, %v", got.Size, err)
+		}
+		if _, err := s.Stat(ctx, "none"); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("Stat: %v", err)
+		}
+		if _, err := s.Create(ctx, filepath.Base(t.TempDir())+"/x", storage.Meta{}, storage.Bytes()); err != nil {
+			t.Errorf("Create: %v", err)
+		}
+	}
+}
+
+// TestUpgradeReplaced replaces a store of layout 1 by another one. It must not be upgraded.
+func TestUpgradeReplaced(t *testing.T) {
+	s, dir := oldStore(t)
+	other, otherDir := oldStore(t)
+	other.Close()
+	t.Cleanup(func() { os.RemoveAll(dir + ".aside") })
+	if err := errors.Join(os.Rename(dir, dir+".aside"), os.Rename(otherDir, dir)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Create(t.Context(), "x", storage.Meta{}, storage.Bytes()); !errors.Is(err, storage.ErrNoStore) {
+		t.Errorf("Create: %v", err)
+	}
+	if content, err := os.ReadFile(filepath.Join(dir, "version")); string(content) == file.Layout {
+		t.Errorf("version is %q, %v", content, err)
+	}
+}
+
+// oldKey is the key of an object in the store that oldStore returns.
+const oldKey = "feeds/things/pages/000000000003"
+
+// oldStore returns a copy of a store that an earlier version wrote, and its directory.
+func oldStore(t *testing.T) (*file.Store, string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "store")
+	if err := os.CopyFS(dir, os.DirFS("../../cmd/feedctl/testdata/file-store-1")); err != nil {
+		t.Fatal(err)
+	}
+	s, err := file.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s, dir
+}

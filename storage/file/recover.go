@@ -32,8 +32,8 @@ func (s *Store) LeftoverKeys(ctx context.Context, prefix string) iter.Seq2[strin
 	}
 }
 
-// Leftovers implements [storage.Recoverer]. The states are those in the metadata file and
-// in the spare file.
+// Leftovers implements [storage.Recoverer]. The states are those in the metadata file, and
+// one in the spare file of layout 1.
 func (s *Store) Leftovers(ctx context.Context, key string) ([]storage.Leftover, error) {
 	if err := storage.CheckKey(key); err != nil {
 		return nil, failed("recover", key, err)
@@ -43,8 +43,12 @@ func (s *Store) Leftovers(ctx context.Context, key string) ([]storage.Leftover, 
 		return nil, failed("recover", key, err)
 	}
 	defer unlock()
-	current := s.recoverState(s.metaPath(key))
-	states := []*state{current, s.recoverState(s.sparePath(key))}
+	states := recoverStates(s.metaPath(key))
+	current := ""
+	if len(states) > 0 {
+		current = states[0].Body
+	}
+	states = append(states, recoverStates(s.inObjects(key)+spareSuffix)...)
 	var leftovers []storage.Leftover
 	err = eachName(s.inObjects(dirOf(key)), func(name string) error {
 		id, ok := strings.CutPrefix(name, key[strings.LastIndexByte(key, '/')+1:]+"@")
@@ -57,10 +61,10 @@ func (s *Store) Leftovers(ctx context.Context, key string) ([]storage.Leftover, 
 		}
 		r := storage.Leftover{
 			Key: key, Body: id, Size: info.Size(), Modified: info.ModTime().UTC(),
-			Current: current != nil && current.Body == id,
+			Current: current == id,
 		}
 		for _, st := range states {
-			if st != nil && st.Body == id {
+			if st.Body == id {
 				r.States = append(r.States, st.info(key))
 			}
 		}
@@ -74,17 +78,19 @@ func (s *Store) Leftovers(ctx context.Context, key string) ([]storage.Leftover, 
 	return leftovers, nil
 }
 
-// recoverState returns the state in a file, or nil if it cannot be read.
-func (s *Store) recoverState(path string) *state {
+// recoverStates returns the readable states in a file, the newest first.
+func recoverStates(path string) []*state {
 	data, err := os.ReadFile(path)
-	if err != nil || len(data) > maxState {
-		return nil
-	}
-	st, err := decodeState(data)
 	if err != nil {
 		return nil
 	}
-	return st
+	r := decodeRecord(data)
+	newest := r.newest()
+	states := []*state{r.states[newest], r.states[1-newest]}
+	if r.settled() {
+		states = states[:1]
+	}
+	return slices.DeleteFunc(states, func(st *state) bool { return st == nil })
 }
 
 // idle returns the FileInfo of a file, or nil if a writer has it open.
@@ -115,7 +121,11 @@ func (s *Store) OpenLeftover(_ context.Context, r storage.Leftover) (io.ReadClos
 
 // Restore implements [storage.Recoverer]. It writes metadata that names the body.
 func (s *Store) Restore(ctx context.Context, r storage.Leftover, size int64, meta storage.Meta) (storage.Version, error) {
-	if err := checkWrite(ctx, r.Key, meta); err != nil {
+	err := checkWrite(ctx, r.Key, meta)
+	if err == nil {
+		err = s.upgrade()
+	}
+	if err != nil {
 		return "", failed("restore", r.Key, err)
 	}
 	unlock, err := s.locks.lock(ctx, r.Key)
@@ -129,9 +139,8 @@ func (s *Store) Restore(ctx context.Context, r storage.Leftover, size int64, met
 		return "", failed("restore", r.Key, err)
 	}
 	defer body.Close()
-	if _, err := s.commit(ctx, r.Key, st, os.Rename, body.Sync); err != nil {
+	if _, err := s.commit(ctx, r.Key, st, false, os.Rename, body.Sync); err != nil {
 		return "", failed("restore", r.Key, err)
 	}
-	s.synced.set(r.Key, st.Version)
 	return st.Version, nil
 }

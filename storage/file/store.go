@@ -15,29 +15,22 @@ import (
 	"sync"
 	"time"
 
-	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Layout is the content of the file "version" of a store that this package can
-// read and write.
-const Layout = "feedctl file store 1\n"
-
 // Names in the root of a store.
 const (
-	versionFile = "version"
-	objectsDir  = "objects"
-	locksDir    = "locks"
-	tmpDir      = "tmp"
+	objectsDir = "objects"
+	locksDir   = "locks"
+	tmpDir     = "tmp"
 )
 
 // A Store is a directory. It implements [storage.Store], [storage.Watcher],
 // [storage.Clock] and [storage.Sweeper].
 type Store struct {
-	root    string    // absolute
-	made    time.Time // modification time of the version file; identifies the store
+	root    string // absolute
+	version version
 	locks   *locks
-	synced  synced
 	watches watches
 	buffers sync.Pool // of *[copySize]byte
 }
@@ -163,49 +156,6 @@ func (s *Store) restoreDirs() {
 	}
 }
 
-// checkVersion checks the version file and records its modification time.
-func (s *Store) checkVersion() (found bool, err error) {
-	path := filepath.Join(s.root, versionFile)
-	version, err := regular.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
-	case err != nil:
-		return false, err
-	case string(version) != Layout:
-		return true, fmt.Errorf("%w: file %q holds %.60q, want %q; use the feedctl that wrote it",
-			storage.ErrLayout, versionFile, version, Layout)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return true, err
-	}
-	s.made = info.ModTime()
-	return true, nil
-}
-
-// present returns [storage.ErrNoStore] if the store that was opened has disappeared,
-// probably because the disk is not mounted: it must not seem to be empty. A store is
-// identified by the modification time of its version file, which is unique and, unlike
-// the device number, survives a remount and a copy that preserves times.
-func (s *Store) present() error {
-	// Errors are not wrapped: a missing store must not match fs.ErrNotExist.
-	info, err := os.Stat(filepath.Join(s.root, versionFile))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: it is gone: %s; is the disk mounted?", storage.ErrNoStore, err.Error())
-	case err != nil:
-		return err
-	case !info.ModTime().Equal(s.made):
-		return fmt.Errorf("%w: %s was replaced by another store since it was opened; restart to use it",
-			storage.ErrNoStore, s.root)
-	}
-	if _, err = os.Stat(s.inObjects("")); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: the directory of its objects is gone: %s", storage.ErrLayout, err.Error())
-	}
-	return err
-}
-
 // checkUnused returns an error if the root contains an object, or anything that is not
 // part of an incompletely created store.
 func (s *Store) checkUnused() error {
@@ -231,24 +181,6 @@ func (s *Store) checkUnused() error {
 		return fmt.Errorf("%w: there are objects but no file %q; restore it", storage.ErrLayout, versionFile)
 	}
 	return nil
-}
-
-func (s *Store) writeVersion() error {
-	f, err := s.createTemp("version")
-	if err != nil {
-		return err
-	}
-	defer f.remove()
-	if _, err := f.WriteString(Layout); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), filepath.Join(s.root, versionFile)); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncDir(s.root)
 }
 
 // makeRoot creates dir and the directories above it, durably.

@@ -84,7 +84,7 @@ func (w *sweeper) body(key, id string) error {
 	return err
 }
 
-// spare removes the spare file of a key that has no object.
+// spare removes the spare file of a key, which layout 1 had.
 func (w *sweeper) spare(key string) error {
 	s := w.store
 	unlock, err := s.locks.lock(w.ctx, key)
@@ -92,22 +92,8 @@ func (w *sweeper) spare(key string) error {
 		return err
 	}
 	defer unlock()
-	err = w.remove(s.sparePath(key), func() (bool, error) {
-		_, err := s.readState(key)
-		if errors.Is(err, storage.ErrNotFound) {
-			return true, nil
-		}
-		return false, ignoreDamage(err)
-	})
+	err = w.remove(s.inObjects(key)+spareSuffix, nil)
 	s.removeEmptyDirs(key)
-	return err
-}
-
-// ignoreDamage returns nil for a damaged object, which a sweep skips.
-func ignoreDamage(err error) error {
-	if errors.Is(err, storage.ErrLayout) {
-		return nil
-	}
 	return err
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 
 	"golang.org/x/sync/errgroup"
@@ -25,6 +24,9 @@ func (s *Store) Create(ctx context.Context, key string, meta storage.Meta, body 
 	if _, err := os.Lstat(s.metaPath(key)); err == nil {
 		return "", failed("create", key, storage.ErrExists)
 	}
+	if err := s.upgrade(); err != nil {
+		return "", failed("create", key, err)
+	}
 	f, id, err := s.createBody(ctx, key, body)
 	if err != nil {
 		return "", failed("create", key, err)
@@ -32,60 +34,13 @@ func (s *Store) Create(ctx context.Context, key string, meta storage.Meta, body 
 	defer f.Close()
 	st := newState(meta, id, body.Size())
 	syncDirs := func() error { return s.syncDirsAbove(key) }
-	if final, err := s.commit(ctx, key, st, link, f.Sync, syncDirs); err != nil {
+	if final, err := s.commit(ctx, key, st, storage.IsLast(body), link, f.Sync, syncDirs); err != nil {
 		if final {
 			s.abandon(key, f)
 		}
 		return "", failed("create", key, err)
 	}
-	s.synced.set(key, st.Version)
 	return st.Version, nil
-}
-
-// Append implements [storage.Store]. The tail is read while the key is locked.
-func (s *Store) Append(ctx context.Context, key string, at storage.Version, meta storage.Meta, tail storage.Body) (storage.Version, error) {
-	if err := checkWrite(ctx, key, meta); err != nil {
-		return "", failed("append to", key, err)
-	}
-	unlock, err := s.locks.lock(ctx, key)
-	if err != nil {
-		return "", failed("append to", key, err)
-	}
-	defer unlock()
-	old, err := s.stateAt(key, at)
-	if err != nil {
-		return "", failed("append to", key, err)
-	}
-	st, err := s.appendTo(ctx, key, old, meta, tail)
-	if err != nil {
-		return "", failed("append to", key, err)
-	}
-	return st.Version, nil
-}
-
-func (s *Store) appendTo(ctx context.Context, key string, old *state, meta storage.Meta, tail storage.Body) (state, error) {
-	f, err := s.openBody(key, old, os.O_WRONLY)
-	if err != nil {
-		return state{}, err
-	}
-	defer f.Close()
-	size := tail.Size()
-	if size > math.MaxInt64-old.Size {
-		return state{}, fmt.Errorf("%w: %d bytes cannot follow %d", storage.ErrSize, size, old.Size)
-	}
-	st := newState(meta, old.Body, old.Size+size)
-	final := true
-	if err = s.copyBody(ctx, f, old.Size, tail); err == nil {
-		final, err = s.commitAppend(ctx, key, old, st, f)
-	}
-	if err != nil {
-		if final {
-			// Frees the space now; otherwise the next append would.
-			_ = f.Truncate(old.Size)
-		}
-		return state{}, err
-	}
-	return st, nil
 }
 
 // Replace implements [storage.Store]. The body is read while the key is locked.
@@ -102,20 +57,22 @@ func (s *Store) Replace(ctx context.Context, key string, at storage.Version, met
 	if err != nil {
 		return "", failed("replace", key, err)
 	}
+	if err := s.upgrade(); err != nil {
+		return "", failed("replace", key, err)
+	}
 	f, id, err := s.createBody(ctx, key, body)
 	if err != nil {
 		return "", failed("replace", key, err)
 	}
 	defer f.Close()
 	st := newState(meta, id, body.Size())
-	if final, err := s.commit(ctx, key, st, os.Rename, f.Sync); err != nil {
+	if final, err := s.commit(ctx, key, st, storage.IsLast(body), os.Rename, f.Sync); err != nil {
 		if final {
 			s.abandon(key, f)
 		}
 		return "", failed("replace", key, err)
 	}
 	os.Remove(s.bodyPath(key, old.Body)) // if it fails, a sweep removes it
-	s.synced.set(key, st.Version)
 	return st.Version, nil
 }
 
@@ -141,7 +98,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := s.syncNearestDir(key); err != nil {
 		return failed("delete", key, err)
 	}
-	os.Remove(s.sparePath(key))
+	os.Remove(s.inObjects(key) + spareSuffix)
 	if st != nil {
 		os.Remove(s.bodyPath(key, st.Body))
 		s.removeEmptyDirs(key)
@@ -149,15 +106,39 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// Sync implements [storage.Syncer].
+// Sync implements [storage.Syncer]. If an append is in progress or has been interrupted,
+// it waits for the writer, and completes the append.
 func (s *Store) Sync(ctx context.Context, key string) error {
-	if err := checkWrite(ctx, key, storage.Meta{}); err != nil {
+	err := checkWrite(ctx, key, storage.Meta{})
+	if err == nil {
+		err = s.sync(ctx, key)
+	}
+	if err != nil {
 		return failed("sync", key, err)
 	}
-	if err := s.syncNearestDir(key); err != nil {
-		return failed("sync", key, refusal(err))
-	}
 	return nil
+}
+
+func (s *Store) sync(ctx context.Context, key string) error {
+	r, err := s.readRecord(key)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && (r.slotSize == 0 || r.settled()) {
+		return refusal(s.syncNearestDir(key))
+	} else if err != nil {
+		return err
+	}
+	unlock, err := s.locks.lock(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	a, err := s.openAppend(key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return refusal(s.syncNearestDir(key))
+	} else if err != nil {
+		return err
+	}
+	defer a.close()
+	return refusal(a.settle())
 }
 
 // syncNearestDir syncs the lowest directory above key that exists.
@@ -171,10 +152,11 @@ func (s *Store) syncNearestDir(key string) error {
 }
 
 // commit writes st to a file, syncs it while it calls syncs concurrently, and then calls
-// name, which is link or os.Rename, to make it the metadata file of key. If commit fails
-// and final is true, the state is certain not to be published. If final is false, it may
-// be published, now or after a crash, and nothing must be cleaned up.
-func (s *Store) commit(ctx context.Context, key string, st state, name func(from, to string) error, syncs ...func() error) (final bool, err error) {
+// name, which is link or os.Rename, to make it the metadata file of key. The file has no
+// slots if the state is the last one. If commit fails and final is true, the state is
+// certain not to be published. If final is false, it may be published, now or after a
+// crash, and nothing must be cleaned up.
+func (s *Store) commit(ctx context.Context, key string, st state, last bool, name func(from, to string) error, syncs ...func() error) (final bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return true, err
 	}
@@ -183,9 +165,9 @@ func (s *Store) commit(ctx context.Context, key string, st state, name func(from
 		return true, refusal(err)
 	}
 	defer f.Close() // releases the lock, once the file has its name
-	err = writeState(f, st)
+	err = writeState(f, st, last)
 	if err == nil {
-		err = together(append(syncs, f.Sync)...)
+		err = together(f.Sync, syncs...)
 	}
 	if err != nil {
 		os.Remove(f.Name())
@@ -218,23 +200,26 @@ func (s *Store) publish(key string, name func() error, undo func()) (final bool,
 	return true, nil
 }
 
-func writeState(f *newFile, st state) error {
+func writeState(f *newFile, st state, last bool) error {
 	st.Modified = f.created
 	data, err := st.encode()
 	if err != nil {
 		return err
+	}
+	if !last {
+		data = inSlots(data)
 	}
 	_, err = f.Write(data)
 	return err
 }
 
 // together makes calls concurrently, so that they wait for the disk only once.
-func together(calls ...func() error) error {
+func together(first func() error, more ...func() error) error {
 	var group errgroup.Group
-	for _, call := range calls {
+	for _, call := range more {
 		group.Go(call)
 	}
-	return group.Wait()
+	return errors.Join(first(), group.Wait())
 }
 
 // link renames a file to a name that must not exist.
@@ -249,16 +234,28 @@ func link(from, to string) error {
 // stateAt returns the state of key, which the caller has locked. It returns
 // [storage.ErrConflict] if the state does not have version at.
 func (s *Store) stateAt(key string, at storage.Version) (*state, error) {
-	st, _, err := s.readMeta(key) // no one else writes
-	switch {
-	case errors.Is(err, storage.ErrNotFound):
-		return nil, fmt.Errorf("%w: it is gone", storage.ErrConflict)
-	case err != nil:
-		return nil, err
-	case st.Version != at:
-		return nil, fmt.Errorf("%w: %s, want %s", storage.ErrConflict, st.Version, at)
+	st, err := s.readState(key)
+	if err == nil {
+		err = expect(st.Version, at)
+	} else {
+		err = goneIsConflict(err)
 	}
-	return st, nil
+	return st, err
+}
+
+// goneIsConflict replaces [storage.ErrNotFound] by [storage.ErrConflict].
+func goneIsConflict(err error) error {
+	if errors.Is(err, storage.ErrNotFound) {
+		return fmt.Errorf("%w: it is gone", storage.ErrConflict)
+	}
+	return err
+}
+
+func expect(is, want storage.Version) error {
+	if is != want {
+		return fmt.Errorf("%w: %s, want %s", storage.ErrConflict, is, want)
+	}
+	return nil
 }
 
 func checkWrite(ctx context.Context, key string, meta storage.Meta) error {

@@ -1,7 +1,0 @@
-//go:build unix && !linux
-
-package file
-
-import "errors"
-
-func exchange(string, string) error { return errors.ErrUnsupported }
