@@ -84,6 +84,37 @@ func orphaned(t *testing.T, store storage.Store) {
 	}
 }
 
+// forget removes what pages record about earlier ones from their metadata, as if they had been
+// written by a version that does not record it.
+func forget(t *testing.T, store storage.Store) {
+	t.Helper()
+	for entry, err := range store.List(t.Context(), layout.FeedPages(testFeed), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := layout.ParseFeedPage(testFeed, entry.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := store.Stat(t.Context(), entry.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := chain.Decode(testFeed, n, info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Settled = 0
+		meta, err := p.Meta()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Append(t.Context(), info.Key, info.Version, meta, storage.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func paths() []faulttest.Path {
 	orphans := publishing("first entities where orphans are", 1, 8)
 	orphans.Setup = orphaned

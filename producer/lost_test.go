@@ -100,34 +100,6 @@ func TestLostPage(t *testing.T) {
 	}
 }
 
-// forget removes what pages record about earlier ones from their metadata, as if they had been
-// written by a version that does not record it.
-func forget(t *testing.T, store storage.Store) {
-	t.Helper()
-	for key, version := range versions(t, store) {
-		n, err := layout.ParseFeedPage(testFeed, key)
-		if err != nil {
-			continue // not a page
-		}
-		info, err := store.Stat(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := chain.Decode(testFeed, n, info)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Settled = 0
-		meta, err := p.Meta()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := store.Append(t.Context(), key, version, meta, storage.Bytes()); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // TestOldOrphans leaves pages beyond a missing one that record nothing about it: a killed producer may
 // have left them. They are replaced as long as it could still be running, and not later.
 func TestOldOrphans(t *testing.T) {
