@@ -37,10 +37,14 @@ func (b *bench) followers() error {
 	if err != nil {
 		return err
 	}
-	err = b.follow(s)
+	alone, err := memoryOf(s.cmd.Process.Pid, "VmRSS")
+	if err == nil {
+		err = b.follow(s)
+	}
 	if err = errors.Join(err, s.interrupt()); err != nil {
 		return err
 	}
+	b.report.add(fmt.Sprintf("memory of serve at most, each of %d followers", followers), "KiB", float64(s.peak-alone)/followers/1024, 0, "no limit is promised", noTarget())
 	b.report.add(fmt.Sprintf("memory of serve, followers: %d", followers), "MiB", mib(s.peak), 0, "no limit is promised", noTarget())
 	return nil
 }

@@ -55,6 +55,7 @@ func sections() []section {
 		{name: "cpu", run: (*bench).cpu},
 		{name: "publish", run: (*bench).publish},
 		{name: "serve", run: (*bench).serve},
+		{name: "servecores", run: (*bench).serveCores},
 		{name: "consume", run: (*bench).consume},
 		{name: "newestfirst", run: (*bench).newestFirst},
 		{name: "memory", run: (*bench).memory},

@@ -2,76 +2,171 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage/file"
 )
 
-// servedPages is how many pages of 1 MiB the load goes over.
-const servedPages = 32
+// A servedFeed is a feed whose closed pages are requested again and again.
+type servedFeed struct {
+	size  string // of a page, for the report
+	bytes int64  // of a page at most
+	pages int64  // that are requested
+}
+
+// The pages of both fit into memory, also in a content coding.
+var (
+	largePages = servedFeed{"1 MiB", 1 << 20, 32}
+	smallPages = servedFeed{"20 KB", 20_000, 256}
+)
 
 // serve puts the same load on feedctl and on nginx, which has the same bytes
 // as files.
 func (b *bench) serve() error {
-	// About 880 entities of 1 KB with their headers are 1 MiB.
-	dir, pages, err := b.fill("serve", (servedPages+1)*900)
-	if err != nil {
-		return err
+	for _, f := range []servedFeed{largePages, smallPages} {
+		if err := b.serveFeed(f); err != nil {
+			return err
+		}
 	}
-	if pages <= servedPages {
-		return fmt.Errorf("the feed has %d pages, not more than %d", pages, servedPages)
+	return nil
+}
+
+func (b *bench) serveFeed(f servedFeed) error {
+	dir := filepath.Join(b.dir, fmt.Sprint("pages-", f.bytes))
+	if err := b.fillPages(dir, f); err != nil {
+		return err
 	}
 	ours, err := b.serveStore(dir)
 	if err != nil {
 		return err
 	}
-	err = b.compareWithNginx(ours)
+	err = b.compareWithNginx(ours, f)
 	if err = errors.Join(err, ours.interrupt()); err != nil {
 		return err
 	}
-	b.reportMemory("serve under this load", ours.process)
+	b.reportMemory("serve pages of "+f.size+" under this load", ours.process)
 	return nil
 }
 
-func (b *bench) compareWithNginx(ours *server) error {
-	root := filepath.Join(b.dir, "nginx")
-	if err := copyPages(ours, filepath.Join(root, "html")); err != nil {
+// fillPages publishes more pages than are requested: only those with a next page never change.
+func (b *bench) fillPages(dir string, f servedFeed) (err error) {
+	store, err := file.New(dir)
+	if err != nil {
 		return err
+	}
+	p, err := producer.Open(b.ctx, store, "bench", producer.Config{MaxPageBytes: f.bytes})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	var list []*feed.Entity
+	for n, page := 0, int64(0); page <= f.pages+1; {
+		for list = list[:0]; len(list) < 2000; n++ {
+			list = append(list, newOrder(n))
+		}
+		receipt, err := p.Publish(b.ctx, list...)
+		if err != nil {
+			return err
+		}
+		page = receipt.Page
+	}
+	return nil
+}
+
+// newOrder makes entity i: a JSON object of about 1,000 bytes that becomes about a fifth as large in a
+// content coding.
+func newOrder(i int) *feed.Entity {
+	words := strings.Fields("Zurich Basel Geneva zone parcel street warehouse order pending shipped cancelled invoice customer returned")
+	random := rand.New(rand.NewPCG(uint64(i), 0))
+	body := fmt.Appendf(nil, `{"id":%d,"uuid":"%016x%016x","price":%d.%02d,"text":"`, i, random.Uint64(), random.Uint64(), random.IntN(10_000), random.IntN(100))
+	for len(body) < entitySize-10 {
+		body = append(append(body, words[random.IntN(len(words))]...), ' ')
+	}
+	return &feed.Entity{Operation: feed.Put, ContentType: "application/json", ContentLocation: strconv.Itoa(i), Body: append(body, `"}`...)}
+}
+
+// A load is what clients request, and how much of it.
+type load struct {
+	servedFeed
+	coding      string // content coding, or ""
+	connections int
+	target      target
+}
+
+func loads(f servedFeed) []load {
+	if f == smallPages {
+		return []load{{f, "", 64, atLeastRatio(0.7)}, {f, "zstd", 64, atLeastRatio(0.8)}, {f, "gzip", 64, atLeastRatio(0.8)}}
+	}
+	return []load{
+		{f, "", 2, atLeastRatio(1)}, {f, "", 64, atLeastRatio(0.95)},
+		{f, "zstd", 64, atLeastRatio(0.8)}, {f, "gzip", 64, atLeastRatio(0.8)},
+	}
+}
+
+func (b *bench) compareWithNginx(ours *server, f servedFeed) error {
+	root := filepath.Join(b.dir, fmt.Sprint("nginx-", f.bytes))
+	for _, coding := range []string{"", "gzip", "zstd"} {
+		if err := copyPages(ours, f, coding, root); err != nil {
+			return err
+		}
 	}
 	other, err := b.startNginx(root)
 	if err != nil {
 		return err
 	}
 	defer other.interrupt() //nolint:errcheck // it has done its work
-	for _, connections := range []int{2, 64} {
-		oursRate, err := b.wrk(ours, connections)
+	for _, l := range loads(f) {
+		oursRate, err := b.wrk(ours, l, "")
 		if err != nil {
 			return err
 		}
-		otherRate, err := b.wrk(other, connections)
+		otherRate, err := b.wrk(other, l, prefixOf(l.coding))
 		if err != nil {
 			return err
 		}
-		b.report.add(fmt.Sprintf("serve pages of 1 MiB, connections: %d", connections), "MB/s",
-			oursRate/1e6, otherRate/1e6, "nginx, the same bytes as static files", atLeastRatio(0.7))
+		name := "serve pages of " + f.size
+		if l.coding != "" {
+			name += " with " + l.coding
+		}
+		b.report.add(fmt.Sprintf("%s, connections: %d", name, l.connections), "MB/s",
+			oursRate/1e6, otherRate/1e6, "nginx, the same bytes as static files", l.target)
 	}
 	return nil
 }
 
-// copyPages stores each page under the path it has on the server.
-func copyPages(from *server, root string) error {
-	for n := int64(1); n <= servedPages; n++ {
+// prefixOf returns where nginx has the pages in a content coding. It finds those with gzip by itself.
+func prefixOf(coding string) string {
+	if coding == "zstd" {
+		return "/zstd"
+	}
+	return ""
+}
+
+// copyPages stores each page in a content coding below a directory as nginx expects it.
+func copyPages(from *server, f servedFeed, coding, root string) error {
+	for n := int64(1); n <= f.pages; n++ {
 		path := layout.FeedPagePath("bench", n)
-		response, err := http.Get(from.url + path)
+		r, err := http.NewRequest(http.MethodGet, from.url+path, nil)
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Accept-Encoding", cmp.Or(coding, "identity"))
+		response, err := http.DefaultClient.Do(r)
 		if err != nil {
 			return err
 		}
@@ -80,10 +175,13 @@ func copyPages(from *server, root string) error {
 		if err != nil {
 			return err
 		}
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("GET %s: status %d", path, response.StatusCode)
+		if response.StatusCode != http.StatusOK || response.Header.Get("Content-Encoding") != coding {
+			return fmt.Errorf("GET %s: status %d, Content-Encoding %q", path, response.StatusCode, response.Header.Get("Content-Encoding"))
 		}
-		file := filepath.Join(root, path)
+		file := filepath.Join(root, "html", prefixOf(coding), path)
+		if coding == "gzip" {
+			file += ".gz"
+		}
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return err
 		}
@@ -109,8 +207,13 @@ http {
 	tcp_nopush on;
 	open_file_cache max=1000;
 	keepalive_requests 1000000;
+	gzip_static on;
 	client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
-	server { listen %[3]s; root %[1]s/html; }
+	server {
+		listen %[3]s;
+		root %[1]s/html;
+		location /zstd/ { add_header Content-Encoding zstd; }
+	}
 }
 `
 
@@ -146,9 +249,10 @@ func nginxPath() string {
 // wrkScript makes each connection request one page after another.
 const wrkScript = `
 local n = 0
+local headers = { ["Accept-Encoding"] = "%s" }
 request = function()
   n = n %% %d + 1
-  return wrk.format("GET", "%s" .. n)
+  return wrk.format("GET", "%s" .. n, headers)
 end
 done = function(summary, latency, requests)
   local e = summary.errors
@@ -159,17 +263,21 @@ end
 
 var wrkResult = regexp.MustCompile(`(?m)^result (\d+) (\d+) (\d+)$`)
 
-// wrk loads a server and returns bytes a second.
-func (b *bench) wrk(s *server, connections int) (float64, error) {
+// seconds is how long wrk runs.
+func (b *bench) seconds() int { return max(1, int(b.time/time.Second)) }
+
+// wrk loads a server that has the feed below a prefix, and returns bytes a second. command, such as
+// taskset, starts wrk if it is given.
+func (b *bench) wrk(s *server, l load, prefix string, command ...string) (float64, error) {
 	script := filepath.Join(b.dir, "wrk.lua")
-	prefix := layout.FeedPath("bench") + "/pages/"
-	if err := os.WriteFile(script, fmt.Appendf(nil, wrkScript, servedPages, prefix), 0o644); err != nil {
+	text := fmt.Appendf(nil, wrkScript, cmp.Or(l.coding, "identity"), l.pages, prefix+layout.FeedPath("bench")+"/pages/")
+	if err := os.WriteFile(script, text, 0o644); err != nil {
 		return 0, err
 	}
 	var out bytes.Buffer
-	_, _, err := b.run(&out, "wrk", "-t", "2", "-c", strconv.Itoa(connections),
-		"-d", strconv.Itoa(max(1, int(b.time/time.Second)))+"s", "-s", script, s.url)
-	if err != nil {
+	command = append(command, "wrk", "-t", "2", "-c", strconv.Itoa(l.connections),
+		"-d", strconv.Itoa(b.seconds())+"s", "-s", script, s.url)
+	if _, _, err := b.run(&out, command[0], command[1:]...); err != nil {
 		return 0, err
 	}
 	m := wrkResult.FindStringSubmatch(out.String())
