@@ -95,12 +95,12 @@ var rooms = map[string]room{
 	"chain":     {rooms: []string{"internal/selfcheck", "layout", "page", "storage"}},
 	"feedstore": {rooms: []string{"chain", "internal/lru", "layout", "page", "pagecache", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"pagecache": {rooms: []string{"chain", "internal/filepart", "internal/regular", "layout", "storage"}, libraries: []string{"golang.org/x/sys"}},
-	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "storage", "internal/backoff", "internal/draft"}, libraries: []string{"golang.org/x/sync"}},
+	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "storage", "internal/backoff", "internal/draft", "internal/selfcheck"}, libraries: []string{"golang.org/x/sync"}},
 	"snapshot/snapshots": {
 		rooms:     []string{"feed", "internal/backoff", "internal/draft", "layout", "page", "snapshot", "storage"},
 		libraries: []string{"golang.org/x/sync"},
 	},
-	"input": {rooms: []string{"feed", "page", "internal/jsonptr"}},
+	"input": {rooms: []string{"feed", "page", "internal/jsonptr", "internal/jsonscan"}},
 	"outbox": {rooms: []string{
 		"chain", "feed", "layout", "page", "producer", "snapshot", "snapshot/snapshots", "storage", "storage/postgres", "internal/backoff", "internal/schema", "internal/tcp",
 	}},
