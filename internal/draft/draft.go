@@ -38,7 +38,6 @@ type Draft struct {
 type Memory struct {
 	buf    []byte       // without shared bodies
 	shared []sharedBody // bodies between two pieces of buf, in order
-	pieces [][]byte     // both
 }
 
 // Cap returns the bytes that it holds without growing, besides shared bodies.
@@ -64,14 +63,12 @@ func Append(boundary string, entities int, size int64, h hash.Cloner, m Memory) 
 	return Draft{Boundary: boundary, Entities: entities, Base: size, Hash: h, Memory: m}
 }
 
-// Release returns the memory that the page was built in, for the next one, and drops the content:
-// what Body returned must not be used any more.
+// Release returns the memory that the page was built in, for the next one, and drops the bodies.
 func (d *Draft) Release() Memory {
 	m := d.Memory
 	d.Memory = Memory{}
 	clear(m.shared)
-	clear(m.pieces)
-	return Memory{m.buf[:0], m.shared[:0], m.pieces[:0]}
+	return Memory{m.buf[:0], m.shared[:0]}
 }
 
 // Size returns the size of the body including the addition, in bytes.
@@ -159,7 +156,7 @@ func (d *Draft) Body() storage.Body {
 	if d.Spool != nil {
 		return storage.Concat(storage.Bytes(d.buf[:d.split]), d.Spool, storage.Bytes(d.buf[d.split:]))
 	}
-	body := storage.Bytes(d.all()...)
+	body := storage.Bytes(d.pieces()...)
 	switch {
 	case d.Closed && d.Base == 0:
 		return storage.WithSHA256(body, d.Hash)
@@ -169,25 +166,27 @@ func (d *Draft) Body() storage.Body {
 	return body
 }
 
-// all returns the addition, for a page without a spooled body.
-func (d *Draft) all() [][]byte {
-	d.pieces = slices.Grow(d.pieces[:0], 2*len(d.shared)+1)
-	done := 0
+// pieces returns the addition, for a page without a spooled body.
+func (d *Draft) pieces() [][]byte {
+	pieces, done := make([][]byte, 0, 2*len(d.shared)+1), 0
 	for _, a := range d.shared {
-		d.pieces = append(d.pieces, d.buf[done:a.at], a.body)
+		pieces = append(pieces, d.buf[done:a.at], a.body)
 		done = a.at
 	}
-	d.pieces = append(d.pieces, d.buf[done:])
-	return d.pieces
+	return append(pieces, d.buf[done:])
 }
 
 // Finish returns the SHA-256 of the whole body, in hex. It reads a spooled body, and checks that
 // it does not contain the boundary.
 func (d *Draft) Finish() (string, error) {
 	if d.Spool == nil {
-		for _, piece := range d.all() {
-			d.Hash.Write(piece)
+		done := 0
+		for _, a := range d.shared {
+			d.Hash.Write(d.buf[done:a.at])
+			d.Hash.Write(a.body)
+			done = a.at
 		}
+		d.Hash.Write(d.buf[done:])
 		return hexSum(d.Hash), nil
 	}
 	body, err := d.Body().Open()
