@@ -116,3 +116,30 @@ func TestDraftReusesMemory(t *testing.T) {
 		t.Errorf("%.0f allocations to put an entity on a page, want none", n)
 	}
 }
+
+// TestDraftReleasedWhileRead: a transport may read the body of an attempt that was given up after
+// another has succeeded. What it gets does not matter, but it must not panic.
+func TestDraftReleasedWhileRead(t *testing.T) {
+	d := New(Memory{})
+	for range 3 {
+		if ok, err := d.Put(nil, bytes.Repeat([]byte{'x'}, minSharedBody), nil, 1<<20); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	size := d.Size()
+	late, err := d.Body().Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(io.Discard, late, minSharedBody); err != nil {
+		t.Fatal(err)
+	}
+	next := New(d.Release())
+	if ok, err := next.Put(nil, nil, nil, 1<<20); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	next.Body()
+	if n, err := io.Copy(io.Discard, late); n != size-minSharedBody || err != nil {
+		t.Errorf("read %d bytes, %v, want %d", n, err, size-minSharedBody)
+	}
+}
