@@ -129,7 +129,7 @@ func (p *pipeline) free() bool {
 		return true
 	}
 	// Pages after a write that loses a race are useless, and in the way of others.
-	if t := &p.feed.turn; (!p.feed.tail.ours || t.shared() && !t.ours) && !p.writes[0].landed {
+	if t := &p.feed.turn; !t.ours && (!p.feed.tail.ours || t.shared()) && !p.writes[0].landed {
 		return false
 	}
 	last := p.writes[len(p.writes)-1]

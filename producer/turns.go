@@ -83,7 +83,8 @@ func (t *turns) read(ctx context.Context) error {
 	}
 	t.list, t.at, t.since = list, at, now
 	if after := t.place(); before > 0 && 0 <= after && after < before {
-		t.pace = (t.pace + min(now.Sub(t.moved)/time.Duration(before-after), 4*t.pace)) / 2 // one may have died
+		// A turn that took long may have been that of a producer that has died.
+		t.pace = min(now.Sub(t.moved)/time.Duration(before-after), t.pace*5/4)
 		t.moved = now
 	}
 	return nil
@@ -227,7 +228,8 @@ func (t *turns) await(ctx context.Context, skip int) error {
 			}
 			continue
 		}
-		if err := backoff.Sleep(ctx, min(max(time.Duration(n-1)*t.pace*3/4+t.pace/8, time.Millisecond), longestPoll)); err != nil {
+		soon := max(time.Millisecond, min(8*t.rtt, t.pace/8))
+		if err := backoff.Sleep(ctx, min(time.Duration(n-1)*t.pace/2+soon, longestPoll)); err != nil {
 			return err
 		}
 		if err := t.read(ctx); err != nil {
