@@ -41,8 +41,8 @@
 // a state that does not fit into a slot needs a new file.
 //
 // An object exists if its metadata file does. Its body is the first size bytes
-// of the body file. Bytes beyond that, files in tmp, and body files that no
-// metadata file names were left by killed writers or belong to active ones.
+// of the body file. Bytes beyond that are room for appends. They, files in tmp, and body
+// files that no metadata file names were left by killed writers or belong to active ones.
 // Readers ignore them.
 //
 // # Reading
@@ -103,10 +103,13 @@
 //	unlinkat tmp/meta@ID
 //	fsync objects/a
 //
-// Append, after truncating the body file to size if it is longer:
+// Append:
 //
 //	flock locks/XX                      exclusive
 //	pwrite64 objects/a/key@ID           the tail, at offset size
+//	pwrite64 objects/a/key@ID           64 KiB of zeros, if the file ends there and the
+//	                                    tail is not larger than half of that: room for
+//	                                    the next appends
 //	pwrite64 objects/a/key@meta         the state, in slot seq modulo 2
 //	fdatasync objects/a/key@ID          these concurrently:
 //	fdatasync objects/a/key@meta
@@ -114,6 +117,9 @@
 //	                                    metadata file may not have synced its name yet
 //	pwrite64 objects/a/key@meta         the state, in the other slot
 //	flock locks/XX                      release
+//
+// First, a body file that is longer than size and that room is truncated to size. The last
+// append, such as the one that closes a page, makes no room and truncates the file in the end.
 //
 // If the metadata file has no slots, or the state does not fit, Append commits as Replace
 // does, with the old body file.
@@ -164,8 +170,8 @@
 //
 // # Sweep
 //
-// [Store.Sweep] removes files that killed writers left behind, if they are old enough
-// and an exclusive lock on the file is available. A writer locks each file that it
+// [Store.Sweep] removes files that killed writers left behind, and room for appends, if the
+// file is old enough and an exclusive lock on it is available. A writer locks each file that it
 // creates and then checks that the file still has a name, so that a writer that was
 // suspended for a week does not lose its file. For a body file, Sweep takes the lock
 // of the key and checks that the metadata does not name the file.

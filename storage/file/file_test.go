@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/fault"
@@ -130,26 +132,80 @@ func TestDanglingRoot(t *testing.T) {
 	}
 }
 
-// TestInterruptedAppend appends after an interrupted append, whose space is reclaimed.
+// TestInterruptedAppend appends after an interrupted append. More than room for appends is
+// reclaimed at once; the last append, or a sweep, reclaims the rest.
 func TestInterruptedAppend(t *testing.T) {
-	s, dir := newStoreDir(t)
-	version, err := s.Create(t.Context(), "a", storage.Meta{}, storage.Bytes([]byte("body")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	leave(t, dir, "a")
-	if _, err := s.Append(t.Context(), "a", version, storage.Meta{}, storage.Bytes([]byte("+"))); err != nil {
-		t.Fatal(err)
-	}
-	found := false
-	for _, path := range bodyFiles(t, dir, "a") {
-		data, err := os.ReadFile(path)
-		found = found || string(data) == "body+"
-		if err != nil {
-			t.Error(err)
+	ctx := t.Context()
+	for _, garbage := range []int{0, 100, 1 << 20} {
+		for name, finish := range map[string]func(s *file.Store, v storage.Version) error{
+			"append": func(s *file.Store, v storage.Version) error {
+				_, err := s.Append(ctx, "a", v, storage.Meta{}, storage.Last(storage.Bytes()))
+				return err
+			},
+			"sweep": func(s *file.Store, _ storage.Version) error {
+				_, err := s.Sweep(ctx, -time.Minute)
+				return err
+			},
+		} {
+			s, dir := newStoreDir(t)
+			version, err := s.Create(ctx, "a", storage.Meta{}, storage.Bytes([]byte("body")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := bodyFiles(t, dir, "a")[0]
+			write(t, path, "body"+strings.Repeat("x", garbage))
+			for n, want := range []string{"body+", "body++"} {
+				if version, err = s.Append(ctx, "a", version, storage.Meta{}, storage.Bytes([]byte("+"))); err != nil {
+					t.Fatal(err)
+				}
+				data, err := os.ReadFile(path)
+				if err != nil || !strings.HasPrefix(string(data), want) || len(data) > 100<<10 {
+					t.Errorf("%s, %d bytes of garbage, append %d: the file has %d bytes, %v", name, garbage, n, len(data), err)
+				}
+			}
+			if err := finish(s, version); err != nil {
+				t.Fatal(err)
+			}
+			if data, err := os.ReadFile(path); string(data) != "body++" {
+				t.Errorf("%s, %d bytes of garbage: the file has %d bytes in the end, %v", name, garbage, len(data), err)
+			}
+			if freed, err := s.Sweep(ctx, -time.Minute); freed != 0 || err != nil {
+				t.Errorf("Sweep freed %d bytes, %v", freed, err)
+			}
 		}
 	}
-	if !found {
-		t.Error("no body file has exactly the size of the body")
+}
+
+// TestLeftoverRoom: the body that can be recovered after the loss of the metadata does not
+// include the room for appends.
+func TestLeftoverRoom(t *testing.T) {
+	ctx := t.Context()
+	for _, lost := range []bool{false, true} {
+		for body, want := range map[string]int64{"": 0, "body": 4, "zeros\x00\x00": 7} {
+			s, dir := newStoreDir(t)
+			version, err := s.Create(ctx, "a", storage.Meta{}, storage.Bytes())
+			if err == nil {
+				_, err = s.Append(ctx, "a", version, storage.Meta{}, storage.Bytes([]byte(body)))
+			}
+			if lost {
+				err = errors.Join(err, os.Remove(filepath.Join(dir, "objects", "a@meta")))
+			} else {
+				want = int64(len(body))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			leftovers, err := s.Leftovers(ctx, "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got int64
+			for _, r := range leftovers {
+				got += r.Size
+			}
+			if got != want || len(leftovers) > 1 {
+				t.Errorf("%q, lost %v: leftovers are %v", body, lost, leftovers)
+			}
+		}
 	}
 }

@@ -328,7 +328,7 @@ func (l *powerLoss) apply(d disk, e event) {
 	case e.failed:
 	case e.name == "pwrite64":
 		i := strings.LastIndex(e.args, `", `)
-		data, err := strconv.Unquote(e.args[:i+1])
+		data, err := strconv.Unquote(strings.ReplaceAll(e.args[:i+1], `\0`, `\000`))
 		var size, offset int
 		if _, scanErr := fmt.Sscanf(e.args[i+1:], ", %d, %d", &size, &offset); err != nil || scanErr != nil || size != len(data) {
 			l.Fatalf("cannot read arguments of pwrite64: %.200s", e.args)

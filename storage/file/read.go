@@ -82,7 +82,8 @@ func (s *Store) openState(ctx context.Context, key string) (*state, *os.File, er
 }
 
 // openBody opens the body file of st and checks that it is long enough. If flag is
-// O_RDWR, it also truncates bytes that an interrupted append left after the end.
+// O_RDWR, it also truncates what is beyond the room for appends, which an interrupted append
+// left.
 func (s *Store) openBody(key string, st *state, flag int) (*os.File, error) {
 	path := s.bodyPath(key, st.Body)
 	f, err := regular.Open(path, flag, 0)
@@ -96,7 +97,7 @@ func (s *Store) openBody(key string, st *state, flag int) (*os.File, error) {
 	case err != nil:
 	case info.Size() < st.Size:
 		err = damaged(path, fmt.Sprintf("%d bytes, want %d", info.Size(), st.Size))
-	case info.Size() > st.Size && flag == os.O_RDWR:
+	case info.Size()-st.Size > room && flag == os.O_RDWR:
 		err = refusal(f.Truncate(st.Size))
 	}
 	if err != nil {

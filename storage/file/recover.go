@@ -3,6 +3,7 @@
 package file
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -55,20 +56,20 @@ func (s *Store) Leftovers(ctx context.Context, key string) ([]storage.Leftover, 
 		if !ok || !isID(id) {
 			return nil
 		}
-		info, err := idle(s.bodyPath(key, id))
-		if err != nil || info == nil || info.Size() == 0 {
+		r, size, err := s.idle(key, id)
+		if err != nil {
 			return err
 		}
-		r := storage.Leftover{
-			Key: key, Body: id, Size: info.Size(), Modified: info.ModTime().UTC(),
-			Current: current == id,
-		}
+		r.Current = current == id
 		for _, st := range states {
 			if st.Body == id {
+				r.Size = max(r.Size, min(st.Size, size))
 				r.States = append(r.States, st.info(key))
 			}
 		}
-		leftovers = append(leftovers, r)
+		if r.Size > 0 {
+			leftovers = append(leftovers, r)
+		}
 		return nil
 	})
 	if err != nil {
@@ -93,21 +94,31 @@ func recoverStates(path string) []*state {
 	return slices.DeleteFunc(states, func(st *state) bool { return st == nil })
 }
 
-// idle returns the FileInfo of a file, or nil if a writer has it open.
-func idle(path string) (fs.FileInfo, error) {
-	f, err := os.Open(path)
+// idle returns a body without its states, and the size of its file, which includes the room for
+// appends; or a body of size 0 if a writer has the file open.
+func (s *Store) idle(key, id string) (r storage.Leftover, size int64, err error) {
+	f, err := os.Open(s.bodyPath(key, id))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return r, 0, nil
 	} else if err != nil {
-		return nil, refusal(err)
+		return r, 0, refusal(err)
 	}
 	defer f.Close()
 	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
-		return nil, nil
+		return r, 0, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+		return r, 0, fmt.Errorf("lock %s: %w", f.Name(), err)
 	}
-	return f.Stat()
+	info, err := f.Stat()
+	if err != nil {
+		return r, 0, err
+	}
+	end := make([]byte, min(room, info.Size()))
+	if _, err := f.ReadAt(end, info.Size()-int64(len(end))); err != nil {
+		return r, 0, err
+	}
+	zeros := len(end) - len(bytes.TrimRight(end, "\x00"))
+	return storage.Leftover{Key: key, Body: id, Size: info.Size() - int64(zeros), Modified: info.ModTime().UTC()}, info.Size(), nil
 }
 
 // OpenLeftover implements [storage.Recoverer].
@@ -116,7 +127,10 @@ func (s *Store) OpenLeftover(_ context.Context, r storage.Leftover) (io.ReadClos
 	if err != nil {
 		return nil, failed("recover", r.Key, refusal(err))
 	}
-	return f, nil
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(f, r.Size), f}, nil
 }
 
 // Restore implements [storage.Recoverer]. It writes metadata that names the body.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,9 +18,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Sweep implements [storage.Sweeper]. It removes temporary files and body files
-// that no metadata names, if they were last written at least age ago and no
-// writer has them open. It reads the names of all files of the store.
+// Sweep implements [storage.Sweeper]. It removes temporary files, body files that no
+// metadata names, and bytes after the end of a body, if the file was last written at least
+// age ago and no writer has it open. It reads the names of all files of the store.
 func (s *Store) Sweep(ctx context.Context, age time.Duration) (freed int64, err error) {
 	now, err := s.Now(ctx)
 	if err != nil {
@@ -71,7 +72,8 @@ func (w *sweeper) eachName(dir string, do func(name string) error) error {
 	})
 }
 
-// body removes a body file of key if the object does not use it.
+// body removes a body file of key, or what is after the end of the body if the object uses
+// the file.
 func (w *sweeper) body(key, id string) error {
 	s := w.store
 	unlock, err := s.locks.lock(w.ctx, key)
@@ -79,7 +81,7 @@ func (w *sweeper) body(key, id string) error {
 		return err
 	}
 	defer unlock()
-	err = w.remove(s.bodyPath(key, id), func() (bool, error) { return s.unused(key, id) })
+	err = w.remove(s.bodyPath(key, id), func() (int64, error) { return s.used(key, id) })
 	s.removeEmptyDirs(key)
 	return err
 }
@@ -97,25 +99,28 @@ func (w *sweeper) spare(key string) error {
 	return err
 }
 
-// unused reports whether the metadata of key does not name the body file id. Damaged
-// metadata may have named any file.
-func (s *Store) unused(key, id string) (bool, error) {
+// used returns how many bytes of the body file id of key are used, or -1 if the metadata does
+// not name the file. Damaged metadata may have named any file.
+func (s *Store) used(key, id string) (int64, error) {
 	st, err := s.readState(key)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return true, nil
+		return -1, nil
 	case errors.Is(err, storage.ErrLayout):
-		return false, nil
+		return math.MaxInt64, nil
 	case err != nil:
-		return false, err
+		return 0, err
+	case st.Body != id:
+		return -1, nil
 	}
-	return st.Body != id, nil
+	return st.Size, nil
 }
 
-// remove removes a file if it is old enough, no writer has it open and unused, which
-// may be nil, returns true. Until the lock is acquired, the writer may have linked or
-// renamed the file or the metadata that names it, so unused is called only then.
-func (w *sweeper) remove(path string, unused func() (bool, error)) error {
+// remove removes a file if it is old enough and no writer has it open. If used, which may be
+// nil, returns a size, remove truncates the file to it instead. Until the lock is acquired, the
+// writer may have linked or renamed the file or the metadata that names it, so used is called
+// only then.
+func (w *sweeper) remove(path string, used func() (int64, error)) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -135,14 +140,20 @@ func (w *sweeper) remove(path string, unused func() (bool, error)) error {
 	if info.ModTime().After(w.before) {
 		return nil
 	}
-	if unused != nil {
-		if unused, err := unused(); !unused || err != nil {
+	keep := int64(-1)
+	if used != nil {
+		if keep, err = used(); err != nil {
 			return err
 		}
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if keep < 0 {
+		err = os.Remove(path)
+	} else if keep < info.Size() {
+		err = os.Truncate(path, keep)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	w.freed += info.Size()
+	w.freed += max(0, info.Size()-max(0, keep))
 	return nil
 }
