@@ -23,6 +23,27 @@ func BenchmarkCreate1MiB(b *testing.B) {
 	}
 }
 
+// BenchmarkAppend1KiB appends to a page of up to 1 MiB, as one publisher does.
+func BenchmarkAppend1KiB(b *testing.B) {
+	s := newBenchStore(b)
+	tail := storage.Bytes(make([]byte, 1<<10))
+	b.ReportAllocs()
+	var version storage.Version
+	var key string
+	for i := 0; b.Loop(); i++ {
+		var err error
+		if i%1000 == 0 {
+			key = fmt.Sprintf("feeds/x/pages/%012d", i)
+			if version, err = s.Create(context.Background(), key, benchMeta, tail); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if version, err = s.Append(context.Background(), key, version, benchMeta, tail); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // BenchmarkAppend256KiB appends to pages of 1 MiB, as a feed does.
 func BenchmarkAppend256KiB(b *testing.B) {
 	s := newBenchStore(b)

@@ -33,7 +33,7 @@
 //	seq            number of appends since the metadata file was created; missing: 0
 //	tail           length of the end of the body that was synced together with this
 //	               state, in bytes; missing: 0
-//	tail_crc       CRC-32C of that, a number; missing: 0
+//	tailCRC        CRC-32C of that, a number; missing: 0
 //
 // A metadata file whose size is a power of two, at least 8192, has two halves, its slots.
 // Each holds a state, padded with line feeds. Any other metadata file holds one state and

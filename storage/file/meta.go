@@ -41,7 +41,7 @@ type state struct {
 
 	Seq     int64  `json:"seq,omitempty"`      // of appends in this metadata file
 	Tail    int64  `json:"tail,omitempty"`     // size of the end of the body that was synced together with this state
-	TailCRC uint32 `json:"tail_crc,omitempty"` // CRC-32C of that
+	TailCRC uint32 `json:"tailCRC,omitempty"` // CRC-32C of that
 }
 
 func newState(meta storage.Meta, body string, size int64) state {
@@ -165,13 +165,12 @@ func inSlots(encoded []byte) []byte {
 	for slot < len(encoded) {
 		slot *= 2
 	}
-	data := padded(encoded, slot)
-	return append(data, data...)
+	return bytes.Repeat(padded(encoded, slot), 2)
 }
 
 // padded returns the content of a slot.
 func padded(encoded []byte, slot int) []byte {
-	data := make([]byte, slot, 2*slot)
+	data := make([]byte, slot)
 	for i := copy(data, encoded); i < slot; i++ {
 		data[i] = '\n'
 	}
