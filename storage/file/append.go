@@ -65,6 +65,9 @@ func (s *Store) append(ctx context.Context, key string, at storage.Version, meta
 		}
 		return "", err
 	}
+	if storage.IsLast(tail) {
+		_ = trim(a.body, st.Size) // if it fails, a sweep does it
+	}
 	return st.Version, nil
 }
 
@@ -73,7 +76,7 @@ type appending struct {
 	store  *Store
 	key    string
 	meta   *os.File
-	body   *os.File // nil until prepare or settle
+	body   *os.File // nil until prepare or finish
 	record          // as read at the beginning
 	slot   int      // the slot with the state before the append
 }
@@ -110,7 +113,7 @@ func (a *appending) prepare() error {
 	if err := a.store.upgrade(); err != nil {
 		return err
 	}
-	if err := a.settle(); err != nil {
+	if err := a.finish(); err != nil {
 		return err
 	}
 	return a.openBody()
@@ -123,11 +126,11 @@ func (a *appending) openBody() (err error) {
 	return err
 }
 
-// settle makes the state before the append durable, and then writes it to both slots, if an
+// finish makes the state before the append durable, and then writes it to both slots, if an
 // earlier append was interrupted before it did so. It rewrites what may not be on the disk:
 // after an error, the operating system may believe that it is.
-func (a *appending) settle() error {
-	if a.slotSize == 0 || a.settled() {
+func (a *appending) finish() error {
+	if a.slotSize == 0 || a.agree() {
 		return nil
 	}
 	if err := a.openBody(); err != nil {
@@ -190,9 +193,6 @@ func (a *appending) write(ctx context.Context, meta storage.Meta, tail storage.B
 		}
 	}
 	final, err = a.commit(&st, padded(encoded, a.slotSize))
-	if err == nil && storage.IsLast(tail) {
-		_ = trim(a.body, st.Size) // otherwise a sweep does it
-	}
 	return st, final, err
 }
 

@@ -39,8 +39,8 @@ type state struct {
 	CacheControl string          `json:"cache_control,omitempty"`
 	Data         []byte          `json:"data,omitempty"`
 
-	Seq     int64  `json:"seq,omitempty"`      // of appends in this metadata file
-	Tail    int64  `json:"tail,omitempty"`     // size of the end of the body that was synced together with this state
+	Seq     int64  `json:"seq,omitempty"`     // of appends in this metadata file
+	Tail    int64  `json:"tail,omitempty"`    // size of the end of the body that was synced together with this state
 	TailCRC uint32 `json:"tailCRC,omitempty"` // CRC-32C of that
 }
 
@@ -145,8 +145,8 @@ func decodeRecord(data []byte) (r record) {
 	return r
 }
 
-// settled reports whether both slots hold the same state, which is then durable.
-func (r *record) settled() bool {
+// agree reports whether both slots hold the same state, which is then durable.
+func (r *record) agree() bool {
 	return r.slotSize > 0 && r.states[0] != nil && r.states[1] != nil && r.states[0].Version == r.states[1].Version
 }
 

@@ -28,7 +28,7 @@ func (s *Store) readState(key string) (*state, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r.settled() {
+		if r.agree() {
 			return r.states[0], nil
 		}
 		slot, err := s.current(key, &r)
@@ -91,7 +91,7 @@ func (s *Store) current(key string, r *record) (slot int, err error) {
 		return 0, damaged(s.metaPath(key), r.err.Error())
 	}
 	slot = r.newest()
-	if r.slotSize == 0 || r.settled() {
+	if r.slotSize == 0 || r.agree() {
 		return slot, nil
 	}
 	for range 2 {

@@ -88,7 +88,7 @@ func recoverStates(path string) []*state {
 	r := decodeRecord(data)
 	newest := r.newest()
 	states := []*state{r.states[newest], r.states[1-newest]}
-	if r.settled() {
+	if r.agree() {
 		states = states[:1]
 	}
 	return slices.DeleteFunc(states, func(st *state) bool { return st == nil })

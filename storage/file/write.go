@@ -121,7 +121,7 @@ func (s *Store) Sync(ctx context.Context, key string) error {
 
 func (s *Store) sync(ctx context.Context, key string) error {
 	r, err := s.readRecord(key)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && (r.slotSize == 0 || r.settled()) {
+	if errors.Is(err, storage.ErrNotFound) || err == nil && (r.slotSize == 0 || r.agree()) {
 		return refusal(s.syncNearestDir(key))
 	} else if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (s *Store) sync(ctx context.Context, key string) error {
 		return err
 	}
 	defer a.close()
-	return refusal(a.settle())
+	return refusal(a.finish())
 }
 
 // syncNearestDir syncs the lowest directory above key that exists.
