@@ -2,7 +2,9 @@ package kinds_test
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -63,15 +65,18 @@ type kept struct{ storage.Store }
 func (k kept) Unwrap() storage.Store { return k.Store }
 func (kept) Close() error            { return nil }
 
-// publish publishes a page for each entity.
+// publish publishes a page for each entity, whose text does not become shorter when it is encoded.
 func (s *slow) publish(entities, size int) {
 	s.Helper()
 	f, err := producer.Open(s.Context(), s.store, "zones", producer.Config{MaxPageEntities: 1})
 	if err != nil {
 		s.Fatal(err)
 	}
+	random := rand.NewChaCha8([32]byte{})
+	text := make([]byte, size)
 	for n := range entities {
-		body := fmt.Appendf(nil, `{"n":%d,"text":%q}`, n, strings.Repeat("x", size))
+		_, _ = random.Read(text) // it never fails
+		body := fmt.Appendf(nil, `{"n":%d,"text":%q}`, n, base64.StdEncoding.EncodeToString(text))
 		if _, err := f.Publish(s.Context(), &producer.Entity{Operation: feed.Put, ContentType: "application/json", ContentLocation: fmt.Sprint(n), Body: body}); err != nil {
 			s.Fatal(err)
 		}
