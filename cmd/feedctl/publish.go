@@ -85,11 +85,11 @@ were published. With --to, a request that fails then is not retried.` + exit.Hel
 }
 
 // Limits of the memory for entities being published, in bytes. A remote store takes long to
-// answer, so more pages are written at a time: eleven with entities of 1 KB. The process stays
+// answer, so more pages are written at a time: nine with entities of 1 KB. The process stays
 // small; see memoryLimit.
 const (
 	localMemory  = 4 << 20
-	remoteMemory = 16 << 20
+	remoteMemory = 14 << 20
 )
 
 func runPublish(ctx context.Context, a *app.App, f *publishFlags, arg, file string) error {
