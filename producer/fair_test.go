@@ -101,7 +101,7 @@ func TestFairness(t *testing.T) {
 		work      func(context.Context, *producer.Feed) error
 		producers int
 		killed    int64 // after how many writes the first one is killed; 0: never
-		old       int   // so many do not use the list of turns
+		old       int   // how many do not use the list of turns
 		most      time.Duration
 	}{
 		{"many pages", bulk, 20, 0, 0, 8 * time.Second},

@@ -53,7 +53,7 @@ type waiter struct {
 
 const (
 	turnsFormat = 1
-	// maxSkip limits waiter.Skip: so many turns are about what a producer has in flight when it
+	// maxSkip limits waiter.Skip: a producer has about as much in flight, in turns, when it
 	// notices that others wait.
 	maxSkip = chain.Ahead / turnPages
 	// turnLimit is how long the list may stay the same before the producers ahead are

@@ -249,7 +249,7 @@ func (l *powerLoss) readDisk(dir string) disk {
 	return d
 }
 
-// write writes the disk to a directory. choose chooses one of so many versions.
+// write writes the disk to a directory. choose chooses one of a number of versions.
 func (l *powerLoss) write(d disk, dir string, choose func(versions int) int) {
 	l.Helper()
 	for _, path := range slices.Sorted(maps.Keys(d)) {
