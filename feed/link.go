@@ -9,18 +9,26 @@ import (
 	"github.com/tomnomnom/linkheader"
 )
 
-// Links are the links of a page that the specification defines, as absolute
-// URLs. A missing link is "".
+// Links are the links of a page, as absolute URLs. A missing link is "".
 type Links struct {
+	// Self, Prev and Next are those that the specification defines.
 	Self, Prev, Next string
+	// First leads to the oldest page of the feed, and Last to its entry point (RFC 8288).
+	// Timegate leads to the page of a given time (RFC 7089). They are not part of the
+	// specification; readers work without them.
+	First, Last, Timegate string
+	// Timemap is a tile of the page index (see package pageindex). It is not part of the
+	// specification, but a registered relation (RFC 7089, section 2.2.3).
+	Timemap string
 }
 
 // ParseLinks parses the Link headers (RFC 8288) of a page whose URL is base.
 // Relation types are case-insensitive; one link may have several. A target without
 // angle brackets, as in the specification's example, is accepted. Links with other
 // relation types and links with another context (anchor) are ignored. The error is
-// a [*HeaderError] if a target is not an HTTP URL, if two targets of one relation
-// differ, or if the closing bracket of a target is missing.
+// a [*HeaderError] if the closing bracket of a target is missing, or if a target of
+// self, prev or next is not an HTTP URL or differs from another of that relation. Such
+// targets of the other relations are ignored.
 func ParseLinks(base *url.URL, h http.Header) (Links, error) {
 	var links Links
 	for _, value := range h.Values("Link") {
@@ -50,33 +58,45 @@ func (l *Links) add(base *url.URL, link linkheader.Link) error {
 		return nil
 	}
 	for rel := range strings.FieldsSeq(link.Rel) {
-		target := l.relation(rel)
+		target, specified := l.relation(rel)
 		if target == nil {
 			continue
 		}
 		resolved, err := resolve(base, showSeparators(link.URL))
-		if err != nil {
+		switch {
+		case err == nil && (*target == "" || *target == resolved):
+			*target = resolved
+		case !specified:
+			// No reason to refuse a page.
+		case err != nil:
 			return fmt.Errorf("%w: rel %q: %w", ErrInvalidHeader, rel, err)
-		}
-		if *target != "" && *target != resolved {
+		default:
 			return fmt.Errorf("%w: two links with rel %q: %s and %s", ErrInvalidHeader, rel, *target, resolved)
 		}
-		*target = resolved
 	}
 	return nil
 }
 
-// relation returns the member for a relation type, or nil if there is none.
-func (l *Links) relation(rel string) *string {
+// relation returns the member for a relation type, or nil if there is none, and whether the
+// specification defines it.
+func (l *Links) relation(rel string) (target *string, specified bool) {
 	switch strings.ToLower(rel) {
 	case "self":
-		return &l.Self
+		return &l.Self, true
 	case "prev":
-		return &l.Prev
+		return &l.Prev, true
 	case "next":
-		return &l.Next
+		return &l.Next, true
+	case "first":
+		return &l.First, false
+	case "last":
+		return &l.Last, false
+	case "timegate":
+		return &l.Timegate, false
+	case "timemap":
+		return &l.Timemap, false
 	}
-	return nil
+	return nil, false
 }
 
 func resolve(base *url.URL, reference string) (string, error) {
@@ -97,10 +117,16 @@ func resolve(base *url.URL, reference string) (string, error) {
 // Header returns the values of the Link headers, one for each link.
 func (l Links) Header() []string {
 	var values []string
-	for _, link := range [...]struct{ url, rel string }{{l.Self, "self"}, {l.Prev, "prev"}, {l.Next, "next"}} {
+	for _, link := range [...]struct{ url, rel string }{
+		{l.Self, "self"}, {l.Prev, "prev"}, {l.Next, "next"},
+		{l.First, "first"}, {l.Last, "last"}, {l.Timegate, "timegate"},
+	} {
 		if link.url != "" {
 			values = append(values, linkheader.Link{URL: link.url, Rel: link.rel}.String())
 		}
+	}
+	if l.Timemap != "" {
+		values = append(values, "<"+l.Timemap+`>; rel="timemap"; type="application/json"`)
 	}
 	return values
 }

@@ -34,18 +34,21 @@ func TestParseLinks(t *testing.T) {
 		"bare rel":      {[]string{"<" + p + "2>;rel=self", "<" + p + "1>; rel=prev", "<" + p + "3>; rel=next"}, all},
 		"relative":      {[]string{"<2>; rel=self", "</feeds/zones/pages/1>; rel=prev", "<//example.com/feeds/zones/pages/3>; rel=next"}, all},
 		"dots":          {[]string{"<../pages/1>; rel=prev"}, feed.Links{Prev: p + "1"}},
-		"several rels":  {[]string{`<2>; rel="self latest-version"`, `<1>; rel="start prev"`, `<3>; rel="next  last"`}, all},
+		"several rels":  {[]string{`<2>; rel="self latest-version"`, `<1>; rel="start prev"`, `<3>; rel="next  up"`}, all},
 		"one page":      {[]string{`<2>; rel="self prev next"`}, feed.Links{Self: p + "2", Prev: p + "2", Next: p + "2"}},
 		"case":          {[]string{`<2>; REL="Self"`, `<1>; Rel=PREV`, `<3>; rel="NEXT"`}, all},
 		"other rels":    {[]string{`<2>; rel="self"`, `<style.css>; rel=stylesheet`, `<:bad:>; rel="prefetch"`}, feed.Links{Self: p + "2"}},
-		"no rel":        {[]string{`<2>`, `<3>; title="next"`}, feed.Links{}},
-		"other params":  {[]string{`<2>; title="a, b; c"; rel="self"; type="multipart/mixed"`}, feed.Links{Self: p + "2"}},
-		"separators":    {[]string{`</p,1;v=2>; rel="self", </p,2;v=3>; rel=next`}, feed.Links{Self: "https://example.com/p,1;v=2", Next: "https://example.com/p,2;v=3"}},
-		"anchor":        {[]string{`<9>; rel="next"; anchor="#x"`, `<2>; rel=self`}, feed.Links{Self: p + "2"}},
-		"twice alike":   {[]string{`<3>; rel="next"`, "<" + p + `3>; rel=next`}, feed.Links{Next: p + "3"}},
-		"tabs":          {[]string{"<2>;\trel=self,\t<3>;\trel=next"}, feed.Links{Self: p + "2", Next: p + "3"}},
-		"fragment":      {[]string{`<3#top>; rel="next"`}, feed.Links{Next: p + "3"}},
-		"query only":    {[]string{`<?v=2>; rel="next"`}, feed.Links{Next: p + "2?v=2"}},
+		"extensions": {[]string{`<1>; rel="first prev"`, `</feeds/zones>; rel=LAST`, `<../at>; rel="timegate"`},
+			feed.Links{Prev: p + "1", First: p + "1", Last: "https://example.com/feeds/zones", Timegate: "https://example.com/feeds/zones/at"}},
+		"malformed":    {[]string{`<mailto:a@b>; rel="first"`, `<%zz>; rel="timegate"`, `<2>; rel="self last"`, `<3>; rel="last"`}, feed.Links{Self: p + "2", Last: p + "2"}},
+		"no rel":       {[]string{`<2>`, `<3>; title="next"`}, feed.Links{}},
+		"other params": {[]string{`<2>; title="a, b; c"; rel="self"; type="multipart/mixed"`}, feed.Links{Self: p + "2"}},
+		"separators":   {[]string{`</p,1;v=2>; rel="self", </p,2;v=3>; rel=next`}, feed.Links{Self: "https://example.com/p,1;v=2", Next: "https://example.com/p,2;v=3"}},
+		"anchor":       {[]string{`<9>; rel="next"; anchor="#x"`, `<2>; rel=self`}, feed.Links{Self: p + "2"}},
+		"twice alike":  {[]string{`<3>; rel="next"`, "<" + p + `3>; rel=next`}, feed.Links{Next: p + "3"}},
+		"tabs":         {[]string{"<2>;\trel=self,\t<3>;\trel=next"}, feed.Links{Self: p + "2", Next: p + "3"}},
+		"fragment":     {[]string{`<3#top>; rel="next"`}, feed.Links{Next: p + "3"}},
+		"query only":   {[]string{`<?v=2>; rel="next"`}, feed.Links{Next: p + "2?v=2"}},
 
 		// The specification's own example has no angle brackets.
 		"bare":                   {[]string{p + "2; rel=self", p + "1;rel=prev", p + `3 ; rel="next"`}, all},
@@ -101,8 +104,8 @@ func TestParseLinksErrors(t *testing.T) {
 }
 
 func TestLinksHeader(t *testing.T) {
-	links := feed.Links{Self: "https://example.com/2", Next: "https://example.com/3"}
-	want := []string{`<https://example.com/2>; rel="self"`, `<https://example.com/3>; rel="next"`}
+	links := feed.Links{Self: "https://example.com/2", Next: "https://example.com/3", Last: "https://example.com"}
+	want := []string{`<https://example.com/2>; rel="self"`, `<https://example.com/3>; rel="next"`, `<https://example.com>; rel="last"`}
 	if diff := cmp.Diff(want, links.Header()); diff != "" {
 		t.Error(diff)
 	}
