@@ -6,6 +6,7 @@
 //	feeds/<feed>/pages/<12 digits>            one page of a feed, numbered from 1
 //	feeds/<feed>/floor                        the oldest page that exists (absent: 1)
 //	feeds/<feed>/turns                        the producers that take turns to publish (absent: none)
+//	feeds/<feed>/retention                    how much of the feed is kept (absent: all)
 //	feeds/<feed>/aside/<12 digits>-<tag>      a page that a repair took out of the feed
 //	feeds/<feed>/quarantine/<name>            an entity that a bridge could not publish, and why
 //	snapshots/<name>/index/<id>               the index of a finished snapshot
@@ -15,6 +16,7 @@
 //
 //	/feeds/<feed>                             the newest page
 //	/feeds/<feed>/pages/<n>
+//	/feeds/<feed>/index/<n>                   tile n of the page index, from 0
 //	/snapshots/<name>                         the newest index
 //	/snapshots/<name>/<id>
 //	/snapshots/<name>/<id>/pages/<n>
@@ -81,6 +83,9 @@ func FeedFloor(feed string) string { return FeedsPrefix + feed + "/floor" }
 // publish to a feed.
 func FeedTurns(feed string) string { return FeedsPrefix + feed + "/turns" }
 
+// FeedRetention returns the key of the object that says how much of a feed is kept.
+func FeedRetention(feed string) string { return FeedsPrefix + feed + "/retention" }
+
 // FeedAside returns the prefix of the keys of pages that a repair took out of a feed.
 func FeedAside(feed string) string { return FeedsPrefix + feed + "/aside/" }
 
@@ -138,6 +143,14 @@ func FeedPath(feed string) string { return "/feeds/" + feed }
 // FeedPagePath returns the URL path of page n of a feed.
 func FeedPagePath(feed string, n int64) string {
 	return FeedPath(feed) + "/pages/" + strconv.FormatInt(n, 10)
+}
+
+// FeedTimegatePath returns the URL path that leads to the page of a given time.
+func FeedTimegatePath(feed string) string { return FeedPath(feed) + "/at" }
+
+// FeedIndexPath returns the URL path of tile n of the page index of a feed.
+func FeedIndexPath(feed string, n int64) string {
+	return FeedPath(feed) + "/index/" + strconv.FormatInt(n, 10)
 }
 
 // SnapshotPath returns the URL path of the newest index of a snapshot.

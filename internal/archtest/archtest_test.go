@@ -81,6 +81,7 @@ var rooms = map[string]room{
 	"internal/units":    {libraries: []string{"github.com/spf13/pflag"}},
 	"feed":              {rooms: []string{"internal/httpfield", "page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
 	"snapshot":          {rooms: []string{"feed", "internal/jsonscan", "internal/selfcheck", "page"}},
+	"pageindex":         {},
 
 	// Package storage knows nothing of feeds.
 	"storage":             {},
@@ -100,7 +101,9 @@ var rooms = map[string]room{
 		rooms:     []string{"feed", "internal/backoff", "internal/draft", "layout", "page", "snapshot", "storage"},
 		libraries: []string{"golang.org/x/sync"},
 	},
-	"input": {rooms: []string{"feed", "page", "internal/jsonptr", "internal/jsonscan"}},
+	"input":              {rooms: []string{"feed", "page", "internal/jsonptr", "internal/jsonscan"}},
+	"retention":          {rooms: []string{"chain", "internal/selfcheck", "layout", "storage"}},
+	"retention/maintain": {rooms: []string{"chain", "feed", "internal/backoff", "layout", "producer", "retention", "snapshot/snapshots", "storage"}},
 	"outbox": {rooms: []string{
 		"chain", "feed", "layout", "page", "producer", "snapshot", "snapshot/snapshots", "storage", "storage/postgres", "internal/backoff", "internal/schema", "internal/tcp",
 	}},
@@ -124,7 +127,7 @@ var rooms = map[string]room{
 
 	// Consuming.
 	"consumer": {
-		rooms:     []string{"feed", "page", "snapshot", "internal/backoff", "internal/idle", "internal/jsonptr", "internal/origins", "internal/tcp"},
+		rooms:     []string{"feed", "page", "pageindex", "snapshot", "internal/backoff", "internal/idle", "internal/jsonptr", "internal/origins", "internal/tcp"},
 		libraries: []string{"github.com/klauspost/compress", "golang.org/x/sync"},
 	},
 	"publish":                  {rooms: []string{"consumer", "feed", "internal/backoff", "internal/regular", "layout", "page", "producer"}, libraries: []string{"golang.org/x/sync"}},
@@ -144,7 +147,7 @@ var rooms = map[string]room{
 
 	// Serving and checking.
 	"server": {
-		rooms: []string{"chain", "feed", "feedstore", "input", "internal/access", "internal/httpfield", "internal/lru", "internal/problem", "layout", "page", "pagecache", "producer", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
+		rooms: []string{"chain", "feed", "feedstore", "input", "internal/access", "internal/httpfield", "internal/lru", "internal/problem", "layout", "page", "pagecache", "pageindex", "producer", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
 		libraries: []string{
 			"github.com/go-chi/chi/v5", "github.com/klauspost/compress", "github.com/prometheus/client_golang", "golang.org/x/sync",
 		},
