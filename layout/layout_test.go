@@ -62,6 +62,7 @@ func TestKeysAndPaths(t *testing.T) {
 		{layout.SnapshotPage("zones", "1", 999_999), "snapshots/zones/pages/1/999999"},
 		{layout.FeedPath("zones"), "/feeds/zones"},
 		{layout.FeedPagePath("zones", 12), "/feeds/zones/pages/12"},
+		{layout.FeedTimegatePath("zones"), "/feeds/zones/at"},
 		{layout.FeedIndexPath("zones", 0), "/feeds/zones/index/0"},
 		{layout.SnapshotPath("zones"), "/snapshots/zones"},
 		{layout.SnapshotIndexPath("zones", "1"), "/snapshots/zones/1"},
