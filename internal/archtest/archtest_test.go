@@ -81,6 +81,7 @@ var rooms = map[string]room{
 	"internal/units":    {libraries: []string{"github.com/spf13/pflag"}},
 	"feed":              {rooms: []string{"internal/httpfield", "page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
 	"snapshot":          {rooms: []string{"feed", "internal/jsonscan", "internal/selfcheck", "page"}},
+	"digest":            {rooms: []string{"feed", "snapshot"}},
 	"pageindex":         {},
 
 	// Package storage knows nothing of feeds.
@@ -93,7 +94,7 @@ var rooms = map[string]room{
 	"internal/schema":     {rooms: []string{"internal/pgerr", "internal/suggest", "storage"}},
 
 	// Producing.
-	"chain":     {rooms: []string{"internal/selfcheck", "layout", "page", "storage"}},
+	"chain":     {rooms: []string{"feed", "internal/selfcheck", "layout", "page", "storage"}},
 	"feedstore": {rooms: []string{"chain", "internal/lru", "layout", "page", "pagecache", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"pagecache": {rooms: []string{"chain", "internal/filepart", "internal/regular", "layout", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "storage", "internal/backoff", "internal/draft", "internal/selfcheck"}, libraries: []string{"golang.org/x/sync"}},
@@ -229,6 +230,7 @@ var never = map[string][]string{
 	"layout":   {"feed", "storage", "net/http"},
 	"feed":     {"storage", "layout", "os/exec", "database/sql"},
 	"snapshot": {"storage", "layout", "os/exec", "database/sql"},
+	"digest":   {"storage", "layout", "net/http", "os/exec", "database/sql"},
 	"storage":  {"feed", "page", "layout", "snapshot", "net/http"},
 	"consumer": {
 		"chain", "input", "layout", "producer", "server", "sink", "storage", "verify", "database/sql",

@@ -1,0 +1,70 @@
+package digest
+
+import "github.com/feedctl/feedctl/snapshot"
+
+// An Entry is the line of a key in a leaf.
+type Entry struct {
+	Key string
+	Sum Sum
+	// ContentID is that of the last entity of the key. It is empty if that entity has none, as
+	// in snapshots that are not of a feed, or if it is longer than [MaxContentID].
+	ContentID string
+	// Page is the number of the page of the feed with the key's last PUT, and Offset that of the
+	// PUT's delimiter line, in bytes from the start of the page. Page is 0 if it is unknown,
+	// because the state was read from a snapshot. If a PATCH came after the PUT, the Sum is not
+	// that of the PUT, and the ContentID is that of the last PATCH.
+	Page   int64
+	Offset int64
+}
+
+// A Child is what a root lists of a node, and a node of a leaf.
+type Child struct {
+	From   string // the first key of the range; "" before all keys
+	Count  int64  // of keys
+	Hash   Hash   // of the keys and their sums
+	Object Hash   // SHA-256 of the encoded node or leaf, which is its name
+}
+
+// A Range is a half-open range of keys: From is in it, To is not.
+type Range struct {
+	From string // "" is before all keys
+	To   string // "" is after all keys
+}
+
+// All is the range of all keys.
+var All = Range{}
+
+// Contains reports whether a key is in the range.
+func (r Range) Contains(key string) bool { return key >= r.From && (r.To == "" || key < r.To) }
+
+// RangeOf returns the range of child i of children, whose own range is r.
+func RangeOf(children []Child, i int, r Range) Range {
+	r.From = children[i].From
+	if i+1 < len(children) {
+		r.To = children[i+1].From
+	}
+	return r
+}
+
+// A Root is a digest: the top of the tree. It is read by [ParseRoot] and written by
+// [Root.Encode].
+type Root struct {
+	// Feed is the position in the feed whose state this is. Its URLs are relative to the URL of
+	// the root until they are resolved.
+	Feed snapshot.FeedPosition
+	// Snapshot is the URL of the snapshot with the same state, if one was written with the digest.
+	// It is relative like those of Feed.
+	Snapshot string
+	// Versions reports that a key may have several states at once, as a CouchDB document with
+	// conflicts has. The keys of the digest are then those of versions: the percent-encoded key
+	// of the entity, a space, and the name of the version. Deletions are versions like others.
+	Versions bool
+	Tree
+}
+
+// A Tree is the part of a root that stands for the state.
+type Tree struct {
+	Count int64 // of keys
+	Hash  Hash  // of the keys and their sums
+	Nodes []Child
+}
