@@ -230,7 +230,7 @@ var never = map[string][]string{
 	"layout":   {"feed", "storage", "net/http"},
 	"feed":     {"storage", "layout", "os/exec", "database/sql"},
 	"snapshot": {"storage", "layout", "os/exec", "database/sql"},
-	"digest":   {"storage", "layout", "net/http", "os/exec", "database/sql"},
+	"digest":   {"storage", "layout", "os/exec", "database/sql"},
 	"storage":  {"feed", "page", "layout", "snapshot", "net/http"},
 	"consumer": {
 		"chain", "input", "layout", "producer", "server", "sink", "storage", "verify", "database/sql",
