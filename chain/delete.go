@@ -73,6 +73,7 @@ func Delete(ctx context.Context, store storage.Store, feed string) (int64, error
 			sealed = pages[n-1]
 		}
 		r.Floor, r.Deleting, r.Deleted = sealed+deleteGap, false, true
+		r.renew()
 		_, err = writeFloor(ctx, store, version, r)
 		if err == nil || !overtaken(err) {
 			return r.Floor, err

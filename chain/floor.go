@@ -21,6 +21,9 @@ type floorRecord struct {
 	// Deleted means that the feed was deleted. If it is published to again, it begins
 	// at the floor. There may be no page.
 	Deleted bool `json:"deleted,omitempty"`
+	// Identity is [feed.Identity.ID]. Older programs drop it and Epoch when they write the record.
+	Identity string       `json:"identity,omitempty"`
+	Epoch    *epochRecord `json:"epoch,omitempty"`
 }
 
 // readFloor returns the floor record of a feed and the version of its object; floor 1 and
@@ -42,6 +45,9 @@ func readFloor(ctx context.Context, store storage.Store, feed string) (floorReco
 	}
 	if r.Feed != "" && r.Feed != feed {
 		return floorRecord{}, "", fmt.Errorf("%w: %s is the floor of feed %q", ErrCorrupt, info.Key, r.Feed)
+	}
+	if !r.validIdentity() {
+		return floorRecord{}, "", fmt.Errorf("%w: the identity in %s is damaged", ErrCorrupt, info.Key)
 	}
 	r.Feed = feed
 	return r, info.Version, nil

@@ -23,10 +23,12 @@ type Reader struct {
 	feed  string
 
 	mu       sync.Mutex
-	newest   *Page // a page that was once the newest; nil if none is known
-	floor    int64 // the highest floor seen
+	newest   *Page       // a page that was once the newest; nil if none is known
+	floor    int64       // the highest floor seen
+	seen     *floorState // the last floor record that differed from the one before; nil if none was read
 	beyond   []*Page
-	timeline int // how often the store was found restored to an older state
+	timeline int // how often another history of the feed was found
+	ended    Ending
 }
 
 // NewReader returns a Reader of a feed. It does not access the store.
@@ -38,18 +40,6 @@ func NewReader(store storage.Store, feed string) *Reader {
 func (r *Reader) Floor(ctx context.Context) (int64, error) {
 	floor, _, err := r.readFloor(ctx)
 	return floor, err
-}
-
-// readFloor returns the highest floor seen and the floor record in the store.
-func (r *Reader) readFloor(ctx context.Context) (int64, floorRecord, error) {
-	record, _, err := readFloor(ctx, r.store, r.feed)
-	if err != nil {
-		return 0, floorRecord{}, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.floor = max(r.floor, record.Floor)
-	return r.floor, record, nil
 }
 
 // WritableFloor returns the floor for a producer that has read or created a page. The error
@@ -84,15 +74,6 @@ func (r *Reader) SeenFloor() int64 {
 	return r.floor
 }
 
-// Timeline returns how often the store was found restored to an older state, for
-// example from a copy. What was read of the feed before that, by this reader or
-// another, may no longer hold.
-func (r *Reader) Timeline() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.timeline
-}
-
 // errRestored means that the newest page known is no longer in the store.
 var errRestored = errors.New("store was restored to an older state")
 
@@ -117,18 +98,6 @@ func (r *Reader) Newest(ctx context.Context) (*Page, error) {
 		r.remember(p)
 	}
 	return p, nil
-}
-
-// beginTimeline forgets what is known about the feed in a timeline, and returns the current
-// timeline.
-func (r *Reader) beginTimeline(timeline int) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.timeline == timeline {
-		r.newest, r.floor, r.beyond = nil, 1, nil
-		r.timeline++
-	}
-	return r.timeline
 }
 
 // Remember records a page that was the newest one, for example one that a producer

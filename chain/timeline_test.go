@@ -95,6 +95,9 @@ func TestStoreGoesBack(t *testing.T) {
 						now.Boundary != before.Boundary || now.Entities < before.Entities || now.Entities == before.Entities && now.SHA256 != before.SHA256) {
 						want = 1
 					}
+					if pruned && number(before) > 1 {
+						want = 1 // the floor is lower than it was
+					}
 					if got := r.Timeline(); got != want {
 						t.Errorf("%s: the store went back %d times, want %d", name, got, want)
 					}

@@ -241,6 +241,7 @@ func (f *Feed) refresh(ctx context.Context) error {
 	}
 	switch {
 	case newest == nil:
+		err = f.chain.Identify(ctx)
 	case newest.Closed:
 		t.orphan, err = f.orphan(ctx, newest)
 	default:
