@@ -153,9 +153,6 @@ func FeedIndexPath(feed string, n int64) string {
 	return FeedPath(feed) + "/index/" + strconv.FormatInt(n, 10)
 }
 
-// FeedTimegatePath returns the URL path that leads to the page of a given time.
-func FeedTimegatePath(feed string) string { return FeedPath(feed) + "/at" }
-
 // SnapshotPath returns the URL path of the newest index of a snapshot.
 func SnapshotPath(name string) string { return "/snapshots/" + name }
 
