@@ -94,9 +94,6 @@ func number(p *Page) int64 {
 // the page before it to be closed and linked is linked itself. An orphan never records
 // this: its writer did not know yet what had become of the pages before it.
 func (p *Page) ProvesLoss(newest *Page) bool {
-	if p.unborn {
-		return false
-	}
 	linked := p.Settled
 	if p.Settled == p.Number-1 {
 		linked = p.Number
@@ -112,7 +109,7 @@ func (p *Page) ProvesLoss(newest *Page) bool {
 // MaxCommit after it and was written to MaxCommit or longer after it: the chain never
 // continued to it from there.
 func (p *Page) Overdue(newest *Page, now time.Time) bool {
-	if p.unborn || now.Sub(p.Modified) < MaxCommit {
+	if now.Sub(p.Modified) < MaxCommit {
 		return false
 	}
 	orphan := newest != nil && newest.First.Sub(p.Modified) < MaxCommit && newest.Modified.Sub(p.Modified) >= MaxCommit
@@ -206,17 +203,15 @@ func (r *Reader) list(ctx context.Context, floor int64) (loaded map[int64]*Page,
 			return nil, 0, fmt.Errorf("list pages of feed %q: %w", r.feed, err)
 		}
 		n, err := layout.ParseFeedPage(r.feed, entry.Key)
-		if err != nil || n < floor {
-			continue
-		}
-		p, err := r.load(ctx, n)
 		switch {
-		case errors.Is(err, storage.ErrNotFound):
+		case err != nil || n < floor:
+			continue
 		case n >= floor+Ahead:
 			return loaded, n, nil
-		case err == nil:
+		}
+		if p, err := r.load(ctx, n); err == nil {
 			loaded[n] = p
-		case !errors.Is(err, ErrCorrupt):
+		} else if !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, ErrCorrupt) {
 			return nil, 0, err
 		}
 	}

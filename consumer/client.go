@@ -65,7 +65,7 @@ func (c *Client) Snapshot(ctx context.Context, indexURL string, from feed.Snapsh
 		if from.Index != "" {
 			indexURL = from.Index
 		}
-		x, err := s.index(indexURL)
+		x, err := s.index(indexURL, time.Time{})
 		if err != nil {
 			yield(nil, err)
 			return
@@ -81,7 +81,7 @@ func (c *Client) Index(ctx context.Context, indexURL string) (*snapshot.Index, e
 		return nil, err
 	}
 	defer s.close()
-	x, err := s.index(indexURL)
+	x, err := s.index(indexURL, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (s *session) pages(url string, start Start) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
 		if from, ok := start.snapshot(); ok {
 			s.trust(start.index)
-			x, err := s.index(from.Index)
+			x, err := s.index(from.Index, time.Time{})
 			if err != nil {
 				yield(nil, err)
 				return

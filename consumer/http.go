@@ -71,6 +71,9 @@ func (h *httpSource) Get(parent context.Context, q Request) (*Response, error) {
 		return nil, err
 	}
 	u.User = nil
+	if !q.Latest.IsZero() && u.RawQuery == "" { // a query may be signed
+		u.RawQuery = url.Values{"at": {q.Latest.UTC().Format(time.RFC3339)}}.Encode()
+	}
 	if err := h.permit(u); err != nil {
 		return nil, fmt.Errorf("get %s: %w", u, err)
 	}

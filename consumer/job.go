@@ -50,6 +50,11 @@ type Job struct {
 	// From is where to start if the sink has no position.
 	From  Start
 	OnGap GapPolicy
+	// Until is where to end before the end of the feed. The position is then that of the last
+	// entity that was applied, so that another Job can continue. It is no error if the feed has
+	// no entity after a time. Between [FromSnapshot] and Until, the newest snapshot that is not
+	// after Until is chosen if the server can do that; otherwise a newer one is a [PassedError].
+	Until Until
 	// NewestFirst makes a sink without a position receive the newest entities first: the feed is read
 	// back, page by page, to its beginning or, with [FromSnapshot], to the snapshot, while
 	// entities that are published meanwhile are applied about every [Config.PollInterval]. Only the
@@ -126,7 +131,7 @@ func (j *Job) newRun() (*run, error) {
 	if r.Feed == "" {
 		r.Feed = redact(r.URL)
 	}
-	if err := r.checkNewestFirst(); err != nil {
+	if err := errors.Join(r.checkNewestFirst(), r.checkUntil()); err != nil {
 		return nil, err
 	}
 	if r.OnGap == GapSnapshot && r.SnapshotURL == "" {

@@ -123,7 +123,7 @@ func (b *backward) findSnapshot() (err error) {
 		return nil
 	}
 	b.s.trust(from)
-	if b.index, err = b.s.index(from); err != nil {
+	if b.index, err = b.s.index(from, time.Time{}); err != nil {
 		return err
 	}
 	if b.floor = b.index.handOff(b.url).ContentID; b.floor == "" {

@@ -24,6 +24,7 @@ type run struct {
 	// entered is Stats.Entities when the current attempt came to the feed.
 	entered int64
 	torn    TimelineError // that was passed last
+	end     ending
 
 	// Newest first: what has not been read, or nil; and the position of the newest entity that was.
 	tail *feed.TailPosition
@@ -155,7 +156,7 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 	defer s.close()
 	s.trust(r.From.index)
 	s.trust(r.SnapshotURL)
-	r.s, r.lag.url = s, url
+	r.s, r.lag.url, r.end.reached = s, url, false
 	if r.tail != nil {
 		if err := r.backfill(ctx); err != nil {
 			return err
@@ -165,8 +166,15 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 		}
 	}
 	if from, ok := start.snapshot(); ok {
-		x, err := s.index(from.Index)
+		latest, err := r.latest(ctx)
 		if err != nil {
+			return err
+		}
+		x, err := s.index(from.Index, latest)
+		if err != nil {
+			return err
+		}
+		if err := r.checkStart(ctx, x.handOff(url), from.Index); err != nil {
 			return err
 		}
 		r.lag.snapshot = x
@@ -188,10 +196,15 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 			return err
 		}
 		r.lag.snapshot = nil
+	} else if err := r.checkStart(ctx, start.position, ""); err != nil {
+		return err
 	} else if at := start.position.Damaged; at != "" {
 		if err := s.check(s.newReading(at)); err != nil {
 			return err
 		}
+	}
+	if r.end.reached {
+		return nil
 	}
 	r.entered = r.stats.Entities
 	return r.drain(ctx, s.feedPages(url, start), start.latest)
@@ -249,9 +262,16 @@ func (r *run) pages(ctx context.Context, pages iter.Seq2[*Page, error], markEnd 
 			if err != nil {
 				return err
 			}
+			if r.ends(e) {
+				continue // to the end of the page, where it is verified
+			}
 			if err := r.apply(ctx, e); err != nil {
 				return err
 			}
+			r.applied(e)
+		}
+		if r.end.reached && r.lag.snapshot == nil {
+			return nil
 		}
 		if !p.Newest() || r.lag.snapshot != nil {
 			continue

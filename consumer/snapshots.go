@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"net/url"
+	"time"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/snapshot"
@@ -24,8 +25,9 @@ type index struct {
 }
 
 // index requests a snapshot index. If the URL has a fragment, it is the id that
-// the snapshot must have.
-func (s *session) index(raw string) (*index, error) {
+// the snapshot must have. If latest is not zero, the source is asked for the newest snapshot whose
+// position is not later; it may not support that.
+func (s *session) index(raw string, latest time.Time) (*index, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return nil, errors.New("parse URL: malformed URL")
@@ -34,7 +36,7 @@ func (s *session) index(raw string) (*index, error) {
 	u.Fragment, u.RawFragment = "", ""
 	retry := s.newRetry()
 	for {
-		x, err := s.tryIndex(u.String(), id)
+		x, err := s.tryIndex(u.String(), id, latest)
 		if err == nil {
 			return x, nil
 		}
@@ -44,8 +46,8 @@ func (s *session) index(raw string) (*index, error) {
 	}
 }
 
-func (s *session) tryIndex(target, id string) (*index, error) {
-	resp, err := s.send(Request{URL: target, Kind: SnapshotIndex})
+func (s *session) tryIndex(target, id string, latest time.Time) (*index, error) {
+	resp, err := s.send(Request{URL: target, Kind: SnapshotIndex, Latest: latest})
 	if err != nil {
 		return nil, err
 	}

@@ -46,6 +46,9 @@ type Request struct {
 	// does not support this returns immediately.
 	Wait time.Duration
 	// Offset, if not 0, requests the bytes of the page from there on.
+	// Latest, if not zero, requests of the snapshots at the URL of an index the newest whose
+	// position in the feed is not later; a source that does not support this returns another.
+	Latest time.Time
 	Offset int64
 }
 
