@@ -3,9 +3,12 @@ package feed
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // ChainHeader is the response header field that gives the position of a page in
@@ -24,27 +27,50 @@ type Chain struct {
 	// First marks the first page of a feed that was published to after it had been deleted. Its
 	// Prev is a digest that no page has.
 	First bool
+	// Identity is that of the feed. Its Epoch is in the response for the newest page only, since
+	// it is what may change about a page that is otherwise immutable; elsewhere it is zero.
+	Identity Identity
 }
 
-// Header returns the value of [ChainHeader], a dictionary of byte sequences (RFC
-// 9651, section 3.2), or "" if c has no digests.
+// Header returns the value of [ChainHeader], a dictionary (RFC 9651, section 3.2), or "" if
+// nothing is known.
 func (c Chain) Header() string {
-	var b []byte
-	for _, m := range [...]struct{ key, digest string }{{"self", c.Self}, {"prev", c.Prev}} {
-		sum, err := hex.DecodeString(m.digest)
-		if err != nil || len(sum) == 0 {
-			continue
-		}
-		if b != nil {
-			b = append(b, ", "...)
-		}
-		b = append(append(b, m.key...), "=:"...)
-		b = append(base64.StdEncoding.AppendEncode(b, sum), ':')
-	}
+	b := appendMember(nil, "self", c.Self)
+	b = appendMember(b, "prev", c.Prev)
 	if c.First && b != nil {
-		b = append(b, ", first"...) // the Boolean value true (RFC 9651, section 3.2)
+		b = append(b, ", first"...) // the Boolean value true
+	}
+	b = appendMember(b, "identity", c.Identity.ID)
+	if e := c.Identity.Epoch; e.Number > 0 && b != nil {
+		b = fmt.Appendf(b, ", epoch=%d;id=%s;last=@%d", e.Number, byteSequence(e.ID), e.Last.Unix())
+		if e.Kept {
+			b = append(b, ";kept"...)
+		}
 	}
 	return string(b)
+}
+
+// appendMember appends a member of a dictionary that is a byte sequence, given in hex, unless
+// that is empty or malformed.
+func appendMember(b []byte, key, digest string) []byte {
+	value := byteSequence(digest)
+	if value == "" {
+		return b
+	}
+	if b != nil {
+		b = append(b, ", "...)
+	}
+	return append(append(append(b, key...), '='), value...)
+}
+
+// byteSequence returns the form of bytes, given in hex, that RFC 9651 defines in section 3.3.5, or
+// "" if there are none.
+func byteSequence(digest string) string {
+	sum, err := hex.DecodeString(digest)
+	if err != nil || len(sum) == 0 {
+		return ""
+	}
+	return ":" + base64.StdEncoding.EncodeToString(sum) + ":"
 }
 
 // Contradicts reports whether c and d cannot describe the same page of one timeline.
@@ -60,26 +86,76 @@ func ParseChain(h http.Header) (Chain, error) {
 	value := strings.Join(h.Values(ChainHeader), ",")
 	for _, member := range splitMembers(value) {
 		key, item, _ := strings.Cut(strings.Trim(member, " \t"), "=")
-		if key == "first" {
+		var err error
+		switch key {
+		case "self":
+			c.Self, err = parseBytes(item)
+		case "prev":
+			c.Prev, err = parseBytes(item)
+		case "first":
 			item, _, _ = strings.Cut(item, ";")
 			c.First = strings.TrimRight(item, " \t") != "?0"
-			continue
+		case "identity":
+			c.Identity.ID, err = parseBytes(item)
+		case "epoch":
+			c.Identity.Epoch, err = parseEpoch(item)
 		}
-		target := map[string]*string{"self": &c.Self, "prev": &c.Prev}[key]
-		if target == nil {
-			continue
-		}
-		item, _, _ = strings.Cut(item, ";") // parameters
-		text, opened := strings.CutPrefix(strings.TrimRight(item, " \t"), ":")
-		text, closed := strings.CutSuffix(text, ":")
-		sum, err := base64.StdEncoding.DecodeString(text)
-		if err != nil || !opened || !closed || len(sum) == 0 {
+		if err != nil {
 			return Chain{}, &HeaderError{Part: -1, Name: ChainHeader, Value: value,
-				Err: fmt.Errorf("%w: %q is not a byte sequence", ErrInvalidHeader, key)}
+				Err: fmt.Errorf("%w: %q %w", ErrInvalidHeader, key, err)}
 		}
-		*target = hex.EncodeToString(sum)
 	}
 	return c, nil
+}
+
+var (
+	errNotBytes = errors.New("is not a byte sequence")
+	errNotEpoch = errors.New("is not the number of an epoch with its id and last")
+)
+
+// parseBytes returns a byte sequence in hex. It ignores parameters.
+func parseBytes(item string) (string, error) {
+	item, _, _ = strings.Cut(item, ";")
+	text, opened := strings.CutPrefix(strings.TrimRight(item, " \t"), ":")
+	text, closed := strings.CutSuffix(text, ":")
+	sum, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || !opened || !closed || len(sum) == 0 {
+		return "", errNotBytes
+	}
+	return hex.EncodeToString(sum), nil
+}
+
+// parseEpoch parses the number of an epoch and its parameters. Unknown ones are ignored.
+func parseEpoch(item string) (Epoch, error) {
+	number, rest, _ := strings.Cut(item, ";")
+	n, err := strconv.ParseInt(strings.TrimRight(number, " \t"), 10, 64)
+	if err != nil || n < 1 {
+		return Epoch{}, errNotEpoch
+	}
+	e := Epoch{Number: n}
+	for parameter := range strings.SplitSeq(rest, ";") {
+		key, value, _ := strings.Cut(strings.Trim(parameter, " \t"), "=")
+		switch key {
+		case "id":
+			e.ID, err = parseBytes(value)
+		case "last": // a date (RFC 9651, section 3.3.7)
+			var seconds int64
+			date, ok := strings.CutPrefix(value, "@")
+			if seconds, err = strconv.ParseInt(date, 10, 64); !ok {
+				err = errNotEpoch
+			}
+			e.Last = time.Unix(seconds, 0).UTC()
+		case "kept":
+			e.Kept = value != "?0"
+		}
+		if err != nil {
+			return Epoch{}, errNotEpoch
+		}
+	}
+	if e.ID == "" || e.Last.IsZero() {
+		return Epoch{}, errNotEpoch
+	}
+	return e, nil
 }
 
 // splitMembers splits a dictionary at the commas between its members, but not at

@@ -5,13 +5,21 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/feedctl/feedctl/feed"
 )
 
 func TestChainHeader(t *testing.T) {
 	one, two := strings.Repeat("01", 32), strings.Repeat("ff", 32)
-	for _, c := range []feed.Chain{{}, {Self: one}, {Prev: two}, {Self: one, Prev: two}, {Prev: two, First: true}} {
+	named := feed.Identity{ID: feed.NewID()}
+	second := feed.Identity{ID: named.ID, Epoch: feed.Epoch{Number: 2, ID: feed.NewID(), Last: time.Unix(1701054600, 0).UTC()}}
+	kept := second
+	kept.Epoch.Kept = true
+	for _, c := range []feed.Chain{
+		{}, {Self: one}, {Prev: two}, {Self: one, Prev: two}, {Prev: two, First: true},
+		{Identity: named}, {Self: one, Identity: second}, {Prev: two, First: true, Identity: kept},
+	} {
 		h := http.Header{}
 		if value := c.Header(); value != "" {
 			h.Set(feed.ChainHeader, value)
@@ -34,7 +42,16 @@ func TestParseChain(t *testing.T) {
 			t.Errorf("%q was read as %+v, %v", values, got, err)
 		}
 	}
-	for _, value := range []string{"self", "self=1", "self=::", "prev=:A:", "prev=:AQ==", `self=":AQ==:"`} {
+	epoch := feed.Epoch{Number: 3, ID: "0b", Last: time.Unix(7, 0).UTC(), Kept: true}
+	for _, value := range []string{"epoch=3;id=:Cw==:;last=@7;kept", "epoch=3 ; kept=?1; later=1;last=@7;id=:Cw==:"} {
+		if got, err := feed.ParseChain(http.Header{feed.ChainHeader: {value}}); err != nil || got.Identity.Epoch != epoch {
+			t.Errorf("%q was read as %+v, %v", value, got, err)
+		}
+	}
+	for _, value := range []string{
+		"self", "self=1", "self=::", "prev=:A:", "prev=:AQ==", `self=":AQ==:"`, "identity=1",
+		"epoch", "epoch=1", "epoch=0;id=:Cw==:;last=@7", "epoch=1;id=:Cw==:", "epoch=1;id=:Cw==:;last=7", "epoch=1;id=1;last=@7", "epoch=x;id=:Cw==:;last=@7",
+	} {
 		var header *feed.HeaderError
 		if got, err := feed.ParseChain(http.Header{feed.ChainHeader: {value}}); !errors.As(err, &header) || got != (feed.Chain{}) {
 			t.Errorf("%q was read as %+v, %v", value, got, err)

@@ -58,6 +58,10 @@ type Position struct {
 	// any other URL, Page and Prev have no meaning and the whole feed is searched
 	// for the Content-ID, since it may be the same feed after a move.
 	Feed string `json:"feed,omitempty"`
+	// Identity and Epoch are [Identity.ID] and [Epoch.ID] of the feed when the position was taken.
+	// Identity is empty if it had none, or is not known, and Epoch is empty in the first epoch.
+	Identity string `json:"identity,omitempty"`
+	Epoch    string `json:"epoch,omitempty"`
 	// Committed is when a consumer committed the position, by its clock, in whole
 	// milliseconds. It is zero if no consumer did, or an earlier version wrote it.
 	Committed time.Time `json:"committed,omitzero"`
