@@ -42,7 +42,7 @@ func Delete(ctx context.Context, store storage.Store, feed string) (int64, error
 		if err != nil {
 			return 0, err
 		}
-		pages, err := lastPages(ctx, store, feed, r.Floor)
+		pages, err := lastPages(ctx, store, feed, r)
 		switch {
 		case err != nil:
 			return 0, err
@@ -61,7 +61,7 @@ func Delete(ctx context.Context, store storage.Store, feed string) (int64, error
 			} else if err != nil {
 				return 0, err
 			}
-			if pages, err = lastPages(ctx, store, feed, r.Floor); err != nil {
+			if pages, err = lastPages(ctx, store, feed, r); err != nil {
 				return 0, err
 			}
 		}
@@ -73,6 +73,7 @@ func Delete(ctx context.Context, store storage.Store, feed string) (int64, error
 			sealed = pages[n-1]
 		}
 		r.Floor, r.Deleting, r.Deleted = sealed+deleteGap, false, true
+		r.endErasing()
 		r.renew()
 		_, err = writeFloor(ctx, store, version, r)
 		if err == nil || !overtaken(err) {
@@ -101,13 +102,13 @@ func CopyDeletion(ctx context.Context, from, to storage.Store, feed string) (boo
 
 // lastPages returns the highest numbers of pages in the store, in order, whether or not
 // they can be read: all that may be the newest page or beyond it.
-func lastPages(ctx context.Context, store storage.Store, feed string, floor int64) ([]int64, error) {
+func lastPages(ctx context.Context, store storage.Store, feed string, r floorRecord) ([]int64, error) {
 	var pages []int64
 	for entry, err := range store.List(ctx, layout.FeedPages(feed), "") {
 		if err != nil {
 			return nil, fmt.Errorf("list pages of feed %q: %w", feed, err)
 		}
-		if n, err := layout.ParseFeedPage(feed, entry.Key); err == nil && n >= floor {
+		if n, err := layout.ParseFeedPage(feed, entry.Key); err == nil && n >= r.Floor && r.beforeCopies(n) {
 			pages = append(pages, n)
 		}
 	}

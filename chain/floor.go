@@ -24,6 +24,8 @@ type floorRecord struct {
 	// Identity is [feed.Identity.ID]. Older programs drop it and Epoch when they write the record.
 	Identity string       `json:"identity,omitempty"`
 	Epoch    *epochRecord `json:"epoch,omitempty"`
+	// Erasing is not nil while the pages are being replaced by copies, or were to be.
+	Erasing *erasing `json:"erasing,omitempty"`
 }
 
 // readFloor returns the floor record of a feed and the version of its object; floor 1 and
@@ -86,6 +88,9 @@ func RaiseFloor(ctx context.Context, store storage.Store, feed string, n int64) 
 		r, version, err := readFloor(ctx, store, feed)
 		if err != nil || r.Floor >= n {
 			return r.Floor, err
+		}
+		if !r.beforeCopies(n) {
+			return 0, fmt.Errorf("raise floor of feed %q to page %d: an erasure left copies there: repeat \"feedctl erase\" to remove them", feed, n)
 		}
 		r.Floor, r.Deleted = n, false // a feed that has a page exists
 		_, err = writeFloor(ctx, store, version, r)

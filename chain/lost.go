@@ -94,6 +94,9 @@ func number(p *Page) int64 {
 // the page before it to be closed and linked is linked itself. An orphan never records
 // this: its writer did not know yet what had become of the pages before it.
 func (p *Page) ProvesLoss(newest *Page) bool {
+	if p.unborn {
+		return false
+	}
 	linked := p.Settled
 	if p.Settled == p.Number-1 {
 		linked = p.Number
@@ -109,7 +112,7 @@ func (p *Page) ProvesLoss(newest *Page) bool {
 // MaxCommit after it and was written to MaxCommit or longer after it: the chain never
 // continued to it from there.
 func (p *Page) Overdue(newest *Page, now time.Time) bool {
-	if now.Sub(p.Modified) < MaxCommit {
+	if p.unborn || now.Sub(p.Modified) < MaxCommit {
 		return false
 	}
 	orphan := newest != nil && newest.First.Sub(p.Modified) < MaxCommit && newest.Modified.Sub(p.Modified) >= MaxCommit
@@ -203,15 +206,17 @@ func (r *Reader) list(ctx context.Context, floor int64) (loaded map[int64]*Page,
 			return nil, 0, fmt.Errorf("list pages of feed %q: %w", r.feed, err)
 		}
 		n, err := layout.ParseFeedPage(r.feed, entry.Key)
-		switch {
-		case err != nil || n < floor:
+		if err != nil || n < floor {
 			continue
+		}
+		p, err := r.load(ctx, n)
+		switch {
+		case errors.Is(err, storage.ErrNotFound):
 		case n >= floor+Ahead:
 			return loaded, n, nil
-		}
-		if p, err := r.load(ctx, n); err == nil {
+		case err == nil:
 			loaded[n] = p
-		} else if !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, ErrCorrupt) {
+		case !errors.Is(err, ErrCorrupt):
 			return nil, 0, err
 		}
 	}

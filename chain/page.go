@@ -18,7 +18,8 @@
 // it are not orphans, and are neither hidden nor replaced ([ErrLostPages]).
 //
 // A page below the floor does not exist, even if the store has its object: a
-// producer that was suspended for long may still have created one.
+// producer that was suspended for long may still have created one. Nor does a copy that an
+// [Erasure] has made, until the floor is raised to the first copy.
 package chain
 
 import (
@@ -75,10 +76,14 @@ type Page struct {
 	// linked in the chain when it wrote this state; 0 if not recorded. It is not part of
 	// the Digest. See [Page.ProvesLoss].
 	Settled int64
+	// Floor is not 0 in a copy made by an [Erasure]: the page does not exist while the floor is lower.
+	Floor int64
 
 	Size     int64 // of the stored body, in bytes
 	Version  storage.Version
 	Modified time.Time // by the store's clock
+
+	unborn bool // the floor is lower than Floor
 }
 
 // record is the form of a Page in the metadata of its object, without what the store itself keeps
@@ -97,6 +102,7 @@ type record struct {
 	Closed        bool   `json:"closed,omitempty"`
 	Checkpoint    []byte `json:"checkpoint,omitempty"`
 	Settled       int64  `json:"settled,omitempty"`
+	Floor         int64  `json:"floor,omitempty"`
 }
 
 // format is the version of record and of Digest.
@@ -117,7 +123,7 @@ func (p *Page) Meta() (storage.Meta, error) {
 	data, err := json.Marshal(record{
 		Format: format, Feed: p.Feed, Number: p.Number, Boundary: p.Boundary, Entities: p.Entities,
 		First: p.First.UnixMilli(), Last: p.Last.UnixMilli(), LastContentID: p.LastContentID,
-		SHA256: p.SHA256, Prev: p.Prev, Closed: p.Closed, Checkpoint: p.Checkpoint, Settled: p.Settled,
+		SHA256: p.SHA256, Prev: p.Prev, Closed: p.Closed, Checkpoint: p.Checkpoint, Settled: p.Settled, Floor: p.Floor,
 	})
 	if err != nil {
 		return storage.Meta{}, fmt.Errorf("encode metadata of page %d: %w", p.Number, err)
@@ -146,7 +152,7 @@ func Decode(feed string, n int64, info storage.Info) (*Page, error) {
 	return &Page{
 		Feed: feed, Number: n, Boundary: r.Boundary, Entities: r.Entities,
 		First: time.UnixMilli(r.First).UTC(), Last: time.UnixMilli(r.Last).UTC(), LastContentID: r.LastContentID,
-		SHA256: r.SHA256, Prev: r.Prev, Closed: r.Closed, Checkpoint: r.Checkpoint, Settled: r.Settled,
+		SHA256: r.SHA256, Prev: r.Prev, Closed: r.Closed, Checkpoint: r.Checkpoint, Settled: r.Settled, Floor: r.Floor,
 		Size: info.Size, Version: info.Version, Modified: info.Modified,
 	}, nil
 }

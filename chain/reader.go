@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"time"
 
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/storage"
@@ -29,6 +30,9 @@ type Reader struct {
 	beyond   []*Page
 	timeline int // how often another history of the feed was found
 	ended    Ending
+
+	fence     erasing // that was read last
+	fenceSeen time.Time
 }
 
 // NewReader returns a Reader of a feed. It does not access the store.
@@ -43,11 +47,14 @@ func (r *Reader) Floor(ctx context.Context) (int64, error) {
 }
 
 // WritableFloor returns the floor for a producer that has read or created a page. The error
-// matches [ErrDeleting] if the producer must not write to the page, or confirm it.
+// matches [ErrDeleting] or [ErrErasing] if the producer must not write to the page, or confirm it.
 func (r *Reader) WritableFloor(ctx context.Context) (int64, error) {
 	floor, record, err := r.readFloor(ctx)
 	if err == nil && record.Deleting {
 		err = fmt.Errorf("feed %q: %w", r.feed, ErrDeleting)
+	}
+	if err == nil && record.fenced() {
+		err = r.passFence(ctx, *record.Erasing)
 	}
 	return floor, err
 }
@@ -226,8 +233,22 @@ func (r *Reader) walk(ctx context.Context, p *Page, loaded map[int64]*Page) (*Pa
 }
 
 // load reads the metadata of a page, whether or not it is in the chain. The error
-// matches storage.ErrNotFound if there is no such object.
+// matches storage.ErrNotFound if there is no such page.
 func (r *Reader) load(ctx context.Context, n int64) (*Page, error) {
+	p, err := r.read(ctx, n)
+	if err != nil || p.Floor <= r.SeenFloor() {
+		return p, err
+	}
+	if floor, err := r.Floor(ctx); err != nil {
+		return nil, err
+	} else if floor < p.Floor {
+		return nil, fmt.Errorf("read page %d of feed %q: %w: it is a copy of an erasure that was not completed", n, r.feed, storage.ErrNotFound)
+	}
+	return p, nil
+}
+
+// read reads the metadata of the object of a page, which may be a copy that does not exist yet.
+func (r *Reader) read(ctx context.Context, n int64) (*Page, error) {
 	info, err := r.store.Stat(ctx, key(r.feed, n))
 	if err != nil {
 		return nil, fmt.Errorf("read page %d of feed %q: %w", n, r.feed, err)
@@ -239,9 +260,16 @@ func (r *Reader) load(ctx context.Context, n int64) (*Page, error) {
 // nil if there is none. A producer can replace it on condition that it is still at Version. The error
 // is a [LostError] if it is not an orphan.
 func (r *Reader) Orphan(ctx context.Context, newest *Page) (*Page, error) {
-	p, err := r.load(ctx, newest.Number+1)
+	p, err := r.read(ctx, newest.Number+1)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && newest.leadsTo(p) {
 		return nil, nil
+	}
+	if err == nil && p.Floor > r.SeenFloor() {
+		floor, err := r.WritableFloor(ctx) // now that p was read: an erasure may have put it there
+		if err != nil {
+			return nil, err
+		}
+		p.unborn = p.Floor > floor
 	}
 	if err == nil && p.ProvesLoss(newest) {
 		return nil, NewLostError(r.feed, newest, []*Page{p}, "")

@@ -145,12 +145,12 @@ func (r *Reader) exponentialSearch(ctx context.Context, floor int64) (top, seen 
 func (r *Reader) leading(ctx context.Context, numbers []int64) (found int, highest int64, err error) {
 	exist := make([]bool, len(numbers))
 	err = each(len(numbers), func(i int) error {
-		_, err := r.store.Stat(ctx, key(r.feed, numbers[i]))
-		exist[i] = err == nil
-		if err != nil && !errors.Is(err, storage.ErrNotFound) {
-			return fmt.Errorf("find page %d of feed %q: %w", numbers[i], r.feed, err)
+		_, err := r.load(ctx, numbers[i])
+		exist[i] = err == nil || errors.Is(err, ErrCorrupt)
+		if exist[i] || errors.Is(err, storage.ErrNotFound) {
+			return nil
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return 0, 0, err

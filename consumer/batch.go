@@ -75,6 +75,9 @@ func (r *run) apply(ctx context.Context, e *Entity) error {
 			r.Oldest(e.LastModified)
 		}
 	}
+	if p, ok := b.Batch.(placed); ok {
+		p.Place(e)
+	}
 	size := e.size()
 	apply := b.Apply
 	if r.tail != nil {

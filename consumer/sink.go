@@ -30,7 +30,9 @@ type Sink interface {
 // until it succeeds, and continues there.
 var ErrSinkUnavailable = errors.New("the server is not available")
 
-// A Batch is a run of entities that a [Sink] makes durable together.
+// A Batch is a run of entities that a [Sink] makes durable together. If it has a method
+// Place(*Entity), that is called before each entity is applied, with the page and offset of the
+// entity; it must not keep it.
 type Batch interface {
 	// Apply applies one entity. It reads Body or Stream before it returns and
 	// keeps neither, nor e, nor e.Header's array. It wraps an error of e.Stream, so
@@ -43,6 +45,11 @@ type Batch interface {
 	Commit(ctx context.Context, at feed.Position) error
 	// Rollback undoes the batch. After Commit it has no effect.
 	Rollback(ctx context.Context) error
+}
+
+// placed is implemented by a [Batch] that records where entities are.
+type placed interface {
+	Place(e *Entity)
 }
 
 // atLeastOnce is implemented by a sink that cannot keep data and position together and

@@ -11,6 +11,8 @@
 //	feeds/<feed>/quarantine/<name>            an entity that a bridge could not publish, and why
 //	snapshots/<name>/index/<id>               the index of a finished snapshot
 //	snapshots/<name>/pages/<id>/<6 digits>    one page of a snapshot, numbered from 0
+//	digests/<feed>/roots/<id>                 the root of a state digest
+//	digests/<feed>/nodes/<hash>               a node or leaf of state digests, by its SHA-256
 //
 // Paths on a server:
 //
@@ -20,6 +22,9 @@
 //	/snapshots/<name>                         the newest index
 //	/snapshots/<name>/<id>
 //	/snapshots/<name>/<id>/pages/<n>
+//	/digests/<feed>                           the newest root
+//	/digests/<feed>/<id>
+//	/digests/<feed>/nodes/<hash>
 package layout
 
 import (

@@ -95,7 +95,7 @@ var deleteMutants = []mutant{
 		{"chain/delete.go", "r.Floor, r.Deleting, r.Deleted = sealed+deleteGap,", "r.Floor, r.Deleting, r.Deleted = sealed+1,"},
 	}},
 	{"search for pages only before producers can know of the deletion", []edit{
-		{"chain/delete.go", "if pages, err = lastPages(ctx, store, feed, r.Floor); err != nil {", "if err != nil {"},
+		{"chain/delete.go", "if pages, err = lastPages(ctx, store, feed, r); err != nil {", "if err != nil {"},
 	}},
 }
 

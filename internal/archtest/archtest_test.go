@@ -98,6 +98,10 @@ var rooms = map[string]room{
 	"feedstore": {rooms: []string{"chain", "internal/lru", "layout", "page", "pagecache", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"pagecache": {rooms: []string{"chain", "internal/filepart", "internal/regular", "layout", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "storage", "internal/backoff", "internal/draft", "internal/selfcheck"}, libraries: []string{"golang.org/x/sync"}},
+	"digest/digests": {
+		rooms:     []string{"digest", "internal/backoff", "internal/selfcheck", "layout", "storage"},
+		libraries: []string{"golang.org/x/sync"},
+	},
 	"snapshot/snapshots": {
 		rooms:     []string{"feed", "internal/backoff", "internal/draft", "layout", "page", "snapshot", "storage"},
 		libraries: []string{"golang.org/x/sync"},

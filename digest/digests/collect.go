@@ -1,0 +1,134 @@
+package digests
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/digest"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A stored is a root in a listing.
+type stored struct {
+	id       string
+	modified time.Time
+}
+
+// list returns the roots of a feed, oldest first. Other objects among them are ignored.
+func list(ctx context.Context, store storage.Store, feed string) (roots []stored, err error) {
+	if err := layout.CheckName(feed); err != nil {
+		return nil, fmt.Errorf("list state digests: %w", err)
+	}
+	for entry, err := range store.List(ctx, layout.DigestRoots(feed), "") {
+		if err != nil {
+			return nil, fmt.Errorf("list state digests of feed %q: %w", feed, err)
+		}
+		if id, err := layout.ParseDigestRoot(feed, entry.Key); err == nil {
+			roots = append(roots, stored{id, entry.Modified})
+		}
+	}
+	return roots, nil
+}
+
+// Collect removes digests for which there has been a newer one for a day, and the nodes and leaves
+// that no digest has and that were written a day ago or earlier. It may run at the same time as
+// writers and readers: a reader has a day to read a digest that it found to be the newest. It
+// returns the number of objects removed. Memory is about 100 bytes for each leaf of the digests
+// that remain.
+func Collect(ctx context.Context, store storage.Store, feed string) (removed int, err error) {
+	now, err := storage.Now(ctx, store, time.Now)
+	if err == nil {
+		c := &collector{store: store, feed: feed, before: now.Add(-leftover)}
+		err = c.collect(ctx)
+		removed = c.removed
+	}
+	if err != nil {
+		return removed, fmt.Errorf("collect state digests of feed %q: %w", feed, err)
+	}
+	return removed, nil
+}
+
+type collector struct {
+	store   storage.Store
+	feed    string
+	before  time.Time // what was written later stays
+	removed int
+}
+
+func (c *collector) collect(ctx context.Context) error {
+	// What is listed before the roots and belongs to none of them has no reader. A writer that
+	// needs it meanwhile makes it young.
+	old, err := c.old(ctx)
+	if err != nil {
+		return err
+	}
+	roots, err := list(ctx, c.store, c.feed)
+	if err != nil {
+		return err
+	}
+	for i, r := range roots {
+		if i+1 < len(roots) && !roots[i+1].modified.After(c.before) {
+			if err := c.store.Delete(ctx, layout.DigestRoot(c.feed, r.id)); err != nil {
+				return err
+			}
+			c.removed++
+			continue
+		}
+		if err := c.mark(ctx, r.id, old); err != nil {
+			return err
+		}
+	}
+	for name := range old {
+		key := layout.DigestNode(c.feed, name.String())
+		if info, err := c.store.Stat(ctx, key); err == nil && info.Modified.After(c.before) {
+			continue
+		}
+		if err := c.store.Delete(ctx, key); err != nil {
+			return err
+		}
+		c.removed++
+	}
+	return nil
+}
+
+// old returns the names of the nodes and leaves that are old enough to be removed.
+func (c *collector) old(ctx context.Context) (map[digest.Hash]struct{}, error) {
+	old := make(map[digest.Hash]struct{})
+	prefix := layout.DigestNodes(c.feed)
+	for entry, err := range c.store.List(ctx, prefix, "") {
+		if err != nil {
+			return nil, err
+		}
+		name, err := digest.ParseHash(strings.TrimPrefix(entry.Key, prefix))
+		if err == nil && !entry.Modified.After(c.before) {
+			old[name] = struct{}{}
+		}
+	}
+	return old, nil
+}
+
+// mark takes the nodes and leaves of a digest out of old.
+func (c *collector) mark(ctx context.Context, id string, old map[digest.Hash]struct{}) error {
+	if len(old) == 0 {
+		return nil
+	}
+	root, err := Read(ctx, c.store, c.feed, id)
+	if err != nil {
+		return err
+	}
+	r := &digest.Reader{Root: root, Objects: Objects(c.store, c.feed)}
+	for i, node := range root.Nodes {
+		leaves, err := r.Leaves(ctx, i)
+		if err != nil {
+			return err
+		}
+		delete(old, node.Object)
+		for _, leaf := range leaves {
+			delete(old, leaf.Object)
+		}
+	}
+	return nil
+}

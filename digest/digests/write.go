@@ -1,0 +1,200 @@
+package digests
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/feedctl/feedctl/digest"
+	"github.com/feedctl/feedctl/internal/backoff"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// immutable is the Cache-Control of objects that never change.
+const immutable = "public, max-age=31536000, immutable"
+
+// Times that keep [Collect] from removing what a writer is about to refer to: an object is
+// removed if it was written at least leftover ago. A writer writes an object again that exists and
+// is older than half of that, and fails if it takes longer than the other half.
+const (
+	leftover = 24 * time.Hour
+	young    = leftover / 2
+	maxTime  = leftover / 2
+)
+
+// ErrBase means that the digest whose leaves were to be reused does not exist any more, so that
+// they may be missing.
+var ErrBase = errors.New("the earlier state digest does not exist any more")
+
+// Config holds the settings of Write. The zero value of each is its default.
+type Config struct {
+	// Base is the ID of the digest whose leaves are reused.
+	Base string
+	// Concurrency is how many objects are written, and held in memory, at the same time.
+	// Defaults to 24 if the store is remote (see [storage.Locator]), otherwise to 12.
+	Concurrency int
+	// RetryFor is how long each write is retried. Defaults to 1 minute.
+	RetryFor time.Duration
+}
+
+// A Result describes a digest that was written.
+type Result struct {
+	ID   string
+	Root *digest.Root
+	// Objects and Bytes are the number and size of the nodes and leaves that were built; those
+	// that were reused are not included. Written is how many of them were not in the store.
+	Objects, Bytes, Written int64
+}
+
+// Write writes a digest. The function build stores the nodes and leaves and returns the root,
+// which is written last. After an error or a crash the digest does not exist; if the outcome of
+// the last write is unknown, Write fails although it may. The error matches [ErrBase] if the base
+// is missing.
+func Write(ctx context.Context, store storage.Store, feed string, c Config, build func(context.Context, digest.Putter) (*digest.Root, error)) (*Result, error) {
+	if c.Concurrency == 0 {
+		c.Concurrency = 12
+		if storage.PropertiesOf(store).Remote {
+			c.Concurrency = 24
+		}
+	}
+	c.RetryFor = cmp.Or(c.RetryFor, time.Minute)
+	w := &writer{store: store, feed: feed, config: c}
+	result, err := w.write(ctx, build)
+	if err != nil {
+		return nil, fmt.Errorf("write state digest of feed %q: %w", feed, err)
+	}
+	return result, nil
+}
+
+// A writer writes one digest.
+type writer struct {
+	store  storage.Store
+	feed   string
+	config Config
+	now    time.Time // by the store's clock, when it began
+	group  *errgroup.Group
+
+	objects, bytes, written atomic.Int64
+}
+
+func (w *writer) write(ctx context.Context, build func(context.Context, digest.Putter) (*digest.Root, error)) (*Result, error) {
+	if err := layout.CheckName(w.feed); err != nil {
+		return nil, err
+	}
+	if err := w.checkBase(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if w.now, err = storage.Now(ctx, w.store, time.Now); err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	var writing context.Context
+	w.group, writing = errgroup.WithContext(ctx)
+	w.group.SetLimit(w.config.Concurrency)
+	root, err := build(writing, w)
+	// If a write failed, its error is the cause.
+	if failed := w.group.Wait(); failed != nil {
+		err = failed
+	}
+	if err != nil {
+		return nil, err
+	}
+	if took := time.Since(begun); took > maxTime {
+		return nil, fmt.Errorf("it took %v, longer than %v: objects may have been collected", took, maxTime)
+	}
+	id, err := w.writeRoot(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	// Whoever collects from now on sees the new root. Whoever began before saw the base, if that
+	// exists still.
+	if err := w.checkBase(ctx); err != nil {
+		return nil, errors.Join(err, w.store.Delete(ctx, layout.DigestRoot(w.feed, id)))
+	}
+	return &Result{ID: id, Root: root, Objects: w.objects.Load(), Bytes: w.bytes.Load(), Written: w.written.Load()}, nil
+}
+
+// checkBase returns ErrBase if the base does not exist.
+func (w *writer) checkBase(ctx context.Context) error {
+	if w.config.Base == "" {
+		return nil
+	}
+	_, err := w.store.Stat(ctx, layout.DigestRoot(w.feed, w.config.Base))
+	if errors.Is(err, storage.ErrNotFound) {
+		err = fmt.Errorf("%w: %s", ErrBase, w.config.Base)
+	}
+	return err
+}
+
+func (w *writer) writeRoot(ctx context.Context, root *digest.Root) (string, error) {
+	data, err := root.Encode()
+	if err != nil {
+		return "", err
+	}
+	id := time.Now().UTC().Format("20060102T150405.000Z-") + strings.ToLower(rand.Text()[:8])
+	info, err := rootInfo{w.feed, id, sha256.Sum256(data)}.encode()
+	if err != nil {
+		return "", err
+	}
+	_, err = w.create(ctx, layout.DigestRoot(w.feed, id), info, data)
+	return id, err
+}
+
+// Put begins to write a node or leaf. It implements [digest.Putter].
+func (w *writer) Put(ctx context.Context, name digest.Hash, data []byte) error {
+	data = bytes.Clone(data)
+	w.group.Go(func() error {
+		created, err := w.create(ctx, layout.DigestNode(w.feed, name.String()), nil, data)
+		w.objects.Add(1)
+		w.bytes.Add(int64(len(data)))
+		if created {
+			w.written.Add(1)
+		}
+		return err
+	})
+	return ctx.Err()
+}
+
+// create writes an object whose key determines its bytes, unless it exists and is young.
+func (w *writer) create(ctx context.Context, key string, metadata, data []byte) (created bool, err error) {
+	meta := storage.Meta{ContentType: digest.MediaType, CacheControl: immutable, Data: metadata}
+	begun, pauses := time.Now(), backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
+	for n := 1; ; n++ {
+		_, err = w.store.Create(ctx, key, meta, storage.Bytes(data))
+		created = err == nil || created && errors.Is(err, storage.ErrExists)
+		if errors.Is(err, storage.ErrExists) {
+			err = w.renew(ctx, key, meta, data)
+		} else if err != nil {
+			created = true // perhaps
+		}
+		if err == nil {
+			return created, nil
+		}
+		if storage.IsPermanent(err) || time.Since(begun) >= w.config.RetryFor || pauses.Wait(ctx, n) != nil {
+			return false, fmt.Errorf("write %s: %w", key, err)
+		}
+	}
+}
+
+// renew makes an existing object durable, and young if it may soon be collected.
+func (w *writer) renew(ctx context.Context, key string, meta storage.Meta, data []byte) error {
+	info, err := w.store.Stat(ctx, key)
+	if err == nil && w.now.Sub(info.Modified) > young {
+		_, err = w.store.Replace(ctx, key, info.Version, meta, storage.Bytes(data))
+	}
+	if err == nil {
+		err = storage.Sync(ctx, w.store, key)
+	}
+	return err
+}
