@@ -49,12 +49,14 @@ type Config struct {
 	// decompression. 0: 16 GiB.
 	MaxPage int64
 	// ReadAhead is how many bytes of a page are buffered before they are parsed: in a
-	// feed for the current page and the next one, in a snapshot for each of Concurrency
+	// feed for the current page, the next one and, while many pages are behind it and the
+	// server has an index of them, each of eight more; in a snapshot for each of Concurrency
 	// pages. 0: 1 MiB.
 	ReadAhead int
 	// MaxHeld is the largest page, in bytes, that is verified before any of its entities
 	// is yielded: against Repr-Digest or Content-Digest (RFC 9530), or the checksum of
-	// its content coding. As many pages are held as are read ahead. Entities of a larger
+	// its content coding. As many pages are held as are read ahead, but those after the next
+	// page of a feed only up to ReadAhead. Entities of a larger
 	// page are yielded as they arrive, the last one once the page is verified. 0: 4 MiB.
 	MaxHeld int
 	// MaxPages is how many pages a crawl goes back from the entry point at most, since a
@@ -124,7 +126,9 @@ type RetryConfig struct {
 type Client struct {
 	config  Config
 	allowed map[string]bool // origins
-	buffers sync.Pool       // of *[]byte, config.ReadAhead long
+	buffers sync.Pool       // of *[]byte, at least config.ReadAhead long
+	// aheadBuffers are for pages that are requested ahead: of *[]byte, config.ReadAhead long.
+	aheadBuffers sync.Pool
 }
 
 // New returns a Client, or an error if c is invalid.
@@ -150,16 +154,17 @@ func New(c Config) (*Client, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.HTTPClient == nil {
-		c.HTTPClient = &http.Client{Transport: NewTransport(c.Concurrency)}
+		c.HTTPClient = &http.Client{Transport: NewTransport(max(c.Concurrency, pagesAhead))}
 	}
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("configure consumer: %w", err)
 	}
 	client := &Client{config: c, allowed: make(map[string]bool)}
-	client.buffers.New = func() any {
+	newBuffer := func() any {
 		b := make([]byte, c.ReadAhead)
 		return &b
 	}
+	client.buffers.New, client.aheadBuffers.New = newBuffer, newBuffer
 	for _, raw := range c.AllowOrigins {
 		u, err := parseURL(raw)
 		if err != nil {

@@ -3,12 +3,15 @@ package consumer
 // A fetch opens a page in the background.
 type fetch struct {
 	r    *reading
+	url  string
 	err  error
 	done chan struct{}
+	// cancel, if not nil, ends the request of a page that was requested ahead.
+	cancel func()
 }
 
 func (s *session) fetch(r *reading) *fetch {
-	f := &fetch{r: r, done: make(chan struct{})}
+	f := &fetch{r: r, url: r.url, done: make(chan struct{})}
 	s.workers.Go(func() {
 		defer close(f.done)
 		f.err = r.open()
@@ -16,14 +19,48 @@ func (s *session) fetch(r *reading) *fetch {
 	return f
 }
 
-// wait returns the page once its header has been received.
+// wait returns the page once its header has been received. A page that was requested ahead is
+// returned once it is in memory. If that failed, it is requested again; also if it had no next
+// page when it was requested, since it may have grown.
 func (f *fetch) wait() (*reading, error) {
 	<-f.done
-	return f.r, f.err
+	if f.cancel == nil {
+		return f.r, f.err
+	}
+	if f.err == nil && f.r.body.ended() && !f.r.page.Newest() {
+		f.r.ahead = false
+		return f.r, nil
+	}
+	f.r.close()
+	r := f.r.s.newReading(f.url)
+	return r, r.open()
 }
 
-// abandon releases the page. The session must have been cancelled.
+// ready reports whether wait returns a page at once that need not be waited for either.
+func (f *fetch) ready() bool {
+	select {
+	case <-f.done:
+		return f.err == nil && f.r.body.settled()
+	default:
+		return false
+	}
+}
+
+// failed reports whether a page that was requested ahead cannot be used.
+func (f *fetch) failed() bool {
+	select {
+	case <-f.done:
+		return f.err != nil || f.r.body.settled() && !f.r.body.whole()
+	default:
+		return false
+	}
+}
+
+// abandon releases the page. The session must have been cancelled, or the page requested ahead.
 func (f *fetch) abandon() {
+	if f.cancel != nil {
+		f.cancel()
+	}
 	<-f.done
 	f.r.close()
 }

@@ -167,6 +167,8 @@ func (h *httpSource) describe(q Request, r *httpResponse, answer *Response) erro
 		return describeLinks(r, answer, q.URL)
 	case q.Kind == SnapshotIndex:
 		return h.describeIndex(r, answer)
+	case q.Kind == PageIndex:
+		return nil
 	}
 	if err := describePage(r, answer); err != nil || q.Kind == SnapshotPage {
 		return err
@@ -200,7 +202,10 @@ func describeLinks(r *httpResponse, answer *Response, at string) error {
 	if err != nil {
 		return &PageError{URL: at, Part: -1, Err: fmt.Errorf("%w: %w", ErrLinks, err)}
 	}
-	answer.Links = feed.Links{Self: redact(links.Self), Prev: redact(links.Prev), Next: redact(links.Next)}
+	for _, link := range [...]*string{&links.Self, &links.Prev, &links.Next, &links.First, &links.Last, &links.Timegate, &links.Timemap} {
+		*link = redact(*link)
+	}
+	answer.Links = links
 	return nil
 }
 

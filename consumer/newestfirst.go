@@ -168,7 +168,7 @@ func (b *backward) locate(ctx context.Context) (at string, err error) {
 	defer s.close()
 	tail := b.run.tail
 	start := After(feed.Position{LastModified: tail.LastModified, ContentID: tail.ContentID, Page: tail.Page, Prev: tail.Prev})
-	w := &walk{s: s, url: url, start: start, seek: newSeek(url, start)}
+	w := s.newWalk(url, start)
 	w.run(func(p *Page, wrong error) bool {
 		if err = wrong; err != nil {
 			return false

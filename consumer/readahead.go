@@ -183,6 +183,24 @@ func (a *readAhead) whole() bool {
 	return a.err == io.EOF
 }
 
+// settled reports whether reading has ended, or waits for free space.
+func (a *readAhead) settled() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err != nil || !a.held && a.n == len(a.buf)
+}
+
+// ended waits until reading has ended, or the buffer is full while it is held. It reports whether
+// the source has ended with io.EOF.
+func (a *readAhead) ended() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.held && a.err == nil {
+		a.changed.Wait()
+	}
+	return a.err == io.EOF
+}
+
 // Close stops reading the source and closes it. It must not be called concurrently
 // with Read.
 func (a *readAhead) Close() error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
@@ -23,8 +24,10 @@ type reading struct {
 	created time.Time
 	page    *Page // nil before the first response
 
+	ahead            bool       // the page was requested ahead, and the walk has not come to it
 	body             *readAhead // nil if the page must be requested
 	buffer           *[]byte    // of body
+	pool             *sync.Pool // of buffer
 	verified         bool       // body ends with an error if it is damaged
 	from             int        // seen when body was opened
 	unverifiedPrefix prefix     // of a body that failed before it was verified
@@ -82,10 +85,17 @@ func (r *reading) start(resp *response) error {
 	if resp.Answer == Part {
 		r.first, r.base = r.seen-1, r.last.offset
 	}
-	r.buffer = r.s.buffers.Get().(*[]byte)
+	r.pool = &r.s.buffers
+	if r.ahead {
+		r.pool = &r.s.aheadBuffers
+	}
+	r.buffer = r.pool.Get().(*[]byte)
 	r.verified, r.from = resp.Verified, r.seen
 	r.body = newReadAhead(resp.Body, resp.cancel, *r.buffer)
-	if r.verified {
+	switch {
+	case r.ahead:
+		r.body.hold(r.s.config.ReadAhead)
+	case r.verified:
 		r.body.hold(r.s.config.MaxHeld)
 	}
 	if r.base == 0 && unchanged {
@@ -122,7 +132,7 @@ func (r *reading) close() {
 	}
 	r.body.Close()
 	*r.buffer = r.body.buf // it may have grown
-	r.s.buffers.Put(r.buffer)
+	r.pool.Put(r.buffer)
 	r.body, r.buffer = nil, nil
 }
 

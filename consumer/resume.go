@@ -61,6 +61,7 @@ func (w *walk) resume(r *reading, missing error) (*reading, error) {
 		w.next.abandon()
 		w.next = nil
 	}
+	w.ahead.drop()
 	w.seek, w.left = newSeek(w.url, After(reached)), reached
 	reached.Page = "" // the position is found by the chain, not by the page
 	w.start = After(reached)

@@ -33,6 +33,7 @@ const (
 	FeedPage Kind = iota // at its own URL, or at that of the feed, which leads to the newest
 	SnapshotPage
 	SnapshotIndex
+	PageIndex // a tile of the index of a feed's pages (package pageindex)
 )
 
 // A Request describes a request to a [Source].
@@ -110,8 +111,11 @@ func (s *session) send(q Request) (*response, error) {
 }
 
 // try makes a request once.
-func (s *session) try(q Request) (*response, error) {
-	ctx, cancel := context.WithCancelCause(s.ctx)
+func (s *session) try(q Request) (*response, error) { return s.tryWithin(s.ctx, q) }
+
+// tryWithin makes a request once, in a context that ends with that of the session or earlier.
+func (s *session) tryWithin(within context.Context, q Request) (*response, error) {
+	ctx, cancel := context.WithCancelCause(within)
 	limit := s.headerTimeout(q)
 	timer := time.AfterFunc(limit, func() { cancel(fmt.Errorf("%w of %v", errHeaderTimeout, limit)) })
 	resp, err := s.source.Get(ctx, q)

@@ -18,6 +18,7 @@ type walk struct {
 	start Start
 	seek  *seek
 	next  *fetch // the page after the current one, if it has been requested
+	ahead *ahead // the pages after that
 
 	loop     cycle
 	modified time.Time     // of the entity before
@@ -33,9 +34,12 @@ type walk struct {
 // feedPages yields the pages of a feed from start on.
 func (s *session) feedPages(url string, start Start) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
-		w := &walk{s: s, url: url, start: start, seek: newSeek(url, start)}
-		w.run(yield)
+		s.newWalk(url, start).run(yield)
 	}
+}
+
+func (s *session) newWalk(url string, start Start) *walk {
+	return &walk{s: s, url: url, start: start, seek: newSeek(url, start), ahead: newAhead(s)}
 }
 
 func (w *walk) run(yield func(*Page, error) bool) {
@@ -196,6 +200,9 @@ func (w *walk) leave(r *reading) (*reading, error) {
 	}
 	w.prefetch(r) // if its next link is new
 	asked := r.page.Links.Next
+	if !w.next.ready() {
+		w.ahead.waited()
+	}
 	next, err := w.next.wait()
 	w.next = nil
 	if gone(err) {
@@ -211,11 +218,18 @@ func (w *walk) leave(r *reading) (*reading, error) {
 	return next, w.loop.visit(next.page.URL)
 }
 
-// prefetch requests the page after r, if there is one.
+// prefetch requests the page after r, if there is one, and pages after that.
 func (w *walk) prefetch(r *reading) {
-	if w.next == nil && !r.page.Newest() {
-		w.next = w.s.fetch(w.s.newReading(r.page.Links.Next))
+	if r.page.Newest() {
+		w.ahead.end()
+		return
 	}
+	if w.next == nil {
+		if w.next = w.ahead.take(r.page.Links.Next); w.next == nil {
+			w.next = w.s.fetch(w.s.newReading(r.page.Links.Next))
+		}
+	}
+	w.ahead.extend(r.page, w.next.url)
 }
 
 func (w *walk) abandonNext() {
@@ -223,4 +237,5 @@ func (w *walk) abandonNext() {
 		w.s.cancel() // nothing else is needed
 		w.next.abandon()
 	}
+	w.ahead.drop()
 }

@@ -1,0 +1,269 @@
+package consumer
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/pageindex"
+)
+
+const tileURL = "http://feed.test/index/" // + number of the tile
+
+// tileSize is how many pages a tile of an indexedFeed has.
+const tileSize = 20
+
+// An indexedFeed is a testFeed with a page index. Each request takes delay.
+type indexedFeed struct {
+	*testFeed
+	delay time.Duration
+	lie   func(*pageindex.Tile) // changes a tile
+	tile  http.HandlerFunc      // answers instead, if it is not nil
+
+	mu             sync.Mutex
+	now, most      int // requests for pages at the same time
+	tiles, fetched int // requests so far
+}
+
+// newIndexedFeed makes a feed of n pages with one entity each.
+func newIndexedFeed(n int) *indexedFeed {
+	x := &indexedFeed{testFeed: &testFeed{chained: true}, delay: 50 * time.Millisecond}
+	for i := range n {
+		x.addPage(fmt.Sprintf("%s%d", pageID(i+1), i))
+	}
+	x.links = func(number int, l *feed.Links) {
+		l.Timemap = tileURL + strconv.Itoa((number-1)/tileSize)
+	}
+	return x
+}
+
+// pageID returns the Content-ID of the entity on page n, without digits.
+func pageID(n int) string {
+	return strings.Map(func(r rune) rune { return r - '0' + 'a' }, strconv.Itoa(n))
+}
+
+// pageIDs returns those of the pages from first to last.
+func pageIDs(first, last int) string {
+	var all []string
+	for n := first; n <= last; n++ {
+		all = append(all, pageID(n))
+	}
+	return strings.Join(all, " ")
+}
+
+func (x *indexedFeed) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	time.Sleep(x.delay) // fake
+	if tile, ok := strings.CutPrefix(r.URL.Path, "/index/"); ok {
+		x.mu.Lock()
+		x.tiles++
+		x.mu.Unlock()
+		x.serveTile(rw, r, tile)
+		return
+	}
+	x.mu.Lock()
+	x.now++
+	x.fetched++
+	x.most = max(x.most, x.now)
+	x.mu.Unlock()
+	x.testFeed.ServeHTTP(rw, r)
+	x.mu.Lock()
+	x.now--
+	x.mu.Unlock()
+}
+
+func (x *indexedFeed) serveTile(rw http.ResponseWriter, r *http.Request, text string) {
+	if x.tile != nil {
+		x.tile(rw, r)
+		return
+	}
+	n, _ := strconv.Atoi(text)
+	x.testFeed.mu.Lock()
+	tile := pageindex.Tile{Number: int64(n), Pages: []pageindex.Page{}}
+	for number := n*tileSize + 1; number <= (n+1)*tileSize && number < len(x.pages); number++ {
+		body := x.body(x.pages[number-1])
+		tile.Pages = append(tile.Pages, pageindex.Page{Number: int64(number), URL: "../feed/" + strconv.Itoa(number), Bytes: int64(len(body))})
+	}
+	x.testFeed.mu.Unlock()
+	if tile.Full = len(tile.Pages) == tileSize; tile.Full {
+		tile.Next = strconv.Itoa(n + 1)
+	}
+	if x.lie != nil {
+		x.lie(&tile)
+	}
+	_ = json.NewEncoder(rw).Encode(tile)
+}
+
+// TestCatchUp: with an index, pages are read at least eight times as fast from a server that
+// answers late; each page is requested once, and in order.
+func TestCatchUp(t *testing.T) {
+	const pages = 1000
+	took := func(x *indexedFeed) (d time.Duration) {
+		inWorld(t, x, func(t *testing.T, w *world) {
+			first := After(feed.Position{LastModified: second(0), ContentID: pageID(1), Page: pageURL + "1"})
+			begun := time.Now()
+			want(t, w.newClient(Config{}), first, pageIDs(2, pages))
+			d = time.Since(begun)
+		})
+		return d
+	}
+	plain, indexed := newIndexedFeed(pages), newIndexedFeed(pages)
+	plain.links = nil
+	plain.chained, indexed.chained = false, false // it takes long to compute
+	walked, caught := took(plain), took(indexed)
+	t.Logf("%d pages: %v one after another, %v with an index", pages, walked, caught)
+	if walked < 8*caught {
+		t.Errorf("%v with an index, %v without", caught, walked)
+	}
+	if indexed.most > pagesAhead+1 || indexed.fetched != pages || plain.most > 2 {
+		t.Errorf("%d requests for %d pages, up to %d at the same time; without an index up to %d", indexed.fetched, pages, indexed.most, plain.most)
+	}
+	if most := pages/tileSize + 2; indexed.tiles > most {
+		t.Errorf("%d requests for tiles, want at most %d", indexed.tiles, most)
+	}
+}
+
+// TestFollowerNeedsNoIndex: a client that is at the end of a growing feed requests no index.
+func TestFollowerNeedsNoIndex(t *testing.T) {
+	x := newIndexedFeed(1)
+	x.longPoll = true
+	inWorld(t, x, func(t *testing.T, w *world) {
+		n := 1
+		for range w.newClient(Config{Follow: true}).Entities(t.Context(), feedURL, Beginning()) {
+			if n++; n == 50 {
+				break
+			}
+			x.addPage(fmt.Sprintf("%s%d", pageID(n), n))
+		}
+	})
+	if x.tiles > 0 {
+		t.Errorf("%d requests for tiles", x.tiles)
+	}
+}
+
+// TestLyingIndex: whatever the index says, all entities are delivered in order.
+func TestLyingIndex(t *testing.T) {
+	const pages = 100
+	fail := func(status int) http.HandlerFunc {
+		return func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(status) }
+	}
+	text := func(body string) http.HandlerFunc {
+		return func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte(body)) }
+	}
+	rename := func(url func(n int64) string) func(*pageindex.Tile) {
+		return func(tile *pageindex.Tile) {
+			for i := range tile.Pages {
+				if n := tile.Pages[i].Number; n > 10 {
+					tile.Pages[i].URL = url(n)
+				}
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		lie  func(*pageindex.Tile)
+		tile http.HandlerFunc
+	}{
+		"missing":      {tile: fail(http.StatusNotFound)},
+		"broken":       {tile: fail(http.StatusInternalServerError)},
+		"unauthorized": {tile: fail(http.StatusUnauthorized)},
+		"moved away": {tile: func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, "http://evil.test/index/0", http.StatusFound)
+		}},
+		"not JSON":        {tile: text("<html>")},
+		"another TimeMap": {tile: text(`{"mementos":{}}`)},
+		"endless": {tile: func(rw http.ResponseWriter, _ *http.Request) {
+			for range 100_000 {
+				if _, err := rw.Write([]byte(`[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[`)); err != nil {
+					return
+				}
+			}
+		}},
+		"silent":                 {tile: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
+		"empty":                  {lie: func(tile *pageindex.Tile) { tile.Pages = []pageindex.Page{} }},
+		"endless and empty":      {lie: func(tile *pageindex.Tile) { tile.Pages, tile.Next = []pageindex.Page{}, "0" }},
+		"the same tile for ever": {lie: func(tile *pageindex.Tile) { tile.Next = strconv.FormatInt(tile.Number, 10) }},
+		"other pages":            {lie: rename(func(n int64) string { return fmt.Sprint("../feed/", 1+n*7%pages) })},
+		"pages back":             {lie: rename(func(n int64) string { return fmt.Sprint("../feed/", pages-n) })},
+		"one page for ever":      {lie: rename(func(int64) string { return "../feed/3" })},
+		"the newest page":        {lie: rename(func(int64) string { return fmt.Sprint("../feed/", pages) })},
+		"missing pages":          {lie: rename(func(n int64) string { return fmt.Sprint("../feed/", n+1) })},
+		"pages beyond":           {lie: rename(func(n int64) string { return fmt.Sprint("../feed/", n+pages) })},
+		"the entry point":        {lie: rename(func(int64) string { return "../feed" })},
+		"tiles":                  {lie: rename(func(int64) string { return "0" })},
+		"another origin":         {lie: rename(func(n int64) string { return fmt.Sprint("http://evil.test/feed/", n) })},
+		"another spelling":       {lie: rename(func(n int64) string { return fmt.Sprintf("../feed/%d?x", n) })},
+		"wrong sizes": {lie: func(tile *pageindex.Tile) {
+			for i := range tile.Pages {
+				tile.Pages[i].Bytes = int64(i%3-1) << 40
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newIndexedFeed(pages)
+			x.lie, x.tile = c.lie, c.tile
+			inWorld(t, x, func(t *testing.T, w *world) {
+				first := After(feed.Position{LastModified: second(0), ContentID: pageID(1), Page: pageURL + "1"})
+				want(t, w.newClient(Config{}), first, pageIDs(2, pages))
+				if evil := count(w.requests(), "GET evil"); evil > 0 {
+					t.Errorf("%d requests to another origin", evil)
+				}
+			})
+			if x.tiles == 0 || x.tiles > pages || x.fetched > 2*pages+pagesAhead {
+				t.Errorf("%d requests for pages and %d for tiles", x.fetched, x.tiles)
+			}
+		})
+	}
+}
+
+// TestFaultsAhead: pages that fail while they are requested ahead are requested again, and no
+// entity is lost, repeated or damaged.
+func TestFaultsAhead(t *testing.T) {
+	const pages = 60
+	for name, fault := range map[string]http.HandlerFunc{
+		"unavailable": func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) },
+		"throttled": func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Retry-After", "2")
+			rw.WriteHeader(http.StatusTooManyRequests)
+		},
+		"cut":     func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"silent":  func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"no page": func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("hello")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newIndexedFeed(pages)
+			var mu sync.Mutex
+			tries := map[int]int{}
+			x.intercept = func(rw http.ResponseWriter, r *http.Request, number int) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				tries[number]++
+				if number%3 != 0 || tries[number] > 1 || number < 10 || number == pages {
+					return false
+				}
+				mu.Unlock()
+				defer mu.Lock()
+				fault(rw, r)
+				return true
+			}
+			inWorld(t, x, func(t *testing.T, w *world) {
+				first := After(feed.Position{LastModified: second(0), ContentID: pageID(1), Page: pageURL + "1"})
+				want(t, w.newClient(Config{}), first, pageIDs(2, pages))
+			})
+			if most := slices.Max(slices.Collect(func(yield func(int) bool) {
+				for _, n := range tries {
+					if !yield(n) {
+						return
+					}
+				}
+			})); most > 3 {
+				t.Errorf("a page was requested %d times", most)
+			}
+		})
+	}
+}
