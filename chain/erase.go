@@ -236,8 +236,8 @@ func (e *Erasure) block(ctx context.Context, p *Page) error {
 func (e *Erasure) Commit(ctx context.Context, last *Page) (int64, error) {
 	r := e.record
 	whole := r.Floor == 1 || r.Deleted
-	r.begin(last, EpochOptions{Floor: e.number(r.Floor), Kept: true})
-	r.Deleted, r.Erasing = whole, nil // a feed that is whole begins at the floor
+	r.begin(last, true)
+	r.Floor, r.Deleted, r.Erasing = e.number(r.Floor), whole, nil // a feed that is whole begins at the floor
 	_, err := writeFloor(ctx, e.store, e.at, r)
 	if overtaken(err) {
 		return 0, fmt.Errorf("feed %q: %w: %w", e.feed, ErrFenceLost, err)

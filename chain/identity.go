@@ -2,11 +2,15 @@ package chain
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -65,22 +69,16 @@ func Identify(ctx context.Context, store storage.Store, name string) (feed.Ident
 	}
 }
 
-// EpochOptions say how an epoch begins. The zero value is that after a restore.
-type EpochOptions struct {
-	// Floor, if it is higher than the feed's, becomes the floor in the same write: the
-	// pages from there on replace those before.
-	Floor int64
-	// Kept is [feed.Epoch.Kept].
-	Kept bool
-}
-
 // BeginEpoch begins a new epoch of a feed after its store was restored to an older state, and
-// returns the feed's identity. It is one conditional write, and harmless if repeated: consumers
-// that have read nothing but what the feed has continue, and all others are told.
+// returns the feed's identity. It may be repeated: consumers that have read nothing but what the
+// feed has continue, and all others are told.
+//
+// The floor object is written first, with one conditional write. Then the newest page is closed if
+// it is open, so that the epoch begins with a page: whoever looks for that page reads the floor.
 //
 // A feed without pages has nothing in common with what it was: it gets another ID instead. The
 // error matches [ErrNoFeed] if the feed has neither pages nor an identity, and [ErrDeleting].
-func BeginEpoch(ctx context.Context, store storage.Store, name string, o EpochOptions) (feed.Identity, error) {
+func BeginEpoch(ctx context.Context, store storage.Store, name string) (feed.Identity, error) {
 	for {
 		r, version, err := readFloor(ctx, store, name)
 		if err == nil && r.Deleting {
@@ -96,17 +94,21 @@ func BeginEpoch(ctx context.Context, store storage.Store, name string, o EpochOp
 		case err != nil:
 			return feed.Identity{}, err
 		default:
-			r.begin(newest, o)
+			r.begin(newest, false)
 		}
-		if _, err = writeFloor(ctx, store, version, r); !overtaken(err) {
+		_, err = writeFloor(ctx, store, version, r)
+		if err == nil && newest != nil {
+			err = closePage(ctx, store, newest)
+		}
+		if !overtaken(err) {
 			return r.identity(), err
 		}
 	}
 }
 
 // begin begins an epoch after the feed's newest page.
-func (r *floorRecord) begin(newest *Page, o EpochOptions) {
-	e := &epochRecord{Number: 1, ID: feed.NewID(), Page: newest.Number, Last: newest.Last.UnixMilli(), Kept: o.Kept}
+func (r *floorRecord) begin(newest *Page, kept bool) {
+	e := &epochRecord{Number: 1, ID: feed.NewID(), Page: newest.Number, Last: newest.Last.UnixMilli(), Kept: kept}
 	if r.Epoch != nil {
 		e.Number = r.Epoch.Number + 1
 	}
@@ -114,7 +116,38 @@ func (r *floorRecord) begin(newest *Page, o EpochOptions) {
 		r.Identity = feed.NewID()
 	}
 	r.Epoch = e
-	if o.Floor > r.Floor {
-		r.Floor, r.Deleted = o.Floor, false // a feed that has a page exists
+}
+
+// closePage closes a page if it is open. The error matches [storage.ErrConflict] if it has grown.
+func closePage(ctx context.Context, store storage.Store, p *Page) error {
+	if p.Closed {
+		return nil
 	}
+	object, err := store.Get(ctx, key(p.Feed, p.Number), 0, p.Size)
+	if err != nil {
+		return fmt.Errorf("open page %d of feed %q: %w", p.Number, p.Feed, err)
+	}
+	defer object.Body.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, object.Body); err != nil {
+		return fmt.Errorf("read page %d of feed %q: %w", p.Number, p.Feed, err)
+	}
+	switch sum := hex.EncodeToString(h.Sum(nil)); {
+	case object.Version != p.Version:
+		return fmt.Errorf("page %d of feed %q has grown: %w", p.Number, p.Feed, storage.ErrConflict)
+	case sum != p.SHA256:
+		return fmt.Errorf("%w: page %d of feed %q has SHA-256 %s, its metadata says %s", ErrCorrupt, p.Number, p.Feed, sum, p.SHA256)
+	}
+	end := page.AppendClose(nil, p.Boundary)
+	h.Write(end)
+	closed := *p
+	closed.Closed, closed.SHA256 = true, hex.EncodeToString(h.Sum(nil))
+	meta, err := closed.Meta()
+	if err != nil {
+		return err
+	}
+	if _, err := store.Append(ctx, key(p.Feed, p.Number), p.Version, meta, storage.Bytes(end)); err != nil {
+		return fmt.Errorf("close page %d of feed %q: %w", p.Number, p.Feed, err)
+	}
+	return nil
 }

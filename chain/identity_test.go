@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
+	"github.com/feedctl/feedctl/verify"
 )
 
 func identity(t *testing.T, store storage.Store) feed.Identity {
@@ -54,7 +55,7 @@ func TestIdentify(t *testing.T) {
 // survives pruning. Deleting the feed gives it another identity.
 func TestBeginEpoch(t *testing.T) {
 	store := memory.New()
-	if _, err := chain.BeginEpoch(t.Context(), store, name, chain.EpochOptions{}); !errors.Is(err, chain.ErrNoFeed) {
+	if _, err := chain.BeginEpoch(t.Context(), store, name); !errors.Is(err, chain.ErrNoFeed) {
 		t.Fatalf("epoch of nothing: %v", err)
 	}
 	fill(t, store, 3)
@@ -65,8 +66,8 @@ func TestBeginEpoch(t *testing.T) {
 	first := identity(t, store)
 	var before feed.Identity
 	for number := range int64(2) {
-		i, err := chain.BeginEpoch(t.Context(), store, name, chain.EpochOptions{Kept: number == 1})
-		want := feed.Identity{ID: i.ID, Epoch: feed.Epoch{Number: number + 1, ID: i.Epoch.ID, Last: feed.Truncate(newest.Last), Kept: number == 1}}
+		i, err := chain.BeginEpoch(t.Context(), store, name)
+		want := feed.Identity{ID: i.ID, Epoch: feed.Epoch{Number: number + 1, ID: i.Epoch.ID, Last: feed.Truncate(newest.Last)}}
 		if err != nil || i != want || i != identity(t, store) || !feed.ValidID(i.Epoch.ID) || i.Epoch.ID == before.Epoch.ID {
 			t.Errorf("got %+v, %v, want %+v", i, err, want)
 		}
@@ -81,11 +82,12 @@ func TestBeginEpoch(t *testing.T) {
 	if i := identity(t, store); i != before {
 		t.Errorf("after pruning: %+v, want %+v", i, before)
 	}
-	if _, err := chain.BeginEpoch(t.Context(), store, name, chain.EpochOptions{Floor: 3}); err != nil {
-		t.Fatal(err)
+	if p, err := chain.NewReader(store, name).Newest(t.Context()); err != nil || p.Number != newest.Number || !p.Closed || p.Entities != newest.Entities {
+		t.Errorf("newest page is %+v, %v: it must be closed", p, err)
 	}
-	if floor, err := chain.NewReader(store, name).Floor(t.Context()); floor != 3 || err != nil {
-		t.Errorf("floor is %d, %v", floor, err)
+	fill(t, store, 1)
+	if report, err := verify.Store(t.Context(), store, name, ""); err != nil || len(report.Violations) > 0 {
+		t.Errorf("verify: %+v, %v", report, err)
 	}
 	if _, err := chain.Delete(t.Context(), store, name); err != nil {
 		t.Fatal(err)
@@ -94,7 +96,7 @@ func TestBeginEpoch(t *testing.T) {
 	if next.ID == before.ID || !feed.ValidID(next.ID) || next.Epoch != (feed.Epoch{}) {
 		t.Errorf("identity after the deletion: %+v", next)
 	}
-	i, err := chain.BeginEpoch(t.Context(), store, name, chain.EpochOptions{})
+	i, err := chain.BeginEpoch(t.Context(), store, name)
 	if err != nil || i.ID == next.ID || i.Epoch != (feed.Epoch{}) {
 		t.Errorf("epoch of a feed without pages: %+v, %v: it needs another ID", i, err)
 	}
