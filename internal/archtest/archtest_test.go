@@ -57,6 +57,7 @@ var rooms = map[string]room{
 	"internal/disktest":   {libraries: []string{"golang.org/x/sys"}},
 	"internal/faulttest":  {rooms: []string{"storage", "storage/fault", "storage/memory"}},
 	"internal/filepart":   {},
+	"internal/longfeed":   {rooms: []string{"chain", "feed", "layout", "page", "storage"}},
 	"internal/notices":    {},
 	"internal/regular":    {},
 	"internal/suggest":    {},
@@ -95,7 +96,7 @@ var rooms = map[string]room{
 
 	// Producing.
 	"chain":     {rooms: []string{"feed", "internal/selfcheck", "layout", "page", "storage"}},
-	"feedstore": {rooms: []string{"chain", "internal/lru", "layout", "page", "pagecache", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
+	"feedstore": {rooms: []string{"chain", "feed", "internal/lru", "layout", "page", "pagecache", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"pagecache": {rooms: []string{"chain", "internal/filepart", "internal/regular", "layout", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "storage", "internal/backoff", "internal/draft", "internal/selfcheck"}, libraries: []string{"golang.org/x/sync"}},
 	"digest/digests": {
@@ -137,12 +138,12 @@ var rooms = map[string]room{
 	},
 	"publish":                  {rooms: []string{"consumer", "feed", "internal/backoff", "internal/regular", "layout", "page", "producer"}, libraries: []string{"golang.org/x/sync"}},
 	"consumer/fromstore":       {rooms: []string{"chain", "consumer", "feed", "feedstore", "layout", "page", "storage"}},
-	"sink":                     {rooms: []string{"consumer", "feed", "internal/suggest"}},
+	"sink":                     {rooms: []string{"consumer", "digest", "feed", "internal/suggest"}},
 	"sink/patch":               {rooms: []string{"sink/internal/...", "internal/jsonptr", "internal/jsonscan"}},
 	"sink/sinktest":            {rooms: []string{"consumer", "feed", "sink", "sink/patch"}, libraries: []string{"github.com/google/go-cmp"}},
-	"sink/*":                   {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/jsonscan", "internal/regular"}},
+	"sink/*":                   {rooms: []string{"consumer", "digest", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/jsonscan", "internal/regular"}},
 	"sink/jsonl":               {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "internal/jsonscan", "internal/regular"}, libraries: []string{"github.com/segmentio/asm"}},
-	"sink/postgres":            {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/jsonscan", "internal/tcp", "internal/suggest"}},
+	"sink/postgres":            {rooms: []string{"consumer", "digest", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/jsonscan", "internal/tcp", "internal/suggest"}},
 	"sink/couchdb":             {rooms: []string{"consumer", "couchdb", "feed", "sink", "sink/internal/...", "sink/patch", "internal/backoff", "internal/jsonscan"}, libraries: []string{"golang.org/x/sys"}},
 	"sink/kinto":               {rooms: []string{"consumer", "kinto", "feed", "sink", "sink/internal/...", "sink/patch", "internal/backoff", "internal/jsonscan"}},
 	"sink/sinks":               {rooms: []string{"consumer", "couchdb", "internal/suggest", "kinto", "sink", "sink/..."}},
@@ -159,7 +160,8 @@ var rooms = map[string]room{
 	},
 	"replica":       {rooms: []string{"chain", "layout", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"doctor":        {rooms: []string{"feed", "layout", "page", "storage"}, libraries: []string{"golang.org/x/sys"}},
-	"snapshot/fold": {rooms: []string{"chain", "consumer", "consumer/fromstore", "feed", "internal/draft", "layout", "sink", "sink/sqlite", "snapshot", "snapshot/snapshots", "storage"}},
+	"reconcile":     {rooms: []string{"consumer", "digest", "feed", "internal/jsonptr", "sink"}},
+	"snapshot/fold": {rooms: []string{"chain", "consumer", "consumer/fromstore", "digest", "digest/digests", "feed", "internal/draft", "layout", "sink", "sink/sqlite", "snapshot", "snapshot/snapshots", "storage"}},
 	"verify":        {rooms: []string{"chain", "feed", "internal/inprocess", "internal/regular", "layout", "page", "server", "snapshot", "storage"}},
 	"repair":        {rooms: []string{"chain", "feed", "internal/human", "layout", "page", "storage"}},
 
@@ -218,7 +220,7 @@ var top = room{rooms: []string{"..."}, libraries: []string{"..."}}
 // is for one kind of store.
 var drivers = map[string][]string{
 	"modernc.org/sqlite":                  {"internal/jobdb", "sink/sqlite", "bench"},
-	"zombiezen.com/go/sqlite":             {"bridge", "internal/against", "sink/sqlite", "snapshot/fold", "bench", "cmd/feedctl", "e2e", "examples/..."},
+	"zombiezen.com/go/sqlite":             {"bridge", "internal/against", "reconcile", "sink/sqlite", "snapshot/fold", "bench", "cmd/feedctl", "e2e", "examples/..."},
 	"github.com/fsnotify/fsnotify":        {"storage/file"},
 	"github.com/aws/aws-sdk-go-v2":        {"storage/s3", "bench"},
 	"github.com/aws/smithy-go":            {"storage/s3"},

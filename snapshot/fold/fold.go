@@ -35,6 +35,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/consumer/fromstore"
+	"github.com/feedctl/feedctl/digest/digests"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/snapshot"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
@@ -61,8 +62,12 @@ type Config struct {
 	// It is removed and created again if it is damaged, belongs to another feed or KeyPointer, no
 	// longer matches the feed, or if only one of it and this fold has a Version.
 	Table string
+	// Digested, if set, makes [Feed] write a state digest as well, and is called with it.
+	Digested func(*digests.Result)
 	// Progress, if set, is called while the feed is read.
 	Progress func(consumer.Progress)
+	// Digesting, if set, is called while a digest is computed, with the number of keys so far.
+	Digesting func(keys int64)
 	// Logger logs warnings. Defaults to discarding them.
 	Logger *slog.Logger
 }
@@ -77,67 +82,87 @@ const table = "state"
 // Feed writes a snapshot of the feed as it is now and returns its index. The snapshot is empty if
 // the last state of every key is deleted. If the feed does not exist, the error matches
 // [consumer.ErrNotFound].
-func Feed(ctx context.Context, store storage.Store, name string, c Config) (_ *snapshot.Index, err error) {
-	if err := layout.CheckName(name); err != nil {
-		return nil, fmt.Errorf("fold feed: %w", err)
-	}
-	if c.Name == "" {
-		c.Name = name
-	}
-	index, err := foldFeed(ctx, store, name, c)
-	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", context.Cause(ctx), err) // SQLite does not return the cause of an interrupt
-	}
+func Feed(ctx context.Context, store storage.Store, name string, c Config) (index *snapshot.Index, err error) {
+	err = fold(ctx, store, name, c, func(file string, c Config, at *snapshot.FeedPosition) (err error) {
+		if index, err = write(ctx, store, file, c, at); err != nil || c.Digested == nil {
+			return err
+		}
+		result, err := writeDigest(ctx, store, name, file, c, at, index)
+		if err == nil {
+			c.Digested(result)
+		}
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("fold feed %q: %w", name, err)
+		return nil, err
 	}
 	return index, nil
 }
 
-func foldFeed(ctx context.Context, store storage.Store, name string, c Config) (_ *snapshot.Index, err error) {
+// A tableFunc reads the table in a file, which is the state at a position of the feed.
+type tableFunc func(file string, c Config, at *snapshot.FeedPosition) error
+
+// fold brings the table of a feed up to date and calls use with it.
+func fold(ctx context.Context, store storage.Store, name string, c Config, use tableFunc) error {
+	if err := layout.CheckName(name); err != nil {
+		return fmt.Errorf("fold feed: %w", err)
+	}
+	if c.Name == "" {
+		c.Name = name
+	}
+	err := foldFeed(ctx, store, name, c, use)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err) // SQLite does not return the cause of an interrupt
+	}
+	if err != nil {
+		return fmt.Errorf("fold feed %q: %w", name, err)
+	}
+	return nil
+}
+
+func foldFeed(ctx context.Context, store storage.Store, name string, c Config, use tableFunc) (err error) {
 	if c.Table != "" {
-		index, err := foldWith(ctx, store, name, c.Table, c)
+		err := foldWith(ctx, store, name, c.Table, c, use)
 		if !isMismatch(err) || ctx.Err() != nil {
-			return index, err
+			return err
 		}
 		if c.Logger != nil {
 			c.Logger.Info("table of an earlier fold cannot be used, creating it again", "feed", name, "table", c.Table, "reason", err)
 		}
 		if err := removeTable(c.Table); err != nil {
-			return nil, err
+			return err
 		}
-		return foldWith(ctx, store, name, c.Table, c)
+		return foldWith(ctx, store, name, c.Table, c, use)
 	}
 	sweep(cmp.Or(c.TempDir, os.TempDir()))
 	dir, err := os.MkdirTemp(c.TempDir, tempPrefix)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	file := filepath.Join(dir, "state.db")
-	index, err := foldWith(ctx, store, name, file, c)
-	return index, renamed(err, sinkName(file), "the table")
+	return renamed(foldWith(ctx, store, name, file, c, use), sinkName(file), "the table")
 }
 
-// foldWith brings the table in a file up to date and writes the snapshot from it. It holds the
-// lock of the table.
-func foldWith(ctx context.Context, store storage.Store, name, file string, c Config) (_ *snapshot.Index, err error) {
+// foldWith brings the table in a file up to date and calls use with it. It holds the lock of the
+// table.
+func foldWith(ctx context.Context, store storage.Store, name, file string, c Config, use tableFunc) (err error) {
 	state, err := openTable(ctx, file)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, state.Close()) }()
 	at, err := apply(ctx, store, name, file, state, c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if c.Table != "" {
-		// Remains of killed folds. The snapshot is valid even if they cannot be removed.
+		// Remains of killed folds. The result is valid even if they cannot be removed.
 		if _, err := snapshots.Collect(ctx, store, c.Name, leftover); err != nil && c.Logger != nil {
 			c.Logger.Warn("cannot remove pages of unfinished snapshots", "snapshot", c.Name, "error", err)
 		}
 	}
-	return write(ctx, store, file, c, at)
+	return use(file, c, at)
 }
 
 // leftover is the age from which pages of a snapshot without an index, and files of a fold,
@@ -177,6 +202,7 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 	if c.Version != nil {
 		state = &versions{state, c.Version, filepath.Dir(file)}
 	}
+	state = &places{state, name}
 	w := &work{pages: chain.NewReader(store, name), file: file, origin: tableOrigin{
 		Version: tableVersion, Feed: name, KeyPointer: c.KeyPointer, Versions: c.Version != nil,
 	}}

@@ -21,7 +21,7 @@ const maxWhole = 256 << 10
 // The body is TEXT or BLOB; both are read as bytes.
 const selectRows = `SELECT rowid, key, content_type, last_modified, content_id, headers,
 	length(CAST(body AS BLOB)), CASE WHEN length(CAST(body AS BLOB)) <= ?1 THEN CAST(body AS BLOB) END
-	FROM ` + table + ` ORDER BY key`
+	FROM ` + table + ` WHERE key >= ?2 ORDER BY key`
 
 // rows are the rows of the table.
 type rows struct {
@@ -43,77 +43,101 @@ func (r *rows) close() error { return r.conn.Close() }
 // errStop ends a query whose caller has stopped.
 var errStop = errors.New("stop")
 
-// entities yields the rows in the order of their keys. Large bodies are Streams.
+// A row is one row of the table.
+type row struct {
+	key    string
+	place  place
+	entity *feed.Entity // for a snapshot; a large body is a Stream
+}
+
+// entities yields the entities of the rows in the order of their keys.
 func (r *rows) entities() iter.Seq2[*feed.Entity, error] {
 	return func(yield func(*feed.Entity, error) bool) {
-		err := sqlitex.Execute(r.conn, selectRows, &sqlitex.ExecOptions{
-			Args: []any{maxWhole},
-			ResultFunc: func(row *sqlite.Stmt) error {
-				return r.row(row, func(e *feed.Entity) error {
-					if !yield(e, nil) {
-						return errStop
-					}
-					return nil
-				})
-			},
+		err := r.each("", func(row *row) error {
+			if !yield(row.entity, nil) {
+				return errStop
+			}
+			return nil
 		})
 		if err != nil && !errors.Is(err, errStop) {
-			yield(nil, fmt.Errorf("read table: %w", err))
+			yield(nil, err)
 		}
 	}
 }
 
-// row calls use with the entity of a row.
-func (r *rows) row(row *sqlite.Stmt, use func(*feed.Entity) error) (err error) {
+// each calls use with the rows in the order of their keys, from one on. It returns the error of
+// use.
+func (r *rows) each(from string, use func(*row) error) error {
+	err := sqlitex.Execute(r.conn, selectRows, &sqlitex.ExecOptions{
+		Args:       []any{maxWhole, from},
+		ResultFunc: func(stmt *sqlite.Stmt) error { return r.row(stmt, use) },
+	})
+	if err != nil {
+		return fmt.Errorf("read table: %w", err)
+	}
+	return nil
+}
+
+// row calls use with a row.
+func (r *rows) row(stmt *sqlite.Stmt, use func(*row) error) (err error) {
+	key := stmt.ColumnText(1)
 	e := &feed.Entity{
-		ContentLocation: feed.EncodeKey(row.ColumnText(1)),
-		ContentType:     row.ColumnText(2),
-		ContentID:       row.ColumnText(4),
+		ContentLocation: feed.EncodeKey(key),
+		ContentType:     stmt.ColumnText(2),
+		ContentID:       stmt.ColumnText(4),
 	}
 	if r.versions {
-		e.ContentLocation = versionedKey(row.ColumnText(1))
+		e.ContentLocation = versionedKey(key)
 	}
-	if e.LastModified, err = time.Parse(time.RFC3339, row.ColumnText(3)); err != nil {
+	found := &row{key: key, entity: e}
+	if e.LastModified, err = time.Parse(time.RFC3339, stmt.ColumnText(3)); err != nil {
 		return fmt.Errorf("row of key %q: %w", e.Key(), err)
 	}
-	if e.Header, err = parseHeaders(row.ColumnText(5)); err != nil {
+	if e.Header, found.place, err = parseHeaders(stmt.ColumnText(5)); err != nil {
 		return fmt.Errorf("row of key %q: headers: %w", e.Key(), err)
 	}
-	size := row.ColumnInt64(6)
+	size := stmt.ColumnInt64(6)
 	if size <= maxWhole {
 		e.Body = make([]byte, size)
-		row.ColumnBytes(7, e.Body)
-		return use(e)
+		stmt.ColumnBytes(7, e.Body)
+		return use(found)
 	}
-	blob, err := r.conn.OpenBlob("main", table, "body", row.ColumnInt64(0), false)
+	blob, err := r.conn.OpenBlob("main", table, "body", stmt.ColumnInt64(0), false)
 	if err != nil {
 		return fmt.Errorf("row of key %q: %w", e.Key(), err)
 	}
 	e.Stream, e.Size = blob, size
-	return errors.Join(use(e), blob.Close())
+	return errors.Join(use(found), blob.Close())
 }
 
-// parseHeaders reads a JSON object of names to arrays of values, in its order.
-func parseHeaders(text string) (fields []feed.Field, err error) {
+// parseHeaders reads a JSON object of names to arrays of values, in its order, and returns the
+// place apart.
+func parseHeaders(text string) (fields []feed.Field, at place, err error) {
 	if text == "{}" {
-		return nil, nil
+		return nil, at, nil
 	}
 	d := json.NewDecoder(strings.NewReader(text))
 	if _, err := d.Token(); err != nil { // {
-		return nil, err
+		return nil, at, err
 	}
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
-			return nil, err
+			return nil, at, err
 		}
 		var values []string
 		if err := d.Decode(&values); err != nil {
-			return nil, err
+			return nil, at, err
+		}
+		if name == placeField && len(values) == 1 {
+			if at, err = parsePlace(values[0]); err != nil {
+				return nil, at, err
+			}
+			continue
 		}
 		for _, value := range values {
 			fields = append(fields, feed.Field{Name: fmt.Sprint(name), Value: value})
 		}
 	}
-	return fields, nil
+	return fields, at, nil
 }

@@ -87,8 +87,9 @@ type work struct {
 	origin tableOrigin
 }
 
-// tableVersion changes with the format of a table.
-const tableVersion = 1
+// tableVersion changes with the format of a table. In a table of version 1, rows have no places.
+// It becomes one of the current version, whose rows have places as far as they are known.
+const tableVersion = 2
 
 // A tableOrigin describes what a table was created from. It is stored in the table's file.
 type tableOrigin struct {
@@ -114,7 +115,7 @@ func (w *work) check(ctx context.Context) error {
 		return err
 	}
 	w.origin.Whole = was.Whole
-	if was.Version != w.origin.Version || was.Feed != w.origin.Feed || was.KeyPointer != w.origin.KeyPointer {
+	if was.Version < 1 || was.Version > tableVersion || was.Feed != w.origin.Feed || was.KeyPointer != w.origin.KeyPointer {
 		return fmt.Errorf("%w: it belongs to feed %q with key %q", errMismatch, was.Feed, was.KeyPointer)
 	}
 	if was.Versions != w.origin.Versions {

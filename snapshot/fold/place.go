@@ -1,0 +1,70 @@
+package fold
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+)
+
+// A place is where in the feed the last PUT of a row is.
+type place struct {
+	page   int64 // number; 0 if unknown
+	offset int64 // of the part, in bytes from the start of the page
+}
+
+// placeField is the name of a header field that rows have besides those of their entity: its
+// place. An entity cannot have it, since the name is not a token.
+const placeField = "@place"
+
+func (p place) String() string { return fmt.Sprintf("%d %d", p.page, p.offset) }
+
+// parsePlace returns the place with this String.
+func parsePlace(text string) (p place, err error) {
+	if _, err := fmt.Sscanf(text, "%d %d", &p.page, &p.offset); err != nil {
+		return place{}, fmt.Errorf("place %q: %w", text, err)
+	}
+	return p, nil
+}
+
+// places is a table whose rows have the places of their entities.
+type places struct {
+	consumer.Sink
+	feed string
+}
+
+// Begin begins a batch.
+func (p *places) Begin(ctx context.Context) (consumer.Batch, error) {
+	batch, err := p.Sink.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &placeBatch{Batch: batch, feed: p.feed}, nil
+}
+
+type placeBatch struct {
+	consumer.Batch
+	feed string
+	next place // of the entity that is applied next
+}
+
+// Place records where the next entity is. One in a snapshot has no place in the feed.
+func (b *placeBatch) Place(e *consumer.Entity) {
+	b.next = place{}
+	if name, n, err := layout.ParseFeedPageURL(e.Page); err == nil && name == b.feed {
+		b.next = place{n, e.Offset}
+	}
+}
+
+// Apply applies an entity. A PATCH leaves the header of the row, and thus its place, unchanged.
+func (b *placeBatch) Apply(ctx context.Context, e *feed.Entity) error {
+	if b.next.page == 0 {
+		return b.Batch.Apply(ctx, e)
+	}
+	row := *e
+	row.Header = append(slices.Clip(e.Header), feed.Field{Name: placeField, Value: b.next.String()})
+	return b.Batch.Apply(ctx, &row)
+}
