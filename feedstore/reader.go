@@ -64,6 +64,7 @@ type Reader struct {
 	subscribers *subscribers
 	heads       heads
 	trackers    trackers
+	searches    chan struct{} // held by searches by time
 	closing     chan struct{}
 	closed      atomic.Bool
 }
@@ -83,6 +84,7 @@ func New(store storage.Store, c Config) *Reader {
 		source:     newSource(c, background, integrity),
 		integrity:  integrity,
 		finished:   lru.New[string, struct{}](maxSnapshots),
+		searches:   make(chan struct{}, maxSearches),
 		closing:    make(chan struct{}),
 	}
 	r.heads.reader = r

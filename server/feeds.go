@@ -211,7 +211,7 @@ func (f *feedPage) represent(p *chain.Page) *representation {
 // delimiter that is not stored.
 func (f *feedPage) describe(p *chain.Page) *representation {
 	url := func(n int64) string { return f.base + layout.FeedPagePath(f.feed.Name(), n) }
-	links := feed.Links{Self: url(p.Number)}
+	links := feed.Links{Self: url(p.Number), Last: f.base + layout.FeedPath(f.feed.Name())}
 	if p.Number > f.floor {
 		links.Prev = url(p.Number - 1)
 	}
@@ -235,6 +235,9 @@ func (f *feedPage) describe(p *chain.Page) *representation {
 		links.Next = url(p.Number + 1)
 		rep.tag += "-l"
 		rep.immutable = true
+	} else { // an immutable page would have them as they once were
+		links.First = url(min(f.floor, p.Number))
+		links.Timegate = f.base + layout.FeedTimegatePath(f.feed.Name())
 	}
 	if f.entry {
 		rep.location = links.Self

@@ -73,6 +73,13 @@ func wantPage(p *chain.Page, base string, newest, floor int64, body []byte, cont
 		want["Cache-Control"] = "private, max-age=31536000, immutable"
 		want["Etag"] = `"` + p.SHA256[:32] + `-l"`
 	}
+	if p.Number == newest {
+		links = append(links, fmt.Sprintf(`<%s>; rel="first"`, url(floor)))
+	}
+	links = append(links, fmt.Sprintf(`<%s/feeds/f>; rel="last"`, base))
+	if p.Number == newest {
+		links = append(links, fmt.Sprintf(`<%s/feeds/f/at>; rel="timegate"`, base))
+	}
 	if contentLocation {
 		want["Content-Location"] = url(p.Number)
 	}
@@ -271,7 +278,10 @@ func TestLinksOfPublicURL(t *testing.T) {
 				want = c.url
 			}
 			got := c.get(t, "/feeds/f", "X-Forwarded-Host: evil.example", "X-Forwarded-Proto: https", "Forwarded: host=evil.example")
-			wantLinks := []string{"<" + want + `/feeds/f/pages/2>; rel="self"`, "<" + want + `/feeds/f/pages/1>; rel="prev"`}
+			wantLinks := []string{
+				"<" + want + `/feeds/f/pages/2>; rel="self"`, "<" + want + `/feeds/f/pages/1>; rel="prev"`,
+				"<" + want + `/feeds/f/pages/1>; rel="first"`, "<" + want + `/feeds/f>; rel="last"`, "<" + want + `/feeds/f/at>; rel="timegate"`,
+			}
 			if diff := cmp.Diff(wantLinks, got.Header["Link"]); diff != "" {
 				t.Errorf("PublicURL %q (-want +got):\n%s", public, diff)
 			}

@@ -166,6 +166,7 @@ func (s *Server) routes() http.Handler {
 	handle("/changes", get(reading(s.getChanges)))
 	handle(layout.FeedPath("{feed}"), feed)
 	handle(layout.FeedPath("{feed}")+"/pages/{n}", get(reading(s.getPage)))
+	handle(layout.FeedTimegatePath("{feed}"), get(reading(s.getAt)))
 	handle(layout.SnapshotPath("{name}"), get(reading(s.getNewestIndex)))
 	handle(layout.SnapshotIndexPath("{name}", "{id}"), get(reading(s.getIndex)))
 	handle(layout.SnapshotIndexPath("{name}", "{id}")+"/pages/{n}", get(reading(s.getSnapshotPage)))

@@ -1,0 +1,112 @@
+package feedstore
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Limits of searches by time.
+const (
+	// timeRequests is how many pages of a remote store a search reads at the same time.
+	timeRequests = 8
+	// maxSearches is how many searches of a Reader are made at the same time; others wait.
+	maxSearches = 8
+	// maxSearched is how often a search begins again because the pages that it read were
+	// pruned or deleted meanwhile.
+	maxSearched = 3
+)
+
+// PageBefore returns the number of the last page of a feed whose last entity is older than t, or of
+// the oldest page if there is none. It reads the metadata of at most 1 + log2(pages) pages, or 20 of
+// a remote store up to eight at a time, and remembers it. The errors are those of [Reader.Look].
+func (r *Reader) PageBefore(ctx context.Context, name string, t time.Time) (int64, error) {
+	select {
+	case r.searches <- struct{}{}:
+		defer func() { <-r.searches }()
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	for tries := 1; ; tries++ {
+		f, newest, floor, err := r.Look(ctx, name)
+		if err != nil {
+			return 0, err
+		}
+		n, err := f.pageBefore(ctx, t, max(floor, f.SeenFloor()), newest)
+		moved := errors.Is(err, chain.ErrPruned) || errors.Is(err, chain.ErrNoPage)
+		if !moved || tries == maxSearched {
+			return n, err
+		}
+	}
+}
+
+// pageBefore implements PageBefore for the pages from floor to newest. All of them are in the
+// chain, where time never decreases.
+func (f *Feed) pageBefore(ctx context.Context, t time.Time, floor int64, newest *chain.Page) (int64, error) {
+	if newest.Number <= floor || newest.Last.Before(t) {
+		return newest.Number, nil
+	}
+	oldest, err := f.Stat(ctx, floor)
+	if err != nil || !oldest.Last.Before(t) {
+		return floor, err
+	}
+	older, later := oldest, newest // the page is older, or between them
+	for later.Number-older.Number > 1 {
+		numbers := halve(older, later)
+		if storage.PropertiesOf(f.r.store).Remote {
+			numbers = spread(older, later, t)
+		}
+		pages, err := f.statAll(ctx, numbers)
+		if err != nil {
+			return 0, err
+		}
+		for _, p := range pages {
+			if !p.Last.Before(t) {
+				later = p
+				break
+			}
+			older = p
+		}
+	}
+	return older.Number, nil
+}
+
+// halve returns the number in the middle between two pages.
+func halve(older, later *chain.Page) []int64 {
+	return []int64{older.Number + (later.Number-older.Number)/2}
+}
+
+// spread returns up to timeRequests numbers between two pages, in order. Two of them enclose the
+// page of time t if pages are as long as each other in time, give or take the root of their number,
+// which is what chance adds up to. The others divide the range evenly, in case they are not.
+func spread(older, later *chain.Page, t time.Time) []int64 {
+	size := later.Number - older.Number
+	var numbers []int64
+	const even = timeRequests - 2
+	for i := int64(1); i <= even; i++ {
+		numbers = append(numbers, older.Number+size*i/(even+1))
+	}
+	part := float64(t.Sub(older.Last)) / float64(later.Last.Sub(older.Last))
+	around, margin := older.Number+int64(part*float64(size)), int64(math.Sqrt(float64(size)))
+	numbers = append(numbers, around-margin, around+margin)
+	numbers = slices.DeleteFunc(numbers, func(n int64) bool { return n <= older.Number || n >= later.Number })
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
+}
+
+// statAll returns the metadata of pages that have a next page, read concurrently.
+func (f *Feed) statAll(ctx context.Context, numbers []int64) ([]*chain.Page, error) {
+	pages, errs := make([]*chain.Page, len(numbers)), make([]error, len(numbers))
+	var group sync.WaitGroup
+	for i, n := range numbers {
+		group.Go(func() { pages[i], errs[i] = f.Stat(ctx, n) })
+	}
+	group.Wait()
+	return pages, errors.Join(errs...)
+}

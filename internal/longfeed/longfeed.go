@@ -1,0 +1,106 @@
+// Package longfeed provides a store with a feed of any length, for tests. Its pages are made when
+// they are read.
+package longfeed
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// A Store is a store with a long feed. All objects but the pages of that feed are those of the
+// embedded Store, as are pages beyond its end.
+type Store struct {
+	storage.Store
+	feed    string
+	at      func(n int64) time.Time
+	digests [][sha256.Size]byte // of the pages from 1 on
+}
+
+// New returns a Store. Page n of the feed, from 1, is closed and has one entity, with the Content-ID
+// "<n>", of the time at(n), which must not decrease. It takes about 3 µs and 32 bytes for a page.
+func New(store storage.Store, name string, pages int64, at func(n int64) time.Time) *Store {
+	s := &Store{Store: store, feed: name, at: at, digests: make([][sha256.Size]byte, 0, pages)}
+	for n := int64(1); n <= pages; n++ {
+		p, _ := s.page(n)
+		s.digests = append(s.digests, [sha256.Size]byte(decode(p.Digest())))
+	}
+	return s
+}
+
+func decode(digest string) []byte {
+	b, err := hex.DecodeString(digest)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// page makes page n.
+func (s *Store) page(n int64) (*chain.Page, []byte) {
+	id, boundary, t := fmt.Sprintf("<%d>", n), fmt.Sprintf("boundary-of-page-%d", n), feed.Milliseconds(s.at(n))
+	e := feed.Entity{ContentID: id, Operation: feed.Put, LastModified: t, ContentType: "text/plain", ContentLocation: strconv.FormatInt(n, 10)}
+	var body bytes.Buffer
+	w := page.NewWriter(&body, boundary)
+	if err := w.WritePart(e.AppendHeader(nil), []byte("text")); err != nil {
+		panic(err)
+	}
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+	sum := sha256.Sum256(body.Bytes())
+	p := &chain.Page{
+		Feed: s.feed, Number: n, Boundary: boundary, Entities: 1, First: t, Last: t, LastContentID: id,
+		SHA256: hex.EncodeToString(sum[:]), Closed: true, Settled: n - 1,
+	}
+	if n > 1 {
+		p.Prev = hex.EncodeToString(s.digests[n-2][:])
+	}
+	return p, body.Bytes()
+}
+
+// made returns the object of a page of the feed, unless it is one of the embedded Store.
+func (s *Store) made(key string) (info storage.Info, body []byte, ok bool) {
+	n, err := layout.ParseFeedPage(s.feed, key)
+	if err != nil || n > int64(len(s.digests)) {
+		return info, nil, false
+	}
+	p, body := s.page(n)
+	meta, err := p.Meta()
+	if err != nil {
+		panic(err)
+	}
+	return storage.Info{Key: key, Version: storage.Version(p.SHA256), Size: int64(len(body)), Modified: p.Last, Meta: meta}, body, true
+}
+
+// Stat implements [storage.Store].
+func (s *Store) Stat(ctx context.Context, key string) (storage.Info, error) {
+	if info, _, ok := s.made(key); ok {
+		return info, ctx.Err()
+	}
+	return s.Store.Stat(ctx, key)
+}
+
+// Get implements [storage.Store].
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
+	info, body, ok := s.made(key)
+	if !ok {
+		return s.Store.Get(ctx, key, offset, length)
+	}
+	body = body[min(offset, info.Size):]
+	if length >= 0 {
+		body = body[:min(length, int64(len(body)))]
+	}
+	return &storage.Object{Info: info, Body: io.NopCloser(bytes.NewReader(body))}, ctx.Err()
+}
