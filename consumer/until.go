@@ -139,16 +139,11 @@ func (r *run) checkStart(ctx context.Context, at feed.Position, snapshot string)
 
 // search reports whether the feed has an entity after start, and notes its time.
 func (r *run) search(ctx context.Context, start Start, contentID string) (bool, error) {
-	for e, err := range r.Client.Entities(ctx, r.URL, start) {
-		if err != nil {
-			return false, fmt.Errorf("search for Content-ID %q: %w", contentID, err)
-		}
-		if e.ContentID == contentID {
-			r.end.found = e.LastModified
-			return true, nil
-		}
+	found, err := r.Client.find(ctx, r.URL, start, contentID)
+	if !found.IsZero() {
+		r.end.found = found
 	}
-	return false, nil
+	return !found.IsZero(), err
 }
 
 // ends reports whether e, an entity of the feed or of a snapshot before it, comes after Until.

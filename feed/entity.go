@@ -69,6 +69,9 @@ type Position struct {
 	// after entities of it had been committed. A consumer delivers nothing more of it until
 	// it has read the whole page without an error. It is empty otherwise.
 	Damaged string `json:"damaged,omitempty"`
+	// Restore is the time (RFC 3339) or Content-ID that a sink is being restored to, or was, and that
+	// only the same restore continues. It is empty otherwise.
+	Restore string `json:"restore,omitempty"`
 	// Snapshot is set while a snapshot is being read.
 	Snapshot *SnapshotPosition `json:"snapshot,omitempty"`
 	// Tail is set while a feed is being consumed newest first: the entities between Tail

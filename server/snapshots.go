@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/feedstore"
@@ -11,16 +13,41 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// getNewestIndex answers /snapshots/{name}.
+// getNewestIndex answers /snapshots/{name}, and /snapshots/{name}?at=TIME with the newest index whose
+// position in the feed is not later.
 func (s *Server) getNewestIndex(w *responder, r *http.Request) error {
-	name := pathValue(r, "name")
-	id, err := s.reader.NewestSnapshot(r.Context(), name)
+	name, id := pathValue(r, "name"), ""
+	at, err := parseAt(r)
+	switch {
+	case err != nil:
+		return err
+	case at.IsZero():
+		id, err = s.reader.NewestSnapshot(r.Context(), name)
+	default:
+		id, err = s.reader.SnapshotAt(r.Context(), name, at)
+		if late, ok := errors.AsType[*feedstore.NoneEarlierError](err); ok {
+			return problem.New(http.StatusNotFound, "no-snapshot", "%s", late)
+		}
+	}
 	if err != nil {
 		return err
 	}
 	res := s.index(r, name, id)
 	res.location = res.base + layout.SnapshotIndexPath(name, id)
 	return s.serve(w, r, res, nil)
+}
+
+// parseAt returns the time in the query, or the zero time if there is none.
+func parseAt(r *http.Request) (time.Time, error) {
+	text := r.URL.Query().Get("at")
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, problem.New(http.StatusBadRequest, "invalid-request", "at=%q is not a time like 2006-01-02T15:04:05Z", text)
+	}
+	return at, nil
 }
 
 // getIndex answers /snapshots/{name}/{id}.

@@ -68,7 +68,7 @@ func (s *Source) Get(ctx context.Context, q consumer.Request) (*consumer.Respons
 	var err error
 	switch q.Kind {
 	case consumer.SnapshotIndex:
-		r, err = s.index(ctx, at)
+		r, err = s.index(ctx, at, q.Latest)
 	case consumer.SnapshotPage:
 		r, err = s.snapshotPage(ctx, at)
 	default:

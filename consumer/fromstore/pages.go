@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
@@ -155,12 +156,17 @@ func (s *Source) snapshotPage(ctx context.Context, at location) (*consumer.Respo
 }
 
 // index answers requests for the index of a snapshot.
-func (s *Source) index(ctx context.Context, at location) (*consumer.Response, error) {
+func (s *Source) index(ctx context.Context, at location, latest time.Time) (*consumer.Response, error) {
 	var err error
-	if at.id == "" {
-		if at.id, err = s.reader.NewestSnapshot(ctx, at.snapshot); err != nil {
-			return nil, err
-		}
+	switch {
+	case at.id != "":
+	case latest.IsZero():
+		at.id, err = s.reader.NewestSnapshot(ctx, at.snapshot)
+	default:
+		at.id, err = s.reader.SnapshotAt(ctx, at.snapshot, latest)
+	}
+	if err != nil {
+		return nil, err
 	}
 	index, err := s.reader.SnapshotIndex(ctx, at.snapshot, at.id)
 	if err != nil {
