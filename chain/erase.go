@@ -122,9 +122,6 @@ func (e *Erasure) Copy(p, before *Page) *Page {
 	return &c
 }
 
-// Copies reports whether p is a copy made by this erasure.
-func (e *Erasure) Copies(p *Page) bool { return p.Floor == e.mark.First }
-
 func (e *Erasure) number(n int64) int64 { return n - e.base + e.mark.First }
 
 // noPrev returns [Page.Prev] of page n if what was before it was pruned and then erased: a value that
@@ -134,34 +131,33 @@ func noPrev(feed string, n int64) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Fence stops all producers, and returns the floor and the newest page. Neither changes before
-// Commit, Release, or the loss of the fence. The error may match [ErrOvertaken] or [ErrOutgrown].
+// Fence stops all producers, and returns the newest page, which does not change before Commit,
+// Release, or the loss of the fence. The error may match [ErrOvertaken] or [ErrOutgrown].
 //
 // First the floor object is marked. From then on no producer confirms a page that it creates, or
 // appends to a page that it reads, as if the feed was being deleted. Then the newest page is rewritten
 // if it is open, so that no append to a version read before succeeds. If it is closed, an object is put
 // in the place of the page after it, so that none can be created there; a producer that wants to
 // replace it reads the floor first.
-func (e *Erasure) Fence(ctx context.Context) (int64, *Page, error) {
+func (e *Erasure) Fence(ctx context.Context) (*Page, error) {
 	e.mark.Fence++
 	for {
 		r, version, err := readFloor(ctx, e.store, e.feed)
 		if err != nil {
-			return 0, nil, err
+			return nil, err
 		}
 		if r.Deleting || r.Erasing == nil || r.Erasing.First != e.mark.First {
-			return 0, nil, fmt.Errorf("feed %q: %w", e.feed, ErrOvertaken)
+			return nil, fmt.Errorf("feed %q: %w", e.feed, ErrOvertaken)
 		}
 		mark := e.mark
 		r.Erasing = &mark
 		if version, err = writeFloor(ctx, e.store, version, r); overtaken(err) {
 			continue
 		} else if err != nil {
-			return 0, nil, err
+			return nil, err
 		}
 		e.record, e.at = r, version
-		newest, err := e.freeze(ctx)
-		return r.Floor, newest, err
+		return e.freeze(ctx)
 	}
 }
 

@@ -159,8 +159,14 @@ func (s *storeCheck) check(ctx context.Context) error {
 				return err
 			}
 		}
+		unborn := false
+		if n > s.newest {
+			if unborn, err = s.unborn(ctx, n); err != nil {
+				return err
+			}
+		}
 		switch {
-		case n < s.floor:
+		case n < s.floor, unborn:
 			continue
 		case n > s.newest+chain.Ahead:
 			s.report.add(Gap, entry.Key, "the feed ends with page %d, and this page is farther away than a killed producer can leave an orphan", s.newest)
@@ -177,8 +183,29 @@ func (s *storeCheck) check(ctx context.Context) error {
 		}
 		next = n + 1
 	}
+	if floor, err := s.chain.Floor(ctx); err == nil {
+		next = max(next, floor) // pages may have been pruned or replaced meanwhile
+	}
 	s.gap(next, s.newest+1)
 	return nil
+}
+
+// unborn reports whether a page beyond the newest one is a copy of an erasure that was not completed.
+func (s *storeCheck) unborn(ctx context.Context, n int64) (bool, error) {
+	info, err := s.store.Stat(ctx, layout.FeedPage(s.feed, n))
+	if err != nil {
+		return false, ignoreMissing(err)
+	}
+	p, err := chain.Decode(s.feed, n, info)
+	return err == nil && p.Floor > s.floor, nil
+}
+
+// ignoreMissing returns err unless an object does not exist or has an unknown layout.
+func ignoreMissing(err error) error {
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrLayout) {
+		return nil
+	}
+	return err
 }
 
 // orphan reports a page beyond the newest one that no producer will link.
@@ -307,7 +334,7 @@ func (s *storeCheck) page(ctx context.Context, n int64) error {
 // members are the members of a page's metadata (docs/storage-format.md).
 var members = []string{
 	"format", "feed", "page", "boundary", "entities", "firstMs", "lastMs", "lastContentId", "sha256",
-	"prev", "closed", "checkpoint", "settled", "crc32c",
+	"prev", "closed", "checkpoint", "settled", "floor", "crc32c",
 }
 
 // record checks what readers of a page's metadata ignore: unknown members, which may be

@@ -1,0 +1,60 @@
+package erase
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/feedctl/feedctl/bridge"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+)
+
+// sweep are the settings with which [producer.Prune] only deletes pages that no longer exist.
+var sweep = producer.PrunePolicy{Before: 1}
+
+// findFormer finds objects with former content of the feed that the pages do not have.
+func (p *Plan) findFormer(ctx context.Context) error {
+	policy := sweep
+	policy.DryRun = true
+	left, err := producer.Prune(ctx, p.store, p.feed, policy)
+	if err != nil {
+		return err
+	}
+	for entry, err := range p.store.List(ctx, layout.FeedAside(p.feed), "") {
+		if err != nil {
+			return err
+		}
+		p.former = append(p.former, entry.Key)
+	}
+	for thing, err := range bridge.List(ctx, p.store, p.feed) {
+		if err != nil {
+			return err
+		}
+		if p.keys.in(&thing) {
+			p.former = append(p.former, layout.FeedQuarantine(p.feed)+thing.Name)
+		}
+	}
+	p.report.Former = left.Pages + int64(len(p.former))
+	return nil
+}
+
+// in reports whether something in quarantine is about one of the keys.
+func (k *keys) in(thing *bridge.Quarantined) bool {
+	for key := range k.names {
+		if thing.ID == key || bytes.Contains(thing.Row, []byte(key)) {
+			return true
+		}
+	}
+	return false
+}
+
+// clean deletes the pages that no longer exist, and the other objects.
+func (p *Plan) clean(ctx context.Context) error {
+	for _, key := range p.former {
+		if err := p.store.Delete(ctx, key); err != nil {
+			return err
+		}
+	}
+	_, err := producer.Prune(ctx, p.store, p.feed, sweep)
+	return err
+}

@@ -1,0 +1,247 @@
+package erase
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// parallel is how many pages are read or written at the same time.
+const parallel = 4
+
+// each calls do with the pages from first to last, several at a time, and then done with the results in
+// order. It skips pages that were pruned.
+func (p *Plan) each(ctx context.Context, first, last int64, do func(n int64) (*rewritten, error), done func([]*rewritten) error) error {
+	for first <= last {
+		pages := make([]*rewritten, min(parallel, last-first+1))
+		err := together(len(pages), func(i int) (err error) {
+			pages[i], err = do(first + int64(i))
+			return err
+		})
+		if err != nil {
+			floor, floorErr := p.reader.Floor(ctx)
+			if floorErr != nil || floor <= first {
+				return errors.Join(err, floorErr)
+			}
+			first = floor
+			continue
+		}
+		if err := done(pages); err != nil {
+			return err
+		}
+		first += int64(len(pages))
+	}
+	return nil
+}
+
+// together calls do concurrently with the numbers below n, and returns the error of the lowest.
+func together(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { errs[i] = do(i) })
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// search reads all pages up to the newest.
+func (p *Plan) search(ctx context.Context, newest *chain.Page) error {
+	first := p.reader.SeenFloor()
+	read := func(n int64) (*rewritten, error) { return p.rewriteNumber(ctx, n, newest, math.MaxInt) }
+	return p.each(ctx, first, newest.Number, read, func(pages []*rewritten) error {
+		for _, r := range pages {
+			p.report.Pages++
+			p.report.Bytes += r.page.Size
+			p.report.Entities += r.erased
+			if r.erased > 0 {
+				p.report.Affected++
+			}
+			for key, last := range r.last {
+				p.last[key] = last
+			}
+		}
+		p.progress(false, p.report.Pages, newest.Number-first+1)
+		return nil
+	})
+}
+
+// rewriteNumber rewrites page n of a feed with this newest page.
+func (p *Plan) rewriteNumber(ctx context.Context, n int64, newest *chain.Page, limit int) (*rewritten, error) {
+	if n == newest.Number {
+		return p.rewritePage(ctx, newest, limit)
+	}
+	page, err := p.reader.Stat(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	return p.rewritePage(ctx, page, limit)
+}
+
+func (p *Plan) progress(copying bool, pages, of int64) {
+	if p.config.Progress != nil {
+		p.config.Progress(Progress{copying, pages, of})
+	}
+}
+
+// limit returns how many entities of page n are erased at most: those that were searched.
+func (p *Plan) limit(n int64) int {
+	switch {
+	case n < p.page:
+		return math.MaxInt
+	case n == p.page:
+		return p.entities
+	}
+	return 0
+}
+
+// replace replaces the pages by copies.
+func (p *Plan) replace(ctx context.Context) error {
+	erasure, err := chain.BeginErasure(ctx, p.store, p.feed)
+	if err != nil {
+		return err
+	}
+	c := &copier{plan: p, erasure: erasure}
+	if c.next, err = p.reader.Floor(ctx); err != nil {
+		return err
+	}
+	for {
+		if err := c.catchUp(ctx); err != nil {
+			return err
+		}
+		err := c.finish(ctx)
+		if !errors.Is(err, chain.ErrFenceLost) {
+			return err
+		}
+		p.config.Logger.Warn("producers did not wait any longer, copying what they added", "feed", p.feed)
+	}
+}
+
+// A copier writes the copies of the pages of a feed, in order.
+type copier struct {
+	plan    *Plan
+	erasure *chain.Erasure
+	next    int64       // the next page to be copied
+	before  *chain.Page // the copy of the page before; nil if there is none
+	copied  int64       // pages
+	kept    int64       // entities of the keys that were published too late to be erased
+}
+
+// catchUp copies closed pages until there are only a few more.
+func (c *copier) catchUp(ctx context.Context) error {
+	for {
+		newest, err := c.plan.reader.Newest(ctx)
+		if err != nil {
+			return err
+		}
+		last := newest.LastClosed()
+		if last-c.next < parallel {
+			return nil
+		}
+		if err := c.copy(ctx, last, newest); err != nil {
+			return err
+		}
+	}
+}
+
+// finish stops the producers, copies the rest of the feed, and makes the copies the feed.
+func (c *copier) finish(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			// The producers need not wait.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			_ = c.erasure.Release(ctx)
+		}
+	}()
+	newest, err := c.erasure.Fence(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.copy(ctx, newest.LastClosed(), newest); err != nil {
+		return err
+	}
+	last, kept := c.before, c.kept
+	if !newest.Closed {
+		// The copy may have to be replaced, so the next page does not follow it yet.
+		r, err := c.plan.rewritePage(ctx, newest, c.plan.limit(newest.Number))
+		if err != nil {
+			return err
+		}
+		last, kept = c.link(r, c.before), kept+r.kept
+		if err := c.write(ctx, last, r); err != nil {
+			return err
+		}
+	}
+	floor, err := c.erasure.Commit(ctx, last)
+	if err != nil {
+		return err
+	}
+	c.plan.report.Oldest, c.plan.report.Newest, c.plan.report.Kept = floor, last.Number, kept
+	return nil
+}
+
+// copy copies closed pages up to the last.
+func (c *copier) copy(ctx context.Context, last int64, newest *chain.Page) error {
+	p := c.plan
+	read := func(n int64) (*rewritten, error) { return p.rewriteNumber(ctx, n, newest, p.limit(n)) }
+	return p.each(ctx, c.next, last, read, func(pages []*rewritten) error {
+		if pages[0].page.Number > c.next {
+			c.before = nil // pruned
+		}
+		copies, before, kept := make([]*chain.Page, len(pages)), c.before, int64(0)
+		for i, r := range pages {
+			copies[i] = c.link(r, before)
+			before = copies[i]
+			kept += r.kept
+		}
+		if err := together(len(pages), func(i int) error { return c.write(ctx, copies[i], pages[i]) }); err != nil {
+			return err
+		}
+		c.before, c.next = before, pages[len(pages)-1].page.Number+1
+		c.copied += int64(len(pages))
+		c.kept += kept
+		p.progress(true, c.copied, c.copied+newest.Number-c.next+1)
+		return nil
+	})
+}
+
+// link returns the metadata of the copy of a page after the copy before.
+func (c *copier) link(r *rewritten, before *chain.Page) *chain.Page {
+	page := c.erasure.Copy(r.page, before)
+	page.SHA256, page.Size = hex.EncodeToString(r.sum.Sum(nil)), r.body.Size()
+	return page
+}
+
+// write writes a copy. It replaces one of this erasure, of an earlier state of the page.
+func (c *copier) write(ctx context.Context, page *chain.Page, r *rewritten) error {
+	meta, err := page.Meta()
+	if err != nil {
+		return err
+	}
+	key := layout.FeedPage(page.Feed, page.Number)
+	_, err = c.plan.store.Create(ctx, key, meta, r.body)
+	if errors.Is(err, storage.ErrExists) {
+		var there storage.Info
+		if there, err = c.plan.store.Stat(ctx, key); err == nil {
+			_, err = c.plan.store.Replace(ctx, key, there.Version, meta, r.body)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write page %d, the copy of page %d: %w", page.Number, r.page.Number, err)
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package erase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// ErrTold means that a key cannot be erased, because consumers were not told yet to delete it.
+var ErrTold = errors.New("the last entity of the key is not a DELETE: first erase without the key itself, and wait until all consumers have read the feed to its end")
+
+// Config holds the settings of an erasure.
+type Config struct {
+	// Keys are those whose entities are erased. A key is the Content-Location with its
+	// percent-encoding undone.
+	Keys []string
+	// KeyPointer is a JSON Pointer (RFC 6901) to an entity's key in its body, for feeds without
+	// Content-Location. Bodies that have no such value, and those of more than 1 MiB, are an error.
+	KeyPointer string
+	// ForgetKeys also replaces the keys, by random ones. Consumers that have not read the DELETE of a
+	// key by then keep what they have of it.
+	ForgetKeys bool
+	// Progress, if set, is called from time to time.
+	Progress func(Progress)
+	// Logger receives warnings. Defaults to discarding them.
+	Logger *slog.Logger
+}
+
+// Progress is how far an erasure has come.
+type Progress struct {
+	Copying bool  // otherwise it is reading the feed
+	Pages   int64 // that are done
+	Of      int64 // all pages, as far as known
+}
+
+// A Report says what is erased, or was.
+type Report struct {
+	Pages    int64 `json:"pages"`         // of the feed, all of which are written again
+	Bytes    int64 `json:"bytes"`         // their size
+	Affected int64 `json:"pagesAffected"` // those with an entity to be erased
+	Entities int64 `json:"entities"`      // to be erased
+	// Unknown are the keys of which the feed has no entity.
+	Unknown []string `json:"keysUnknown"`
+	// Deletes is how many keys get a DELETE at the end of the feed, since their last entity is none.
+	Deletes int64 `json:"deletes"`
+	// Former is how many objects with former content of the feed are deleted besides its pages: pages
+	// that were left by an interrupted erasure or that a repair has moved aside, and what a bridge has
+	// in quarantine of the keys.
+	Former int64 `json:"objectsFormer"`
+	// Kept is how many entities of the keys were published since the feed was searched, and kept.
+	Kept int64 `json:"entitiesKept"`
+	// Oldest and Newest are the first and the last page of the feed afterwards.
+	Oldest int64 `json:"oldestPage"`
+	Newest int64 `json:"newestPage"`
+}
+
+// A Plan is what is to be erased. Its methods must not be called concurrently.
+type Plan struct {
+	store  storage.Store
+	feed   string
+	config Config
+	keys   *keys
+	reader *chain.Reader
+	report Report
+
+	last     map[string]state // of each key that the feed has
+	page     int64            // the newest page that was searched
+	entities int              // on it
+	former   []string         // keys of objects to be deleted
+}
+
+// Find reads a feed and finds what is to be erased. It writes nothing. The error matches
+// [chain.ErrNoFeed] if there is no feed, [chain.ErrCorrupt] if a page is damaged, and [ErrTold].
+func Find(ctx context.Context, store storage.Store, name string, c Config) (*Plan, error) {
+	p := &Plan{store: store, feed: name, config: c, reader: chain.NewReader(store, name), last: map[string]state{}}
+	if err := p.find(ctx); err != nil {
+		return nil, fmt.Errorf("find what to erase in feed %q: %w", name, err)
+	}
+	return p, nil
+}
+
+func (p *Plan) find(ctx context.Context) (err error) {
+	if err = layout.CheckName(p.feed); err != nil {
+		return err
+	}
+	if p.config.Logger == nil {
+		p.config.Logger = slog.New(slog.DiscardHandler)
+	}
+	if p.keys, err = newKeys(p.config); err != nil {
+		return err
+	}
+	newest, err := p.reader.Newest(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.search(ctx, newest); err != nil {
+		return err
+	}
+	p.page, p.entities = newest.Number, newest.Entities
+	p.report.Oldest, p.report.Newest, p.report.Unknown = p.reader.SeenFloor(), newest.Number, []string{}
+	for key := range p.keys.names {
+		last, ok := p.last[key]
+		switch {
+		case !ok:
+			p.report.Unknown = append(p.report.Unknown, key)
+		case last.operation == feed.Delete:
+		case p.config.ForgetKeys:
+			return fmt.Errorf("key %q: %w", key, ErrTold)
+		default:
+			p.report.Deletes++
+		}
+	}
+	slices.Sort(p.report.Unknown)
+	return p.findFormer(ctx)
+}
+
+// Report returns what Run will do.
+func (p *Plan) Report() Report { return p.report }
+
+// IsEmpty reports whether there is nothing to do.
+func (p *Plan) IsEmpty() bool {
+	return p.report.Entities == 0 && p.report.Deletes == 0 && p.report.Former == 0
+}
+
+// Run erases what was found, and returns what it has done. It may be repeated after an error, with
+// another Plan. Entities of the keys that were published since the Plan was made are kept; see
+// [Report.Kept].
+func (p *Plan) Run(ctx context.Context) (Report, error) {
+	if err := p.run(ctx); err != nil {
+		return p.report, fmt.Errorf("erase from feed %q: %w", p.feed, err)
+	}
+	return p.report, nil
+}
+
+func (p *Plan) run(ctx context.Context) error {
+	if err := p.tell(ctx); err != nil {
+		return err
+	}
+	if p.report.Entities > 0 {
+		if err := p.replace(ctx); err != nil {
+			return err
+		}
+	}
+	return p.clean(ctx)
+}
+
+// tell publishes a DELETE of each key whose last entity is none, for consumers that have read it.
+func (p *Plan) tell(ctx context.Context) error {
+	if p.report.Deletes == 0 {
+		return nil
+	}
+	var deletes []*feed.Entity
+	for key, last := range p.last {
+		if last.operation != feed.Delete {
+			e := &feed.Entity{Operation: feed.Delete, ContentLocation: last.location}
+			if e.Key() != key {
+				e.ContentLocation = feed.EncodeKey(key)
+			}
+			deletes = append(deletes, e)
+		}
+	}
+	f, err := producer.Open(ctx, p.store, p.feed, producer.Config{Logger: p.config.Logger})
+	if err != nil {
+		return err
+	}
+	_, err = f.Publish(ctx, deletes...)
+	return errors.Join(err, f.Close())
+}
