@@ -1,0 +1,103 @@
+package maintain
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/backoff"
+	"github.com/feedctl/feedctl/retention"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Interval is the time between the rounds of a [Loop], less up to a tenth of it at random, so that
+// several processes do not do the same at the same time.
+const Interval = time.Hour
+
+// A Loop carries out the policies of all feeds in a store, one feed after another.
+type Loop struct {
+	Store  storage.Store
+	Config Config
+
+	mu    sync.Mutex
+	stats Stats
+}
+
+// Stats are counts of a [Loop] since it was begun.
+type Stats struct {
+	Feeds     int64     // with a policy, in the last round
+	Snapshots int64     // that were made
+	Deleted   int64     // snapshots that were deleted
+	Pages     int64     // that were pruned
+	Bytes     int64     // of these
+	Failures  int64     // runs that ended with an error, which is in the log
+	Complete  time.Time // when the last round ended; zero before that
+}
+
+// Stats returns the counts so far.
+func (l *Loop) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stats
+}
+
+// Run begins the first round at once, and ends when ctx does.
+func (l *Loop) Run(ctx context.Context) {
+	if l.Config.Logger == nil {
+		l.Config.Logger = slog.New(slog.DiscardHandler)
+	}
+	for ctx.Err() == nil {
+		l.round(ctx)
+		_ = backoff.Sleep(ctx, Interval-rand.N(Interval/10)) // ctx has its error
+	}
+}
+
+// round maintains all feeds.
+func (l *Loop) round(ctx context.Context) {
+	feeds := int64(0)
+	for name, err := range chain.Feeds(ctx, l.Store, "") {
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			l.failed(ctx, "cannot list the feeds to maintain", err)
+			break
+		}
+		report, err := Feed(ctx, l.Store, name, l.Config)
+		switch {
+		case errors.Is(err, retention.ErrNone):
+			continue
+		case errors.Is(err, chain.ErrNoFeed), err != nil && ctx.Err() != nil:
+		case err != nil:
+			l.failed(ctx, "cannot maintain a feed", err)
+		}
+		feeds++
+		l.count(report)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.Feeds, l.stats.Complete = feeds, time.Now()
+}
+
+// count adds what a run has done, even if it failed after that.
+func (l *Loop) count(r Report) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.Snapshot {
+		l.stats.Snapshots++
+	}
+	l.stats.Deleted += int64(len(r.Deleted))
+	l.stats.Pages += r.Pages
+	l.stats.Bytes += r.Bytes
+}
+
+func (l *Loop) failed(ctx context.Context, message string, err error) {
+	l.Config.Logger.ErrorContext(ctx, message, "error", err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.Failures++
+}

@@ -1,0 +1,198 @@
+package maintain_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/faulttest"
+	"github.com/feedctl/feedctl/retention"
+	"github.com/feedctl/feedctl/retention/maintain"
+	"github.com/feedctl/feedctl/snapshot/snapshots"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+// TestDays carries out a policy every six hours for ten days, in which a page is published every
+// twelve hours.
+func TestDays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, h := memory.New(), &history{}
+		h.publish(t, store)
+		setPolicy(t, store, daily)
+		made, deleted, pruned := 0, 0, int64(0)
+		for quarter := range 40 {
+			if quarter%2 == 1 {
+				h.publish(t, store)
+			}
+			dry := config(t)
+			dry.DryRun = true
+			want, err := maintain.Feed(t.Context(), store, testFeed, dry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := maintain.Feed(t.Context(), store, testFeed, config(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Snapshot != want.Snapshot || got.Floor != want.Floor || len(got.Deleted) != len(want.Deleted) || got.Kept != want.Kept {
+				t.Errorf("%+v, of the dry run %+v", got, want)
+			}
+			if got.Snapshot {
+				made++
+			}
+			deleted += len(got.Deleted)
+			pruned += got.Pages
+			h.check(t, store)
+			time.Sleep(6 * time.Hour)
+		}
+		// A snapshot a day; two are kept, or more while one may be read. Two days of pages, the one
+		// with the position of a snapshot in use, and the one before it.
+		if left := len(snapshotsOf(t, store)); made != 10 || deleted != made-left || left != 2 {
+			t.Errorf("%d snapshots were made and %d deleted, %d are left", made, deleted, left)
+		}
+		if left := 21 - pruned; left < 5 || left > 6 {
+			t.Errorf("%d pages are left", left)
+		}
+	})
+}
+
+// TestQuiet: of a feed without new entities no further snapshot is made, and the last one is kept.
+func TestQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, h := memory.New(), &history{}
+		h.publish(t, store)
+		setPolicy(t, store, retention.Policy{KeepAge: time.Hour, SnapshotEvery: time.Minute, KeepSnapshots: 1})
+		for n := range 3 {
+			got, err := maintain.Feed(t.Context(), store, testFeed, config(t))
+			if err != nil || got.Snapshot != (n == 0) || got.Kept != 1 || got.Pages > 0 {
+				t.Errorf("run %d: %+v, %v", n, got, err)
+			}
+			h.check(t, store)
+			time.Sleep(100 * time.Hour)
+		}
+	})
+}
+
+// TestStrangers: snapshots with the name of the feed that were not made from it are kept.
+func TestStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, h := memory.New(), &history{}
+		h.publish(t, store)
+		index, err := snapshots.Write(t.Context(), store, testFeed, func(func(*feed.Entity, error) bool) {}, snapshots.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		setPolicy(t, store, retention.Policy{KeepAge: time.Hour, SnapshotEvery: time.Minute, KeepSnapshots: 1})
+		for range 4 {
+			time.Sleep(48 * time.Hour)
+			h.publish(t, store)
+			if _, err := maintain.Feed(t.Context(), store, testFeed, config(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ids := snapshotsOf(t, store); len(ids) != 3 || ids[2] != index.ID { // the one before the newest may be read
+			t.Errorf("%v are left, want %s", ids, index.ID)
+		}
+	})
+}
+
+// TestKeepsForSnapshot: of pages that are old, those stay that readers of the only snapshot need.
+func TestKeepsForSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, h := memory.New(), &history{}
+		setPolicy(t, store, retention.Policy{KeepAge: time.Hour, SnapshotEvery: 1000 * time.Hour, KeepSnapshots: 1})
+		for n := range 7 {
+			h.publish(t, store)
+			time.Sleep(30 * time.Hour)
+			if n < 3 {
+				continue
+			}
+			got, err := maintain.Feed(t.Context(), store, testFeed, config(t))
+			if err != nil || got.Floor != 3 || got.Snapshot != (n == 3) { // the snapshot was made at page 4
+				t.Errorf("after %d pages: %+v, %v", n+1, got, err)
+			}
+			h.check(t, store)
+		}
+	})
+}
+
+// TestReaderOfSnapshot begins to read the newest snapshot just before the next one is made, and ends
+// a day later: the pages after it must be there.
+func TestReaderOfSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, h := memory.New(), &history{}
+		setPolicy(t, store, retention.Policy{KeepAge: time.Hour, SnapshotEvery: 2 * time.Hour, KeepSnapshots: 1})
+		run := func() {
+			t.Helper()
+			h.publish(t, store)
+			if _, err := maintain.Feed(t.Context(), store, testFeed, config(t)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Hour)
+		}
+		for range 12 {
+			run()
+		}
+		id := snapshotsOf(t, store)[0]
+		for range 12 {
+			run()
+		}
+		h.checkSnapshot(t, store, id, true)
+		for range 2 {
+			run()
+		}
+		if _, err := snapshots.Read(t.Context(), store, testFeed, id); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("the snapshot was replaced more than a day ago: %v", err)
+		}
+	})
+}
+
+// TestNothing: feeds without a policy or pages.
+func TestNothing(t *testing.T) {
+	store := memory.New()
+	if _, err := maintain.Feed(t.Context(), store, testFeed, config(t)); !errors.Is(err, retention.ErrNone) {
+		t.Error(err)
+	}
+	setPolicy(t, store, daily)
+	if _, err := maintain.Feed(t.Context(), store, testFeed, config(t)); !errors.Is(err, chain.ErrNoFeed) {
+		t.Error(err)
+	}
+}
+
+// TestFaults fails each operation of a run that makes a snapshot, prunes, and deletes a snapshot.
+func TestFaults(t *testing.T) {
+	h := &history{}
+	faulttest.Run(t, []faulttest.Path{{
+		Name: "maintain",
+		Setup: func(t *testing.T, store storage.Store) {
+			*h = history{}
+			policy := retention.Policy{KeepAge: time.Hour, SnapshotEvery: time.Minute, KeepSnapshots: 1}
+			setPolicy(t, store, policy)
+			for range 3 {
+				h.publish(t, store)
+				if _, err := maintain.Feed(t.Context(), store, testFeed, quick(t)); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(25 * time.Hour)
+			}
+			h.publish(t, store)
+			time.Sleep(2 * time.Hour)
+		},
+		Do: func(ctx context.Context, store storage.Store) error {
+			_, err := maintain.Feed(ctx, store, testFeed, quick(t))
+			return err
+		},
+		Check: func(t *testing.T, store storage.Store, done bool) {
+			h.check(t, store)
+			floor, err := chain.NewReader(store, testFeed).Floor(t.Context())
+			if left := len(snapshotsOf(t, store)); err != nil || done && (floor != 2 || left != 2) {
+				t.Errorf("pages from %d on are left, and %d snapshots, %v", floor, left, err)
+			}
+		},
+	}})
+}
