@@ -224,8 +224,21 @@ func (f *Feed) StatNewest(ctx context.Context, n int64) (*chain.Page, error) {
 // by [Reader.Look]. It skips pages that are pruned meanwhile.
 func (f *Feed) Pages(ctx context.Context, floor int64, newest *chain.Page) iter.Seq2[*chain.Page, error] {
 	return func(yield func(*chain.Page, error) bool) {
-		for n := floor; n < newest.Number; n++ {
-			f.r.source.statAhead(f, n+1, min(n+maxStatAhead, newest.Number-1))
+		for p, err := range f.LinkedPages(ctx, floor, newest.Number-1) {
+			if !yield(p, err) || err != nil {
+				return
+			}
+		}
+		yield(newest, nil)
+	}
+}
+
+// LinkedPages yields the metadata of the pages from first to last, which must have a next page.
+// It skips pages that are pruned meanwhile.
+func (f *Feed) LinkedPages(ctx context.Context, first, last int64) iter.Seq2[*chain.Page, error] {
+	return func(yield func(*chain.Page, error) bool) {
+		for n := first; n <= last; n++ {
+			f.r.source.statAhead(f, n+1, min(n+maxStatAhead, last))
 			p, err := f.Stat(ctx, n)
 			if errors.Is(err, chain.ErrPruned) {
 				continue
@@ -234,7 +247,6 @@ func (f *Feed) Pages(ctx context.Context, floor int64, newest *chain.Page) iter.
 				return
 			}
 		}
-		yield(newest, nil)
 	}
 }
 

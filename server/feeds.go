@@ -15,6 +15,7 @@ import (
 	"github.com/feedctl/feedctl/internal/problem"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/pageindex"
 )
 
 // errDeletedPage reports that a page belonged to a feed that has been deleted.
@@ -215,6 +216,7 @@ func (f *feedPage) describe(p *chain.Page) *representation {
 	if p.Number > f.floor {
 		links.Prev = url(p.Number - 1)
 	}
+	links.Timemap = f.base + layout.FeedIndexPath(f.feed.Name(), pageindex.TileOf(p.Number))
 	rep := &representation{
 		contentType: page.ContentType(p.Boundary),
 		tag:         shortDigest(p.SHA256),

@@ -41,6 +41,7 @@ type Server struct {
 	reader   *feedstore.Reader
 	indexes  *lru.Cache[string, *servedIndex]
 	indexing chan struct{} // held while an index is prepared
+	tiles    *lru.Cache[tileKey, *tile]
 
 	producers  *producers
 	publishers chan struct{}       // limits requests to Config.MaxPublishes
@@ -76,6 +77,7 @@ func New(store storage.Store, c Config) (*Server, error) {
 		linked:     lru.New[linkedKey, *representation](maxLinked),
 		indexes:    lru.New[string, *servedIndex](maxIndexes),
 		indexing:   make(chan struct{}, 1),
+		tiles:      lru.New[tileKey, *tile](maxTiles),
 		producers:  newProducers(store, c.Producer, c.MaxProducers),
 		publishers: make(chan struct{}, c.MaxPublishes),
 		readAhead:  semaphore.NewWeighted(maxReadAhead),
@@ -166,6 +168,7 @@ func (s *Server) routes() http.Handler {
 	handle("/changes", get(reading(s.getChanges)))
 	handle(layout.FeedPath("{feed}"), feed)
 	handle(layout.FeedPath("{feed}")+"/pages/{n}", get(reading(s.getPage)))
+	handle(layout.FeedPath("{feed}")+"/index/{n}", get(reading(s.getTile)))
 	handle(layout.FeedTimegatePath("{feed}"), get(reading(s.getAt)))
 	handle(layout.SnapshotPath("{name}"), get(reading(s.getNewestIndex)))
 	handle(layout.SnapshotIndexPath("{name}", "{id}"), get(reading(s.getIndex)))

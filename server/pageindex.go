@@ -1,0 +1,154 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/internal/problem"
+	"github.com/feedctl/feedctl/pageindex"
+)
+
+// maxTiles limits the memory for tiles of page indexes, in bytes.
+const maxTiles = 4 << 20
+
+// A tileKey identifies a tile of a feed in one timeline that will never change.
+type tileKey struct {
+	feed   *feedstore.Feed
+	number int64
+}
+
+// A tile is a tile of a page index as served to all clients: its URLs are relative.
+type tile struct {
+	representation
+	body []byte
+}
+
+// getTile answers /feeds/{feed}/index/{n}.
+func (s *Server) getTile(w *responder, r *http.Request) error {
+	f, err := s.feed(pathValue(r, "feed"))
+	if err != nil {
+		return err
+	}
+	n, ok := pageNumber(pathValue(r, "n"))
+	first, last := pageindex.Span(n)
+	if !ok || first < 1 || last < first {
+		return problem.New(http.StatusNotFound, "no-page", "tile numbers are decimal integers from 0")
+	}
+	res := &tileResource{server: s, number: n, first: first, last: last}
+	if f.Linked(last) {
+		res.feed = f
+		if res.floor, err = floorOf(r.Context(), f); err != nil {
+			return err
+		}
+	} else {
+		var newest *chain.Page
+		if res.feed, newest, res.floor, err = s.poll(r.Context(), f.Name()); err != nil {
+			return err
+		}
+		if first > newest.Number {
+			return problem.New(http.StatusNotFound, "no-page", "the newest page is %d, in tile %d of the index", newest.Number, pageindex.TileOf(newest.Number))
+		}
+		res.last = min(last, newest.Number-1)
+	}
+	if last < res.floor {
+		return fmt.Errorf("tile %d of feed %q: pages %d to %d: %w (the oldest is %d)", n, f.Name(), first, last, chain.ErrPruned, res.floor)
+	}
+	return s.serve(w, r, res, nil)
+}
+
+// A tileResource is the resource of a tile.
+type tileResource struct {
+	server      *Server
+	feed        *feedstore.Feed
+	number      int64
+	first, last int64 // pages; last is the last one that has a next page
+	floor       int64
+	tile        *tile
+}
+
+// stat implements resource.
+func (t *tileResource) stat(ctx context.Context) (*representation, error) {
+	if err := t.load(ctx); err != nil {
+		return nil, err
+	}
+	return &t.tile.representation, nil
+}
+
+// open implements resource.
+func (t *tileResource) open(ctx context.Context, offset, length int64) (*representation, io.ReadCloser, error) {
+	if err := t.load(ctx); err != nil {
+		return nil, nil, err
+	}
+	part := t.tile.body[offset:]
+	if length >= 0 {
+		part = part[:length]
+	}
+	return &t.tile.representation, io.NopCloser(bytes.NewReader(part)), nil
+}
+
+// load makes the tile from the metadata of its pages, once for a request. It is not in the store:
+// a server needs no right to write. A tile that will not change is kept in memory.
+func (t *tileResource) load(ctx context.Context) (err error) {
+	if t.tile != nil {
+		return nil
+	}
+	full := t.last == t.first+pageindex.Size-1
+	key := tileKey{t.feed, t.number}
+	if kept, ok := t.server.tiles.Get(key); ok && full && t.first >= t.floor {
+		t.tile = kept
+		return nil
+	}
+	if t.tile, err = t.make(ctx, full); err != nil {
+		return err
+	}
+	if t.tile.immutable {
+		t.tile = t.server.tiles.Add(key, t.tile, len(t.tile.body))
+	}
+	return nil
+}
+
+func (t *tileResource) make(ctx context.Context, full bool) (*tile, error) {
+	list := pageindex.Tile{Number: t.number, Full: full, Pages: []pageindex.Page{}}
+	if t.first > t.floor {
+		list.Prev = strconv.FormatInt(t.number-1, 10)
+	}
+	if full {
+		list.Next = strconv.FormatInt(t.number+1, 10)
+	}
+	// A tile changes at times that no page records, so Last-Modified is the time of the response.
+	rep := representation{contentType: pageindex.MediaType, modified: feed.Truncate(time.Now()), changing: true}
+	for p, err := range t.feed.LinkedPages(ctx, max(t.first, t.floor), t.last) {
+		if err != nil {
+			return nil, err
+		}
+		list.Pages = append(list.Pages, pageindex.Page{
+			Number: p.Number, URL: "../pages/" + strconv.FormatInt(p.Number, 10),
+			Entities: p.Entities, Bytes: p.Size, First: p.First, Last: p.Last,
+			Self: decodeDigest(p.Digest()), Prev: decodeDigest(p.Prev),
+		})
+	}
+	body, err := json.Marshal(list)
+	if err != nil {
+		return nil, fmt.Errorf("encode tile %d of feed %q: %w", t.number, t.feed.Name(), err)
+	}
+	digest := sha256.Sum256(body)
+	sum := hex.EncodeToString(digest[:])
+	rep.tag, rep.stored = shortDigest(sum), int64(len(body))
+	rep.digest = func(context.Context) ([]byte, error) { return digest[:], nil }
+	if len(list.Pages) == pageindex.Size {
+		rep.modified, rep.changing = feed.Truncate(list.Pages[pageindex.Size-1].Last), false
+		rep.immutable, rep.sum = true, sum
+	}
+	return &tile{rep, body}, nil
+}
