@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/page"
 )
@@ -57,7 +58,7 @@ func (r *Reader) Feed(name string) (*Feed, error) {
 			f.digest.reader, f.digest.free = f.reader, make(chan struct{}, 1)
 			f = r.newFeeds.Add(name, f, 1)
 		}
-		if !f.stale() {
+		if !f.Stale() {
 			return f, nil
 		}
 		r.forget(f)
@@ -73,15 +74,21 @@ func (f *Feed) Linked(n int64) bool { return n < f.newest.Load() }
 // SeenFloor returns the highest floor read so far, as [chain.Reader.SeenFloor] does.
 func (f *Feed) SeenFloor() int64 { return f.reader.SeenFloor() }
 
-// stale reports whether the state belongs to an earlier timeline: the store has been restored
-// to an older state.
-func (f *Feed) stale() bool { return f.reader.Timeline() > 0 }
+// Identity returns the identity of the feed as last read with the floor, without accessing the
+// store; see [chain.Reader.Identity].
+func (f *Feed) Identity() feed.Identity { return f.reader.Identity() }
+
+// Stale reports whether the state belongs to an earlier timeline: the store has been restored to
+// an older state, has another feed of this name, or the feed began another epoch. A request that
+// finds this starts again with the state that [Reader.Feed] returns.
+func (f *Feed) Stale() bool { return f.reader.Timeline() > 0 }
 
 // forget drops the state of a feed and its pages in memory, which belong to the
 // state, not to the feed's name.
 func (r *Reader) forget(f *Feed) {
 	if f.forgotten.CompareAndSwap(false, true) {
-		r.log.Warn("store went back to an older state of the feed: dropped its pages in memory; purge the caches in front of this server", "feed", f.name)
+		r.log.Warn("the feed's history is another one now: dropped its pages in memory; purge the caches in front of this server",
+			"feed", f.name, "cause", f.reader.Ended().String())
 	}
 	own := func(other *Feed) bool { return other == f }
 	r.feeds.Remove(f.name, own)
@@ -104,7 +111,7 @@ func (f *Feed) Newest(ctx context.Context) (*chain.Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !f.stale() {
+	if !f.Stale() {
 		f.r.feeds.Add(f.name, f, 1)
 	}
 	f.r.heads.saw(p)
@@ -182,7 +189,7 @@ func (r *Reader) Look(ctx context.Context, name string) (f *Feed, newest *chain.
 			return nil, nil, 0, err
 		}
 		newest, floor, err = f.pollWithFloor(ctx)
-		if err != nil || !f.stale() {
+		if err != nil || !f.Stale() {
 			return f, newest, floor, err
 		}
 	}

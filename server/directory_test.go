@@ -112,6 +112,7 @@ func TestMetricsOfManyFeeds(t *testing.T) {
 		// One that is gone, one that cannot be read, and one that is new.
 		time.Sleep(3 * time.Second)
 		check(t, store.Delete(t.Context(), "feeds/f000/pages/000000000001"))
+		check(t, store.Delete(t.Context(), "feeds/f000/floor"))
 		info, err := store.Stat(t.Context(), "feeds/f001/pages/000000000001")
 		check(t, err)
 		_, err = store.Replace(t.Context(), info.Key, info.Version, storage.Meta{Data: []byte("?")}, storage.Bytes())

@@ -80,6 +80,9 @@ func (s *Server) getPage(w *responder, r *http.Request) error {
 // most one request to the store.
 func (s *Server) serveLinked(w *responder, r *http.Request, f *feedstore.Feed, n int64) error {
 	floor, err := floorOf(r.Context(), f)
+	if err == nil && f.Stale() {
+		return s.getPage(w, r)
+	}
 	if err == nil && n < floor {
 		err = fmt.Errorf("page %d of feed %q: %w (the oldest is %d)", n, f.Name(), chain.ErrPruned, floor)
 	}
@@ -120,6 +123,11 @@ func (s *Server) serveNewest(w *responder, r *http.Request, f *feedstore.Feed, n
 		}
 		if f, err = s.feed(f.Name()); err != nil {
 			return err
+		}
+		if f != res.feed {
+			if res.floor, err = floorOf(r.Context(), f); err != nil {
+				return err
+			}
 		}
 		res.feed = f
 		if entry {
@@ -184,7 +192,8 @@ func (f *feedPage) open(ctx context.Context, offset, length int64) (*representat
 type linkedKey struct {
 	page  *chain.Page // as remembered for all requests
 	base  string
-	first bool // there is no page before it
+	id    string // of the feed
+	first bool   // there is no page before it
 }
 
 // weight is the memory for a representation of a page that is shared by requests, in bytes.
@@ -198,7 +207,7 @@ func (f *feedPage) represent(p *chain.Page) *representation {
 	if !f.linked {
 		return f.describe(p)
 	}
-	key := linkedKey{p, f.base, p.Number <= f.floor}
+	key := linkedKey{p, f.base, f.feed.Identity().ID, p.Number <= f.floor}
 	rep, ok := f.server.linked.Get(key)
 	if !ok {
 		rep = f.describe(p)
@@ -224,7 +233,7 @@ func (f *feedPage) describe(p *chain.Page) *representation {
 		changing:    true,
 		hosted:      f.server.publicURL == "",
 		stored:      p.Size,
-		chain:       chainOf(p).Header(),
+		chain:       f.chainOf(p).Header(),
 		digest:      func(ctx context.Context) ([]byte, error) { return f.feed.Digest(ctx, p) },
 	}
 	if p.Closed {
@@ -248,12 +257,15 @@ func (f *feedPage) describe(p *chain.Page) *representation {
 	return rep
 }
 
-// chainOf returns the digests that place a page in the chain. An open page has no
-// digest yet.
-func chainOf(p *chain.Page) feed.Chain {
-	c := feed.Chain{Prev: p.Prev, First: p.Number > 1 && p.IsFirst()}
+// chainOf returns the digests that place a page in the chain, and the feed's identity. An open
+// page has no digest yet. A page that never changes does not say which epoch the feed is in now.
+func (f *feedPage) chainOf(p *chain.Page) feed.Chain {
+	c := feed.Chain{Prev: p.Prev, First: p.Number > 1 && p.IsFirst(), Identity: f.feed.Identity()}
 	if p.Closed {
 		c.Self = p.Digest()
+	}
+	if f.linked {
+		c.Identity.Epoch = feed.Epoch{}
 	}
 	return c
 }

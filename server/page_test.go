@@ -45,7 +45,7 @@ func header(h http.Header) map[string]string {
 }
 
 // wantPage is the header of a page of feed f.
-func wantPage(p *chain.Page, base string, newest, floor int64, body []byte, contentLocation bool) map[string]string {
+func wantPage(p *chain.Page, id feed.Identity, base string, newest, floor int64, body []byte, contentLocation bool) map[string]string {
 	url := func(n int64) string { return fmt.Sprintf("%s/feeds/f/pages/%d", base, n) }
 	links := []string{fmt.Sprintf(`<%s>; rel="self"`, url(p.Number))}
 	if p.Number > floor {
@@ -62,12 +62,14 @@ func wantPage(p *chain.Page, base string, newest, floor int64, body []byte, cont
 		"Vary":                   "Accept-Encoding",
 		"X-Content-Type-Options": "nosniff",
 	}
-	if c := (feed.Chain{Prev: p.Prev}); p.Closed {
+	c := feed.Chain{Prev: p.Prev, Identity: id}
+	if p.Closed {
 		c.Self = p.Digest()
-		want[feed.ChainHeader] = c.Header()
-	} else if p.Number > 1 {
-		want[feed.ChainHeader] = c.Header()
 	}
+	if p.Number < newest {
+		c.Identity.Epoch = feed.Epoch{}
+	}
+	want[feed.ChainHeader] = c.Header()
 	if p.Number < newest {
 		links = append(links, fmt.Sprintf(`<%s>; rel="next"`, url(p.Number+1)))
 		want["Cache-Control"] = "private, max-age=31536000, immutable"
@@ -93,6 +95,8 @@ func TestPages(t *testing.T) {
 		publishTo(t, store, "f", 1, 7) // pages of 3, 3 and 1
 		c := connect(t, newServer(t, store, server.Config{}))
 		reader := chain.NewReader(store, "f")
+		id, err := chain.ReadIdentity(ctx, store, "f")
+		check(t, err)
 		for _, tt := range []struct {
 			path   string
 			number int64
@@ -105,7 +109,7 @@ func TestPages(t *testing.T) {
 			if got.StatusCode != http.StatusOK || parts(got.body) != tt.parts {
 				t.Fatalf("GET %s: %s with %d parts", tt.path, got.Status, parts(got.body))
 			}
-			want := wantPage(p, c.url, 3, 1, got.body, tt.path == "/feeds/f")
+			want := wantPage(p, id, c.url, 3, 1, got.body, tt.path == "/feeds/f")
 			if diff := cmp.Diff(want, header(got.Header)); diff != "" {
 				t.Errorf("GET %s (-want +got):\n%s", tt.path, diff)
 			}
@@ -121,7 +125,7 @@ func TestPages(t *testing.T) {
 		after := c.get(t, "/feeds/f")
 		p, err := reader.Stat(ctx, 3)
 		check(t, err)
-		if diff := cmp.Diff(wantPage(p, c.url, 3, 1, after.body, true), header(after.Header)); diff != "" {
+		if diff := cmp.Diff(wantPage(p, id, c.url, 3, 1, after.body, true), header(after.Header)); diff != "" {
 			t.Errorf("after an append (-want +got):\n%s", diff)
 		}
 		if before.Header.Get("Etag") == after.Header.Get("Etag") {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/input"
+	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/server"
@@ -228,13 +229,16 @@ func TestPublishCountsBeforeError(t *testing.T) {
 	}
 }
 
-// refusing is a store whose writes fail.
+// refusing is a store to which no page can be written.
 type refusing struct {
 	storage.Store
 	err error
 }
 
-func (s refusing) Create(context.Context, string, storage.Meta, storage.Body) (storage.Version, error) {
+func (s refusing) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
+	if key == layout.FeedFloor("f") { // what is refused is the first page
+		return s.Store.Create(ctx, key, meta, body)
+	}
 	return "", s.err
 }
 

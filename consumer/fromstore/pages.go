@@ -37,14 +37,20 @@ func (s *Source) feedPage(ctx context.Context, q consumer.Request, at location) 
 		if newest, _, err = f.Wait(ctx, newest, q.Wait); err != nil {
 			return nil, err
 		}
+		before := f
 		if f, err = s.reader.Feed(at.feed); err != nil {
 			return nil, err
+		}
+		if f != before {
+			if floor, err = f.Floor(ctx); err != nil {
+				return nil, err
+			}
 		}
 		if at.page > 0 && newest.Number > number {
 			return s.linked(ctx, q, f, number)
 		}
 	}
-	r := s.describe(newest, floor, false)
+	r := s.describe(f, newest, floor, false)
 	switch {
 	case q.ETag != "" && q.ETag == r.ETag:
 		r.Answer, r.Body = consumer.NotModified, noBody{}
@@ -55,7 +61,7 @@ func (s *Source) feedPage(ctx context.Context, q consumer.Request, at location) 
 		if err != nil {
 			return nil, err
 		}
-		r = s.describe(p, floor, false)
+		r = s.describe(f, p, floor, false)
 		r.Body = wholeBody{p.Whole(body), body}
 		r.answered(q)
 	}
@@ -65,6 +71,9 @@ func (s *Source) feedPage(ctx context.Context, q consumer.Request, at location) 
 // linked answers requests for a page that has a next page.
 func (s *Source) linked(ctx context.Context, q consumer.Request, f *feedstore.Feed, n int64) (*consumer.Response, error) {
 	floor, err := f.Floor(ctx)
+	if err == nil && f.Stale() {
+		return s.feedPage(ctx, q, location{feed: f.Name(), page: n})
+	}
 	if err == nil && n < floor {
 		err = fmt.Errorf("page %d of feed %q: %w (the oldest is %d)", n, f.Name(), chain.ErrPruned, floor)
 	}
@@ -79,7 +88,7 @@ func (s *Source) linked(ctx context.Context, q consumer.Request, f *feedstore.Fe
 		if err != nil {
 			return nil, err
 		}
-		r := s.describe(p, floor, true)
+		r := s.describe(f, p, floor, true)
 		r.Body = noBody{}
 		if q.ETag == r.ETag {
 			r.Answer = consumer.NotModified
@@ -92,7 +101,7 @@ func (s *Source) linked(ctx context.Context, q consumer.Request, f *feedstore.Fe
 	if err != nil {
 		return nil, err
 	}
-	r := s.describe(p, floor, true)
+	r := s.describe(f, p, floor, true)
 	r.Body = body
 	r.answered(q)
 	return r.Response, nil
@@ -110,16 +119,17 @@ func (r response) answered(q consumer.Request) {
 }
 
 // describe describes a page of a feed.
-func (s *Source) describe(p *chain.Page, floor int64, linked bool) response {
+func (s *Source) describe(f *feedstore.Feed, p *chain.Page, floor int64, linked bool) response {
 	url := func(n int64) string { return s.name + layout.FeedPagePath(p.Feed, n) }
 	r := &consumer.Response{
 		URL: url(p.Number), ETag: etag(p, linked), Boundary: p.Boundary, LastModified: feed.Truncate(p.Last),
-		Links: feed.Links{Self: url(p.Number)}, Chain: feed.Chain{Prev: p.Prev, First: p.IsFirst()},
+		Links: feed.Links{Self: url(p.Number)}, Chain: feed.Chain{Prev: p.Prev, First: p.IsFirst(), Identity: f.Identity()},
 	}
 	if p.Number > floor {
 		r.Links.Prev = url(p.Number - 1)
 	}
 	if linked {
+		r.Chain.Identity.Epoch = feed.Epoch{} // as on a server
 		r.Links.Next = url(p.Number + 1)
 	}
 	if p.Closed {
