@@ -214,6 +214,7 @@ func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 	r.active = time.Now()
 	for {
 		// A move is not interrupted; the producer's RetryFor limits it.
+		begun := time.Now()
 		done, err := m.move(context.WithoutCancel(holding))
 		if err != nil {
 			return err
@@ -235,7 +236,7 @@ func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 			continue
 		case done.rows+len(done.bad) > 0:
 			r.active = time.Now()
-			if backoff.Sleep(holding, r.config.Poll) != nil {
+			if backoff.Sleep(holding, r.config.Poll-time.Since(begun)) != nil {
 				err = context.Cause(holding)
 			}
 		case drain:
