@@ -36,6 +36,7 @@ type Feed struct {
 	last   atomic.Pointer[chain.Page] // the newest page at the last poll
 	size   atomic.Int64               // of the page fetched last, in bytes
 	polls  polls
+	known  known
 	digest openDigest
 
 	forgotten atomic.Bool
@@ -141,9 +142,10 @@ func (f *Feed) poll(ctx context.Context) (*chain.Page, error) {
 
 // saw records the newest page.
 func (f *Feed) saw(p *chain.Page) {
-	known := lean(p)
-	f.last.Store(known)
-	f.reader.Remember(known) // so that it notices if the store is restored to an older state
+	seen := lean(p)
+	f.last.Store(seen)
+	f.known.add(seen)
+	f.reader.Remember(seen) // so that it notices if the store is restored to an older state
 	for n := f.newest.Load(); p.Number > n && !f.newest.CompareAndSwap(n, p.Number); n = f.newest.Load() {
 	}
 }
@@ -281,6 +283,13 @@ func (f *Feed) OpenNewest(ctx context.Context, seen *chain.Page, offset, length 
 		}
 		if !errors.Is(err, errUnbuffered) {
 			return nil, nil, nil, err
+		}
+	}
+	if !whole && length < 0 {
+		if g, err := f.digest.read(ctx, seen.Number, offset, f.r.integrity); err != nil {
+			return nil, nil, nil, err
+		} else if g != nil {
+			return g.page, g.body, g.digest, nil
 		}
 	}
 	p, object, err := f.reader.Open(ctx, seen.Number, offset, length)

@@ -151,7 +151,7 @@ func (i *integrity) twice(object *storage.Object, file rewinder, state objectSta
 }
 
 // readWhole reads the body of an object into data, which has its size, and into hash.
-func readWhole(object *storage.Object, data []byte, hash hash.Hash) error {
+func readWhole(object *storage.Object, data []byte, hash io.Writer) error {
 	_, err := io.ReadFull(io.TeeReader(object.Body, hash), data)
 	if err == nil {
 		_, err = io.Copy(hash, object.Body) // detects excess data, and errors that the store returns at the end

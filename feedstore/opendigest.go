@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"hash"
 	"io"
 	"time"
@@ -66,16 +67,74 @@ func (d *openDigest) sum(ctx context.Context, p *chain.Page, i *integrity) ([]by
 			return nil, err
 		}
 	}
+	return d.closed(), nil
+}
+
+// closed returns the SHA-256 of what was hashed with the closing delimiter, or nil.
+func (d *openDigest) closed() []byte {
 	cloner, ok := d.hash.(hash.Cloner)
 	if !ok {
-		return nil, nil
+		return nil
 	}
 	closed, err := cloner.Clone()
 	if err != nil {
+		return nil
+	}
+	closed.Write(page.AppendClose(nil, d.boundary))
+	return closed.Sum(nil)
+}
+
+// A grown is the end of the newest page.
+type grown struct {
+	page   *chain.Page
+	body   io.ReadCloser
+	digest []byte // as sum returns it
+}
+
+// read returns page n from offset on, in its current state: a reader that follows the feed needs little
+// more than the bytes that are to be hashed, so one request to the store serves both. It returns nil
+// if that is not so, or the bytes are too many.
+func (d *openDigest) read(ctx context.Context, n, offset int64, i *integrity) (*grown, error) {
+	select {
+	case d.free <- struct{}{}:
+		defer func() { <-d.free }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if d.hash == nil || d.number != n || time.Since(d.since) >= pagecache.VerifyAge {
 		return nil, nil
 	}
-	closed.Write(page.AppendClose(nil, p.Boundary))
-	return closed.Sum(nil), nil
+	from := min(offset, d.size)
+	if d.size-from > maxEarly {
+		return nil, nil
+	}
+	p, object, err := d.reader.Open(ctx, n, from, -1)
+	if err != nil {
+		return nil, err
+	}
+	defer object.Body.Close()
+	size := p.Size - from
+	if p.Boundary != d.boundary || p.Size < max(d.size, offset) || size > maxEarly || !i.early.TryAcquire(size) {
+		return nil, nil
+	}
+	body := &heldBody{release: func() { i.early.Release(size) }}
+	data := make([]byte, size)
+	if err := readWhole(object, data, io.Discard); err != nil {
+		return nil, errors.Join(err, body.Close())
+	}
+	d.hash.Write(data[d.size-from:])
+	d.size = p.Size
+	if hex.EncodeToString(d.hash.Sum(nil)) != p.SHA256 {
+		d.hash = nil
+		return nil, body.Close() // if the page is damaged, reading the whole finds it
+	}
+	i.note(objectState{object.Key, object.Version, p.SHA256}, d.since)
+	body.Reader.Reset(data[offset-from:])
+	g := &grown{page: p, body: body}
+	if !p.Closed {
+		g.digest = d.closed()
+	}
+	return g, nil
 }
 
 // grow hashes what was appended since the last call. It reports whether the object in the

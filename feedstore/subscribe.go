@@ -105,18 +105,6 @@ func (h *subscribers) leave(u *subscription) {
 	}
 }
 
-// Notify reports that a feed has changed, so that waiting callers are woken without the
-// delay of polling.
-func (r *Reader) Notify(name string) {
-	r.trackers.hintAt(name)
-	h := r.subscribers
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if u := h.byFeed[name]; u != nil {
-		u.pollSoon()
-	}
-}
-
 // pollSoon makes the subscription poll the feed soon.
 func (u *subscription) pollSoon() {
 	select {

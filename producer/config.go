@@ -64,6 +64,9 @@ type Config struct {
 	// SpoolDir is the directory for streamed bodies until they are in the store.
 	// Defaults to the system's directory for temporary files.
 	SpoolDir string
+	// Committed, if set, is called with the newest page after each commit, in order. It must
+	// not change the page, nor wait.
+	Committed func(*chain.Page)
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
 	// Logger receives warnings. Defaults to discarding them.

@@ -281,6 +281,9 @@ func (p *pipeline) take(done []*write) {
 		p.top, p.settled = newest.Number, newest.LastClosed()
 	}
 	f.chain.Remember(&newest)
+	if f.config.Committed != nil {
+		f.config.Committed(&newest)
+	}
 	f.tail.recent.trim(f.keep())
 	for _, w := range done {
 		f.turn.written += w.page.Size - w.Base

@@ -42,7 +42,11 @@ func (s *Server) poll(ctx context.Context, name string) (*feedstore.Feed, *chain
 
 // getNewest answers /feeds/{feed}.
 func (s *Server) getNewest(w *responder, r *http.Request) error {
-	f, newest, floor, err := s.poll(r.Context(), pathValue(r, "feed"))
+	name := pathValue(r, "feed")
+	if answered, err := s.serveKnown(w, r, name); answered {
+		return err
+	}
+	f, newest, floor, err := s.poll(r.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -151,6 +155,7 @@ type feedPage struct {
 	floor  int64
 	base   string // prefix of all URLs
 	entry  bool   // requested as the entry point
+	known  bool   // seen is what this process knows; the request has not read it
 }
 
 // stat implements resource.
@@ -178,6 +183,14 @@ func (f *feedPage) open(ctx context.Context, offset, length int64) (*representat
 		return f.represent(p), body, nil
 	}
 	p, body, digest, err := f.feed.OpenNewest(ctx, f.seen, offset, length)
+	if f.known {
+		if outdated := f.checkKnown(p, err); outdated != nil {
+			if err == nil {
+				_ = body.Close() // not read
+			}
+			return nil, nil, outdated
+		}
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -78,9 +78,6 @@ func (s *Server) publish(w *responder, r *http.Request) error {
 	})
 	err = cmp.Or(p.run(r.Context(), writer, entities), writer.Close())
 	done := writer.Receipt()
-	if done.Page > 0 {
-		s.reader.Notify(name)
-	}
 	if err != nil {
 		answer := *problemOf(err)
 		answer.Members = map[string]any{"published": done.Published, "duplicates": done.Duplicates}

@@ -78,7 +78,6 @@ func New(store storage.Store, c Config) (*Server, error) {
 		indexes:    lru.New[string, *servedIndex](maxIndexes),
 		indexing:   make(chan struct{}, 1),
 		tiles:      lru.New[tileKey, *tile](maxTiles),
-		producers:  newProducers(store, c.Producer, c.MaxProducers),
 		publishers: make(chan struct{}, c.MaxPublishes),
 		readAhead:  semaphore.NewWeighted(maxReadAhead),
 		lengthy:    semaphore.NewWeighted(1),
@@ -92,6 +91,8 @@ func New(store storage.Store, c Config) (*Server, error) {
 		ReadAhead: max(c.ReadAhead, 0), Cache: c.Cache, MaxWaiters: c.MaxWaiters, PollInterval: c.PollInterval, Network: true, Logger: c.Logger,
 		Waiting: func(n int) { s.metrics.waiters.Set(float64(n)) },
 	})
+	c.Producer.Committed = s.reader.Committed
+	s.producers = newProducers(store, c.Producer, c.MaxProducers)
 	if s.directory, err = template.New("directory").Parse(directoryTemplate); err != nil {
 		return nil, fmt.Errorf("configure server: %w", err)
 	}

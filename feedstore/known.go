@@ -1,0 +1,83 @@
+package feedstore
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/feedctl/feedctl/chain"
+)
+
+// maxOlder is how many states of a feed's newest page are remembered besides the latest.
+const maxOlder = 16
+
+// A known is the latest state of a feed's newest page that this process has seen.
+type known struct {
+	mu     sync.Mutex
+	newest *chain.Page
+	older  []string // SHA-256 of the states before, the oldest first
+}
+
+// add adds a state, unless a later one is known.
+func (k *known) add(p *chain.Page) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.newest == nil {
+		k.newest = p
+		return
+	}
+	if !differs(p, k.newest) {
+		return
+	}
+	if len(k.older) == maxOlder {
+		k.older = slices.Delete(k.older, 0, 1)
+	}
+	k.older = append(k.older, k.newest.SHA256)
+	k.newest = p
+}
+
+// after returns the latest state if is reports true for the SHA-256 of one before it, or else nil.
+func (k *known) after(is func(sha256 string) bool) *chain.Page {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if slices.ContainsFunc(k.older, is) {
+		return k.newest
+	}
+	return nil
+}
+
+// After returns the newest page in the latest state that is known, provided that it is newer than the
+// state whose SHA-256 is reports; otherwise nil. It makes no request to the store: the page may
+// have changed since.
+func (f *Feed) After(is func(sha256 string) bool) *chain.Page { return f.known.after(is) }
+
+// Committed reports the newest page of a feed as a producer of this process has written it, so that
+// callers that wait for a change are woken without a request to the store.
+func (r *Reader) Committed(p *chain.Page) {
+	r.trackers.hintAt(p.Feed)
+	f, ok := r.feeds.Get(p.Feed)
+	if !ok {
+		return // no one reads it
+	}
+	if last := f.last.Load(); last == nil || differs(p, last) {
+		f.saw(p)
+	}
+	h := r.subscribers
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if u := h.byFeed[p.Feed]; u != nil && u.feed == f {
+		u.committed(lean(p))
+	}
+}
+
+// committed wakes the waiting callers if p is newer than the page seen before.
+func (u *subscription) committed(p *chain.Page) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.gone != nil:
+		u.pollSoon() // the feed was deleted, before or after
+	case u.newest == nil || differs(p, u.newest):
+		u.newest = p
+		u.wake()
+	}
+}

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/httpfield"
+)
+
+// errOutdated means that the page in the store is not the one that was known, or a later state of it.
+var errOutdated = errors.New("what was known of the feed is outdated")
+
+// serveKnown answers a request for the newest page of a client that would wait for a change, but is
+// known to have missed one already. Such a client follows the feed; it need not wait for the store to
+// be asked whether there is a change, and then for the change. serveKnown reports whether it
+// has answered.
+func (s *Server) serveKnown(w *responder, r *http.Request, name string) (bool, error) {
+	if preferredWait(r.Header.Values("Prefer"), s.config.MaxWait) == 0 || len(r.Header["If-None-Match"]) == 0 {
+		return false, nil
+	}
+	f, err := s.reader.Feed(name)
+	if err != nil {
+		return false, nil //nolint:nilerr // the caller finds it again
+	}
+	floor, fresh := f.FreshFloor()
+	coding, acceptable := acceptedCoding(r.Header.Values("Accept-Encoding"))
+	newest := f.After(func(sum string) bool {
+		before := representation{tag: shortDigest(sum)}
+		return httpfield.MatchesETag(r.Header["If-None-Match"], before.etag(coding), true)
+	})
+	if !fresh || !acceptable || newest == nil || newest.Number < floor {
+		return false, nil
+	}
+	res := &feedPage{server: s, feed: f, number: newest.Number, seen: newest, floor: floor, base: s.base(r), entry: true, known: true}
+	rep := res.represent(newest)
+	if precondition(r, rep, rep.etag(coding)) != 0 {
+		return false, nil
+	}
+	err = s.serve(w, r, res, rep)
+	return !errors.Is(err, errOutdated), err
+}
+
+// checkKnown returns an error that matches errOutdated if p is not a state of the known page as it
+// was seen, or later.
+func (f *feedPage) checkKnown(p *chain.Page, err error) error {
+	if err != nil {
+		return fmt.Errorf("%w: %w", errOutdated, err)
+	}
+	if p.Boundary != f.seen.Boundary || p.Entities < f.seen.Entities {
+		return errOutdated
+	}
+	return nil
+}
