@@ -26,6 +26,7 @@ func (t *target) reset() error {
 	t.sent, t.sentRows, t.alone, t.looked = 0, 0, t.looked, false
 	clear(t.last)
 	t.changes, t.unsure = nil, false
+	clear(t.expected)
 	t.fresh = true
 	t.notes, t.backfill = nil, false
 	t.kinds.puts, t.kinds.deletes, t.kinds.refused = 0, 0, 0
@@ -97,13 +98,14 @@ func (t *target) head(op byte, key string, reason *string, e *feed.Entity) {
 	}
 }
 
+const escape = '\x1a' // SUBSTITUTE
+
 // epoch is PostgreSQL's epoch, 2000-01-01, in Unix time.
 const epoch = 946684800
 
 // asText escapes s for a text: each byte that a text cannot hold, and the escape itself,
 // becomes the escape and two digits.
 func asText(s string) string {
-	const escape = '\x1a' // SUBSTITUTE
 	if utf8.ValidString(s) && !strings.ContainsAny(s, "\x00\x1a") {
 		return s
 	}

@@ -5,7 +5,8 @@
 //
 // Without custom columns, a table has these:
 //
-//	key            text, primary key
+//	key            text COLLATE "C", primary key; in tables of earlier versions, the collation of
+//	               the database
 //	content_type   text
 //	last_modified  timestamptz, with whole seconds
 //	content_id     text; empty in snapshots

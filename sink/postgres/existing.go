@@ -53,8 +53,8 @@ func (t *target) checkTable(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func (t *target) existingColumns(ctx context.Context, tx pgx.Tx) (have map[string]existing, err error) {
-	rows, err := tx.Query(ctx, `
+func (t *target) existingColumns(ctx context.Context, db querier) (have map[string]existing, err error) {
+	rows, err := db.Query(ctx, `
 		SELECT a.attname, format_type(a.atttypid, -1),
 			a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AND NOT EXISTS (
 				SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = c.oid AND tgtype & 7 = 7), -- BEFORE INSERT FOR EACH ROW

@@ -182,6 +182,9 @@ func (t *target) transact(ctx context.Context, position string, rows sent, inOrd
 	case inTable:
 		stage = ""
 	}
+	if err := t.checkExpected(ctx); err != nil {
+		return 0, err
+	}
 	if refusals, err = t.mergeStaged(ctx, position, stage, replaced, inOrder); err != nil {
 		return 0, fmt.Errorf("merge batch: %w", err)
 	}

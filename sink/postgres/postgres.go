@@ -218,6 +218,8 @@ type target struct {
 	complete bool                 // the commit removes all notes
 
 	quarantined int64
+
+	expected map[string]*sink.Row // rows that the batch must find; nil: none
 }
 
 // prepare creates the tables, or checks the existing ones.

@@ -37,8 +37,14 @@ func (t *target) setUp(ctx context.Context, tx pgx.Tx) error {
 	return t.Enter(ctx, tx)
 }
 
+// A querier is a connection or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
 // resolve reads the types of the columns from the server.
-func (t *target) resolve(ctx context.Context, tx pgx.Tx) error {
+func (t *target) resolve(ctx context.Context, db querier) error {
 	if len(t.projections) == 0 {
 		t.table.generic()
 		return nil
@@ -48,7 +54,7 @@ func (t *target) resolve(ctx context.Context, tx pgx.Tx) error {
 		p := &t.projections[i]
 		var category, base string
 		// With the type modifier -1, types whose default length is 1 keep their names.
-		err := tx.QueryRow(ctx, `
+		err := db.QueryRow(ctx, `
 			SELECT format_type(t.oid, -1), t.typcategory, format_type(CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END, -1)
 			FROM pg_catalog.pg_type AS t WHERE t.oid = $1::text::regtype`, p.declared).Scan(&p.typ, &category, &base)
 		if err != nil {

@@ -58,7 +58,7 @@ type table struct {
 func (t *table) generic() {
 	t.key = keyColumn
 	t.columns = []column{
-		{keyColumn, "text NOT NULL PRIMARY KEY", "s.key"},
+		{keyColumn, `text COLLATE "C" NOT NULL PRIMARY KEY`, "s.key"},
 		{"content_type", "text NOT NULL", "s.content_type"},
 		{"last_modified", "timestamptz NOT NULL", "s.last_modified"},
 		{"content_id", "text NOT NULL", "s.content_id"},

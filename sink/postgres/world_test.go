@@ -65,6 +65,10 @@ func TestSink(t *testing.T) {
 		{"Interrupted", testInterrupted},
 		{"Backfill", testBackfill},
 		{"CopyNew", testCopyNew},
+		{"Contents", testContents},
+		{"ContentsOrder", testContentsOrder},
+		{"ContentsColumns", testContentsColumns},
+		{"Expect", testExpect},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

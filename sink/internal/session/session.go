@@ -9,6 +9,7 @@ import (
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/sink"
 )
 
 // A Target does the work of a sink. Its methods are called only in the right
@@ -37,6 +38,14 @@ type Remote interface {
 	// Unavailable reports whether an error of the target means that the server is unavailable at the
 	// moment.
 	Unavailable(err error) bool
+}
+
+// A GuardTarget can make a batch fail if rows have changed.
+type GuardTarget interface {
+	Target
+	// Expect is called before Apply for a key. It, or Commit, returns a [*sink.ChangedError] unless the row
+	// of the key is as it was; nil if there was none.
+	Expect(ctx context.Context, key string, was *sink.Row) error
 }
 
 // A Sink is a [consumer.Sink] with a target.
@@ -146,6 +155,24 @@ func (b *batch) Apply(ctx context.Context, e *feed.Entity) error {
 	}
 	if err := b.sink.target.Apply(ctx, e); err != nil {
 		b.err = fmt.Errorf("apply entity %q to %s: %w", e.ContentID, b.sink.name, b.sink.mark(ctx, err))
+	}
+	return b.err
+}
+
+// Expect makes the batch fail unless the row of a key is as it was. If the target cannot do that, the
+// error is [errors.ErrUnsupported].
+func (b *batch) Expect(ctx context.Context, key string, was *sink.Row) error {
+	target, ok := b.sink.target.(GuardTarget)
+	switch {
+	case !ok:
+		return errors.ErrUnsupported
+	case b.sink.batch != b:
+		return errEnded
+	case b.err != nil:
+		return b.err
+	}
+	if err := target.Expect(ctx, key, was); err != nil {
+		b.err = fmt.Errorf("check key %q in %s: %w", key, b.sink.name, b.sink.mark(ctx, err))
 	}
 	return b.err
 }

@@ -1,0 +1,38 @@
+// Package reconcile compares what a sink has with the state of its feed, and repairs the sink.
+//
+// A consumer that has read a feed knows that it received everything. It does not know what happened
+// to the sink since: rows changed by hand, a restored backup, what was deleted in a gap. [Run] reads
+// the sink once, in the order of the keys, and compares it range by range with a state digest of
+// the feed (package digest). Only nodes and leaves that differ are requested.
+//
+//	report, err := reconcile.Run(ctx, reconcile.Config{
+//		Client: client, URL: feedURL, Digest: &digest.Reader{Root: root, Objects: objects},
+//		Open:   func(ctx context.Context) (reconcile.Contents, error) { return sqlite.OpenContents(ctx, spec) },
+//	})
+//
+// # Positions
+//
+// A digest is of one position in the feed, and the sink is at another. The rows and the position of
+// the sink are read at the same moment. If the sink is ahead, the entities between the two positions
+// are read from the feed: they say what the sink must have for their keys. If it is behind, the error
+// is [ErrBehind].
+//
+// # What is compared
+//
+// A row with a sum is equal if and only if key, content type and body are those of the feed. Some sinks
+// do not keep the body as it was published. Of their rows the Content-ID is compared or, without one,
+// only that the key exists; the report counts them, and its Remarks say why.
+//
+// # Repair
+//
+// With [Config.Sink] the rows that differ are written again, and those that the feed does not have are
+// deleted. The caller has opened the sink as a consumer does, so that no consumer can run meanwhile.
+// Nothing is written before everything has been compared and the number of deletions is known to be
+// within [Config.MaxDeletes]. What is written was read from the feed or its snapshot and has the sum
+// that the digest says. A batch of rows is one transaction that leaves the position as it is, and
+// changes nothing if one of its rows is no longer as it was compared: what somebody else has changed
+// is left to the next run. In the end the mended ranges are compared again.
+//
+// Keys are deleted only if a leaf whose hash was verified does not have them. A digest that is damaged,
+// incomplete or wrong is an error, and nothing is written.
+package reconcile

@@ -1,0 +1,46 @@
+package sink
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/feedctl/feedctl/digest"
+)
+
+// A Row is what a sink has for a key, to be compared with the feed.
+type Row struct {
+	Key string
+	// Sum is that of the entity, or zero if the sink does not have its body as it was published.
+	Sum digest.Sum
+	// ContentID is that of the entity, or "" if the sink does not have it.
+	ContentID string
+	// Version differs after each change of the row, by whomever; "" if the sink has no such thing.
+	Version string
+}
+
+// A ChangedError means that rows are no longer as a batch expected them; nothing of the batch was
+// committed.
+type ChangedError struct {
+	Keys []string
+}
+
+func (e *ChangedError) Error() string {
+	const few = 3
+	quoted := make([]string, 0, few)
+	for _, key := range e.Keys[:min(few, len(e.Keys))] {
+		quoted = append(quoted, fmt.Sprintf("%q", key))
+	}
+	return fmt.Sprintf("%d rows have changed since they were compared: %s", len(e.Keys), strings.Join(quoted, ", "))
+}
+
+// About describes what a sink has, to be compared with the feed.
+type About struct {
+	// Ordered: rows are found quickly in the order of the bytes of their keys.
+	Ordered bool
+	// Whole: rows have sums, but for a few.
+	Whole bool
+	// Shared: the table may have rows of other feeds.
+	Shared bool
+	// Remarks say what cannot be compared, each as a clause for users.
+	Remarks []string
+}
