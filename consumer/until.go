@@ -27,6 +27,12 @@ func UntilContentID(id string) Until { return Until{contentID: id} }
 // IsZero reports whether u is the end of the feed.
 func (u Until) IsZero() bool { return u == Until{} }
 
+// Time returns the time, in whole seconds, or the zero time if u is not one.
+func (u Until) Time() time.Time { return u.time }
+
+// ContentID returns the Content-ID, or "" if u is not one.
+func (u Until) ContentID() string { return u.contentID }
+
 // String returns the time in the format of RFC 3339, or the Content-ID.
 func (u Until) String() string {
 	if u.contentID != "" {

@@ -45,6 +45,12 @@ Without a position in the sink, --from says where to begin:
   snapshot:URL  with the snapshot whose index is at URL; snapshot:NAME of a feed in a store
   TIME          with the entities since that time (RFC 3339)
 
+With --until, consume ends before the end of the feed: after all entities of a second (RFC 3339),
+which must be over, or after the one with a Content-ID. The sink is then as the feed was at that
+time, and another run can continue. --from snapshot begins with the newest snapshot that is not
+later, if the server has it. If the sink or the snapshot is past that place, or the feed does not
+have the Content-ID, nothing is applied.
+
 With --newest-first a new sink in SQLite or PostgreSQL has the newest data at once: the
 feed is read back page by page, while new entities are still applied. In the end the sink
 is the same as after reading in order. It is complete when the beginning of the feed was
@@ -63,6 +69,7 @@ there. After SIGTERM the exit status of a run with --follow is 0.` + exit.Help(e
     --columns 'id=@key:bigint,name=/name:text not null,price=/price:numeric(10,2)' --follow
   feedctl consume https://data.example.org/feeds/zones --into dir:zones --from snapshot
   feedctl consume https://data.example.org/feeds/products --into 'sqlite:products.db?table=products' --newest-first --follow
+  feedctl consume https://data.example.org/feeds/zones --into dir:zones --from snapshot --until 2026-03-01T12:00:00Z
   feedctl consume https://data.example.org/feeds/events --into - --from latest --follow
   feedctl consume 's3://bucket/prefix?region=eu-central-1#zones' --into couchdb:http://127.0.0.1:5984/zones`,
 		Args: cobra.ExactArgs(1),

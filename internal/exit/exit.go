@@ -40,7 +40,7 @@ var meanings = map[int]string{
 	OK:          "success",
 	Error:       "any other error: the network, the store, the input",
 	Usage:       "the command line or the configuration is wrong",
-	NotFound:    "a store, feed, page, snapshot, file, captured table or job does not exist",
+	NotFound:    "a store, feed, page, entity, snapshot, file, captured table or job does not exist",
 	Gap:         "the feed no longer has the entities that come next, or was restored to an older state",
 	Invalid:     "the feed or snapshot breaks the specification",
 	Quarantine:  "too many entities went into quarantine, or were refused",
@@ -103,6 +103,9 @@ func isAny(err error, targets ...error) bool {
 func isNotFound(err error) bool {
 	if status := HTTPStatus(err); status != 0 {
 		return status == http.StatusNotFound || status == http.StatusGone
+	}
+	if _, ok := errors.AsType[*consumer.UntilNotFoundError](err); ok {
+		return true
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return false // a missing socket means that the server is not running

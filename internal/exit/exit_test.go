@@ -49,6 +49,8 @@ func TestExitCode(t *testing.T) {
 		{"500 of a page", &consumer.PageError{Err: &consumer.StatusError{StatusCode: 500}}, Error, ""},
 		{"404 in a check", &verify.StatusError{StatusCode: 404}, NotFound, ""},
 		{"two timelines", &consumer.TimelineError{}, Gap, "--on-gap"},
+		{"no entity to end at", &consumer.UntilNotFoundError{}, NotFound, ""},
+		{"past the end", &consumer.PassedError{}, Error, ""},
 		{"Content-ID gone", &consumer.ContentIDNotFoundError{}, Gap, "--on-gap"},
 		{"not old enough", &consumer.NotOldEnoughError{}, Gap, "--on-gap"},
 		{"truncated", &consumer.PageError{Err: page.ErrTruncated}, Invalid, ""},

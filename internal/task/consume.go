@@ -31,6 +31,7 @@ type Consume struct {
 	Client         Client
 	Follow         bool
 	From           string
+	Until          string // a time or a Content-ID; "": the end of the feed
 	NewestFirst    bool
 	Key            string
 	OnGap          string
@@ -54,6 +55,7 @@ func (c *Consume) Flags(flags *pflag.FlagSet) {
 	IntoFlags(flags, &c.IntoCredential)
 	flags.BoolVar(&c.Follow, "follow", false, "wait for more at the end of the feed")
 	flags.StringVar(&c.From, "from", "beginning", "`WHERE` a new sink begins: beginning, latest, snapshot, snapshot:URL or TIME")
+	flags.StringVar(&c.Until, "until", "", "end after the entities of a `TIME|CONTENT-ID`, not at the end of the feed")
 	flags.BoolVar(&c.NewestFirst, "newest-first", false, "fill a new sink with the newest entities first")
 	flags.StringVar(&c.Key, "key", "", keyUsage)
 	flags.StringVar(&c.OnGap, "on-gap", "fail", "`POLICY` if entities after the position are gone from the feed: fail, replay or snapshot")
@@ -83,7 +85,22 @@ func (c *Consume) Check() error {
 	if c.BatchBytes < 0 {
 		problems = append(problems, exit.Usagef("--batch-bytes %d must not be negative", c.BatchBytes))
 	}
-	return errors.Join(append(problems, c.checkNewestFirst())...)
+	return errors.Join(append(problems, c.checkUntil(), c.checkNewestFirst())...)
+}
+
+// checkUntil checks what --until excludes.
+func (c *Consume) checkUntil() error {
+	switch {
+	case c.Until == "":
+		return nil
+	case c.Follow:
+		return exit.Usagef("--until and --follow exclude each other: without --follow, consume ends there or at the end of the feed")
+	case c.NewestFirst:
+		return exit.Usagef("--until is for a feed that is read in order, not --newest-first")
+	case c.From == "latest":
+		return exit.Usagef("--until is never after --from latest")
+	}
+	return nil
 }
 
 // checkNewestFirst checks what --newest-first needs.
@@ -171,7 +188,7 @@ func (c *Consume) Run(ctx context.Context, e *Env) (*Consumed, error) {
 	if errors.Is(context.Cause(runCtx), errQuarantine) && exit.OnlyEnded(err) {
 		err = nil // the check below reports it
 	}
-	err = Suggest(ctx, at, err)
+	err = hintUntil(Suggest(ctx, at, err))
 	if c.Into == "-" || err != nil && ctx.Err() == nil {
 		return nil, err
 	}
@@ -207,6 +224,7 @@ func (c *Consume) job(e *Env, at *locate.Location) (job *consumer.Job, err error
 	job = &consumer.Job{
 		URL:           at.URL,
 		OnGap:         gapPolicies[c.OnGap],
+		Until:         parseUntil(c.Until),
 		NewestFirst:   c.NewestFirst,
 		KeyPointer:    c.Key,
 		BatchEntities: c.BatchEntities,
