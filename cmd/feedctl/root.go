@@ -76,6 +76,7 @@ func newRoot(a *app.App) *cobra.Command {
 		newSnapshot(a),
 		newDoctor(a),
 		newPrune(a),
+		newRetain(a),
 		newDelete(a),
 		newRepair(a),
 		newOutbox(a),

@@ -31,6 +31,8 @@ type serveFlags struct {
 	readyFile       string
 	cache           pagecache.Config
 	accessLog       string
+	maintain        bool
+	tables          string
 }
 
 func newServe(a *app.App) *cobra.Command {
@@ -60,6 +62,10 @@ to one process and may be removed when the process has ended. While a client wai
 entities of a feed, a remote store is polled every --poll-interval, with one request for
 each feed: this is the longest delay, and it determines the cost.
 
+With --maintain, serve also carries out the retention policies of all feeds (see "feedctl
+retain"), one after another, at the start and about once an hour. Several servers of a store
+may do so.
+
 After SIGTERM or Ctrl-C the server accepts no more requests, ends those that wait for new
 entities, finishes the others, and exits with status 0.` + exit.Help(exit.NotFound),
 		Example: `  feedctl serve --listen 127.0.0.1:8080
@@ -70,6 +76,9 @@ entities, finishes the others, and exits with status 0.` + exit.Help(exit.NotFou
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.cache.Dir == "" && c.Flags().Changed("cache-size") {
 				return exit.Usagef("--cache-size is for --cache, without which there is no cache on disk")
+			}
+			if f.tables != "" && !f.maintain {
+				return exit.Usagef("--tables is for --maintain, without which no snapshots are made")
 			}
 			return runServe(c.Context(), a, &f)
 		},
@@ -89,6 +98,8 @@ entities, finishes the others, and exits with status 0.` + exit.Help(exit.NotFou
 	units.SizeVar(flags, &f.cache.Size, "cache-size", 1<<30, "with --cache: keep at most this many `BYTES`")
 	flags.BoolVar(&f.NoListing, "no-listing", false, "do not list the feeds and snapshots at /")
 	flags.StringVar(&f.accessLog, "access-log", "", "append a line for each request to `FILE`, or - for stdout, in combined log format, without queries")
+	flags.BoolVar(&f.maintain, "maintain", false, "carry out the retention policies of the feeds")
+	task.TablesVar(flags, &f.tables)
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	return c
 }
@@ -111,6 +122,11 @@ func runServe(ctx context.Context, a *app.App, f *serveFlags) error {
 			return err
 		}
 		a.AtEnd(f.Cache.Close, "cache")
+	}
+	if f.maintain {
+		if f.Registry, err = startMaintenance(ctx, a, store, f.tables); err != nil {
+			return err
+		}
 	}
 	handler, err := server.New(store, f.Config)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/replica"
+	"github.com/feedctl/feedctl/retention/maintain"
 )
 
 // Bridge returns the metrics of a bridge.
@@ -51,5 +52,19 @@ func Copy(report func() replica.Report) prometheus.Collector {
 		to.count("copy_snapshot_pages_total", "Pages of snapshots that were copied.", r.Snapshots.Pages)
 		to.count("copy_bytes_total", "Bytes of these pages.", r.Pages.Bytes+r.Snapshots.Bytes)
 		to.time("copy_last_complete_timestamp_seconds", "When the target last had all that the source had.", r.Complete)
+	})
+}
+
+// Maintenance returns the metrics of what carries out retention policies.
+func Maintenance(stats func() maintain.Stats) prometheus.Collector {
+	return collector(func(to sender) {
+		s := stats()
+		to.count("maintain_feeds", "Feeds with a retention policy, in the last round.", s.Feeds)
+		to.count("maintain_snapshots_total", "Snapshots that were made.", s.Snapshots)
+		to.count("maintain_snapshots_deleted_total", "Old snapshots that were deleted.", s.Deleted)
+		to.count("maintain_pages_pruned_total", "Pages that were pruned.", s.Pages)
+		to.count("maintain_bytes_pruned_total", "Bytes of these pages.", s.Bytes)
+		to.count("maintain_failures_total", "Runs of a policy that failed; the log has the errors.", s.Failures)
+		to.time("maintain_last_round_timestamp_seconds", "When all feeds had been maintained last.", s.Complete)
 	})
 }

@@ -17,6 +17,7 @@ var known = map[string]kind{
 	"consume":            consume,
 	"outbox run":         outboxRun,
 	"prune":              prune,
+	"retain":             retain,
 	"snapshot from-feed": snapshotFromFeed,
 	"verify":             verify,
 }

@@ -3,6 +3,7 @@ package maintain
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -64,7 +65,7 @@ func (l *Loop) round(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			l.failed(ctx, "cannot list the feeds to maintain", err)
+			l.failed(ctx, fmt.Errorf("list feeds: %w", err))
 			break
 		}
 		report, err := Feed(ctx, l.Store, name, l.Config)
@@ -73,7 +74,7 @@ func (l *Loop) round(ctx context.Context) {
 			continue
 		case errors.Is(err, chain.ErrNoFeed), err != nil && ctx.Err() != nil:
 		case err != nil:
-			l.failed(ctx, "cannot maintain a feed", err)
+			l.failed(ctx, err)
 		}
 		feeds++
 		l.count(report)
@@ -95,8 +96,8 @@ func (l *Loop) count(r Report) {
 	l.stats.Bytes += r.Bytes
 }
 
-func (l *Loop) failed(ctx context.Context, message string, err error) {
-	l.Config.Logger.ErrorContext(ctx, message, "error", err)
+func (l *Loop) failed(ctx context.Context, err error) {
+	l.Config.Logger.ErrorContext(ctx, "cannot maintain feeds as their policies say, trying again in the next round", "error", err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stats.Failures++
