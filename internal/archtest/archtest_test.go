@@ -75,7 +75,7 @@ var rooms = map[string]room{
 	"internal/locate": {rooms: []string{
 		"chain", "consumer", "consumer/fromstore", "internal/backoff", "internal/directory", "internal/exit", "internal/suggest", "layout", "sink", "storage", "storage/postgres", "storage/stores",
 	}},
-	"internal/metrics":  {rooms: []string{"bridge", "consumer", "jobs", "outbox", "replica"}, libraries: []string{"github.com/prometheus/client_golang"}},
+	"internal/metrics":  {rooms: []string{"bridge", "consumer", "jobs", "outbox", "replica", "retention/maintain"}, libraries: []string{"github.com/prometheus/client_golang"}},
 	"internal/console":  {},
 	"internal/human":    {},
 	"internal/progress": {rooms: []string{"internal/console", "internal/human"}},
@@ -96,7 +96,7 @@ var rooms = map[string]room{
 
 	// Producing.
 	"chain":     {rooms: []string{"feed", "internal/selfcheck", "layout", "page", "storage"}},
-	"feedstore": {rooms: []string{"chain", "feed", "internal/lru", "layout", "page", "pagecache", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
+	"feedstore": {rooms: []string{"chain", "digest", "digest/digests", "feed", "internal/lru", "layout", "page", "pagecache", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"pagecache": {rooms: []string{"chain", "internal/filepart", "internal/regular", "layout", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "storage", "internal/backoff", "internal/draft", "internal/selfcheck"}, libraries: []string{"golang.org/x/sync"}},
 	"digest/digests": {
@@ -133,11 +133,11 @@ var rooms = map[string]room{
 
 	// Consuming.
 	"consumer": {
-		rooms:     []string{"feed", "page", "pageindex", "snapshot", "internal/backoff", "internal/idle", "internal/jsonptr", "internal/origins", "internal/tcp"},
+		rooms:     []string{"digest", "feed", "page", "pageindex", "snapshot", "internal/backoff", "internal/idle", "internal/jsonptr", "internal/origins", "internal/tcp"},
 		libraries: []string{"github.com/klauspost/compress", "golang.org/x/sync"},
 	},
 	"publish":                  {rooms: []string{"consumer", "feed", "internal/backoff", "internal/regular", "layout", "page", "producer"}, libraries: []string{"golang.org/x/sync"}},
-	"consumer/fromstore":       {rooms: []string{"chain", "consumer", "feed", "feedstore", "layout", "page", "storage"}},
+	"consumer/fromstore":       {rooms: []string{"chain", "consumer", "digest", "digest/digests", "feed", "feedstore", "layout", "page", "storage"}},
 	"sink":                     {rooms: []string{"consumer", "digest", "feed", "internal/suggest"}},
 	"sink/patch":               {rooms: []string{"sink/internal/...", "internal/jsonptr", "internal/jsonscan"}},
 	"sink/sinktest":            {rooms: []string{"consumer", "feed", "sink", "sink/patch"}, libraries: []string{"github.com/google/go-cmp"}},
@@ -146,14 +146,14 @@ var rooms = map[string]room{
 	"sink/postgres":            {rooms: []string{"consumer", "digest", "feed", "sink", "sink/internal/...", "sink/patch", "internal/jsonptr", "internal/jsonscan", "internal/tcp", "internal/suggest"}},
 	"sink/couchdb":             {rooms: []string{"consumer", "couchdb", "feed", "sink", "sink/internal/...", "sink/patch", "internal/backoff", "internal/jsonscan"}, libraries: []string{"golang.org/x/sys"}},
 	"sink/kinto":               {rooms: []string{"consumer", "kinto", "feed", "sink", "sink/internal/...", "sink/patch", "internal/backoff", "internal/jsonscan"}},
-	"sink/sinks":               {rooms: []string{"consumer", "couchdb", "internal/suggest", "kinto", "sink", "sink/..."}},
+	"sink/sinks":               {rooms: []string{"consumer", "couchdb", "internal/suggest", "kinto", "reconcile", "sink", "sink/..."}},
 	"sink/internal/...":        {rooms: []string{"consumer", "feed", "sink", "sink/internal/...", "internal/jsonscan", "internal/regular"}, libraries: []string{"golang.org/x/sys"}},
 	"sink/internal/pgposition": {rooms: []string{"feed", "internal/backoff", "internal/pgerr", "sink", "sink/internal/position"}},
 	"sink/internal/position":   {rooms: []string{"sink/internal/durable"}},
 
 	// Serving and checking.
 	"server": {
-		rooms: []string{"chain", "feed", "feedstore", "input", "internal/access", "internal/httpfield", "internal/lru", "internal/problem", "layout", "page", "pagecache", "pageindex", "producer", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
+		rooms: []string{"chain", "digest", "feed", "feedstore", "input", "internal/access", "internal/httpfield", "internal/lru", "internal/problem", "layout", "page", "pagecache", "pageindex", "producer", "retention", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
 		libraries: []string{
 			"github.com/go-chi/chi/v5", "github.com/klauspost/compress", "github.com/prometheus/client_golang", "golang.org/x/sync",
 		},
@@ -164,13 +164,14 @@ var rooms = map[string]room{
 	"snapshot/fold": {rooms: []string{"chain", "consumer", "consumer/fromstore", "digest", "digest/digests", "feed", "internal/draft", "layout", "sink", "sink/sqlite", "snapshot", "snapshot/snapshots", "storage"}},
 	"verify":        {rooms: []string{"chain", "feed", "internal/inprocess", "internal/regular", "layout", "page", "server", "snapshot", "storage"}},
 	"erase":         {rooms: []string{"bridge", "chain", "feed", "internal/jsonptr", "layout", "page", "producer", "storage"}},
+	"restore":       {rooms: []string{"bridge/couchdb/changes", "consumer", "couchdb", "digest", "feed", "internal/jsonscan", "sink", "sink/sqlite"}},
 	"repair":        {rooms: []string{"chain", "feed", "internal/human", "layout", "page", "storage"}},
 
 	// Commands, and what they share with jobs.
 	"internal/task": {
 		rooms: []string{
-			"bridge", "bridge/couchdb", "bridge/kinto", "chain", "consumer", "couchdb", "feed", "internal/against", "internal/credential", "internal/exit", "internal/human", "internal/jsonptr", "internal/locate",
-			"internal/progress", "internal/shared", "internal/units", "kinto", "layout", "outbox", "producer", "sink", "sink/sinks", "snapshot", "snapshot/fold", "snapshot/snapshots", "storage", "storage/...", "verify",
+			"bridge", "bridge/couchdb", "bridge/kinto", "chain", "consumer", "couchdb", "digest", "digest/digests", "erase", "feed", "internal/against", "internal/credential", "internal/exit", "internal/human", "internal/jsonptr", "internal/locate",
+			"internal/progress", "internal/shared", "internal/units", "kinto", "layout", "outbox", "producer", "retention", "retention/maintain", "reconcile", "sink", "sink/sinks", "snapshot", "snapshot/fold", "snapshot/snapshots", "storage", "storage/...", "verify",
 		},
 		libraries: []string{"github.com/spf13/pflag"},
 	},
