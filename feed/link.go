@@ -17,6 +17,9 @@ type Links struct {
 	// Timegate leads to the page of a given time (RFC 7089). They are not part of the
 	// specification; readers work without them.
 	First, Last, Timegate string
+	// DescribedBy leads to the newest state digest of the feed (see package digest), which need
+	// not exist. It is not part of the specification, but a registered relation.
+	DescribedBy string
 	// Timemap is a tile of the page index (see package pageindex). It is not part of the
 	// specification, but a registered relation (RFC 7089, section 2.2.3).
 	Timemap string
@@ -93,6 +96,8 @@ func (l *Links) relation(rel string) (target *string, specified bool) {
 		return &l.Last, false
 	case "timegate":
 		return &l.Timegate, false
+	case "describedby":
+		return &l.DescribedBy, false
 	case "timemap":
 		return &l.Timemap, false
 	}
@@ -119,7 +124,7 @@ func (l Links) Header() []string {
 	var values []string
 	for _, link := range [...]struct{ url, rel string }{
 		{l.Self, "self"}, {l.Prev, "prev"}, {l.Next, "next"},
-		{l.First, "first"}, {l.Last, "last"}, {l.Timegate, "timegate"},
+		{l.First, "first"}, {l.Last, "last"}, {l.Timegate, "timegate"}, {l.DescribedBy, "describedby"},
 	} {
 		if link.url != "" {
 			values = append(values, linkheader.Link{URL: link.url, Rel: link.rel}.String())

@@ -95,6 +95,7 @@
 //	no-listing          404  the server does not list its feeds
 //	no-page             404  the feed, or snapshot, has no such page (yet)
 //	no-snapshot         404  there is no such snapshot
+//	no-digest           404  there is no such state digest
 //	feed-deleted        404  the feed was deleted; 410 for its pages
 //	changes-lost        410  changes since the token are not known; start over without it
 //	page-pruned         410  the page was removed; start from the linked snapshot, if any

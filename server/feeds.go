@@ -262,6 +262,7 @@ func (f *feedPage) describe(p *chain.Page) *representation {
 	} else { // an immutable page would have them as they once were
 		links.First = url(min(f.floor, p.Number))
 		links.Timegate = f.base + layout.FeedTimegatePath(f.feed.Name())
+		links.DescribedBy = f.base + layout.DigestPath(f.feed.Name())
 	}
 	if f.entry {
 		rep.location = links.Self

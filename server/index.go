@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/snapshot"
 )
@@ -98,6 +99,12 @@ func (x *indexResource) load(ctx context.Context) (*servedIndex, error) {
 
 // prepare makes the index ready to be served.
 func (x *indexResource) prepare(index *snapshot.Stored) (*servedIndex, error) {
+	var links []string
+	if index.Feed != nil {
+		if name, _, err := layout.ParseFeedPageURL(index.Feed.Page); err == nil {
+			links = feed.Links{DescribedBy: x.base + layout.DigestPath(name)}.Header()
+		}
+	}
 	if err := resolve(index.Feed, x.base); err != nil {
 		return nil, err
 	}
@@ -120,6 +127,7 @@ func (x *indexResource) prepare(index *snapshot.Stored) (*servedIndex, error) {
 		contentType: snapshot.MediaType,
 		tag:         shortDigest(hex.EncodeToString(digest)),
 		modified:    index.CreatedAt,
+		links:       links,
 		stored:      size,
 		digest:      func(context.Context) ([]byte, error) { return digest, nil },
 	}

@@ -81,7 +81,9 @@ func wantPage(p *chain.Page, id feed.Identity, base string, newest, floor int64,
 	links = append(links, fmt.Sprintf(`<%s/feeds/f>; rel="last"`, base))
 	if p.Number == newest {
 		links = append(links, fmt.Sprintf(`<%s/feeds/f/at>; rel="timegate"`, base))
+		links = append(links, fmt.Sprintf(`<%s/digests/f>; rel="describedby"`, base))
 	}
+	links = append(links, fmt.Sprintf(`<%s/feeds/f/index/0>; rel="timemap"; type="application/json"`, base))
 	if contentLocation {
 		want["Content-Location"] = url(p.Number)
 	}
@@ -285,6 +287,8 @@ func TestLinksOfPublicURL(t *testing.T) {
 			wantLinks := []string{
 				"<" + want + `/feeds/f/pages/2>; rel="self"`, "<" + want + `/feeds/f/pages/1>; rel="prev"`,
 				"<" + want + `/feeds/f/pages/1>; rel="first"`, "<" + want + `/feeds/f>; rel="last"`, "<" + want + `/feeds/f/at>; rel="timegate"`,
+				"<" + want + `/digests/f>; rel="describedby"`,
+				"<" + want + `/feeds/f/index/0>; rel="timemap"; type="application/json"`,
 			}
 			if diff := cmp.Diff(wantLinks, got.Header["Link"]); diff != "" {
 				t.Errorf("PublicURL %q (-want +got):\n%s", public, diff)

@@ -23,6 +23,7 @@ var problems = []struct {
 	detail string // replaces the error's text, which may disclose too much
 }{
 	{feedstore.ErrNoSnapshot, http.StatusNotFound, "no-snapshot", "there is no such snapshot"},
+	{feedstore.ErrNoDigest, http.StatusNotFound, "no-digest", "there is no such state digest"},
 	{feedstore.ErrNoSnapshotPage, http.StatusNotFound, "no-page", "the snapshot has no such page"},
 	{errDeletedPage, http.StatusGone, "feed-deleted", "the feed was deleted, and nothing was published to it since"},
 	{chain.ErrDeleted, http.StatusNotFound, "feed-deleted", "the feed was deleted, and nothing was published to it since"},

@@ -174,6 +174,9 @@ func (s *Server) routes() http.Handler {
 	handle(layout.SnapshotPath("{name}"), get(reading(s.getNewestIndex)))
 	handle(layout.SnapshotIndexPath("{name}", "{id}"), get(reading(s.getIndex)))
 	handle(layout.SnapshotIndexPath("{name}", "{id}")+"/pages/{n}", get(reading(s.getSnapshotPage)))
+	handle(layout.DigestPath("{feed}"), get(reading(s.getNewestDigest)))
+	handle(layout.DigestRootPath("{feed}", "{id}"), get(reading(s.getDigest)))
+	handle(layout.DigestNodePath("{feed}", "{hash}"), get(reading(s.getDigestNode)))
 	mux.NotFound(s.endpoint("other", get(func(*responder, *http.Request) error {
 		return problem.New(http.StatusNotFound, "no-resource", "there is nothing at this path")
 	})).ServeHTTP)

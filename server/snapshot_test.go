@@ -81,7 +81,7 @@ func TestSnapshots(t *testing.T) {
 			wantHeader := map[string]string{
 				"Accept-Ranges": "bytes", "Cache-Control": fixed, "Content-Length": fmt.Sprint(len(byID.body)),
 				"Content-Type": "application/json", "Etag": byID.Header.Get("Etag"), "Last-Modified": epochHTTP,
-				"Repr-Digest": reprDigest(byID.body), "Vary": "Accept-Encoding", "X-Content-Type-Options": "nosniff",
+				"Link": "<" + base + `/digests/f>; rel="describedby"`, "Repr-Digest": reprDigest(byID.body), "Vary": "Accept-Encoding", "X-Content-Type-Options": "nosniff",
 			}
 			if diff := cmp.Diff(wantHeader, header(byID.Header)); diff != "" {
 				t.Errorf("header of the index (-want +got):\n%s", diff)
