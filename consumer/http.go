@@ -116,6 +116,9 @@ func (q *Request) setHeader(h http.Header) {
 	if q.Wait > 0 {
 		h.Set("Prefer", "wait="+strconv.Itoa(int(q.Wait/time.Second)))
 	}
+	if !q.At.IsZero() {
+		h.Set("Accept-Datetime", feed.FormatTime(q.At))
+	}
 	if q.Offset > 0 {
 		h.Set("Range", "bytes="+strconv.FormatInt(q.Offset, 10)+"-")
 		h.Set("Accept-Encoding", "identity") // offsets are those of the uncoded page
@@ -161,12 +164,16 @@ func (h *httpSource) describe(q Request, r *httpResponse, answer *Response) erro
 	case answer.Answer == Empty:
 		return nil
 	case answer.Answer == NotModified:
+		answer.Chain, _ = feed.ParseChain(r.header)
 		if len(r.header.Values("Link")) == 0 {
 			return nil
 		}
 		return describeLinks(r, answer, q.URL)
 	case q.Kind == SnapshotIndex:
 		return h.describeIndex(r, answer)
+	case q.Kind == StateDigest:
+		h.describeOwn(r, answer)
+		return nil
 	case q.Kind == PageIndex:
 		return nil
 	}
@@ -202,7 +209,7 @@ func describeLinks(r *httpResponse, answer *Response, at string) error {
 	if err != nil {
 		return &PageError{URL: at, Part: -1, Err: fmt.Errorf("%w: %w", ErrLinks, err)}
 	}
-	for _, link := range [...]*string{&links.Self, &links.Prev, &links.Next, &links.First, &links.Last, &links.Timegate, &links.Timemap} {
+	for _, link := range [...]*string{&links.Self, &links.Prev, &links.Next, &links.First, &links.Last, &links.Timegate, &links.Timemap, &links.DescribedBy} {
 		*link = redact(*link)
 	}
 	answer.Links = links
@@ -213,13 +220,18 @@ func (h *httpSource) describeIndex(r *httpResponse, answer *Response) error {
 	if kind, _, err := mime.ParseMediaType(r.header.Get("Content-Type")); err != nil || kind != snapshot.MediaType {
 		return indexError(answer.URL, fmt.Errorf("%w %q: must be %s", ErrMediaType, r.header.Get("Content-Type"), snapshot.MediaType))
 	}
+	h.describeOwn(r, answer)
+	return nil
+}
+
+// describeOwn sets the own URL of a resource whose entry point may lead to another the next time.
+func (h *httpSource) describeOwn(r *httpResponse, answer *Response) {
 	if own, err := url.Parse(r.header.Get("Content-Location")); err == nil && *own != (url.URL{}) {
 		if own = r.url.ResolveReference(own); h.permit(own) == nil {
 			own.User = nil
-			answer.Own = own.String() // the entry point may lead to another snapshot the next time
+			answer.Own = own.String()
 		}
 	}
-	return nil
 }
 
 // requestError returns the error for a request without a response.
@@ -274,7 +286,7 @@ func (h *httpSource) redirect(next *http.Request, via []*http.Request) error {
 	next.URL.User = nil
 	own := next.Header
 	next.Header = make(http.Header)
-	for _, name := range [...]string{"Prefer", "If-None-Match", "Range"} {
+	for _, name := range [...]string{"Prefer", "If-None-Match", "Accept-Datetime", "Range"} {
 		if values := own.Values(name); len(values) > 0 {
 			next.Header[name] = values
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"time"
 
@@ -33,7 +34,8 @@ const (
 	FeedPage Kind = iota // at its own URL, or at that of the feed, which leads to the newest
 	SnapshotPage
 	SnapshotIndex
-	PageIndex // a tile of the index of a feed's pages (package pageindex)
+	PageIndex   // a tile of the index of a feed's pages (package pageindex)
+	StateDigest // a root, node or leaf of a state digest (package digest)
 )
 
 // A Request describes a request to a [Source].
@@ -46,10 +48,13 @@ type Request struct {
 	// Wait is how long to hold the request while the page has the ETag; a source that
 	// does not support this returns immediately.
 	Wait time.Duration
-	// Offset, if not 0, requests the bytes of the page from there on.
 	// Latest, if not zero, requests of the snapshots at the URL of an index the newest whose
 	// position in the feed is not later; a source that does not support this returns another.
 	Latest time.Time
+	// At, if not zero, requests the page that a timegate, the URL, leads to: the last one of the feed
+	// that is older, or the oldest one (see [feed.Links]).
+	At time.Time
+	// Offset, if not 0, requests the bytes of the page from there on.
 	Offset int64
 }
 
@@ -68,7 +73,7 @@ const (
 type Response struct {
 	Answer Answer
 	URL    string // the requested URL, after redirects
-	// Own is the URL of this snapshot if the requested one may later lead to another, or
+	// Own is the URL of this snapshot or digest if the requested one may later lead to another, or
 	// empty.
 	Own  string
 	ETag string
@@ -76,7 +81,7 @@ type Response struct {
 	// Of a page:
 	Boundary     string
 	LastModified time.Time // in whole seconds; may be zero for a page of a snapshot
-	// Of a page of a feed. With NotModified, zero Links mean that they are unknown.
+	// Of a page of a feed. With NotModified, zero Links and Chain mean that they are unknown.
 	Links feed.Links
 	Chain feed.Chain
 
@@ -97,12 +102,19 @@ type response struct {
 }
 
 // send makes a request, and repeats it according to the configuration.
-func (s *session) send(q Request) (*response, error) {
+func (s *session) send(q Request) (*response, error) { return s.sendSome(q, math.MaxInt) }
+
+// sendSome is send for a request that is not made again after so many error responses.
+func (s *session) sendSome(q Request, attempts int) (*response, error) {
 	retry := s.newRetry()
-	for {
+	for tries := 1; ; tries++ {
 		r, err := s.try(q)
 		if err == nil {
 			return r, nil
+		}
+		var status *StatusError
+		if tries >= attempts && errors.As(err, &status) {
+			return nil, err
 		}
 		if err := retry.pause(s.ctx, err); err != nil {
 			return nil, err

@@ -35,13 +35,14 @@ type Config struct {
 // A Source is a store that a [consumer.Client] reads.
 type Source struct {
 	name    string
+	store   storage.Store
 	reader  *feedstore.Reader
 	watches bool // the store reports changes
 }
 
 // New returns a Source, which must be closed. [Source.Close] does not close the store.
 func New(store storage.Store, c Config) *Source {
-	return &Source{name: c.Name, reader: feedstore.NewLocal(store, c.Logger), watches: storage.PropertiesOf(store).Watches}
+	return &Source{name: c.Name, store: store, reader: feedstore.NewLocal(store, c.Logger), watches: storage.PropertiesOf(store).Watches}
 }
 
 // Close ends reading ahead. Open bodies remain readable.
@@ -61,7 +62,7 @@ func (s *Source) Snapshot(name string) string { return s.name + layout.SnapshotP
 // store, or after the name that it had when a position was recorded.
 func (s *Source) Get(ctx context.Context, q consumer.Request) (*consumer.Response, error) {
 	at, ok := s.parse(q.URL)
-	if !ok || (at.snapshot == "") != (q.Kind == consumer.FeedPage) {
+	if !ok || (at.snapshot == "") != (q.Kind == consumer.FeedPage) || at.timegate == q.At.IsZero() {
 		return nil, consumer.ErrOrigin
 	}
 	var r *consumer.Response
@@ -125,6 +126,7 @@ type location struct {
 	snapshot string
 	id       string // of the snapshot; "" for the newest
 	page     int64  // number; of a feed 0 for the newest, of a snapshot -1 for the index
+	timegate bool   // of the feed
 }
 
 // parse parses a URL.
@@ -147,8 +149,8 @@ func (s *Source) parse(url string) (location, bool) {
 func parsePath(segments []string) (at location, ok bool) {
 	var page string
 	switch n := len(segments); {
-	case n >= 2 && n != 3 && segments[0] == "feeds":
-		at.feed = segments[1]
+	case n >= 2 && segments[0] == "feeds":
+		at.feed, at.timegate = segments[1], n == 3
 		if n == 4 {
 			page = segments[3]
 		}
@@ -174,6 +176,8 @@ func parsePath(segments []string) (at location, ok bool) {
 // path returns the path of a location, or "" if it is invalid.
 func (at location) path() string {
 	switch {
+	case layout.CheckName(at.feed) == nil && at.timegate:
+		return layout.FeedTimegatePath(at.feed)
 	case layout.CheckName(at.feed) == nil && at.page == 0:
 		return layout.FeedPath(at.feed)
 	case layout.CheckName(at.feed) == nil && at.page > 0:
