@@ -55,7 +55,7 @@ func (w *walk) revisit(at feed.Position) (*reading, error) {
 	}
 	found := false
 	err = r.each(func(e *Entity) bool {
-		found = e.ContentID == at.ContentID
+		found = e.ContentID == at.ContentID && (at.Identity == "" || e.LastModified.Equal(at.LastModified))
 		return !found
 	})
 	if gone(err) {
@@ -150,6 +150,8 @@ func checkNeighbours(older, newer *Page, url, self string) error {
 	switch {
 	case self != url:
 		return &PageError{URL: url, Part: -1, Err: fmt.Errorf("%w: its self link is %s", ErrLinks, self)}
+	case feed.Differ(older.chain.Identity.ID, newer.chain.Identity.ID):
+		return &IdentityError{Page: older.URL, Got: older.chain.Identity.ID, Want: newer.chain.Identity.ID}
 	case feed.Differ(older.chain.Self, newer.chain.Prev):
 		return &TimelineError{Page: newer.URL, Other: older.URL}
 	case older.Links.Next != newer.URL:

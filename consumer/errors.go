@@ -51,7 +51,7 @@ type ContentIDNotFoundError struct {
 }
 
 func (e *ContentIDNotFoundError) Error() string {
-	return fmt.Sprintf("resume %s: Content-ID %q of %s is not in the feed: replay from that time or start over from a snapshot",
+	return fmt.Sprintf("resume %s: Content-ID %q of %s is not in the feed: it was restored to an older state, or replaced: replay from that time or start over from a snapshot",
 		e.URL, e.Position.ContentID, feed.FormatTime(e.Position.LastModified))
 }
 
@@ -196,12 +196,13 @@ func retryableStatus(code int) bool {
 
 // IsGap reports whether err means that entities after a position may have been
 // lost, so that a [GapPolicy] applies: [ContentIDNotFoundError],
-// [NotOldEnoughError], [TailError] or [TimelineError].
+// [NotOldEnoughError], [TailError], [TimelineError], [IdentityError] or [EpochError].
 func IsGap(err error) bool {
 	var id *ContentIDNotFoundError
 	var old *NotOldEnoughError
 	var tail *TailError
-	return errors.As(err, &id) || errors.As(err, &old) || errors.As(err, &tail) || errors.Is(err, ErrTimeline)
+	return errors.As(err, &id) || errors.As(err, &old) || errors.As(err, &tail) ||
+		errors.Is(err, ErrTimeline) || errors.Is(err, ErrOtherFeed) || errors.Is(err, ErrEpoch)
 }
 
 // signature matches the signature in a presigned URL, which is as secret as a password.

@@ -80,7 +80,7 @@ func (w *walk) linked(r *reading, resp *response) (bool, error) {
 		next = p.Links.Next
 	}
 	if next == "" {
-		return false, nil
+		return false, w.recognize(&Page{URL: r.page.URL, chain: resp.Chain}, w.position(r))
 	}
 	return true, r.open()
 }

@@ -137,26 +137,27 @@ func (b *backward) findSnapshot() (err error) {
 
 // begin returns the page to begin with, or nil if no page of the feed is left to read.
 func (b *backward) begin(ctx context.Context) (*reading, error) {
-	var r *reading
-	switch {
-	case b.run.head.IsZero():
-		r = b.s.newReading(b.url)
+	if b.run.head.IsZero() {
+		r := b.s.newReading(b.url)
 		err := entryError(r.open())
 		var empty *emptyError
 		if errors.As(err, &empty) {
 			return nil, nil // the run continues in order, which handles it
 		}
 		return r, err
-	case b.run.tail.ContentID == "":
+	}
+	if err := b.s.newWalk(b.url, After(b.run.head)).enter(); err != nil {
+		return nil, err
+	}
+	if b.run.tail.ContentID == "" {
 		return nil, nil // the feed has been read back to the snapshot
 	}
 	at, err := b.locate(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r = b.s.newReading(at)
-	err = r.open()
-	return r, err
+	r := b.s.newReading(at)
+	return r, r.open()
 }
 
 // locate returns the URL of the page that has the entity of the tail's position.
@@ -167,7 +168,8 @@ func (b *backward) locate(ctx context.Context) (at string, err error) {
 	}
 	defer s.close()
 	tail := b.run.tail
-	start := After(feed.Position{LastModified: tail.LastModified, ContentID: tail.ContentID, Page: tail.Page, Prev: tail.Prev})
+	head := b.run.head
+	start := After(origin{head.Identity, head.Epoch}.at(feed.Position{LastModified: tail.LastModified, ContentID: tail.ContentID, Page: tail.Page, Prev: tail.Prev}))
 	w := s.newWalk(url, start)
 	w.run(func(p *Page, wrong error) bool {
 		if err = wrong; err != nil {
@@ -204,7 +206,7 @@ func (b *backward) page(ctx context.Context, r *reading) (*reading, error) {
 		return nil, err
 	}
 	if first {
-		run.head = feed.Position{LastModified: r.last.lastModified, ContentID: r.last.contentID, Page: r.page.URL, Prev: r.page.chain.Prev}
+		run.head = originOf(r.page.chain.Identity).at(feed.Position{LastModified: r.last.lastModified, ContentID: r.last.contentID, Page: r.page.URL, Prev: r.page.chain.Prev})
 		run.batch.move(run.head)
 	}
 	run.lag.page = r.page

@@ -34,7 +34,7 @@ type Page struct {
 // end returns the position after the entity that was read last.
 func (p *Page) end() feed.Position {
 	m := p.last()
-	return feed.Position{LastModified: m.lastModified, ContentID: m.contentID, Page: p.URL, Prev: p.chain.Prev}
+	return originOf(p.chain.Identity).at(feed.Position{LastModified: m.lastModified, ContentID: m.contentID, Page: p.URL, Prev: p.chain.Prev})
 }
 
 // Newest reports whether the page was the end of its feed when it was
@@ -55,9 +55,10 @@ type Entity struct {
 	Part   int    // index in the page, from 0
 	Offset int64  // of the part, in bytes from the start of the page
 
-	prev  string // digest of the page before
-	index string // in a snapshot, the URL of its index
-	page  int    // in a snapshot, the number of the page
+	prev   string // digest of the page before
+	origin origin
+	index  string // in a snapshot, the URL of its index
+	page   int    // in a snapshot, the number of the page
 }
 
 // Position returns the place in the feed or snapshot after e.
@@ -65,7 +66,7 @@ func (e *Entity) Position() feed.Position {
 	if e.index != "" {
 		return feed.Position{Snapshot: &feed.SnapshotPosition{Index: e.index, Page: e.page, Entities: e.Part + 1}}
 	}
-	return feed.Position{LastModified: e.LastModified, ContentID: e.ContentID, Page: e.Page, Prev: e.prev}
+	return e.origin.at(feed.Position{LastModified: e.LastModified, ContentID: e.ContentID, Page: e.Page, Prev: e.prev})
 }
 
 // size returns the number of bytes in e's body, or 0 if it is not known.

@@ -23,6 +23,8 @@ type reading struct {
 	// In a snapshot, the Last-Modified of an entity without one.
 	created time.Time
 	page    *Page // nil before the first response
+	// recognize, if not nil, checks that a response belongs to the feed that is being read.
+	recognize func(*Page) error
 
 	ahead            bool       // the page was requested ahead, and the walk has not come to it
 	body             *readAhead // nil if the page must be requested
@@ -68,6 +70,9 @@ func (r *reading) open() error {
 // start makes r read resp.
 func (r *reading) start(resp *response) error {
 	p, err := r.describe(resp)
+	if err == nil && r.recognize != nil {
+		err = r.recognize(p)
+	}
 	if err == nil && r.page != nil {
 		err = sameTimeline(r.page, p)
 	}
@@ -249,7 +254,7 @@ func (r *reading) part(p *page.Part, fn func(*Entity) bool) (bool, error) {
 		r.oldest = e.LastModified
 	}
 	e.Page, e.Part, e.Offset = r.page.URL, index, r.base+p.Offset
-	e.prev, e.index, e.page = r.page.chain.Prev, r.index, r.number
+	e.prev, e.origin, e.index, e.page = r.page.chain.Prev, r.s.origin, r.index, r.number
 	r.seen = index + 1
 	r.last = mark{e.Offset, e.ContentID, e.ContentLocation, e.LastModified}
 	if e.Stream != nil {

@@ -16,7 +16,7 @@ func (w *walk) position(r *reading) feed.Position {
 	case w.seek.active:
 		return w.seek.position
 	case r.seen > 0:
-		return feed.Position{LastModified: r.last.lastModified, ContentID: r.last.contentID, Page: r.page.URL, Prev: r.page.chain.Prev}
+		return w.s.origin.at(feed.Position{LastModified: r.last.lastModified, ContentID: r.last.contentID, Page: r.page.URL, Prev: r.page.chain.Prev})
 	}
 	return w.left
 }
@@ -26,7 +26,7 @@ func (w *walk) position(r *reading) feed.Position {
 // from the one before, the position is a time, so that other entities of its second may be read
 // again too.
 func (w *walk) before(r *reading) feed.Position {
-	before, start := feed.Position{LastModified: r.oldest}, w.start.position
+	before, start := w.s.origin.at(feed.Position{LastModified: r.oldest}), w.start.position
 	switch {
 	case !w.left.IsZero() && w.left.Page != r.page.URL:
 		before = w.left

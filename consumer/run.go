@@ -130,11 +130,14 @@ func (r *run) passGap(tried Start, err error) (Start, bool) {
 	lost := IsGap(err) || inSnapshot && (gone(err) || errors.Is(err, ErrSnapshotChanged))
 	var next Start
 	var id *ContentIDNotFoundError
+	var epoch *EpochError
 	switch {
 	case !lost || r.OnGap == GapFail:
 		return Start{}, false
 	case r.OnGap == GapSnapshot:
 		next = FromSnapshot(r.SnapshotURL)
+	case errors.As(err, &epoch):
+		next = Since(epoch.since())
 	case errors.As(err, &id):
 		next = Since(id.Position.LastModified)
 	case torn != nil && !torn.Position.LastModified.IsZero():

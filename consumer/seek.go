@@ -11,11 +11,12 @@ type seek struct {
 	latest   bool // skip all existing entities
 	active   bool // the start has not been reached yet
 	begun    bool // an entity has been seen
+	exact    bool // the entity of the position must have its time
 }
 
 func newSeek(url string, start Start) *seek {
 	return &seek{url: url, position: start.position, latest: start.latest,
-		active: start.latest || !start.position.IsZero()}
+		active: start.latest || !start.position.IsZero(), exact: start.position.Identity != ""}
 }
 
 // after reports whether e, the next entity, comes after the start.
@@ -35,7 +36,7 @@ func (k *seek) after(e *feed.Entity) (bool, error) {
 	case k.position.ContentID == "":
 		k.active = e.LastModified.Before(k.position.LastModified)
 		return !k.active, nil
-	case e.ContentID == k.position.ContentID:
+	case e.ContentID == k.position.ContentID && (!k.exact || e.LastModified.Equal(k.position.LastModified)):
 		k.active = false
 		return false, nil
 	case newer:

@@ -22,8 +22,9 @@ type session struct {
 	parser *page.Reader
 	entity Entity
 
-	follow  bool // wait for more at the end of the feed
-	undated bool // warnUndated has logged
+	origin  origin // of the positions of the feed
+	follow  bool   // wait for more at the end of the feed
+	undated bool   // warnUndated has logged
 }
 
 // open starts a session for a URL passed by a caller, and returns the URL without its

@@ -28,6 +28,7 @@ type walk struct {
 	quiet    int           // polls in a row that brought nothing new
 	held     bool          // the server held the last poll for long
 	noRanges bool          // the server ignores Range
+	doubt    *EpochError   // if a gap is found before another entity; see recognize
 	err      error         // ends the walk
 }
 
@@ -52,6 +53,7 @@ func (w *walk) run(yield func(*Page, error) bool) {
 	}()
 	for err == nil && r != nil {
 		w.prefetch(r)
+		r.recognize = func(p *Page) error { return w.recognize(p, w.position(r)) }
 		r.page.entities = entities(func(fn func(*Entity) bool) error { return w.read(r, fn) })
 		r.page.last = func() mark { return r.last }
 		r.page.before = func() feed.Position { return w.before(r) }
@@ -61,7 +63,7 @@ func (w *walk) run(yield func(*Page, error) bool) {
 		r, err = w.leave(r)
 	}
 	if err != nil {
-		yield(nil, err)
+		yield(nil, w.explain(err))
 	}
 }
 
@@ -70,7 +72,7 @@ func (w *walk) run(yield func(*Page, error) bool) {
 // one part (RFC 2046, section 5.1.1), and for one that does not exist 404.
 func (w *walk) begin() (*reading, error) {
 	for try := 1; ; try++ {
-		r, err := w.locate()
+		r, err := w.arrive()
 		var empty *emptyError
 		switch {
 		case err == nil:
@@ -150,7 +152,7 @@ func (w *walk) read(r *reading, fn func(*Entity) bool) error {
 	if w.err == nil {
 		w.err = err
 	}
-	w.err = withPosition(w.position(r), w.err)
+	w.err = w.explain(withPosition(w.position(r), w.err))
 	return w.err
 }
 
@@ -169,7 +171,7 @@ func (w *walk) pass(e *Entity) (bool, error) {
 		err = w.follows(e.Page, e.prev)
 	}
 	if wanted {
-		w.missing = 0
+		w.missing, w.doubt = 0, nil
 	}
 	return wanted, err
 }
@@ -213,6 +215,9 @@ func (w *walk) leave(r *reading) (*reading, error) {
 	}
 	if err := checkNeighbours(r.page, next.page, asked, next.page.URL); err != nil {
 		return next, withPosition(w.position(r), err)
+	}
+	if err := w.recognize(next.page, w.position(r)); err != nil {
+		return next, err
 	}
 	w.left = w.position(r)
 	return next, w.loop.visit(next.page.URL)

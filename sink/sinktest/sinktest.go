@@ -162,6 +162,8 @@ func at(n int) feed.Position {
 		ContentID:    contentID(n),
 		Page:         "https://example.com/feeds/a/pages/1",
 		Prev:         strings.Repeat("5a", 32),
+		Identity:     strings.Repeat("1d", 16),
+		Epoch:        strings.Repeat("e0", 16),
 	}
 }
 

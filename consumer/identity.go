@@ -1,0 +1,157 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// Causes of errors, to be matched with [errors.Is].
+var (
+	// ErrOtherFeed means that a URL leads to another feed than before. Every [IdentityError]
+	// matches it.
+	ErrOtherFeed = errors.New("it is another feed")
+	// ErrEpoch means that the feed was restored to an older state, and what was read of it may be
+	// gone. Every [EpochError] matches it.
+	ErrEpoch = errors.New("the feed was restored to an older state")
+)
+
+// An IdentityError means that a page belongs to another feed than the position, or the page read
+// before: the feed was deleted and made again, or another one is served at its URL.
+type IdentityError struct {
+	Page     string // its URL
+	Got      string // [feed.Identity.ID] of the page
+	Want     string // that of the position, or of the page before
+	Position feed.Position
+}
+
+func (e *IdentityError) Error() string {
+	return fmt.Sprintf("read page %s: %v with the identity %s, not %s: the feed was deleted and made again, or another one is served at this URL: "+
+		"correct the URL, or start over with an empty sink", shown(e.Page), ErrOtherFeed, e.Got, e.Want)
+}
+
+// Is makes e match [ErrOtherFeed].
+func (e *IdentityError) Is(target error) bool { return target == ErrOtherFeed }
+
+// An EpochError means that the feed is in another epoch than the position (see [feed.Epoch]), and
+// that the position is not in the history that both have in common.
+type EpochError struct {
+	URL      string     // the feed's entry point
+	Epoch    feed.Epoch // that the feed is in; zero if its store was restored to a state before any
+	Position feed.Position
+	Err      error // how it was found; nil if the position is later than the end of the common history
+}
+
+func (e *EpochError) Error() string {
+	what := "without a new epoch"
+	if e.Epoch.Number > 0 {
+		what = fmt.Sprintf("in which its newest entity was of %s, and epoch %d began", feed.FormatTime(e.Epoch.Last), e.Epoch.Number)
+	}
+	text := fmt.Sprintf("resume %s: %v, %s: the position, Content-ID %q of %s, is of an earlier epoch and no longer in it; "+
+		"what was read after the restored state may be gone: replay, or start over with an empty sink",
+		e.URL, ErrEpoch, what, e.Position.ContentID, feed.FormatTime(e.Position.LastModified))
+	if e.Err != nil {
+		text += fmt.Sprintf(" (%v)", e.Err)
+	}
+	return text
+}
+
+// Is makes e match [ErrEpoch].
+func (e *EpochError) Is(target error) bool { return target == ErrEpoch }
+
+// Unwrap returns how the error was found.
+func (e *EpochError) Unwrap() error { return e.Err }
+
+// Since returns the time from which to read again what the position may have missed.
+func (e *EpochError) since() time.Time {
+	at := e.Position.LastModified
+	if e.Epoch.Number > 0 && e.Epoch.Last.Before(at) {
+		return e.Epoch.Last
+	}
+	return at
+}
+
+// An origin says which feed positions are of, and in which epoch it was; see [feed.Position]. It is
+// zero until the newest page has been seen, which alone tells the epoch.
+type origin struct{ identity, epoch string }
+
+func originOf(i feed.Identity) origin { return origin{i.ID, i.Epoch.ID} }
+
+// at returns the position p with its origin.
+func (o origin) at(p feed.Position) feed.Position {
+	p.Identity, p.Epoch = o.identity, o.epoch
+	return p
+}
+
+// arrive returns the page to begin with, after it has compared the start with the feed.
+func (w *walk) arrive() (*reading, error) {
+	if err := w.enter(); err != nil {
+		return nil, err
+	}
+	r, err := w.locate()
+	if err == nil {
+		err = w.recognize(r.page, w.start.position)
+	}
+	return r, w.explain(err)
+}
+
+// enter compares the start with the feed's entry point, if both may have an identity: nothing else
+// tells in which epoch the feed is now.
+func (w *walk) enter() error {
+	w.s.origin, w.doubt = origin{}, nil
+	if at := w.start.position; at.Identity == "" && at.Prev == "" {
+		return nil
+	}
+	p, err := w.s.head(w.url)
+	if err != nil {
+		return entryError(err)
+	}
+	return w.recognize(p, w.start.position)
+}
+
+// recognize checks that a page belongs to the feed in which the walk has reached a position, and
+// notes the epoch if it is the newest page.
+//
+// If the epoch is another one than that of the position, the position must be in the history that
+// both have in common. It is not if it is later than the end of that history. Otherwise it is if
+// its entity is found, with the same time and after the same page; until then, a gap is an [EpochError].
+func (w *walk) recognize(p *Page, reached feed.Position) error {
+	now := p.chain.Identity
+	if now.ID == "" {
+		return nil
+	}
+	if reached.Identity != "" && reached.Identity != now.ID {
+		return &IdentityError{Page: p.URL, Got: now.ID, Want: reached.Identity, Position: reached}
+	}
+	if !p.Newest() || w.s.origin == originOf(now) {
+		return nil
+	}
+	if reached.Epoch != now.Epoch.ID {
+		changed := &EpochError{URL: w.url, Epoch: now.Epoch, Position: reached}
+		switch {
+		case now.Epoch.Kept:
+			w.seek.position.Prev = "" // the page before was rewritten
+		case reached.Identity != "" && now.Epoch.Number > 0 && reached.LastModified.After(now.Epoch.Last):
+			return changed
+		}
+		if reached.ContentID != "" && (reached.Identity != "" || w.seek.active) {
+			w.doubt, w.seek.exact = changed, true
+		}
+	}
+	w.s.origin = originOf(now)
+	return nil
+}
+
+// explain returns the error that ends the walk: if the position may be of an epoch that is gone, a
+// gap shows that it is.
+func (w *walk) explain(err error) error {
+	var id *ContentIDNotFoundError
+	if w.doubt == nil || errors.Is(err, ErrEpoch) || !errors.As(err, &id) && !errors.Is(err, ErrTimeline) && !errors.Is(err, ErrPageChanged) {
+		return err
+	}
+	found := *w.doubt
+	found.Err = err
+	return &found
+}
