@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 
 	"github.com/feedctl/feedctl/digest"
@@ -15,8 +16,8 @@ var ErrNoDigest = errors.New("the feed has no state digest")
 
 // Digest requests the root of the newest state digest of the feed at a URL, to which the feed
 // links with the relation "describedby". The URLs of its position are absolute. Nodes and leaves
-// are requested when they are read, with ctx. The error matches [ErrNoDigest] if there is no link,
-// and is a [*StatusError] for 404 if there is no digest yet. The client must not have a Source.
+// are requested when they are read. The error matches [ErrNoDigest] if there is no link, or nothing
+// at its target. The client must not have a Source.
 func (c *Client) Digest(ctx context.Context, feedURL string) (*digest.Reader, error) {
 	s, at, err := c.open(ctx, feedURL)
 	if err != nil {
@@ -32,6 +33,10 @@ func (c *Client) Digest(ctx context.Context, feedURL string) (*digest.Reader, er
 		return nil, fmt.Errorf("get %s: %w", shown(at), ErrNoDigest)
 	}
 	resp, err := s.send(Request{URL: entry.Links.DescribedBy, Kind: StateDigest})
+	var status *StatusError
+	if errors.As(err, &status) && status.StatusCode == http.StatusNotFound {
+		err = fmt.Errorf("%w: %w", ErrNoDigest, err)
+	}
 	if err != nil {
 		return nil, err
 	}

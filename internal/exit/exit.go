@@ -14,6 +14,8 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/digest"
+	"github.com/feedctl/feedctl/digest/digests"
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/kinto"
 	"github.com/feedctl/feedctl/layout"
@@ -33,6 +35,7 @@ const (
 	Gap         = 4
 	Invalid     = 5
 	Quarantine  = 6
+	Differs     = 7
 	Interrupted = 130 // 128 + SIGINT, as a shell reports it
 )
 
@@ -44,6 +47,7 @@ var meanings = map[int]string{
 	Gap:         "the feed no longer has the entities that come next, or was restored to an older state",
 	Invalid:     "the feed or snapshot breaks the specification",
 	Quarantine:  "too many entities went into quarantine, or were refused",
+	Differs:     "what was compared differs",
 	Interrupted: "interrupted by a signal; work in progress was finished or rolled back",
 }
 
@@ -110,7 +114,7 @@ func isNotFound(err error) bool {
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return false // a missing socket means that the server is not running
 	}
-	return isAny(err, consumer.ErrNotFound, chain.ErrNoFeed, chain.ErrNoPage, chain.ErrPruned, storage.ErrNotFound, storage.ErrNoStore,
+	return isAny(err, consumer.ErrNotFound, consumer.ErrNoDigest, chain.ErrNoFeed, chain.ErrNoPage, chain.ErrPruned, storage.ErrNotFound, storage.ErrNoStore,
 		fs.ErrNotExist, outbox.ErrNotCaptured, couchdb.ErrNotFound, kinto.ErrNotFound)
 }
 
@@ -135,6 +139,6 @@ func isInvalid(err error) bool {
 		return false
 	}
 	_, ok := errors.AsType[*consumer.PageError](err)
-	return ok || isAny(err, chain.ErrCorrupt, snapshot.ErrInvalid, consumer.ErrLinks, consumer.ErrTimeOrder,
+	return ok || isAny(err, chain.ErrCorrupt, digest.ErrInvalid, digests.ErrCorrupt, snapshot.ErrInvalid, consumer.ErrLinks, consumer.ErrTimeOrder,
 		consumer.ErrLoop, consumer.ErrPageChanged, consumer.ErrMediaType)
 }

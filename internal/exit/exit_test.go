@@ -39,6 +39,7 @@ func TestExitCode(t *testing.T) {
 		{"empty file of credentials", credential.ErrEmpty, Usage, ""},
 		{"no feed", chain.ErrNoFeed, NotFound, ""},
 		{"no object", storage.ErrNotFound, NotFound, ""},
+		{"no digest", consumer.ErrNoDigest, NotFound, ""},
 		{"no file", fs.ErrNotExist, NotFound, ""},
 		{"table that is not captured", outbox.ErrNotCaptured, NotFound, ""},
 		{"404", &consumer.StatusError{StatusCode: 404}, NotFound, ""},

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/feedctl/feedctl/bridge/couchdb"
+	"github.com/feedctl/feedctl/digest/digests"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/units"
@@ -99,7 +100,9 @@ type SnapshotFromFeed struct {
 	Feed    string // NAME or STORE#NAME
 	Name    string // of the snapshot; empty: that of the feed
 	Key     string
+	Table   string
 	TempDir string
+	Digest  bool
 	Public  Public
 
 	counted
@@ -109,7 +112,9 @@ type SnapshotFromFeed struct {
 func (s *SnapshotFromFeed) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.Name, "name", "", "`NAME` of the snapshot (default: that of the feed)")
 	flags.StringVar(&s.Key, "key", "", keyUsage)
+	flags.StringVar(&s.Table, "table", "", tableUsage)
 	flags.StringVar(&s.TempDir, "temp-dir", "", "`DIR` for the temporary file (default: the system's)")
+	flags.BoolVar(&s.Digest, "digest", false, "also make a state digest (see \"feedctl digest\")")
 	s.Public.Flags(flags)
 }
 
@@ -147,7 +152,13 @@ func (s *SnapshotFromFeed) Run(ctx context.Context, e *Env) (*Snapshot, error) {
 			return nil, fmt.Errorf("make snapshot of %s: %w", at.Identity(), err)
 		}
 	}
+	var digested func(*digests.Result)
+	if s.Digest {
+		digested = func(d *digests.Result) { e.Log.Info("made state digest", "feed", at.Name, "id", d.ID) }
+	}
 	index, err := fold.Feed(ctx, store, at.Name, fold.Config{
+		Digested:   digested,
+		Table:      s.Table,
 		Name:       name,
 		KeyPointer: s.Key,
 		Version:    versionsOf(conflicts),
