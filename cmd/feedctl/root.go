@@ -78,6 +78,7 @@ func newRoot(a *app.App) *cobra.Command {
 		newPrune(a),
 		newRetain(a),
 		newDelete(a),
+		newReconcile(a),
 		newRepair(a),
 		newOutbox(a),
 		jobscmd.New(a, kinds.All()),
