@@ -98,6 +98,14 @@ type Config struct {
 	// the previous call, has found nothing. A [Job] has then committed all that it has read.
 	Idle func()
 
+	// Ways is a directory in which the client remembers pages that long crawls have passed, in a file
+	// of up to 1,024 URLs for each of the last 256 feeds, so that the next crawl is shorter. It is for
+	// servers that have only prev and next links. The client creates the directory. Files that cannot
+	// be written or read are not an error. URLs with a signature are not remembered. "": none.
+	Ways string
+	// Searching, if not nil, is called for each page of a crawl.
+	Searching func(Search)
+
 	// Logger logs retries and waits. nil: no logging.
 	Logger *slog.Logger
 }

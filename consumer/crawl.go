@@ -24,19 +24,41 @@ func (w *walk) locate() (*reading, error) {
 		}
 	}
 	for tries := 1; ; tries++ {
-		p, err := w.crawl(w.seek.position.LastModified)
-		if err != nil {
-			return nil, err
-		}
-		r, err := w.request(p.URL)
-		if err == nil {
-			err = sameTimeline(p, r.page)
-		}
-		if !gone(err) || tries == maxCrawls {
+		r, err := w.find(w.seek.position.LastModified, tries < maxCrawls)
+		var empty *emptyError
+		if !gone(err) || errors.As(err, &empty) || tries == maxCrawls {
 			return r, err
 		}
 	}
 }
+
+// find returns the first page, going back, that is strictly older than a time, or else the oldest one.
+// If jump is set, it uses links of the server that lead there.
+func (w *walk) find(to time.Time, jump bool) (*reading, error) {
+	from, err := w.s.head(w.url)
+	if err != nil {
+		return nil, entryError(err)
+	}
+	if !from.reaches(to) {
+		r, closer, err := w.approach(from, to, jump)
+		if r != nil || err != nil {
+			return r, err
+		}
+		from = closer
+	}
+	p, err := w.crawl(from, to)
+	if err != nil {
+		return nil, err
+	}
+	r, err := w.request(p.URL)
+	if err == nil {
+		err = sameTimeline(p, r.page)
+	}
+	return r, err
+}
+
+// reaches reports whether a crawl to a time ends with the page.
+func (p *Page) reaches(to time.Time) bool { return p.Links.Prev == "" || p.LastModified.Before(to) }
 
 func (w *walk) request(url string) (*reading, error) {
 	r := w.s.newReading(url)
@@ -70,46 +92,36 @@ func (w *walk) revisit(at feed.Position) (*reading, error) {
 	return r, w.follows(r.page.URL, r.page.chain.Prev)
 }
 
-// crawlReport is how many pages a crawl goes back between log messages, which show a
-// feed whose prev links never end.
-const crawlReport = 10_000
-
-// crawl goes back from the entry point, page by page, to the first page that
-// is strictly older than a time, or to the oldest page.
-func (w *walk) crawl(to time.Time) (*Page, error) {
+// crawl goes back from p, page by page, to the first page that is strictly older than a time, or to
+// the oldest page.
+func (w *walk) crawl(p *Page, to time.Time) (*Page, error) {
 	var loop cycle
-	var newer *Page
-	url := w.url
-	for pages := 1; ; pages++ {
-		if pages%crawlReport == 0 {
-			w.s.config.Logger.InfoContext(w.s.ctx, "searching for the start of the feed", "pages", pages, "at", redact(url))
-		}
-		p, err := w.s.head(url)
-		if newer != nil && gone(err) {
-			// The prev link may come from a stale cache.
-			w.s.config.Logger.WarnContext(w.s.ctx, "older pages are gone", "error", err)
-			return newer, nil
-		}
-		switch {
-		case err != nil && newer == nil:
-			return nil, entryError(err)
-		case err != nil:
-			return nil, err
-		case newer != nil:
-			if err := checkNeighbours(p, newer, url, p.URL); err != nil {
-				return nil, err
-			}
-		}
+	search := w.newSearch(p, to)
+	defer search.end()
+	for {
 		if err := loop.visit(p.URL); err != nil {
 			return nil, err
 		}
-		if p.Links.Prev == "" || p.LastModified.Before(to) {
+		search.reached(p)
+		if p.reaches(to) {
 			return p, nil
 		}
-		if pages == w.s.config.MaxPages {
-			return nil, &PageError{URL: p.URL, Part: -1, Err: fmt.Errorf("%w of %d pages back from the entry point, and there are older pages", ErrTooLarge, pages)}
+		if search.Pages == w.s.config.MaxPages {
+			return nil, &PageError{URL: p.URL, Part: -1, Err: fmt.Errorf("%w of %d pages back from the entry point, and there are older pages", ErrTooLarge, search.Pages)}
 		}
-		newer, url = p, p.Links.Prev
+		older, err := w.s.head(p.Links.Prev)
+		if gone(err) {
+			// The prev link may come from a stale cache.
+			w.s.config.Logger.WarnContext(w.s.ctx, "older pages are gone", "error", err)
+			return p, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := checkNeighbours(older, p, p.Links.Prev, older.URL); err != nil {
+			return nil, err
+		}
+		p = older
 	}
 }
 

@@ -13,8 +13,8 @@ type Start struct {
 	position feed.Position
 }
 
-// Beginning starts with the oldest entity that the feed has. It costs a HEAD
-// request for each page.
+// Beginning starts with the oldest entity that the feed has. If the server has no
+// link to it, this costs a HEAD request for each page.
 func Beginning() Start { return Start{} }
 
 // Latest starts after the entity that is the newest when reading begins.

@@ -28,6 +28,7 @@ type walk struct {
 	quiet    int           // polls in a row that brought nothing new
 	held     bool          // the server held the last poll for long
 	noRanges bool          // the server ignores Range
+	recalled bool          // the walk began at a page that an earlier crawl had passed
 	doubt    *EpochError   // if a gap is found before another entity; see recognize
 	err      error         // ends the walk
 }
@@ -190,6 +191,9 @@ func (w *walk) leave(r *reading) (*reading, error) {
 	if r.page.Newest() {
 		if err := w.seek.end(); err != nil {
 			return r, err
+		}
+		if err := w.checkArrival(r.page); err != nil {
+			return r, withPosition(w.position(r), err)
 		}
 		if !w.s.follow {
 			return nil, nil

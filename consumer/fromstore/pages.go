@@ -17,6 +17,9 @@ import (
 // feedPage answers requests for a page of a feed.
 func (s *Source) feedPage(ctx context.Context, q consumer.Request, at location) (*consumer.Response, error) {
 	f, err := s.reader.Feed(at.feed)
+	if err == nil && at.timegate {
+		at.page, err = s.reader.PageBefore(ctx, at.feed, q.At)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +126,7 @@ func (s *Source) describe(f *feedstore.Feed, p *chain.Page, floor int64, linked 
 	url := func(n int64) string { return s.name + layout.FeedPagePath(p.Feed, n) }
 	r := &consumer.Response{
 		URL: url(p.Number), ETag: etag(p, linked), Boundary: p.Boundary, LastModified: feed.Truncate(p.Last),
-		Links: feed.Links{Self: url(p.Number)}, Chain: feed.Chain{Prev: p.Prev, First: p.IsFirst(), Identity: f.Identity()},
+		Links: feed.Links{Self: url(p.Number), Last: s.Feed(p.Feed)}, Chain: feed.Chain{Prev: p.Prev, First: p.IsFirst(), Identity: f.Identity()},
 	}
 	if p.Number > floor {
 		r.Links.Prev = url(p.Number - 1)
@@ -131,6 +134,8 @@ func (s *Source) describe(f *feedstore.Feed, p *chain.Page, floor int64, linked 
 	if linked {
 		r.Chain.Identity.Epoch = feed.Epoch{} // as on a server
 		r.Links.Next = url(p.Number + 1)
+	} else {
+		r.Links.First, r.Links.Timegate = url(min(floor, p.Number)), s.name+layout.FeedTimegatePath(p.Feed)
 	}
 	if p.Closed {
 		r.Chain.Self = p.Digest()

@@ -1,0 +1,122 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// maxJumps is how often a request for a jump is made that the server answers with an error that may be
+// temporary. A crawl instead may take much longer than its pauses.
+const maxJumps = 4
+
+// errJump means that a server leads to a page that is not where it should be.
+var errJump = errors.New("server leads to a wrong page")
+
+// approach shortens a crawl from the entry point to a time. If jump is set, it follows a link of the
+// entry point that leads to where the crawl would end: to the oldest page, or to that of the time (RFC
+// 7089). If the specification's rule holds for that page, approach returns the page. Otherwise it
+// returns the page to crawl back from: that one if it belongs to the feed, or one that an earlier crawl
+// has passed, or the entry point. So a link that is wrong costs time, but no entity.
+func (w *walk) approach(entry *Page, to time.Time, jump bool) (*reading, *Page, error) {
+	q := Request{URL: entry.Links.First}
+	if !to.IsZero() {
+		q = Request{URL: entry.Links.Timegate, At: to}
+	}
+	if q.URL == "" || !jump {
+		return nil, w.remembered(entry, to), nil
+	}
+	r, err := w.land(q, entry)
+	switch ended := w.s.ctx.Err(); {
+	case ended != nil:
+		return r, nil, ended
+	case gone(err): // pruned since the link was made
+		return r, nil, err
+	case err != nil:
+		w.s.config.Logger.WarnContext(w.s.ctx, "cannot go to the start of the feed at once, searching for it page by page", "error", err)
+		r.close()
+		return nil, w.remembered(entry, to), nil
+	case r.page.reaches(to):
+		return r, nil, nil
+	}
+	r.close()
+	return nil, r.page, nil
+}
+
+// land requests the page that a link leads to, and checks that it belongs to the feed.
+func (w *walk) land(q Request, entry *Page) (*reading, error) {
+	r := w.s.newReading(q.URL)
+	resp, err := w.s.sendSome(q, maxJumps)
+	if err != nil {
+		return r, err
+	}
+	at := resp.URL
+	if err := r.start(resp); err != nil {
+		return r, err
+	}
+	p := r.page
+	switch {
+	case p.URL != q.URL && q.At.IsZero(), p.URL != at && at != q.URL:
+		err = fmt.Errorf("%w: %s leads to %s, whose self link is %s", errJump, shown(q.URL), shown(at), shown(p.URL))
+	case !p.sameFeed(entry):
+		err = fmt.Errorf("%w: nothing shows that %s, which %s leads to, belongs to the feed", errJump, shown(p.URL), shown(q.URL))
+	case p.LastModified.After(entry.LastModified):
+		err = fmt.Errorf("%w: %s, which %s leads to, is newer than the newest page", errJump, shown(p.URL), shown(q.URL))
+	default:
+		err = sameTimeline(entry, p)
+	}
+	return r, err
+}
+
+// sameFeed reports whether a page is known to be of the same feed as another: by the feed's identity, or
+// by the link to its entry point.
+func (p *Page) sameFeed(other *Page) bool {
+	id, last := other.chain.Identity.ID, other.Links.Last
+	return !p.otherFeed(other) && (id != "" && p.chain.Identity.ID == id || last != "" && p.Links.Last == last)
+}
+
+// otherFeed reports whether a page is known to be of another feed than other.
+func (p *Page) otherFeed(other *Page) bool {
+	return feed.Differ(p.chain.Identity.ID, other.chain.Identity.ID) || feed.Differ(p.Links.Last, other.Links.Last)
+}
+
+// remembered returns the page to crawl back from: of those that earlier crawls have passed, the oldest
+// that is not older than a time and still exists as it was, or else the entry point.
+func (w *walk) remembered(entry *Page, to time.Time) *Page {
+	stones, found := w.s.way(w.url).since(to), entry
+	for low, next, high := 0, 0, len(stones); low < high; next = low + (high-low)/2 {
+		m := stones[next]
+		p, err := w.s.head(m.URL)
+		switch {
+		case gone(err): // pruned, as are all before it
+			low = next + 1
+		case err != nil || p.URL != m.URL || !p.LastModified.Equal(m.At) || p.Newest() || p.LastModified.After(entry.LastModified) || p.otherFeed(entry):
+			return found // not what it was
+		default:
+			found, high = p, next
+		}
+	}
+	w.recalled = found != entry
+	return found
+}
+
+// checkArrival checks, at the end of a walk that began at a remembered page, that it has come to the
+// entry point: a server may still have pages of a feed that another has replaced.
+func (w *walk) checkArrival(end *Page) error {
+	if !w.recalled {
+		return nil
+	}
+	newest, err := w.s.head(w.url)
+	if err != nil {
+		return err
+	}
+	own, err := w.s.head(end.URL)
+	if err == nil && newest.URL != end.URL && own.Newest() {
+		w.s.way(w.url).forget()
+		return &TimelineError{Page: end.URL, Other: w.url}
+	}
+	w.recalled = err != nil
+	return nil
+}

@@ -1,0 +1,65 @@
+package consumer
+
+import "time"
+
+// A Search is the progress of a search for the start of a feed that goes back page by page, because the
+// server has no links that lead there ([Config.Searching]).
+type Search struct {
+	Pages int       // that have been passed
+	At    time.Time // Last-Modified of the last of them
+	// Left is an estimate of the time that the search still takes, or negative if the time at which
+	// it will end is not known.
+	Left time.Duration
+}
+
+// crawlReport is how many pages a crawl goes back between log messages, and between two times that
+// the way is saved.
+const crawlReport = 10_000
+
+// A search reports the progress of a crawl, and remembers its way.
+type search struct {
+	Search
+	s     *session
+	way   *way
+	begun time.Time
+	from  time.Time // Last-Modified of the page that it began with
+	to    time.Time // where it ends; zero if that is not known
+}
+
+func (w *walk) newSearch(from *Page, to time.Time) *search {
+	k := &search{s: w.s, way: w.s.way(w.url), begun: time.Now(), from: from.LastModified, to: to}
+	if to.IsZero() {
+		k.to = k.way.oldest()
+	}
+	return k
+}
+
+// reached reports a page that the crawl has come to.
+func (k *search) reached(p *Page) {
+	k.Pages++
+	k.At, k.Left = p.LastModified, k.left(p.LastModified)
+	k.way.pass(p)
+	if k.s.config.Searching != nil && k.Pages > 1 {
+		k.s.config.Searching(k.Search)
+	}
+	if k.Pages%crawlReport != 0 {
+		return
+	}
+	log := k.s.config.Logger.With("pages", k.Pages, "time", k.At, "at", shown(p.URL))
+	if k.Left >= 0 {
+		log = log.With("left", k.Left.Round(time.Second))
+	}
+	log.InfoContext(k.s.ctx, "searching for the start of the feed")
+	k.way.save()
+}
+
+// left estimates the remaining time from how far the pages have gone back in time.
+func (k *search) left(at time.Time) time.Duration {
+	done, rest := k.from.Sub(at), at.Sub(k.to)
+	if k.to.IsZero() || done <= 0 || rest < 0 {
+		return -1
+	}
+	return time.Duration(float64(time.Since(k.begun)) * float64(rest) / float64(done))
+}
+
+func (k *search) end() { k.way.save() }
