@@ -29,7 +29,7 @@ FUZZTIME := 10s
 
 # The time limit of a package ends hanging tests. "make lint" runs vet. Tests wait for disks, servers and timers more than
 # they compute, so twice as many packages are tested at a time as there are processors.
-TESTFLAGS := -count=1 -timeout 60m -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
+TESTFLAGS := -count=1 -timeout 60m -vet=off -ldflags=-w -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
 # Flags of the benchmarks: see "go run ./bench -help".
 BENCHFLAGS :=

@@ -167,6 +167,6 @@ func runMutant(t *testing.T, m mutant, args []string) (string, error) {
 	if err := os.WriteFile(list, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), "go", append([]string{"test", "-vet=off", "-overlay", list}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"test", "-vet=off", "-ldflags=-w", "-overlay", list}, args...)...).CombinedOutput()
 	return string(out), err
 }
