@@ -99,6 +99,30 @@ func testContentsOrder(t *testing.T, w *world) {
 	}
 }
 
+// testKeyCollation: new tables have their keys in the order of the bytes.
+func testKeyCollation(t *testing.T, w *world) {
+	for columns, key := range map[string]string{"": "key", "id=@key:text not null,n=/n:int": "id", "n=/n:int": "key"} {
+		w.exec("DROP TABLE IF EXISTS zones, feedctl_positions")
+		o := postgres.Options{Table: "zones", Columns: columns}
+		k := w.open(t, o)
+		for _, key := range []string{"a", "B", "ä", "Z"} {
+			write(t, k, &feed.Entity{ContentLocation: feed.EncodeKey(key), ContentType: "application/json", Body: []byte("{}")})
+		}
+		if err := k.Close(); err != nil {
+			t.Fatal(err)
+		}
+		rows, about, _ := w.contents(t, o, "", "")
+		if !about.Ordered || len(rows) != 4 || rows[0].Key != "B" || rows[3].Key != "ä" {
+			t.Errorf("columns %q: %+v, %+v", columns, rows, about)
+		}
+		collation := w.value(`SELECT c.collname FROM pg_attribute AS a JOIN pg_collation AS c ON c.oid = a.attcollation
+			WHERE a.attrelid = 'zones'::regclass AND a.attname = '` + key + `'`)
+		if collation != "C" {
+			t.Errorf("columns %q: the collation of the key is %s", columns, collation)
+		}
+	}
+}
+
 // testContentsColumns: of custom columns, keys and Content-IDs are read.
 func testContentsColumns(t *testing.T, w *world) {
 	o := postgres.Options{Table: "zones", Columns: "id=@key:bigint,event=@content_id:text,n=/n:int"}

@@ -36,7 +36,8 @@
 // Before the colon is a JSON Pointer (RFC 6901) into the body; "" is the whole body.
 // After it is the name of a type, which may be followed by "not null". In place of a
 // pointer, "@key", "@content_id" and "@last_modified" stand for properties of the entity.
-// The column of @key is the primary key; the default is a column "key" of type text.
+// The column of @key is the primary key; the default is a column "key" of type text. If it is text,
+// feedctl creates it with COLLATE "C".
 //
 // A string is converted as PostgreSQL's text input of the type, independently of the
 // settings of the database: the default time zone is UTC, and ambiguous dates begin with

@@ -74,6 +74,9 @@ func (t *table) projected(projections []projection) {
 	t.columns, t.contents = nil, nil
 	for _, p := range projections {
 		c := column{name: p.name, define: p.declared}
+		if p.field == fieldKey && p.typ == "text" {
+			c.define += ` COLLATE "C"` // so that its index is in the order of the keys
+		}
 		if p.notNull {
 			c.define += " NOT NULL"
 		}

@@ -68,6 +68,7 @@ func TestSink(t *testing.T) {
 		{"Contents", testContents},
 		{"ContentsOrder", testContentsOrder},
 		{"ContentsColumns", testContentsColumns},
+		{"KeyCollation", testKeyCollation},
 		{"Expect", testExpect},
 	} {
 		t.Run(c.name, func(t *testing.T) {
