@@ -150,11 +150,9 @@ func digestOf(feed string, result *digests.Result) *StateDigest {
 	return made
 }
 
-// Status returns the progress for people: entities while the feed is read, then keys.
+// Status returns the progress for people: the entities that were read and, after them, the keys.
 func (d *MakeDigest) Status() progress.Status {
 	s := d.counted.Status()
-	if keys := d.keys.Load(); keys > 0 {
-		s = progress.Status{Entities: keys, Lag: -1}
-	}
+	s.Entities += d.keys.Load()
 	return s
 }

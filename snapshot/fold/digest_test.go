@@ -277,4 +277,3 @@ func TestDigestEmpty(t *testing.T) {
 	}
 	w.checkDigest(w.digest(c))
 }
-

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
@@ -22,12 +24,23 @@ const placeField = "@place"
 
 func (p place) String() string { return fmt.Sprintf("%d %d", p.page, p.offset) }
 
-// parsePlace returns the place with this String.
-func parsePlace(text string) (p place, err error) {
-	if _, err := fmt.Sscanf(text, "%d %d", &p.page, &p.offset); err != nil {
-		return place{}, fmt.Errorf("place %q: %w", text, err)
+// cutPlace returns the headers of a row, a JSON object, without the place, which is its last
+// member if the row has one. In a string of JSON, its quotes would be escaped.
+func cutPlace(headers string) (rest string, p place, err error) {
+	rest, member, found := strings.Cut(headers, `"`+placeField+`":["`)
+	if !found {
+		return headers, p, nil
 	}
-	return p, nil
+	text, ends := strings.CutSuffix(member, `"]}`)
+	page, offset, _ := strings.Cut(text, " ")
+	p.page, err = strconv.ParseInt(page, 10, 64)
+	if err == nil {
+		p.offset, err = strconv.ParseInt(offset, 10, 64)
+	}
+	if err != nil || !ends {
+		return "", place{}, fmt.Errorf("%w: place in %q", errMismatch, headers)
+	}
+	return strings.TrimSuffix(rest, ",") + "}", p, nil
 }
 
 // places is a table whose rows have the places of their entities.

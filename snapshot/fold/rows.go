@@ -93,7 +93,12 @@ func (r *rows) row(stmt *sqlite.Stmt, use func(*row) error) (err error) {
 	if e.LastModified, err = time.Parse(time.RFC3339, stmt.ColumnText(3)); err != nil {
 		return fmt.Errorf("row of key %q: %w", e.Key(), err)
 	}
-	if e.Header, found.place, err = parseHeaders(stmt.ColumnText(5)); err != nil {
+	headers, at, err := cutPlace(stmt.ColumnText(5))
+	if err == nil {
+		found.place = at
+		e.Header, err = parseHeaders(headers)
+	}
+	if err != nil {
 		return fmt.Errorf("row of key %q: headers: %w", e.Key(), err)
 	}
 	size := stmt.ColumnInt64(6)
@@ -110,34 +115,27 @@ func (r *rows) row(stmt *sqlite.Stmt, use func(*row) error) (err error) {
 	return errors.Join(use(found), blob.Close())
 }
 
-// parseHeaders reads a JSON object of names to arrays of values, in its order, and returns the
-// place apart.
-func parseHeaders(text string) (fields []feed.Field, at place, err error) {
+// parseHeaders reads a JSON object of names to arrays of values, in its order.
+func parseHeaders(text string) (fields []feed.Field, err error) {
 	if text == "{}" {
-		return nil, at, nil
+		return nil, nil
 	}
 	d := json.NewDecoder(strings.NewReader(text))
 	if _, err := d.Token(); err != nil { // {
-		return nil, at, err
+		return nil, err
 	}
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
-			return nil, at, err
+			return nil, err
 		}
 		var values []string
 		if err := d.Decode(&values); err != nil {
-			return nil, at, err
-		}
-		if name == placeField && len(values) == 1 {
-			if at, err = parsePlace(values[0]); err != nil {
-				return nil, at, err
-			}
-			continue
+			return nil, err
 		}
 		for _, value := range values {
 			fields = append(fields, feed.Field{Name: fmt.Sprint(name), Value: value})
 		}
 	}
-	return fields, at, nil
+	return fields, nil
 }
