@@ -35,18 +35,24 @@ func (w *walk) locate() (*reading, error) {
 // find returns the first page, going back, that is strictly older than a time, or else the oldest one.
 // If jump is set, it uses links of the server that lead there.
 func (w *walk) find(to time.Time, jump bool) (*reading, error) {
-	from, err := w.s.head(w.url)
+	entry, err := w.s.head(w.url)
 	if err != nil {
 		return nil, entryError(err)
 	}
-	if !from.reaches(to) {
-		r, closer, err := w.approach(from, to, jump)
+	from := entry
+	if !entry.reaches(to) {
+		r, closer, err := w.approach(entry, to, jump)
 		if r != nil || err != nil {
 			return r, err
 		}
 		from = closer
 	}
 	p, err := w.crawl(from, to)
+	if err != nil && from != entry && !Retryable(err) && w.s.ctx.Err() == nil {
+		w.s.config.Logger.WarnContext(w.s.ctx, "no way back from the page that the search began with, searching from the newest page", "error", err)
+		w.recalled = false
+		p, err = w.crawl(entry, to)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// maxJumps is how often a request for a jump is made that the server answers with an error that may be
-// temporary. A crawl instead may take much longer than its pauses.
+// maxJumps is how many attempts are made to follow a link, twice, if the error may be temporary: a crawl
+// instead may take much longer than the pauses in between.
 const maxJumps = 4
 
 // errJump means that a server leads to a page that is not where it should be.
@@ -29,6 +29,13 @@ func (w *walk) approach(entry *Page, to time.Time, jump bool) (*reading, *Page, 
 		return nil, w.remembered(entry, to), nil
 	}
 	r, err := w.land(q, entry)
+	if Retryable(err) {
+		r.close()
+		if _, away := w.s.head(w.url); away != nil { // waits for the server
+			return nil, nil, away
+		}
+		r, err = w.land(q, entry)
+	}
 	switch ended := w.s.ctx.Err(); {
 	case ended != nil:
 		return r, nil, ended

@@ -104,7 +104,7 @@ type response struct {
 // send makes a request, and repeats it according to the configuration.
 func (s *session) send(q Request) (*response, error) { return s.sendSome(q, math.MaxInt) }
 
-// sendSome is send for a request that is not made again after so many error responses.
+// sendSome is send with a limit of attempts.
 func (s *session) sendSome(q Request, attempts int) (*response, error) {
 	retry := s.newRetry()
 	for tries := 1; ; tries++ {
@@ -112,8 +112,7 @@ func (s *session) sendSome(q Request, attempts int) (*response, error) {
 		if err == nil {
 			return r, nil
 		}
-		var status *StatusError
-		if tries >= attempts && errors.As(err, &status) {
+		if tries >= attempts {
 			return nil, err
 		}
 		if err := retry.pause(s.ctx, err); err != nil {
