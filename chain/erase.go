@@ -21,8 +21,8 @@ var (
 	// ErrOvertaken means that the erasure can no longer be committed: another one has begun,
 	// or the feed was deleted.
 	ErrOvertaken = errors.New("another erasure of the feed was begun, or it was deleted")
-	// ErrOutgrown means that the feed grew by more than twice its size during the erasure.
-	ErrOutgrown = errors.New("feed grew faster than it could be rewritten: try again")
+	// ErrOutgrown means that the feed reached the numbers of the copies during the erasure.
+	ErrOutgrown = errors.New("feed grew too much while it was rewritten, or another erasure was completed: try again")
 )
 
 const (
@@ -105,8 +105,11 @@ func BeginErasure(ctx context.Context, store storage.Store, feed string) (*Erasu
 }
 
 // Copy returns the metadata of the copy of page p, which follows the copy before, or nil if it is the
-// first. The caller changes what is different in the copy.
-func (e *Erasure) Copy(p, before *Page) *Page {
+// first. The caller changes what is different in the copy. The error matches [ErrOutgrown].
+func (e *Erasure) Copy(p, before *Page) (*Page, error) {
+	if err := e.checkRoom(p); err != nil {
+		return nil, err
+	}
 	c := *p
 	c.Number, c.Floor = e.number(p.Number), e.mark.First
 	c.Settled = c.Number - 1
@@ -119,7 +122,15 @@ func (e *Erasure) Copy(p, before *Page) *Page {
 	default:
 		c.Prev = noPrev(e.feed, c.Number)
 	}
-	return &c
+	return &c, nil
+}
+
+// checkRoom returns an error if producers may reach the copies, or the copies those of a later erasure.
+func (e *Erasure) checkRoom(newest *Page) error {
+	if newest.Number+deleteGap >= e.mark.First {
+		return fmt.Errorf("feed %q: %w", e.feed, ErrOutgrown)
+	}
+	return nil
 }
 
 func (e *Erasure) number(n int64) int64 { return n - e.base + e.mark.First }
@@ -168,8 +179,8 @@ func (e *Erasure) freeze(ctx context.Context) (*Page, error) {
 		if err != nil {
 			return nil, err
 		}
-		if newest.Number+deleteGap >= e.mark.First {
-			return nil, fmt.Errorf("feed %q: %w", e.feed, ErrOutgrown)
+		if err := e.checkRoom(newest); err != nil {
+			return nil, err
 		}
 		if newest.Closed {
 			err = e.block(ctx, newest)

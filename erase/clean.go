@@ -48,6 +48,22 @@ func (k *keys) in(thing *bridge.Quarantined) bool {
 	return false
 }
 
+// dropDigests deletes the state digests of the feed, which have its keys and digests of bodies. Those
+// that are made after the DELETEs were published have none of the keys.
+func (p *Plan) dropDigests(ctx context.Context) error {
+	for _, prefix := range [...]string{layout.DigestRoots(p.feed), layout.DigestNodes(p.feed)} {
+		for entry, err := range p.store.List(ctx, prefix, "") {
+			if err == nil {
+				err = p.store.Delete(ctx, entry.Key)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // clean deletes the pages that no longer exist, and the other objects.
 func (p *Plan) clean(ctx context.Context) error {
 	for _, key := range p.former {

@@ -60,11 +60,12 @@ func together(n int, do func(i int) error) error {
 
 // search reads all pages up to the newest.
 func (p *Plan) search(ctx context.Context, newest *chain.Page) error {
-	first := p.reader.SeenFloor()
+	first, entities := p.reader.SeenFloor(), int64(0)
 	read := func(n int64) (*rewritten, error) { return p.rewriteNumber(ctx, n, newest, math.MaxInt) }
 	return p.each(ctx, first, newest.Number, read, func(pages []*rewritten) error {
 		for _, r := range pages {
 			p.report.Pages++
+			entities += int64(r.page.Entities)
 			p.report.Bytes += r.page.Size
 			p.report.Entities += r.erased
 			if r.erased > 0 {
@@ -74,7 +75,7 @@ func (p *Plan) search(ctx context.Context, newest *chain.Page) error {
 				p.last[key] = last
 			}
 		}
-		p.progress(false, p.report.Pages, newest.Number-first+1)
+		p.progress(Progress{Entities: entities, Bytes: p.report.Bytes})
 		return nil
 	})
 }
@@ -91,9 +92,9 @@ func (p *Plan) rewriteNumber(ctx context.Context, n int64, newest *chain.Page, l
 	return p.rewritePage(ctx, page, limit)
 }
 
-func (p *Plan) progress(copying bool, pages, of int64) {
+func (p *Plan) progress(now Progress) {
 	if p.config.Progress != nil {
-		p.config.Progress(Progress{copying, pages, of})
+		p.config.Progress(now)
 	}
 }
 
@@ -114,7 +115,7 @@ func (p *Plan) replace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := &copier{plan: p, erasure: erasure}
+	c := &copier{plan: p, erasure: erasure, copied: Progress{Total: p.report.Bytes}}
 	if c.next, err = p.reader.Floor(ctx); err != nil {
 		return err
 	}
@@ -136,8 +137,8 @@ type copier struct {
 	erasure *chain.Erasure
 	next    int64       // the next page to be copied
 	before  *chain.Page // the copy of the page before; nil if there is none
-	copied  int64       // pages
-	kept    int64       // entities of the keys that were published too late to be erased
+	copied  Progress
+	kept    int64 // entities of the keys that were published too late to be erased
 }
 
 // catchUp copies closed pages until there are only a few more.
@@ -181,7 +182,10 @@ func (c *copier) finish(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		last, kept = c.link(r, c.before), kept+r.kept
+		if last, err = c.link(r, c.before); err != nil {
+			return err
+		}
+		kept += r.kept
 		if err := c.write(ctx, last, r); err != nil {
 			return err
 		}
@@ -204,26 +208,34 @@ func (c *copier) copy(ctx context.Context, last int64, newest *chain.Page) error
 		}
 		copies, before, kept := make([]*chain.Page, len(pages)), c.before, int64(0)
 		for i, r := range pages {
-			copies[i] = c.link(r, before)
+			page, err := c.link(r, before)
+			if err != nil {
+				return err
+			}
+			copies[i] = page
 			before = copies[i]
 			kept += r.kept
+			c.copied.Entities += int64(r.page.Entities)
+			c.copied.Bytes += r.page.Size
 		}
 		if err := together(len(pages), func(i int) error { return c.write(ctx, copies[i], pages[i]) }); err != nil {
 			return err
 		}
 		c.before, c.next = before, pages[len(pages)-1].page.Number+1
-		c.copied += int64(len(pages))
 		c.kept += kept
-		p.progress(true, c.copied, c.copied+newest.Number-c.next+1)
+		p.progress(c.copied)
 		return nil
 	})
 }
 
 // link returns the metadata of the copy of a page after the copy before.
-func (c *copier) link(r *rewritten, before *chain.Page) *chain.Page {
-	page := c.erasure.Copy(r.page, before)
+func (c *copier) link(r *rewritten, before *chain.Page) (*chain.Page, error) {
+	page, err := c.erasure.Copy(r.page, before)
+	if err != nil {
+		return nil, err
+	}
 	page.SHA256, page.Size = hex.EncodeToString(r.sum.Sum(nil)), r.body.Size()
-	return page
+	return page, nil
 }
 
 // write writes a copy. It replaces one of this erasure, of an earlier state of the page.

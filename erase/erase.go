@@ -34,11 +34,11 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Progress is how far an erasure has come.
+// Progress is how far an erasure has come: first with reading the feed, then with writing the copies.
 type Progress struct {
-	Copying bool  // otherwise it is reading the feed
-	Pages   int64 // that are done
-	Of      int64 // all pages, as far as known
+	Entities int64
+	Bytes    int64
+	Total    int64 // that Bytes will reach; 0 if unknown
 }
 
 // A Report says what is erased, or was.
@@ -145,6 +145,9 @@ func (p *Plan) run(ctx context.Context) error {
 		return err
 	}
 	if p.report.Entities > 0 {
+		if err := p.dropDigests(ctx); err != nil {
+			return err
+		}
 		if err := p.replace(ctx); err != nil {
 			return err
 		}

@@ -1,0 +1,298 @@
+package erase_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/erase"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/fault"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+// TestPublishedMeanwhile: what is published of a key since the feed was searched is kept and reported.
+// It is erased by another erasure.
+func TestPublishedMeanwhile(t *testing.T) {
+	store := memory.New()
+	check(t, publish(t.Context(), store, entity(1, "bob", feed.Put), entity(2, ann, feed.Put), entity(3, ann, feed.Delete)))
+	plan, err := erase.Find(t.Context(), store, testFeed, erase.Config{Keys: []string{ann}})
+	check(t, err)
+	again := entity(4, ann, feed.Put)
+	check(t, publish(t.Context(), store, again))
+	report, err := plan.Run(t.Context())
+	if err != nil || report.Kept != 1 || report.Entities != 2 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if got := apply(nil, read(t, store, consumer.Beginning())...)[ann]; got != string(again.Body) {
+		t.Errorf("the state of the key is %q", got)
+	}
+	testErase(t, store)
+}
+
+func TestForgetKeys(t *testing.T) {
+	store := memory.New()
+	check(t, publish(t.Context(), store, entity(1, ann, feed.Put), entity(2, "bob", feed.Put), entity(3, ann, feed.Patch)))
+	forget := erase.Config{ForgetKeys: true}
+	if _, err := eraseKeys(t.Context(), store, forget); !errors.Is(err, erase.ErrTold) {
+		t.Errorf("before the DELETE: %v", err)
+	}
+	_, err := eraseKeys(t.Context(), store, erase.Config{})
+	check(t, err)
+	before := read(t, store, consumer.Beginning())
+	report, err := eraseKeys(t.Context(), store, forget)
+	if err != nil || report.Entities != 3 || report.Deletes != 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	after := read(t, store, consumer.Beginning())
+	if got := traces(t, store, "ann"); got != nil {
+		t.Errorf("the key is left in %v", got)
+	}
+	if !slices.Equal(ids(after), ids(before)) || after[0].ContentLocation != after[2].ContentLocation || after[0].ContentLocation == "" {
+		t.Errorf("the feed is %+v", after)
+	}
+	verified(t, store)
+}
+
+// TestPruned erases from a feed without its first pages.
+func TestPruned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		for n := range 20 {
+			check(t, publish(t.Context(), store, entity(n, []string{"bob", ann}[n%2], feed.Put)))
+		}
+		time.Sleep(2 * time.Hour)
+		check(t, publish(t.Context(), store, others(20, 21)...))
+		if report, err := producer.Prune(t.Context(), store, testFeed, producer.PrunePolicy{KeepPages: 4}); err != nil || report.Pages == 0 {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		testErase(t, store)
+		reader := chain.NewReader(store, testFeed)
+		if pruned, err := reader.Pruned(t.Context()); err != nil || !pruned {
+			t.Errorf("the feed counts as complete: %v", err)
+		}
+		if p, err := reader.Stat(t.Context(), reader.SeenFloor()); err != nil || p.IsFirst() {
+			t.Errorf("the first page is %+v, %v", p, err)
+		}
+	})
+}
+
+// TestWhole: a feed that was not pruned before is complete after it, and can be deleted.
+func TestWhole(t *testing.T) {
+	store := memory.New()
+	check(t, publish(t.Context(), store, entity(1, ann, feed.Put)))
+	testErase(t, store)
+	reader := chain.NewReader(store, testFeed)
+	if pruned, err := reader.Pruned(t.Context()); err != nil || pruned {
+		t.Errorf("the feed counts as pruned: %v", err)
+	}
+	if p, err := reader.Stat(t.Context(), reader.SeenFloor()); err != nil || !p.IsFirst() {
+		t.Errorf("the first page is %+v, %v", p, err)
+	}
+	_, err := producer.Delete(t.Context(), store, testFeed, false)
+	check(t, err)
+	check(t, publish(t.Context(), store, others(1, 5)...))
+	if got := visible(t, store); len(got) != 5 {
+		t.Errorf("the new feed has %v", got)
+	}
+}
+
+// TestLarge erases from pages that are not read into memory, and copies others.
+func TestLarge(t *testing.T) {
+	store := memory.New()
+	f, err := producer.Open(t.Context(), store, testFeed, producer.Config{MaxPageBytes: 8 << 20})
+	check(t, err)
+	large := func(n int, key string) *feed.Entity {
+		e := entity(n, key, feed.Put)
+		e.Body = append(bytes.Repeat([]byte{'a' + byte(n)}, 3<<20), e.Body...)
+		return e
+	}
+	var want []*feed.Entity
+	for n, key := range []string{"bob", "cem", ann, "dee", ann, "bob"} {
+		e := large(n, key)
+		if n > 3 { // a page of its own
+			e.Size, e.Stream, e.Body = int64(len(e.Body)), bytes.NewReader(e.Body), nil
+		}
+		_, err := f.Publish(t.Context(), e)
+		check(t, err)
+		want = append(want, large(n, key))
+	}
+	check(t, f.Close())
+	testErase(t, store)
+	for i, e := range read(t, store, consumer.Beginning())[:6] {
+		if e.Key() != ann && !bytes.Equal(e.Body, want[i].Body) {
+			t.Errorf("entity %d has a body of %d bytes", i, len(e.Body))
+		}
+	}
+}
+
+// TestOutgrown: the copies of an erasure that was killed are in the way of nothing, even when the feed
+// reaches them a long time later.
+func TestOutgrown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		check(t, publish(t.Context(), store, entity(1, ann, feed.Put), entity(2, ann, feed.Put), entity(3, ann, feed.Put), entity(4, "bob", feed.Put)))
+		floors := 0
+		_, err := eraseKeys(t.Context(), fault.Wrap(store, func(op fault.Op) fault.Outcome {
+			if op.Verb.Writes() && op.Key == layout.FeedFloor(testFeed) {
+				floors++
+			}
+			if floors > 2 { // it would commit
+				return fault.Lost
+			}
+			return fault.Pass
+		}), erase.Config{})
+		if err == nil {
+			t.Fatal("it was not killed")
+		}
+		time.Sleep(2 * time.Hour)
+		f, err := producer.Open(t.Context(), store, testFeed, producer.Config{MaxPageEntities: 1})
+		check(t, err)
+		more := others(100, 1200)
+		_, err = f.Publish(t.Context(), more...)
+		check(t, errors.Join(err, f.Close()))
+		if last := newest(t, store); last.Number < 1100 {
+			t.Fatalf("the newest page is %d", last.Number)
+		}
+		complete(t, &watcher{store: store}, "outgrown", more...)
+	})
+}
+
+// TestTwo: of two erasures at once, the one that was begun last is completed.
+func TestTwo(t *testing.T) {
+	for at, more := 1, true; more; at++ {
+		more = false
+		store, f := beginning(t, 8)
+		check(t, f.Close())
+		w := &watcher{store: store}
+		when := fmt.Sprintf("another at operation %d", at)
+		_, err := eraseKeys(t.Context(), fault.Wrap(store, func(op fault.Op) fault.Outcome {
+			if op.N == at {
+				more = true
+				complete(t, w, when)
+			}
+			return fault.Pass
+		}), erase.Config{})
+		if err != nil && !errors.Is(err, chain.ErrOvertaken) && !errors.Is(err, chain.ErrOutgrown) && !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, chain.ErrPruned) {
+			t.Errorf("%s: %v", when, err)
+		}
+		complete(t, w, when)
+	}
+}
+
+// TestSlow: an erasure that is suspended while producers are stopped finds that they have continued,
+// and copies what they have added.
+func TestSlow(t *testing.T) {
+	for _, first := range []int{5, 6} {
+		synctest.Test(t, func(t *testing.T) {
+			store, f := beginning(t, first)
+			defer f.Close()
+			w := &watcher{store: store}
+			floors := 0
+			added := others(100, 106)
+			_, err := eraseKeys(t.Context(), fault.Wrap(store, func(op fault.Op) fault.Outcome {
+				if op.Verb.Writes() && op.Key == layout.FeedFloor(testFeed) {
+					if floors++; floors == 3 { // it is about to commit
+						for _, e := range added {
+							_, err := f.Publish(t.Context(), e)
+							check(t, err)
+							w.look(t, "suspended")
+						}
+					}
+				}
+				return fault.Pass
+			}), erase.Config{})
+			check(t, err)
+			if floors < 5 {
+				t.Errorf("it wrote the floor %d times", floors)
+			}
+			complete(t, w, "suspended", added...)
+		})
+	}
+}
+
+// TestKeyPointer erases from a feed whose keys are in the bodies.
+func TestKeyPointer(t *testing.T) {
+	store := memory.New()
+	person := func(n int, id string) *feed.Entity {
+		return &feed.Entity{ContentID: fmt.Sprintf("<%d@test>", n), Operation: feed.Put, ContentType: "application/json", Body: fmt.Appendf(nil, `{"id":%q,"n":%d}`, id, n)}
+	}
+	check(t, publish(t.Context(), store, person(1, "a/b"), person(2, "c"), person(3, "a/b"), person(4, "c")))
+	report, err := eraseKeys(t.Context(), store, erase.Config{Keys: []string{"a/b"}, KeyPointer: "/id"})
+	if err != nil || report.Entities != 2 || report.Deletes != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	var got []string
+	for _, e := range read(t, store, consumer.Beginning()) {
+		got = append(got, string(e.Operation)+" "+e.ContentLocation+string(e.Body))
+	}
+	if want := `DELETE a%2Fb,PUT {"id":"c","n":2},DELETE a%2Fb,PUT {"id":"c","n":4},DELETE a%2Fb`; strings.Join(got, ",") != want {
+		t.Errorf("the feed has %v, want %s", got, want)
+	}
+	if _, err := eraseKeys(t.Context(), store, erase.Config{Keys: []string{"c"}, KeyPointer: "/name"}); err == nil {
+		t.Error("bodies without a key are accepted")
+	}
+}
+
+// TestFormer: what a repair has moved aside, and what a bridge has in quarantine of the key, is deleted.
+func TestFormer(t *testing.T) {
+	store := memory.New()
+	check(t, publish(t.Context(), store, entity(1, ann, feed.Put), entity(2, "bob", feed.Put)))
+	other := layout.FeedQuarantine(testFeed) + "c"
+	for key, body := range map[string]string{
+		layout.FeedAsidePage(testFeed, 2, "x"): secret,
+		layout.FeedQuarantine(testFeed) + "a":  `{"id":"` + ann + `","reason":"` + secret + `"}`,
+		layout.FeedQuarantine(testFeed) + "b":  `{"reason":"` + secret + `","row":"YW5uQGV4YW1wbGUub3Jn"}`,
+		other:                                  `{"id":"bob"}`,
+		layout.DigestRoot(testFeed, "20260102T030405.678Z-c5xnp2qa"): secret,
+		layout.DigestNode(testFeed, strings.Repeat("0", 64)):         secret,
+	} {
+		_, err := store.Create(t.Context(), key, storage.Meta{}, storage.Bytes([]byte(body)))
+		check(t, err)
+	}
+	testErase(t, store)
+	if _, err := store.Stat(t.Context(), other); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDeletedMeanwhile: a feed that is deleted during an erasure stays deleted, whatever the erasure
+// still writes.
+func TestDeletedMeanwhile(t *testing.T) {
+	for at, more := 1, true; more; at++ {
+		more = false
+		store, f := beginning(t, 8)
+		check(t, f.Close())
+		_, err := eraseKeys(t.Context(), fault.Wrap(store, func(op fault.Op) fault.Outcome {
+			if op.N == at {
+				more = true
+				_, err := producer.Delete(t.Context(), store, testFeed, false)
+				check(t, err)
+				check(t, publish(t.Context(), store, others(100, 104)...))
+			}
+			return fault.Pass
+		}), erase.Config{})
+		if !more {
+			check(t, err)
+			continue
+		}
+		if got := visible(t, store); len(got) < 5 || !slices.Equal(got[:5], []string{"<100@test>", "<101@test>", "<102@test>", "<103@test>", "<104@test>"}) {
+			t.Errorf("deleted at operation %d (%v): the new feed has %v", at, err, got)
+		}
+		if got := apply(nil, read(t, store, consumer.Beginning())...); !maps.Equal(got, map[string]string{"cem": "body 104 of cem"}) {
+			t.Errorf("deleted at operation %d (%v): the new feed has the state %v", at, err, got)
+		}
+		verified(t, store)
+	}
+}
