@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/feedctl/feedctl/internal/app"
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/task"
+)
+
+func newErase(a *app.App) *cobra.Command {
+	var t task.Erase
+	yes := false
+	c := &cobra.Command{
+		Use:   "erase FEED|STORE#FEED [KEY...]",
+		Short: "Remove what a feed says about some keys",
+		Long: `Erase rewrites FEED in the store so that nothing is left of what it says about each KEY. In
+place of each entity of a KEY, the feed has a DELETE of the KEY, with the same Content-ID
+and time. If the last entity of a KEY is none, one is published, for consumers that have
+read the feed. All other entities stay as they are, and so do the positions of consumers.
+Snapshots of FEED with a KEY are replaced by a new one.
+
+All pages are written again, under new numbers, and the former ones are deleted. The feed
+can be read and published to meanwhile; at the end, producers wait for a moment. If the
+command is interrupted, run it again. It asks for confirmation; without a terminal it needs
+--yes. First update servers, producers and consumers of versions without this command.
+
+The KEY itself stays in the feed, so that consumers can obey. When all of them have read the
+DELETE, --forget-keys replaces it. Content-IDs are never changed. What consumers, caches,
+backups and former versions of objects have is not erased: see "Erase a key" in
+docs/operations.md.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
+		Example: `  feedctl erase people ann@example.org --dry-run
+  feedctl erase s3://bucket/prefix#people --keys-from keys.txt --yes
+  feedctl erase events 4711 --key /user/id`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			t.Feed, t.Keys = args[0], args[1:]
+			if !yes {
+				t.Confirm = func(ctx context.Context, found *task.Erased) error { return confirmErase(ctx, a, found) }
+			}
+			return runErase(c.Context(), a, &t)
+		},
+	}
+	t.Flags(c.Flags())
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	excludePublic(c)
+	return c
+}
+
+func runErase(ctx context.Context, a *app.App, t *task.Erase) error {
+	a.Progress("erase", t.Status)
+	done, err := t.Run(ctx, &a.Env)
+	if err != nil {
+		return err
+	}
+	if err := a.Printf(done, "%s", eraseText(done)); err != nil {
+		return err
+	}
+	switch {
+	case done.Kept > 0:
+		return exit.Errorf(exit.Invalid, "erase from feed %q: kept %s of the keys, published meanwhile: repeat the command to erase them too",
+			done.Feed, human.Plural(done.Kept, "entity", "entities"))
+	case len(done.Unknown) > 0 && done.Entities == 0 && len(done.Snapshots) == 0 && done.Former == 0:
+		return exit.Errorf(exit.NotFound, "erase from feed %q: it has no entity with the key %q", done.Feed, done.Unknown[0])
+	}
+	return nil
+}
+
+// eraseText describes what will be erased, or was.
+func eraseText(e *task.Erased) string {
+	var b strings.Builder
+	would := ""
+	if e.DryRun {
+		would = "would have "
+	}
+	fmt.Fprintf(&b, "%serased %s on %s of feed %s", would, human.Plural(e.Entities, "entity", "entities"), human.Plural(e.Affected, "page", "pages"), e.Feed)
+	if e.Entities > 0 {
+		fmt.Fprintf(&b, ", rewritten all %s (%s)", human.Plural(e.Pages, "page", "pages"), human.Bytes(e.Bytes))
+	}
+	fmt.Fprintf(&b, ", published %s\n", human.Plural(e.Deletes, "DELETE", "DELETEs"))
+	for _, snapshot := range e.Snapshots {
+		fmt.Fprintf(&b, "%sreplaced snapshot %s\n", would, snapshot)
+	}
+	for _, key := range e.Unknown {
+		fmt.Fprintf(&b, "no entity has the key %s\n", human.Printable(key))
+	}
+	return b.String()
+}
+
+// confirmErase asks whether to erase. Only a terminal can answer.
+func confirmErase(ctx context.Context, a *app.App, e *task.Erased) error {
+	question := fmt.Sprintf("erase %s, write all %s of feed %s (%s) again, and replace %s?",
+		human.Plural(e.Entities, "entity", "entities"), human.Plural(e.Pages, "page", "pages"), e.Feed, human.Bytes(e.Bytes), human.Plural(int64(len(e.Snapshots)), "snapshot", "snapshots"))
+	switch yes, err := a.Confirm(ctx, question); {
+	case errors.Is(err, app.ErrNoTerminal):
+		return exit.Usagef("erase from feed %q: %w: use --yes, or --dry-run to see what would be erased", e.Feed, err)
+	case err != nil:
+		return fmt.Errorf("erase from feed %q: nothing was erased: %w", e.Feed, err)
+	case !yes:
+		return fmt.Errorf("erase from feed %q: not confirmed, nothing was erased", e.Feed)
+	}
+	return nil
+}
