@@ -21,6 +21,8 @@ type openBatch struct {
 	snapshot feed.SnapshotPosition // target of at.Snapshot
 	changed  bool                  // at has not been committed
 	partial  bool                  // the last entity was applied in part
+
+	replacement Replacement // Batch, while a snapshot replaces the data
 }
 
 // move sets the position to commit next.
@@ -129,10 +131,15 @@ func describe(e *Entity) string {
 
 func (r *run) begin(ctx context.Context) (err error) {
 	b := &r.batch
-	if r.tail == nil {
-		b.Batch, err = r.Sink.Begin(ctx)
-	} else if b.backfill, err = r.Sink.(Backfiller).BeginBackfill(ctx); err == nil {
+	switch {
+	case r.tail != nil:
+		b.backfill, err = r.Sink.(Backfiller).BeginBackfill(ctx)
 		b.Batch = b.backfill
+	case r.replacing:
+		b.replacement, err = r.Sink.(Replacer).BeginReplace(ctx, r.anew)
+		b.Batch = b.replacement
+	default:
+		b.Batch, err = r.Sink.Begin(ctx)
 	}
 	if err != nil {
 		b.Batch = nil
@@ -174,6 +181,9 @@ func (r *run) commit(ctx context.Context) error {
 	}
 	at := b.position()
 	at.Tail = copyTail(r.tail)
+	if at.Snapshot != nil {
+		at.Snapshot.Replaces = r.replacing
+	}
 	at.Feed, at.Committed = r.Feed, time.Now().UTC().Truncate(time.Millisecond)
 	if err := b.Commit(ctx, at); err != nil {
 		return errors.Join(fmt.Errorf("commit batch: %w", err), b.rollback(ctx))
@@ -182,6 +192,8 @@ func (r *run) commit(ctx context.Context) error {
 	r.stats.Bytes += b.bytes
 	r.stats.Batches++
 	r.stats.Rejected = rejected(r.Sink).since(r.rejected)
+	r.removed(ctx, b.replacement)
+	r.anew = false
 	r.batch = openBatch{at: at}
 	r.report(ctx, at)
 	return nil

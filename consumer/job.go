@@ -22,8 +22,9 @@ const (
 	// entity, so that the sink receives some entities again. Data from another
 	// timeline stays in the sink.
 	GapReplay
-	// GapSnapshot starts over from the snapshot at [Job.SnapshotURL]. The sink
-	// keeps its data, including keys that were deleted in the gap.
+	// GapSnapshot starts over from the snapshot at [Job.SnapshotURL]. At its end, keys that it does
+	// not have are removed from a sink that is a [Replacer]: they were deleted in the gap. Other
+	// sinks keep them, and the job logs a warning.
 	GapSnapshot
 )
 
@@ -95,6 +96,8 @@ type Stats struct {
 	Batches  int64 `json:"commits"`
 	Restarts int   `json:"-"`    // from the position after a stream or the sink failed
 	Gaps     int   `json:"gaps"` // handled according to OnGap
+	// Removed is how many keys were removed from the sink because they had been deleted in a gap.
+	Removed int64 `json:"removed,omitempty"`
 	// Rejected counts those of Entities that the sink rejected.
 	Rejected
 }

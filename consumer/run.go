@@ -25,6 +25,8 @@ type run struct {
 	entered int64
 	torn    TimelineError // that was passed last
 	end     ending
+	// replacing is set while a snapshot replaces the data of the sink, and anew before the first commit.
+	replacing, anew bool
 
 	// Newest first: what has not been read, or nil; and the position of the newest entity that was.
 	tail *feed.TailPosition
@@ -135,9 +137,7 @@ func (r *run) passGap(tried Start, err error) (Start, bool) {
 	case !lost || r.OnGap == GapFail:
 		return Start{}, false
 	case r.OnGap == GapSnapshot:
-		next = FromSnapshot(r.SnapshotURL)
-	case errors.As(err, &epoch):
-		next = Since(epoch.since())
+		next = r.fromSnapshot()
 	case errors.As(err, &id):
 		next = Since(id.Position.LastModified)
 	case torn != nil && !torn.Position.LastModified.IsZero():
@@ -159,7 +159,7 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 	defer s.close()
 	s.trust(r.From.index)
 	s.trust(r.SnapshotURL)
-	r.s, r.lag.url, r.end.reached = s, url, false
+	r.s, r.lag.url, r.end.reached, r.replacing = s, url, false, false
 	if r.tail != nil {
 		if err := r.backfill(ctx); err != nil {
 			return err
@@ -181,6 +181,7 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 			return err
 		}
 		r.lag.snapshot = x
+		r.replacing, r.anew = from.Replaces && r.replaces(), start.index != ""
 		if start.position.Damaged != "" && from.Page < len(x.Pages) {
 			if err := s.check(s.snapshotReading(x, from.Page)); err != nil {
 				return err
@@ -188,6 +189,11 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 		}
 		if err := r.drain(ctx, s.snapshotPages(x, from), false); err != nil {
 			return err
+		}
+		if r.replacing {
+			if err := r.removeOthers(ctx); err != nil {
+				return err
+			}
 		}
 		at := x.handOff(url)
 		start = After(at)
@@ -246,7 +252,7 @@ func (r *run) retreat(ctx context.Context, to feed.Position) error {
 	}
 	within := at.Page == r.lag.page.URL
 	if to.Snapshot != nil {
-		within = at.Snapshot != nil && *at.Snapshot != *to.Snapshot && at.Snapshot.Page == to.Snapshot.Page
+		within = at.Snapshot != nil && at.Snapshot.Page == to.Snapshot.Page && at.Snapshot.Entities != to.Snapshot.Entities
 	}
 	if !within {
 		return nil

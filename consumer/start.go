@@ -10,6 +10,7 @@ import (
 type Start struct {
 	latest   bool
 	index    string // URL of a snapshot index
+	replaces bool   // the snapshot replaces the data of the sink
 	position feed.Position
 }
 
@@ -44,7 +45,7 @@ func FromSnapshot(indexURL string) Start { return Start{index: indexURL} }
 func (s Start) snapshot() (feed.SnapshotPosition, bool) {
 	switch {
 	case s.index != "":
-		return feed.SnapshotPosition{Index: s.index}, true
+		return feed.SnapshotPosition{Index: s.index, Replaces: s.replaces}, true
 	case s.position.Snapshot != nil:
 		return *s.position.Snapshot, true
 	}

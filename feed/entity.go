@@ -102,6 +102,9 @@ type SnapshotPosition struct {
 	Index    string `json:"index"` // URL of the index
 	Page     int    `json:"page"`
 	Entities int    `json:"entities"`
+	// Replaces is set if the snapshot replaces the data of the consumer's sink: at its end, what it
+	// does not have is removed.
+	Replaces bool `json:"replaces,omitempty"`
 }
 
 // IsZero reports whether p is before the first entity.

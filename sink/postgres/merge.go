@@ -267,6 +267,7 @@ func (t *target) mergeStaged(ctx context.Context, position, stage string, replac
 		}
 	}
 	t.queueNotes(b)
+	t.queueReplacing(b, stage)
 	if len(t.projections) > 0 && (inOrder || t.kinds.refused > 0) {
 		b.Queue(t.table.quarantine(stage), t.table.name, t.Name).Exec(func(tag pgconn.CommandTag) error {
 			refusals = tag.RowsAffected()

@@ -217,6 +217,8 @@ type target struct {
 	prepared bool                 // the table of notes exists
 	complete bool                 // the commit removes all notes
 
+	replacing replacing
+
 	quarantined int64
 
 	expected map[string]*sink.Row // rows that the batch must find; nil: none

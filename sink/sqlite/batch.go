@@ -23,6 +23,7 @@ import (
 
 func (t *target) Begin(ctx context.Context) error {
 	t.conn.SetInterrupt(ctx.Done())
+	t.replacing, t.removed = false, 0
 	return nil
 }
 
@@ -33,6 +34,11 @@ func (t *target) Apply(_ context.Context, e *feed.Entity) error {
 	}
 	if err := t.beginOnce(); err != nil {
 		return err
+	}
+	if t.replacing {
+		if err := t.see(key); err != nil {
+			return err
+		}
 	}
 	switch e.Operation {
 	case feed.Put, "":

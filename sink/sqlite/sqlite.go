@@ -109,10 +109,14 @@ type target struct {
 	limit int64 // of a row, in bytes
 	begun bool  // the transaction of the batch has begun
 	statements
-	notes   notes
-	noted   bool // there may be notes
-	body    content.Reader
-	headers []byte // buffer
+	notes notes
+	noted bool // there may be notes
+	seen  *sqlite.Stmt
+	// replacing means that the keys of the batch are noted as seen; removed is how many others were removed.
+	replacing bool
+	removed   int64
+	body      content.Reader
+	headers   []byte // buffer
 }
 
 func (t *target) open(ctx context.Context) error {

@@ -82,3 +82,24 @@ const (
 		FROM unnest($3::text[]) WITH ORDINALITY AS s (key, i) ORDER BY s.i`
 	PostgresRemoveNotes = `DELETE FROM %s WHERE table_name = $1 AND name = $2`
 )
+
+// Seen is the name of the table of the keys that a snapshot has which replaces the data, for
+// [consumer.Replacement].
+const Seen = "feedctl_seen"
+
+// Statements on the table of seen keys. $1 and $2 are as above; %s is the table. The key '', which no entity
+// has, stands for the replacement. A key that is not fit may not have the type of the column.
+const (
+	PostgresCreateSeen = `CREATE TABLE %s (
+		table_name text NOT NULL,
+		name       text NOT NULL,
+		key        text NOT NULL,
+		fit        boolean NOT NULL,
+		PRIMARY KEY (table_name, name, key, fit))`
+	PostgresForget = `DELETE FROM %s WHERE table_name = $1 AND name = $2`
+	PostgresBegin  = `INSERT INTO %s (table_name, name, key, fit) VALUES ($1, $2, '', false)`
+	// PostgresBegun has a row if there is a replacement.
+	PostgresBegun = `SELECT FROM %s WHERE table_name = $1 AND name = $2 AND key = '' AND NOT fit`
+	// PostgresSee adds the keys $3.
+	PostgresSee = `INSERT INTO %s (table_name, name, key, fit) SELECT $1, $2, unnest($3::text[]), true ON CONFLICT DO NOTHING`
+)

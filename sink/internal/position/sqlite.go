@@ -33,6 +33,17 @@ const (
 	SQLiteHeld        = "SELECT patch FROM feedctl_notes WHERE name = ?1 AND key = ?2 AND n <> 0 ORDER BY n"
 	SQLiteRelease     = "DELETE FROM feedctl_notes WHERE name = ?1 AND key = ?2 AND n <> 0"
 	SQLiteRemoveNotes = "DELETE FROM feedctl_notes WHERE name = ?1"
+
+	// SQLiteCreateSeen creates the table of the keys that a snapshot has which replaces the data, for
+	// [consumer.Replacement]. The key '', which no entity has, stands for the replacement.
+	SQLiteCreateSeen = `CREATE TABLE IF NOT EXISTS feedctl_seen (
+	name TEXT NOT NULL COLLATE NOCASE,
+	key  TEXT NOT NULL,
+	PRIMARY KEY (name, key)
+) WITHOUT ROWID`
+	SQLiteSee     = "INSERT INTO feedctl_seen (name, key) VALUES (?1, ?2) ON CONFLICT DO NOTHING"
+	SQLiteHasSeen = "SELECT 1 FROM feedctl_seen WHERE name = ?1 AND key = ''"
+	SQLiteForget  = "DELETE FROM feedctl_seen WHERE name = ?1"
 )
 
 // LockSQLite locks a row of the table in the database file path against a second consumer,

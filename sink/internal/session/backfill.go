@@ -8,9 +8,9 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 )
 
-// A BackfillTarget does the work of a [consumer.Backfiller].
+// A BackfillTarget does the work of a [consumer.Backfiller], which is a [consumer.Replacer] too.
 type BackfillTarget interface {
-	Target
+	ReplaceTarget
 	// BeginBackfill is called after Begin.
 	BeginBackfill(ctx context.Context) error
 	// Recall, Bury, Hold and Release are as in [consumer.Backfill]. After an error only
@@ -23,18 +23,18 @@ type BackfillTarget interface {
 
 // A Backfiller is a [consumer.Backfiller] with a target.
 type Backfiller struct {
-	*Sink
+	*Replacer
 	target BackfillTarget
 }
 
 // NewBackfiller returns a sink as [New] does.
 func NewBackfiller(name string, target BackfillTarget) *Backfiller {
-	return &Backfiller{New(name, target), target}
+	return &Backfiller{NewReplacer(name, target), target}
 }
 
 // OpenBackfiller returns a sink as [Open] does.
 func OpenBackfiller(ctx context.Context, name string, target BackfillTarget) (*Backfiller, error) {
-	s, err := Open(ctx, name, target)
+	s, err := OpenReplacer(ctx, name, target)
 	if err != nil {
 		return nil, err
 	}
@@ -57,20 +57,6 @@ func (s *Backfiller) BeginBackfill(ctx context.Context) (consumer.Backfill, erro
 type backfill struct {
 	*batch
 	target BackfillTarget
-}
-
-// do calls f while the batch is open.
-func (b *backfill) do(ctx context.Context, what string, f func() error) error {
-	switch {
-	case b.sink.batch != b.batch:
-		return errEnded
-	case b.err != nil:
-		return b.err
-	}
-	if err := f(); err != nil {
-		b.err = fmt.Errorf("%s in %s: %w", what, b.sink.name, b.sink.mark(ctx, err))
-	}
-	return b.err
 }
 
 func (b *backfill) Recall(ctx context.Context, keys []string) (recalls []consumer.Recall, err error) {

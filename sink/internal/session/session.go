@@ -177,6 +177,20 @@ func (b *batch) Expect(ctx context.Context, key string, was *sink.Row) error {
 	return b.err
 }
 
+// do calls f while the batch is open.
+func (b *batch) do(ctx context.Context, what string, f func() error) error {
+	switch {
+	case b.sink.batch != b:
+		return errEnded
+	case b.err != nil:
+		return b.err
+	}
+	if err := f(); err != nil {
+		b.err = fmt.Errorf("%s in %s: %w", what, b.sink.name, b.sink.mark(ctx, err))
+	}
+	return b.err
+}
+
 func (b *batch) Commit(ctx context.Context, at feed.Position) error {
 	s := b.sink
 	if s.batch != b {

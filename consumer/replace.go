@@ -1,0 +1,73 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ErrNoReplacement is the error of [Replacement.RemoveOthers] if the notes of the replacement are missing.
+var ErrNoReplacement = errors.New("what it had noted of the snapshot is missing, so nothing is removed: use an empty sink")
+
+// A Replacer is a [Sink] whose data a snapshot can replace, as [GapSnapshot] requires: in the end the
+// sink has the keys of the snapshot and no others. It keeps a note of each key of the snapshot together
+// with its data, so that a replacement that was interrupted can be continued.
+type Replacer interface {
+	Sink
+	// BeginReplace starts a batch like Begin, for entities of the snapshot. If anew is set, the
+	// replacement begins, and notes of an earlier one are forgotten with the commit of this batch.
+	BeginReplace(ctx context.Context, anew bool) (Replacement, error)
+}
+
+// A Replacement is a [Batch] of a [Replacer]. It notes the keys of the entities that are applied.
+// Rolling the batch back also undoes its notes.
+type Replacement interface {
+	Batch
+	// RemoveOthers removes the data of all keys without a note, and all notes. Nothing is applied to the
+	// batch after it. It returns [ErrNoReplacement] if the replacement was never begun, rather than
+	// removing everything.
+	RemoveOthers(ctx context.Context) error
+	// Removed returns how many keys RemoveOthers has removed. It is known after Commit.
+	Removed() int64
+}
+
+// replaces reports whether a snapshot can replace the data of the job's sink.
+func (j *Job) replaces() bool {
+	_, ok := j.Sink.(Replacer)
+	return ok
+}
+
+// fromSnapshot returns the start after a gap.
+func (r *run) fromSnapshot() Start {
+	start := FromSnapshot(r.SnapshotURL)
+	if start.replaces = r.replaces(); !start.replaces {
+		r.Logger.Warn("the sink keeps what was deleted in the gap, since a snapshot cannot replace its data; for an exact copy use an empty one")
+	}
+	return start
+}
+
+// removeOthers removes what the snapshot does not have from the sink, in the batch that moves the
+// position past the snapshot.
+func (r *run) removeOthers(ctx context.Context) error {
+	b := &r.batch
+	if b.Batch == nil {
+		if err := r.begin(ctx); err != nil {
+			return err
+		}
+	}
+	if err := b.replacement.RemoveOthers(ctx); err != nil {
+		return errors.Join(fmt.Errorf("remove what was deleted in the gap: %w", err), b.rollback(ctx))
+	}
+	r.replacing = false
+	return nil
+}
+
+// removed counts what the batch has removed when it has been committed.
+func (r *run) removed(ctx context.Context, p Replacement) {
+	if p == nil || r.replacing {
+		return
+	}
+	n := p.Removed()
+	r.stats.Removed += n
+	r.Logger.InfoContext(ctx, "removed what was deleted in the gap", "keys", n)
+}

@@ -1,0 +1,114 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/sink/internal/position"
+)
+
+// A replacing is what a batch does to replace the data of the table.
+type replacing struct {
+	on       bool  // the keys of the batch are noted as seen
+	anew     bool  // first, those of earlier batches are forgotten
+	remove   bool  // in the end, rows with other keys are removed
+	removed  int64 // how many
+	prepared bool  // the table of seen keys exists; of the sink, not of the batch
+}
+
+// sqlSeen returns a statement on the table of seen keys.
+func (t *target) sqlSeen(statement string) string {
+	return fmt.Sprintf(statement, t.table.quoted(position.Seen))
+}
+
+// BeginReplace creates the table of seen keys the first time.
+func (t *target) BeginReplace(ctx context.Context, anew bool) error {
+	t.replacing.on, t.replacing.anew, t.replacing.removed, t.fresh = true, anew, 0, false
+	if t.replacing.prepared {
+		return nil
+	}
+	err := t.look(ctx, func() error {
+		return pgx.BeginTxFunc(ctx, t.Writer.Conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, position.PostgresSetUp); err != nil {
+				return err
+			}
+			_, err := t.Ensure(ctx, tx, position.Seen, t.sqlSeen(position.PostgresCreateSeen))
+			return err
+		})
+	})
+	t.replacing.prepared = err == nil
+	return err
+}
+
+// RemoveOthers has the commit remove rows.
+func (t *target) RemoveOthers(ctx context.Context) error {
+	if !t.replacing.anew {
+		var begun bool
+		err := t.look(ctx, func() error {
+			return t.Writer.Conn.QueryRow(ctx, "SELECT EXISTS ("+t.sqlSeen(position.PostgresBegun)+")", t.Table, t.Name).Scan(&begun)
+		})
+		if err != nil {
+			return err
+		}
+		if !begun {
+			return consumer.ErrNoReplacement
+		}
+	}
+	t.replacing.remove = true
+	return nil
+}
+
+// Removed returns how many rows the last commit has removed.
+func (t *target) Removed() int64 { return t.replacing.removed }
+
+// queueReplacing queues the statements that note the keys of the batch, and that remove other rows. The
+// stage is empty if the rows are in the table.
+func (t *target) queueReplacing(b *pgx.Batch, stage string) {
+	r := &t.replacing
+	if !r.on {
+		return
+	}
+	if r.anew {
+		b.Queue(t.sqlSeen(position.PostgresForget), t.Table, t.Name)
+		b.Queue(t.sqlSeen(position.PostgresBegin), t.Table, t.Name)
+	}
+	if stage != "" {
+		b.Queue(t.table.see(stage), t.Table, t.Name)
+	} else {
+		keys := make([]string, 0, len(t.last))
+		for key := range t.last {
+			keys = append(keys, asText(key))
+		}
+		b.Queue(t.sqlSeen(position.PostgresSee), t.Table, t.Name, keys)
+	}
+	if !r.remove {
+		return
+	}
+	b.Queue(t.table.removeOthers(), t.Table, t.Name).Exec(func(tag pgconn.CommandTag) error {
+		r.removed = tag.RowsAffected()
+		return nil
+	})
+	b.Queue(t.sqlSeen(position.PostgresForget), t.Table, t.Name)
+}
+
+// see notes the keys of staged rows. Rows that the table rejects have their keys noted as they are written.
+func (t *table) see(stage string) string {
+	return fmt.Sprintf(`INSERT INTO %s (table_name, name, key, fit)
+		SELECT $1, $2, CASE WHEN s.reason IS NULL THEN (%s)::text ELSE s.key END, s.reason IS NULL
+		FROM pg_temp.%s AS s WHERE s.op <> 'D' ON CONFLICT DO NOTHING`,
+		t.quoted(position.Seen), t.keyValue(), pgx.Identifier{stage}.Sanitize())
+}
+
+// removeOthers removes the rows whose keys were not seen. Keys are compared as values of the column, since
+// different spellings may be equal.
+func (t *table) removeOthers() string {
+	key := pgx.Identifier{t.key}.Sanitize()
+	return fmt.Sprintf(`DELETE FROM %[1]s AS t
+		WHERE NOT EXISTS (SELECT FROM (SELECT key FROM %[2]s WHERE table_name = $1 AND name = $2 AND fit) AS s WHERE t.%[3]s = %[4]s)
+		AND NOT EXISTS (SELECT FROM %[2]s AS s WHERE s.table_name = $1 AND s.name = $2 AND NOT s.fit AND t.%[3]s::text = s.key)`,
+		t.quoted(t.name), t.quoted(position.Seen), key, t.keyValue())
+}

@@ -1,0 +1,74 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/sink/internal/position"
+)
+
+// removeOthers deletes the rows of the table named in %[1]s whose keys were not seen. The comparison has
+// the collation of the table's column.
+const removeOthers = `DELETE FROM "%[1]s" WHERE NOT EXISTS (
+	SELECT 1 FROM feedctl_seen AS s WHERE s.name = ?1 AND "%[1]s".key = s.key)`
+
+// BeginReplace creates the table of seen keys the first time.
+func (t *target) BeginReplace(_ context.Context, anew bool) error {
+	if t.seen == nil {
+		if err := sqlitex.ExecuteTransient(t.conn, position.SQLiteCreateSeen, nil); err != nil {
+			return fmt.Errorf("create table of seen keys: %w", err)
+		}
+		if err := (prepared{&t.seen, position.SQLiteSee}).on(t.conn); err != nil {
+			return err
+		}
+	}
+	t.replacing = true
+	if !anew {
+		return nil
+	}
+	if err := t.beginOnce(); err != nil {
+		return err
+	}
+	if err := t.forget(); err != nil {
+		return err
+	}
+	return t.see("")
+}
+
+// see notes that the snapshot has a key.
+func (t *target) see(key string) error {
+	t.seen.BindText(1, t.table)
+	t.seen.BindText(2, key)
+	return run(t.seen)
+}
+
+func (t *target) forget() error {
+	return sqlitex.Execute(t.conn, position.SQLiteForget, &sqlitex.ExecOptions{Args: []any{t.table}})
+}
+
+// RemoveOthers can be interrupted, since nothing else is in its transaction that took long.
+func (t *target) RemoveOthers(ctx context.Context) error {
+	if err := t.beginOnce(); err != nil {
+		return err
+	}
+	begun, err := t.exists(position.SQLiteHasSeen)
+	if err != nil {
+		return err
+	}
+	if !begun {
+		return consumer.ErrNoReplacement
+	}
+	t.conn.SetInterrupt(ctx.Done())
+	defer t.conn.SetInterrupt(nil)
+	if err := sqlitex.Execute(t.conn, fmt.Sprintf(removeOthers, t.table), &sqlitex.ExecOptions{Args: []any{t.table}}); err != nil {
+		return err
+	}
+	t.removed = int64(t.conn.Changes())
+	return t.forget()
+}
+
+// Removed returns how many rows were deleted.
+func (t *target) Removed() int64 { return t.removed }
