@@ -138,6 +138,8 @@ func (r *run) passGap(tried Start, err error) (Start, bool) {
 		return Start{}, false
 	case r.OnGap == GapSnapshot:
 		next = r.fromSnapshot()
+	case errors.As(err, &epoch):
+		next = Since(epoch.since())
 	case errors.As(err, &id):
 		next = Since(id.Position.LastModified)
 	case torn != nil && !torn.Position.LastModified.IsZero():
