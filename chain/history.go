@@ -138,6 +138,27 @@ func (r *Reader) Identity() feed.Identity {
 	return r.seen.identity()
 }
 
+// CopyIdentity gives a copy of the feed, in another store, the identity that was last read here:
+// a copy is the same feed. It does nothing if the feed has none.
+func (r *Reader) CopyIdentity(ctx context.Context, to storage.Store) error {
+	r.mu.Lock()
+	seen := r.seen
+	r.mu.Unlock()
+	if seen == nil || seen.Identity == "" {
+		return nil
+	}
+	for {
+		record, version, err := readFloor(ctx, to, r.feed)
+		if err != nil || record.identity() == seen.identity() {
+			return err
+		}
+		record.Identity, record.Epoch = seen.Identity, seen.Epoch
+		if _, err = writeFloor(ctx, to, version, record); !overtaken(err) {
+			return err
+		}
+	}
+}
+
 // Identify gives the feed an identity if it has none, as it was when its floor was read last. It
 // takes a single request if no other writer was faster.
 func (r *Reader) Identify(ctx context.Context) error {

@@ -14,10 +14,6 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrOtherFeed means that two stores have different feeds of the same name: their identities
-// differ.
-var ErrOtherFeed = errors.New("it is another feed of the same name")
-
 // An epochRecord is a [feed.Epoch] in the metadata of a feed's floor object.
 type epochRecord struct {
 	Number int64  `json:"number"`

@@ -35,9 +35,9 @@ func (w *walk) locate() (*reading, error) {
 // find returns the first page, going back, that is strictly older than a time, or else the oldest one.
 // If jump is set, it uses links of the server that lead there.
 func (w *walk) find(to time.Time, jump bool) (*reading, error) {
-	entry, err := w.s.head(w.url)
+	entry, err := w.entryPoint()
 	if err != nil {
-		return nil, entryError(err)
+		return nil, err
 	}
 	from := entry
 	if !entry.reaches(to) {

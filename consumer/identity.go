@@ -100,15 +100,26 @@ func (w *walk) arrive() (*reading, error) {
 // enter compares the start with the feed's entry point, if both may have an identity: nothing else
 // tells in which epoch the feed is now.
 func (w *walk) enter() error {
-	w.s.origin, w.doubt = origin{}, nil
+	w.s.origin, w.doubt, w.entry = origin{}, nil, nil
 	if at := w.start.position; at.Identity == "" && at.Prev == "" {
 		return nil
 	}
+	p, err := w.entryPoint()
+	w.entry = p
+	return err
+}
+
+// entryPoint returns the newest page: the one that enter has just requested, if it has.
+func (w *walk) entryPoint() (*Page, error) {
+	if p := w.entry; p != nil {
+		w.entry = nil
+		return p, nil
+	}
 	p, err := w.s.head(w.url)
 	if err != nil {
-		return entryError(err)
+		return nil, entryError(err)
 	}
-	return w.recognize(p, w.start.position)
+	return p, w.recognize(p, w.start.position)
 }
 
 // recognize checks that a page belongs to the feed in which the walk has reached a position, and
@@ -136,7 +147,7 @@ func (w *walk) recognize(p *Page, reached feed.Position) error {
 		case reached.Identity != "" && now.Epoch.Number > 0 && reached.LastModified.After(now.Epoch.Last):
 			return changed
 		}
-		if reached.ContentID != "" && (reached.Identity != "" || w.seek.active) {
+		if reached.ContentID != "" {
 			w.doubt, w.seek.exact = changed, true
 		}
 	}

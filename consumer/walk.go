@@ -29,6 +29,7 @@ type walk struct {
 	held     bool          // the server held the last poll for long
 	noRanges bool          // the server ignores Range
 	recalled bool          // the walk began at a page that an earlier crawl had passed
+	entry    *Page         // the newest page, requested when the walk began and not used yet
 	doubt    *EpochError   // if a gap is found before another entity; see recognize
 	err      error         // ends the walk
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -44,6 +45,8 @@ type Feed struct {
 	hash   hash.Hash   // of the body of at, if that is open
 	floor  int64       // of the target
 	stats  Stats
+	// identity is that of the source which the target has.
+	identity feed.Identity
 
 	quarantine quarantine
 }
@@ -107,6 +110,12 @@ func (f *Feed) copyPages(ctx context.Context, newest *chain.Page) error {
 			if err := f.look(ctx, newest); err != nil {
 				return err
 			}
+		}
+		if now := f.source.Identity(); now != f.identity { // before pages that belong to it
+			if err := f.source.CopyIdentity(ctx, f.to); err != nil {
+				return err
+			}
+			f.identity = now
 		}
 		var done bool
 		var err error

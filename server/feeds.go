@@ -134,10 +134,13 @@ func (s *Server) serveNewest(w *responder, r *http.Request, f *feedstore.Feed, n
 			}
 		}
 		res.feed = f
-		if entry {
+		switch {
+		case entry:
 			res.number = later.Number
-		} else if later.Number > n {
+		case later.Number > n:
 			return s.serveLinked(w, r, f, n)
+		case later.Number < n: // the store was restored to an older state
+			return problem.New(http.StatusNotFound, "no-page", "the newest page is %d", later.Number)
 		}
 		res.seen = later
 		rep = res.represent(later)

@@ -49,8 +49,12 @@ func (s *Source) feedPage(ctx context.Context, q consumer.Request, at location) 
 				return nil, err
 			}
 		}
-		if at.page > 0 && newest.Number > number {
+		switch {
+		case at.page == 0 || newest.Number == number:
+		case newest.Number > number:
 			return s.linked(ctx, q, f, number)
+		default: // the store was restored to an older state
+			return nil, fmt.Errorf("page %d of feed %q: %w (the newest is %d)", number, at.feed, chain.ErrNoPage, newest.Number)
 		}
 	}
 	r := s.describe(f, newest, floor, false)
