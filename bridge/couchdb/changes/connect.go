@@ -44,33 +44,24 @@ func (f *Follower) connect(ctx context.Context) (done bool, err error) {
 	if o.Feed == Normal {
 		limit = o.PageRows
 	}
-	q, err := o.request(f.kind, f.since, limit)
+	resp, cancel, err := f.request(ctx, limit)
 	if err != nil {
 		return false, err
 	}
-	if f.noPost {
-		q = o.withoutPost(q)
-	}
-	if f.eager {
-		q.Query.Del("seq_interval")
-	}
-	f.stats.Requests++
-	resp, err := f.db.Do(ctx, q)
-	if errors.Is(err, couchdb.ErrNotFound) && o.Selector != nil && !f.noPost && f.db.Exists(ctx) == nil {
-		f.noPost = true // PouchDB Server
-		return f.connect(ctx)
-	}
-	if err != nil {
-		return false, err
-	}
-	defer resp.Body.Close()
-	// The server accepts a position of an earlier database without complaint. The instance is
-	// requested after the feed began, so it is that of the database that the feed is from.
-	if err := f.identify(ctx); err != nil {
+	defer cancel()
+	if err := f.identify(resp.database); err != nil {
+		resp.Body.Close()
 		return false, err
 	}
 	f.body = resp.Body
-	f.lines.json.Reset(io.TeeReader(resp.Body, heard(o.Heard)))
+	body := io.TeeReader(resp.Body, heard(o.Heard))
+	if limit > 0 {
+		ahead := f.readAhead(ctx, body, limit)
+		defer ahead.close()
+		body = ahead
+	}
+	defer resp.Body.Close()
+	f.lines.json.Reset(body)
 	f.lines.json.Blocks, f.lines.json.Lines = func() { f.wait(ctx) }, f.kind == Continuous
 	end, err := f.answer()
 	if failed := f.flush(); failed != nil {
@@ -87,8 +78,56 @@ func (f *Follower) connect(ctx context.Context) (done bool, err error) {
 	}
 	f.catchUp, f.eager, f.malformed = false, false, none
 	// Read to the end so that the connection can be reused.
-	_, _ = io.CopyN(io.Discard, resp.Body, 1<<10)
+	_, _ = io.CopyN(io.Discard, body, 1<<10)
 	return o.Feed == Normal && (limit == 0 || f.rows < limit), nil
+}
+
+// request returns the response that was requested ahead, or makes a request. The caller must call
+// cancel after it has read the body.
+func (f *Follower) request(ctx context.Context, limit int64) (o opened, cancel func(), err error) {
+	if n := f.take(); n != nil {
+		return n.opened, n.cancel, n.err
+	}
+	q, err := f.query(f.since, limit)
+	if err != nil {
+		return o, nil, err
+	}
+	f.stats.Requests++
+	o, err = f.open(ctx, q)
+	if errors.Is(err, couchdb.ErrNotFound) && f.options.Selector != nil && !f.noPost && f.db.Exists(ctx) == nil {
+		f.noPost = true // PouchDB Server
+		return f.request(ctx, limit)
+	}
+	return o, func() {}, err
+}
+
+// query returns the request for the rows after a position.
+func (f *Follower) query(since json.RawMessage, limit int64) (couchdb.Request, error) {
+	q, err := f.options.request(f.kind, since, limit)
+	if err != nil {
+		return q, err
+	}
+	if f.noPost {
+		q = f.options.withoutPost(q)
+	}
+	if f.eager {
+		q.Query.Del("seq_interval")
+	}
+	return q, nil
+}
+
+// readAhead returns a reader of a response, which is read ahead of it. If there may be more rows, they
+// are requested as soon as the response is complete.
+func (f *Follower) readAhead(ctx context.Context, body io.Reader, limit int64) *pump {
+	return newPump(body, func(tail []byte, rows int64) {
+		since := endOf(tail)
+		if rows < limit || since == nil {
+			return
+		}
+		if q, err := f.query(since, limit); err == nil {
+			f.next = f.openAhead(ctx, since, q)
+		}
+	})
 }
 
 // wait is called before a read that may block. It delivers the rows read so far.

@@ -44,6 +44,7 @@ type Follower struct {
 	warned    bool // about the absence of rows
 
 	response
+	next   *next // or nil
 	lines  lineReader
 	batch  *Batch // being filled; may be nil
 	handle func(*Batch) error
@@ -76,6 +77,7 @@ func New(db *couchdb.DB, o Options) (*Follower, error) {
 // the database does not exist, or the server refuses the credentials, the position or the filter.
 func (f *Follower) Follow(ctx context.Context, handle func(*Batch) error) error {
 	f.handle = handle
+	defer f.drop()
 	for {
 		began, before := time.Now(), f.since
 		done, err := f.connect(ctx)
@@ -117,28 +119,40 @@ func (f *Follower) Stats() Stats { return f.stats }
 // serverPrefix distinguishes a server's uuid from the instance of a database.
 const serverPrefix = "server "
 
-// identify returns ErrRecreated if the database is not the one followed so far.
-func (f *Follower) identify(ctx context.Context) (err error) {
-	if f.info, err = f.db.Info(ctx); err != nil {
-		return err
+// A database is a database as its server describes it.
+type database struct {
+	info     couchdb.Info
+	instance string // see [Follower.Instance]
+}
+
+// describe requests the description of a database.
+func describe(ctx context.Context, db *couchdb.DB) (d database, err error) {
+	if d.info, err = db.Info(ctx); err != nil {
+		return d, err
 	}
-	instance := f.info.Instance()
-	if instance == "" && len(f.info.Cluster) > 0 {
+	d.instance = d.info.Instance()
+	if d.instance == "" && len(d.info.Cluster) > 0 {
 		// CouchDB before 3.3: use the name of the database and the server's uuid.
-		server, err := f.db.Server(ctx)
+		server, err := db.Server(ctx)
 		if err != nil && !couchdb.Permanent(err) { // permanent if a proxy exposes only databases
-			return err
+			return d, err
 		}
 		if server.UUID != "" {
-			instance = serverPrefix + server.UUID + "/" + f.db.Name()
+			d.instance = serverPrefix + server.UUID + "/" + db.Name()
 		}
 	}
+	return d, nil
+}
+
+// identify returns ErrRecreated if the database is not the one followed so far.
+func (f *Follower) identify(d database) error {
+	f.info = d.info
 	switch {
-	case instance == "":
-	case f.instance == "", strings.HasPrefix(instance, serverPrefix) != strings.HasPrefix(f.instance, serverPrefix):
-		f.instance = instance // not comparable: first connection, or the server was upgraded
-	case f.instance != instance:
-		return fmt.Errorf("%w: instance was %s, is now %s", ErrRecreated, f.instance, instance)
+	case d.instance == "":
+	case f.instance == "", strings.HasPrefix(d.instance, serverPrefix) != strings.HasPrefix(f.instance, serverPrefix):
+		f.instance = d.instance // not comparable: first connection, or the server was upgraded
+	case f.instance != d.instance:
+		return fmt.Errorf("%w: instance was %s, is now %s", ErrRecreated, f.instance, d.instance)
 	}
 	return nil
 }
