@@ -29,6 +29,24 @@ type Status struct {
 	Lag time.Duration
 	// Pending is the number of changes still to come; 0 if unknown.
 	Pending int64
+	// Search, if not nil, is what the command does before it begins to read a feed.
+	Search *Search
+}
+
+// A Search is the progress of a search, page by page, for where to begin in a feed.
+type Search struct {
+	Pages int64         // that have been passed
+	At    time.Time     // of the last of them
+	Left  time.Duration // estimated; negative if unknown
+}
+
+// String returns the progress: "searching for the start: page 41,200, at 2026-03-02, about 3h0m left".
+func (s *Search) String() string {
+	text := "searching for the start: page " + human.Count(s.Pages) + ", at " + s.At.UTC().Format(time.DateOnly)
+	if s.Left >= 0 {
+		text += ", about " + human.Duration(s.Left) + " left"
+	}
+	return text
 }
 
 // A Display is where progress is shown: as a line on a terminal, as log lines elsewhere.
@@ -75,6 +93,10 @@ func (d Display) show(verb string, e *estimator) {
 		return
 	}
 	last := e.last().status
+	if s := last.Search; s != nil {
+		d.Log.Info("progress", "command", verb, "doing", s.String())
+		return
+	}
 	attrs := []any{
 		slog.String("command", verb),
 		slog.Int64("entities", last.Entities),
@@ -173,6 +195,9 @@ func (e *estimator) eta() (time.Duration, bool) {
 // line is the progress line: "consume: 12,345 entities, 4.5 MiB, 1,200/s, lag 3s, ETA 12s".
 func (e *estimator) line(verb string) string {
 	last := e.last().status
+	if last.Search != nil {
+		return verb + ": " + last.Search.String()
+	}
 	parts := []string{
 		human.Plural(last.Entities, "entity", "entities"),
 		human.Bytes(last.Bytes),

@@ -26,6 +26,8 @@ func TestEstimator(t *testing.T) {
 		{"all of a file", Status{Total: 4096, Lag: -1}, Status{Entities: 4, Bytes: 4096, Total: 4096, Lag: -1}, "do: 4 entities, 4.0 KiB, 2/s"},
 		{"lag that shrinks", Status{Lag: time.Hour}, Status{Entities: 10, Lag: 30 * time.Minute}, "do: 10 entities, 0 B, 5/s, lag 30m, ETA 2s"},
 		{"lag that grows", Status{Lag: time.Minute}, Status{Entities: 10, Lag: 2 * time.Minute}, "do: 10 entities, 0 B, 5/s, lag 2m"},
+		{"a search", Status{}, Status{Search: &Search{Pages: 41_200, At: start, Left: 3 * time.Hour}}, "do: searching for the start: page 41,200, at 2026-01-02, about 3h0m left"},
+		{"a search without end", Status{}, Status{Search: &Search{Pages: 7, At: start, Left: -1}}, "do: searching for the start: page 7, at 2026-01-02"},
 		{"no lag", Status{Lag: time.Minute}, Status{Entities: 10, Lag: 0}, "do: 10 entities, 0 B, 5/s, lag 0s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -94,8 +96,19 @@ func (c *Client) Config(e *Env) (consumer.Config, error) {
 		AllowOrigins: c.AllowOrigins,
 		MaxWhole:     MaxWhole,
 		Retry:        consumer.RetryConfig{Attempts: e.attempts(c.Retries)},
+		Ways:         waysDir(),
 		Logger:       e.Log,
 	}, err
+}
+
+// waysDir returns where consumers remember pages that long crawls have passed: feedctl/ways in the
+// user's cache directory, or "" if there is none.
+func waysDir() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "feedctl", "ways")
 }
 
 // Locate finds what an argument names: a URL on a server, STORE#NAME, or NAME in the store of the

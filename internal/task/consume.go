@@ -44,7 +44,8 @@ type Consume struct {
 	Idle func()
 
 	counted
-	oldest atomic.Pointer[time.Time]
+	oldest    atomic.Pointer[time.Time]
+	searching atomic.Pointer[consumer.Search] // nil if the start of the feed is not being searched for
 }
 
 // Flags adds the flags.
@@ -183,7 +184,10 @@ func (c *Consume) Run(ctx context.Context, e *Env) (*Consumed, error) {
 			end(errQuarantine)
 		}
 	}
-	job.Oldest = func(t time.Time) { c.oldest.Store(&t) }
+	job.Oldest = func(t time.Time) {
+		c.searching.Store(nil)
+		c.oldest.Store(&t)
+	}
 	stats, err := job.Run(runCtx)
 	if errors.Is(context.Cause(runCtx), errQuarantine) && exit.OnlyEnded(err) {
 		err = nil // the check below reports it
@@ -243,6 +247,7 @@ func (c *Consume) job(e *Env, at *locate.Location) (job *consumer.Job, err error
 		}
 	}
 	at.Config.Follow, at.Config.Idle = c.Follow, c.Idle
+	at.Config.Searching = func(s consumer.Search) { c.searching.Store(&s) }
 	e.TellMissing(at)
 	job.Client, err = consumer.New(at.Config)
 	return job, err
@@ -277,6 +282,15 @@ func (c *Consume) Lag() time.Duration {
 		return 0
 	}
 	return -1
+}
+
+// Status returns the progress for people.
+func (c *Consume) Status() progress.Status {
+	s := c.counted.Status()
+	if k := c.searching.Load(); k != nil {
+		s.Search = &progress.Search{Pages: int64(k.Pages), At: k.At, Left: k.Left}
+	}
+	return s
 }
 
 // counted is what a consumer has done.
