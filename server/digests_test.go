@@ -19,7 +19,7 @@ import (
 // writeDigest writes a digest of feed f with n keys.
 func writeDigest(t *testing.T, store storage.Store, n int) *digests.Result {
 	t.Helper()
-	result, err := digests.Write(context.Background(), store, "f", digests.Config{}, func(ctx context.Context, put digest.Putter) (*digest.Root, error) {
+	result, err := digests.Write(context.Background(), store, "f", digests.Config{}, func(ctx context.Context, put *digests.Writer) (*digest.Root, error) {
 		tree, err := digest.Build(ctx, func(yield func(digest.Entry, error) bool) {
 			for i := range n {
 				if !yield(digest.Entry{Key: fmt.Sprintf("key %06d", i), ContentID: fmt.Sprintf("<%d>", i), Page: 1}, nil) {

@@ -3,6 +3,7 @@ package digests
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -38,6 +39,9 @@ func list(ctx context.Context, store storage.Store, feed string) (roots []stored
 // writers and readers: a reader has a day to read a digest that it found to be the newest. It
 // returns the number of objects removed. Memory is about 100 bytes for each leaf of the digests
 // that remain.
+//
+// Nothing keeps a writer from needing an old object again at the very moment at which it is
+// removed. That digest then lacks it: reading it is an error, and the next digest has it again.
 func Collect(ctx context.Context, store storage.Store, feed string) (removed int, err error) {
 	now, err := storage.Now(ctx, store, time.Now)
 	if err == nil {
@@ -97,17 +101,39 @@ func (c *collector) collect(ctx context.Context) error {
 // old returns the names of the nodes and leaves that are old enough to be removed.
 func (c *collector) old(ctx context.Context) (map[digest.Hash]struct{}, error) {
 	old := make(map[digest.Hash]struct{})
-	prefix := layout.DigestNodes(c.feed)
-	for entry, err := range c.store.List(ctx, prefix, "") {
+	for object, err := range listNodes(ctx, c.store, c.feed) {
 		if err != nil {
 			return nil, err
 		}
-		name, err := digest.ParseHash(strings.TrimPrefix(entry.Key, prefix))
-		if err == nil && !entry.Modified.After(c.before) {
-			old[name] = struct{}{}
+		if !object.modified.After(c.before) {
+			old[object.name] = struct{}{}
 		}
 	}
 	return old, nil
+}
+
+// An object is a node or leaf in a listing.
+type object struct {
+	name     digest.Hash
+	modified time.Time
+}
+
+// listNodes yields the nodes and leaves of the digests of a feed. Other objects among them are
+// skipped.
+func listNodes(ctx context.Context, store storage.Store, feed string) iter.Seq2[object, error] {
+	return func(yield func(object, error) bool) {
+		prefix := layout.DigestNodes(feed)
+		for entry, err := range store.List(ctx, prefix, "") {
+			if err != nil {
+				yield(object{}, err)
+				return
+			}
+			name, err := digest.ParseHash(strings.TrimPrefix(entry.Key, prefix))
+			if err == nil && !yield(object{name, entry.Modified}, nil) {
+				return
+			}
+		}
+	}
 }
 
 // mark takes the nodes and leaves of a digest out of old.

@@ -13,7 +13,7 @@ import (
 
 func Example() {
 	ctx, store := context.Background(), memory.New()
-	written, err := digests.Write(ctx, store, "zones", digests.Config{}, func(ctx context.Context, put digest.Putter) (*digest.Root, error) {
+	written, err := digests.Write(ctx, store, "zones", digests.Config{}, func(ctx context.Context, put *digests.Writer) (*digest.Root, error) {
 		tree, err := digest.Build(ctx, func(yield func(digest.Entry, error) bool) {
 			yield(digest.Entry{Key: "Bern", Sum: digest.SumOf("Bern", "text/plain", []byte("sunny"))}, nil)
 		}, put)

@@ -47,9 +47,9 @@ func writeDigest(ctx context.Context, store storage.Store, name, file string, c 
 		head.Snapshot = up + layout.SnapshotIndexPath(c.Name, index.ID)
 	}
 	write := func() (*digests.Result, error) {
-		return digests.Write(ctx, store, name, digests.Config{Base: leaves.base}, func(ctx context.Context, put digest.Putter) (*digest.Root, error) {
+		return digests.Write(ctx, store, name, digests.Config{Base: leaves.base}, func(ctx context.Context, w *digests.Writer) (*digest.Root, error) {
 			root := head
-			root.Tree, err = d.build(ctx, put)
+			root.Tree, err = d.build(ctx, w)
 			return &root, err
 		})
 	}
@@ -92,13 +92,13 @@ type digester struct {
 	reported time.Time
 }
 
-func (d *digester) build(ctx context.Context, put digest.Putter) (digest.Tree, error) {
+func (d *digester) build(ctx context.Context, w *digests.Writer) (digest.Tree, error) {
 	d.keys = 0
 	l := d.leaves
-	if err := l.begin(); err != nil {
+	if err := l.begin(w.Has); err != nil {
 		return digest.Tree{}, fmt.Errorf("read leaves of the last state digest: %w", err)
 	}
-	b := digest.NewBuilder(ctx, put, func(leaf digest.Child) error {
+	b := digest.NewBuilder(ctx, w, func(leaf digest.Child) error {
 		d.report(leaf.Count)
 		return l.add(leaf)
 	})

@@ -251,6 +251,18 @@ func TestDigestWithoutBase(t *testing.T) {
 	if again := w.digest(c); again.Objects != 1 { // the node
 		t.Errorf("%d objects were computed of an unchanged state", again.Objects)
 	}
+	leaves, err := (&digest.Reader{Root: first.Root, Objects: digests.Objects(w.store, "things")}).Leaves(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.Delete(t.Context(), layout.DigestNode("things", leaves[0].Object.String())); err != nil {
+		t.Fatal(err)
+	}
+	healed := w.digest(c)
+	w.checkDigest(healed)
+	if healed.Written != 1 {
+		t.Errorf("%d objects were written, 1 was missing", healed.Written)
+	}
 	for entry, err := range w.store.List(t.Context(), layout.DigestsPrefix, "") {
 		if err == nil {
 			err = w.store.Delete(t.Context(), entry.Key)

@@ -48,9 +48,10 @@ type leaves struct {
 	conn *sqlite.Conn
 	base string // the ID of the last digest; "" if there is none
 
+	has   func(digest.Hash) bool // whether an object can be reused
 	old   *sqlite.Stmt
 	at    digest.Child // the current one of the last digest
-	dirty bool         // its rows may have changed
+	dirty bool         // its rows may have changed, or its object is missing
 	ended bool         // there is no current one
 }
 
@@ -77,7 +78,8 @@ func openLeaves(ctx context.Context, file string) (_ *leaves, err error) {
 func (l *leaves) close() error { return l.conn.Close() }
 
 // begin goes to the first leaf of the last digest.
-func (l *leaves) begin() (err error) {
+func (l *leaves) begin(has func(digest.Hash) bool) (err error) {
+	l.has = has
 	if err := sqlitex.ExecuteTransient(l.conn, "DELETE FROM new_leaves", nil); err != nil {
 		return err
 	}
@@ -99,7 +101,7 @@ func (l *leaves) next() error {
 	l.at = digest.Child{From: l.old.ColumnText(0), Count: l.old.ColumnInt64(1)}
 	l.old.ColumnBytes(2, l.at.Hash[:])
 	l.old.ColumnBytes(3, l.at.Object[:])
-	l.dirty = l.old.ColumnBool(4)
+	l.dirty = l.old.ColumnBool(4) || !l.has(l.at.Object)
 	return nil
 }
 
