@@ -75,6 +75,7 @@ func (w *walk) request(url string) (*reading, error) {
 // crawl, or else nil.
 func (w *walk) revisit(at feed.Position) (*reading, error) {
 	r, err := w.request(at.Page)
+	w.seek.retention = retentionOf(err)
 	switch {
 	case gone(err), errors.Is(err, ErrOrigin): // the feed has moved
 		return nil, nil

@@ -48,11 +48,13 @@ var (
 type ContentIDNotFoundError struct {
 	URL      string // the feed's entry point
 	Position feed.Position
+	// Retention is what the server said about the page of the position, if that was pruned.
+	Retention Retention
 }
 
 func (e *ContentIDNotFoundError) Error() string {
-	return fmt.Sprintf("resume %s: Content-ID %q of %s is not in the feed: it was restored to an older state, or replaced: replay from that time or start over from a snapshot",
-		e.URL, e.Position.ContentID, feed.FormatTime(e.Position.LastModified))
+	return fmt.Sprintf("resume %s: Content-ID %q of %s is not in the feed: it was restored to an older state, or replaced: replay from that time or start over from a snapshot%s",
+		e.URL, e.Position.ContentID, feed.FormatTime(e.Position.LastModified), e.Retention)
 }
 
 // A NotOldEnoughError means that the oldest entity of a feed is newer than the
@@ -61,11 +63,13 @@ type NotOldEnoughError struct {
 	URL      string // the feed's entry point
 	Position feed.Position
 	Oldest   time.Time // Last-Modified of the oldest entity or page
+	// Retention is what the server said about the page of the position, if that was pruned.
+	Retention Retention
 }
 
 func (e *NotOldEnoughError) Error() string {
-	return fmt.Sprintf("resume %s: the position is %s, but the oldest entity is from %s: start over from a snapshot or from the beginning",
-		e.URL, feed.FormatTime(e.Position.LastModified), feed.FormatTime(e.Oldest))
+	return fmt.Sprintf("resume %s: the position is %s, but the oldest entity is from %s: start over from a snapshot or from the beginning%s",
+		e.URL, feed.FormatTime(e.Position.LastModified), feed.FormatTime(e.Oldest), e.Retention)
 }
 
 // A PageError is an error in a page. Part counts from 0, and Offset is in bytes from
@@ -102,6 +106,10 @@ type Problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Detail string `json:"detail"`
+	// KeepAgeSeconds and Snapshot are extension members of feedctl, for a page that was pruned: how long
+	// the feed keeps entities, and the URL of its newest snapshot.
+	KeepAgeSeconds int64  `json:"keepAgeSeconds"`
+	Snapshot       string `json:"snapshot"`
 }
 
 func (e *StatusError) Error() string {

@@ -63,6 +63,7 @@ func (w *walk) resume(r *reading, missing error) (*reading, error) {
 	}
 	w.ahead.drop()
 	w.seek, w.left = newSeek(w.url, After(reached)), reached
+	w.seek.retention = retentionOf(missing)
 	reached.Page = "" // the position is found by the chain, not by the page
 	w.start = After(reached)
 	w.loop, w.modified = cycle{}, time.Time{}

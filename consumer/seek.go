@@ -11,7 +11,9 @@ type seek struct {
 	latest   bool // skip all existing entities
 	active   bool // the start has not been reached yet
 	begun    bool // an entity has been seen
-	exact    bool // the entity of the position must have its time
+	// retention is what the server said about a page that is gone, for errors.
+	retention Retention
+	exact     bool // the entity of the position must have its time
 }
 
 func newSeek(url string, start Start) *seek {
@@ -32,7 +34,7 @@ func (k *seek) after(e *feed.Entity) (bool, error) {
 	k.begun = true
 	switch {
 	case first && newer: // the walk begins on an older page if there is one
-		return false, &NotOldEnoughError{URL: k.url, Position: k.position, Oldest: e.LastModified}
+		return false, &NotOldEnoughError{URL: k.url, Position: k.position, Oldest: e.LastModified, Retention: k.retention}
 	case k.position.ContentID == "":
 		k.active = e.LastModified.Before(k.position.LastModified)
 		return !k.active, nil
@@ -62,5 +64,5 @@ func (k *seek) left() {
 }
 
 func (k *seek) lost() error {
-	return &ContentIDNotFoundError{URL: k.url, Position: k.position}
+	return &ContentIDNotFoundError{URL: k.url, Position: k.position, Retention: k.retention}
 }

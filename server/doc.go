@@ -83,7 +83,8 @@
 //
 // A multipart or NDJSON body is published as it arrives. If an error interrupts it,
 // the members "published" and "duplicates" of the problem count the entities before
-// the error.
+// the error. The problem of a page that was pruned has the members "snapshot",
+// "oldestPage", "oldestTime" and "keepAgeSeconds", as far as they are known.
 //
 // # Problems
 //

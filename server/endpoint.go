@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/internal/problem"
-	"github.com/feedctl/feedctl/layout"
 )
 
 // endpoint returns the handler of one route, with what all routes share: methods,
@@ -77,7 +76,7 @@ func (s *Server) fail(w *responder, r *http.Request, err error) {
 	}
 	p := problemOf(err)
 	if p.Status == http.StatusGone {
-		s.linkSnapshot(w, r)
+		s.explainGone(w, r, p)
 	}
 	if p.Status >= http.StatusInternalServerError && p.Status != http.StatusNotImplemented {
 		s.log.LogAttrs(r.Context(), failureLevel(r, err), "answered with an error",
@@ -118,15 +117,6 @@ func clientGone(err error) bool {
 		return cause.Timeout()
 	}
 	return false
-}
-
-// linkSnapshot adds a link to the snapshot to start from to the answer for a pruned
-// page, if there is a snapshot with the name of the feed.
-func (s *Server) linkSnapshot(w *responder, r *http.Request) {
-	name := pathValue(r, "feed")
-	if _, err := s.reader.NewestSnapshot(r.Context(), name); err == nil {
-		w.Header().Set("Link", "<"+s.base(r)+layout.SnapshotPath(name)+`>; rel="snapshot"`)
-	}
 }
 
 // observe counts and logs a request.

@@ -21,6 +21,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/retention"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
@@ -185,6 +186,16 @@ func TestPrunedPages(t *testing.T) {
 		gone = c.get(t, "/feeds/f/pages/1")
 		if want := "<" + c.url + `/snapshots/f>; rel="snapshot"`; gone.StatusCode != http.StatusGone || gone.Header.Get("Link") != want {
 			t.Errorf("pruned page: %s, Link %q, want %q", gone.Status, gone.Header.Get("Link"), want)
+		}
+		_, err = retention.Change(ctx, store, "f", func(p *retention.Policy) error {
+			*p = retention.Policy{KeepAge: 48 * time.Hour, SnapshotEvery: time.Hour, KeepSnapshots: 1}
+			return nil
+		})
+		check(t, err)
+		_, said := c.get(t, "/feeds/f/pages/2").problem(t)
+		if at, err := time.Parse(time.RFC3339, fmt.Sprint(said["oldestTime"])); err != nil || at.IsZero() || said["snapshot"] != c.url+"/snapshots/f" ||
+			said["keepAgeSeconds"] != 172_800.0 || said["oldestPage"] != c.url+"/feeds/f/pages/3" {
+			t.Errorf("a pruned page is explained by %v", said)
 		}
 		oldest := c.get(t, "/feeds/f/pages/3")
 		if links := strings.Join(oldest.Header["Link"], ""); oldest.StatusCode != 200 || strings.Contains(links, "prev") {

@@ -28,6 +28,9 @@ func New(status int, name, format string, args ...any) *Error {
 	return &Error{Type: prefix + name, Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
+// Named reports whether the type of the problem ends with name, as in [New].
+func (p *Error) Named(name string) bool { return p.Type == prefix+name }
+
 func (p *Error) Error() string {
 	if p.Cause != nil {
 		return p.Cause.Error()
