@@ -45,7 +45,8 @@ public final class Reader {
 
   /** The algorithm of the specification: crawl back by time with HEAD, then walk forward. */
   private void feed(URI entry, Instant since, String contentId) throws IOException, InterruptedException {
-    Page page = Page.head(client, entry);
+    Page newest = Page.head(client, entry);
+    Page page = newest;
     while (page.prev != null && (since == null || !page.lastModified.isBefore(since))) {
       Page older = Page.head(client, page.prev);
       if (!page.self.equals(older.next)) {
@@ -54,8 +55,12 @@ public final class Reader {
       if (older.lastModified.isAfter(page.lastModified)) {
         throw new IOException(older.self + ": newer than the page after it");
       }
+      if (newest.last != null && !newest.last.equals(older.last)) {
+        throw new IOException(older.self + ": last is " + older.last + ", not " + newest.last);
+      }
       page = older;
     }
+    shortcuts(newest, page, since);
     if (since != null && !page.lastModified.isBefore(since)) {
       throw new IOException(entry + ": no page is strictly older than " + since);
     }
@@ -76,6 +81,19 @@ public final class Reader {
     }
     if (!skip.done) {
       throw new IOException(entry + ": " + contentId + " is not in the feed");
+    }
+  }
+
+  /** If the newest page has links to where the crawl would end, they must lead there. */
+  private void shortcuts(Page newest, Page start, Instant since) throws IOException, InterruptedException {
+    if (since == null && newest.first != null && !newest.first.equals(start.self)) {
+      throw new IOException(newest.self + ": first is " + newest.first + ", but the oldest page is " + start.self);
+    }
+    if (since != null && newest.timegate != null) {
+      URI at = Page.at(client, newest.timegate, since);
+      if (!at.equals(start.self)) {
+        throw new IOException(newest.timegate + " leads to " + at + ", but the last page before " + since + " is " + start.self);
+      }
     }
   }
 
