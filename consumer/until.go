@@ -72,6 +72,14 @@ func (e *UntilNotFoundError) Error() string {
 	return fmt.Sprintf("read %s until Content-ID %q: the feed does not have it", e.URL, e.ContentID)
 }
 
+// Check returns an error that matches [ErrNotOver] if u is a time that is not over.
+func (u Until) Check() error {
+	if u.contentID == "" && time.Since(u.time) < time.Second {
+		return fmt.Errorf("read until %s: %w", u, ErrNotOver)
+	}
+	return nil
+}
+
 // An ending is what a run knows about its Until.
 type ending struct {
 	found   time.Time // Last-Modified of the entity with the Content-ID; zero until it has been found
@@ -89,10 +97,8 @@ func (j *Job) checkUntil() error {
 		return errors.New("Until needs a feed that is read in order: not NewestFirst")
 	case j.From.latest:
 		return errors.New("Until is never after the newest entity: begin elsewhere")
-	case j.Until.contentID == "" && time.Since(j.Until.time) < time.Second:
-		return fmt.Errorf("read until %s: %w", j.Until, ErrNotOver)
 	}
-	return nil
+	return j.Until.Check()
 }
 
 // latest returns the time that the position of a snapshot must not be after, to begin with it: zero if

@@ -68,6 +68,7 @@ func newRoot(a *app.App) *cobra.Command {
 		newInit(a),
 		newMigrate(a),
 		newConsume(a),
+		newRestore(a),
 		newStatus(a),
 		newTail(a),
 		newBridge(a),

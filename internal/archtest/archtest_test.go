@@ -171,7 +171,7 @@ var rooms = map[string]room{
 	"internal/task": {
 		rooms: []string{
 			"bridge", "bridge/couchdb", "bridge/kinto", "chain", "consumer", "couchdb", "digest", "digest/digests", "erase", "feed", "internal/against", "internal/credential", "internal/exit", "internal/human", "internal/jsonptr", "internal/locate",
-			"internal/progress", "internal/shared", "internal/units", "kinto", "layout", "outbox", "producer", "retention", "retention/maintain", "reconcile", "sink", "sink/sinks", "snapshot", "snapshot/fold", "snapshot/snapshots", "storage", "storage/...", "verify",
+			"internal/progress", "internal/shared", "internal/units", "kinto", "layout", "outbox", "producer", "retention", "retention/maintain", "reconcile", "restore", "sink", "sink/sinks", "snapshot", "snapshot/fold", "snapshot/snapshots", "storage", "storage/...", "verify",
 		},
 		libraries: []string{"github.com/spf13/pflag"},
 	},

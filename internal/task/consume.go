@@ -50,20 +50,25 @@ type Consume struct {
 
 // Flags adds the flags.
 func (c *Consume) Flags(flags *pflag.FlagSet) {
-	flags.StringVar(&c.Into, "into", "", "`SINK` to copy to")
-	flags.StringVar(&c.Columns, "columns", "", "`COLUMNS` of a table in PostgreSQL, such as 'id=/id:bigint,price=/price:numeric'")
-	flags.BoolVar(&c.Strict, "strict", false, "end at the first entity that does not fit the columns")
-	IntoFlags(flags, &c.IntoCredential)
+	c.targetFlags(flags)
 	flags.BoolVar(&c.Follow, "follow", false, "wait for more at the end of the feed")
 	flags.StringVar(&c.From, "from", "beginning", "`WHERE` a new sink begins: beginning, latest, snapshot, snapshot:URL or TIME")
 	flags.StringVar(&c.Until, "until", "", "end after the entities of a `TIME|CONTENT-ID`, not at the end of the feed")
 	flags.BoolVar(&c.NewestFirst, "newest-first", false, "fill a new sink with the newest entities first")
-	flags.StringVar(&c.Key, "key", "", keyUsage)
 	flags.StringVar(&c.OnGap, "on-gap", "fail", "`POLICY` if entities after the position are gone from the feed: fail, replay or snapshot")
-	flags.IntVar(&c.BatchEntities, "batch-entities", 0, "commit after at most this `NUMBER` of entities (default 10000)")
-	units.SizeVar(flags, &c.BatchBytes, "batch-bytes", 0, "commit after at most this many `BYTES` (default 8MiB)")
 	limitFlag(flags, &c.Quarantine)
 	c.Client.Flags(flags)
+}
+
+// targetFlags adds the flags for the sink, and for how entities are written.
+func (c *Consume) targetFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&c.Into, "into", "", "`SINK` to copy to")
+	flags.StringVar(&c.Columns, "columns", "", "`COLUMNS` of a table in PostgreSQL, such as 'id=/id:bigint,price=/price:numeric'")
+	flags.BoolVar(&c.Strict, "strict", false, "end at the first entity that does not fit the columns")
+	IntoFlags(flags, &c.IntoCredential)
+	flags.StringVar(&c.Key, "key", "", keyUsage)
+	flags.IntVar(&c.BatchEntities, "batch-entities", 0, "commit after at most this `NUMBER` of entities (default 10000)")
+	units.SizeVar(flags, &c.BatchBytes, "batch-bytes", 0, "commit after at most this many `BYTES` (default 8MiB)")
 }
 
 // gapPolicies are the values of --on-gap.
