@@ -65,6 +65,35 @@ func Identify(ctx context.Context, store storage.Store, name string) (feed.Ident
 	}
 }
 
+// NextEpoch returns the identity that [BeginEpoch] would give a feed now, with other random IDs. The
+// errors are those of BeginEpoch.
+func NextEpoch(ctx context.Context, store storage.Store, name string) (feed.Identity, error) {
+	r, _, _, err := next(ctx, store, name)
+	return r.identity(), err
+}
+
+// next returns the floor record of a feed with another epoch or identity, the version of the object,
+// and the newest page, or nil if there is none.
+func next(ctx context.Context, store storage.Store, name string) (floorRecord, storage.Version, *Page, error) {
+	r, version, err := readFloor(ctx, store, name)
+	if err == nil && r.Deleting {
+		err = fmt.Errorf("feed %q: %w", name, ErrDeleting)
+	}
+	if err != nil {
+		return floorRecord{}, "", nil, err
+	}
+	newest, err := NewReader(store, name).Newest(ctx)
+	switch {
+	case errors.Is(err, ErrNoFeed) && (r.Identity != "" || r.Deleted):
+		r.renew()
+	case err != nil:
+		return floorRecord{}, "", nil, err
+	default:
+		r.begin(newest, false)
+	}
+	return r, version, newest, nil
+}
+
 // BeginEpoch begins a new epoch of a feed after its store was restored to an older state, and
 // returns the feed's identity. It may be repeated: consumers that have read nothing but what the
 // feed has continue, and all others are told.
@@ -76,21 +105,9 @@ func Identify(ctx context.Context, store storage.Store, name string) (feed.Ident
 // error matches [ErrNoFeed] if the feed has neither pages nor an identity, and [ErrDeleting].
 func BeginEpoch(ctx context.Context, store storage.Store, name string) (feed.Identity, error) {
 	for {
-		r, version, err := readFloor(ctx, store, name)
-		if err == nil && r.Deleting {
-			err = fmt.Errorf("feed %q: %w", name, ErrDeleting)
-		}
+		r, version, newest, err := next(ctx, store, name)
 		if err != nil {
 			return feed.Identity{}, err
-		}
-		newest, err := NewReader(store, name).Newest(ctx)
-		switch {
-		case errors.Is(err, ErrNoFeed) && (r.Identity != "" || r.Deleted):
-			r.renew()
-		case err != nil:
-			return feed.Identity{}, err
-		default:
-			r.begin(newest, false)
 		}
 		_, err = writeFloor(ctx, store, version, r)
 		if err == nil && newest != nil {

@@ -45,13 +45,14 @@ type EpochError struct {
 }
 
 func (e *EpochError) Error() string {
-	what := "without a new epoch"
+	what, since := "", ""
 	if e.Epoch.Number > 0 {
-		what = fmt.Sprintf("in which its newest entity was of %s, and epoch %d began", feed.FormatTime(e.Epoch.Last), e.Epoch.Number)
+		what = fmt.Sprintf(" (epoch %d)", e.Epoch.Number)
+		since = " after " + feed.FormatTime(e.Epoch.Last)
 	}
-	text := fmt.Sprintf("resume %s: %v, %s: the position, Content-ID %q of %s, is of an earlier epoch and no longer in it; "+
-		"what was read after the restored state may be gone: replay, or start over with an empty sink",
-		e.URL, ErrEpoch, what, e.Position.ContentID, feed.FormatTime(e.Position.LastModified))
+	text := fmt.Sprintf("resume %s: %v%s: it no longer has the position, Content-ID %q of %s: what was read%s may be gone: "+
+		"start over with an empty sink, or replay and keep it",
+		e.URL, ErrEpoch, what, e.Position.ContentID, feed.FormatTime(e.Position.LastModified), since)
 	if e.Err != nil {
 		text += fmt.Sprintf(" (%v)", e.Err)
 	}

@@ -57,6 +57,16 @@ type deletedFeedJSON struct {
 	producer.DeleteReport
 }
 
+// newEpochJSON is printed by "new-epoch", for each feed.
+type newEpochJSON struct {
+	Feed     string    `json:"feed"`
+	DryRun   bool      `json:"dryRun"`   // then nothing was changed, and the IDs are examples
+	Identity string    `json:"identity"` // of the feed
+	Number   int64     `json:"number"`   // of the epoch; 0: the feed has no pages, and another identity
+	Epoch    string    `json:"epoch,omitempty"`
+	Last     time.Time `json:"last,omitzero"` // Last-Modified of the entity after which it begins
+}
+
 // collectedJSON is printed by "snapshot collect".
 type collectedJSON struct {
 	Name         string `json:"name"`

@@ -81,6 +81,7 @@ func newRoot(a *app.App) *cobra.Command {
 		newDelete(a),
 		newReconcile(a),
 		newRepair(a),
+		newNewEpoch(a),
 		newOutbox(a),
 		jobscmd.New(a, kinds.All()),
 		newCompletion(),

@@ -52,6 +52,8 @@ func TestExitCode(t *testing.T) {
 		{"two timelines", &consumer.TimelineError{}, Gap, "--on-gap"},
 		{"no entity to end at", &consumer.UntilNotFoundError{}, NotFound, ""},
 		{"past the end", &consumer.PassedError{}, Error, ""},
+		{"another feed", &consumer.IdentityError{}, Gap, "an empty sink"},
+		{"another epoch", &consumer.EpochError{}, Gap, "--on-gap"},
 		{"Content-ID gone", &consumer.ContentIDNotFoundError{}, Gap, "--on-gap"},
 		{"not old enough", &consumer.NotOldEnoughError{}, Gap, "--on-gap"},
 		{"truncated", &consumer.PageError{Err: page.ErrTruncated}, Invalid, ""},

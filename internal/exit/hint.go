@@ -33,6 +33,8 @@ func Hint(err error) string {
 	switch status := HTTPStatus(err); {
 	case errors.Is(err, consumer.ErrTimeline):
 		return "\"feedctl verify URL\" until it finds no page of the earlier timeline, then --on-gap replay, or a new sink"
+	case errors.Is(err, consumer.ErrOtherFeed):
+		return "another URL, or an empty sink; --on-gap replay applies the other feed from its beginning and keeps what the sink has"
 	case consumer.IsGap(err):
 		return "--on-gap replay, to apply the remaining entities from that time again, or --on-gap snapshot"
 	case response != nil && status == http.StatusForbidden && strings.Contains(response.URL, "X-Amz-Signature="):
