@@ -9,9 +9,10 @@
 // # Finding the start
 //
 // With a position, the client tries the page of the position first. If the page is
-// gone, or does not have the entity, the client crawls back from the entry point by
-// HEAD requests, to a page that is strictly older than the position or to the oldest
-// page. From there it walks forward and skips all entities up to the Content-ID. If
+// gone, or does not have the entity, the client searches for a page that is strictly
+// older than the position, or else the oldest page: by the links first and timegate if
+// the server has them (see [feed.Links]), and otherwise by HEAD requests from the entry point
+// back. From there it walks forward and skips all entities up to the Content-ID. If
 // the Content-ID is not in the feed, entities may have been missed: the error is a
 // [*ContentIDNotFoundError], or a [*NotOldEnoughError] if the oldest entity is newer
 // than the position; see [IsGap]. It is not an error if no entity is newer.

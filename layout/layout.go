@@ -18,6 +18,7 @@
 //
 //	/feeds/<feed>                             the newest page
 //	/feeds/<feed>/pages/<n>
+//	/feeds/<feed>/at                          leads to the page of a time
 //	/feeds/<feed>/index/<n>                   tile n of the page index, from 0
 //	/snapshots/<name>                         the newest index
 //	/snapshots/<name>/<id>

@@ -5,6 +5,7 @@
 //
 //	GET|HEAD /feeds/{feed}                     the newest page: the entry point
 //	GET|HEAD /feeds/{feed}/pages/{n}           page n
+//	GET|HEAD /feeds/{feed}/at                  leads to the page of a time
 //	POST     /feeds/{feed}                     publish
 //	GET|HEAD /snapshots/{name}                 the newest index
 //	GET|HEAD /snapshots/{name}/{id}            an index
@@ -20,8 +21,9 @@
 //
 // # Pages
 //
-// A page has Last-Modified (of its last entity), Link (self, prev, next; absolute)
-// and a strong ETag. The ETag changes with the body, with the content coding, and
+// A page has Last-Modified (of its last entity), Link (self, prev, next and last, which
+// is the entry point; absolute) and a strong ETag. The newest page also has the links
+// first, to the oldest page, and timegate. The ETag changes with the body, with the content coding, and
 // when the next link appears. A page with a next link never changes and is
 // "immutable" to caches; the newest page is "no-cache". If read credentials are
 // configured, or links begin with the request's Host because there is no PublicURL,
@@ -49,6 +51,13 @@
 // A page that has been pruned is 410 Gone, at most a second later. The files of a store on
 // disk are kept open for at most that long between requests for a page that never changes. If there is a snapshot of the same
 // name as the feed, the answer links to its newest index with rel="snapshot".
+//
+// # Times
+//
+// /feeds/{feed}/at is a timegate (RFC 7089): with Accept-Datetime it answers 302 with the last
+// page that is older, or else the oldest, as Location. It takes 1 + log2(pages) reads of
+// metadata, and in a remote store about 7 rounds of 8 concurrent reads, for at most 8 requests at
+// the same time. A missing date is 400, other than in RFC 7089.
 //
 // # Changes
 //
