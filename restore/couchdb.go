@@ -3,7 +3,6 @@ package restore
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/feedctl/feedctl/bridge/couchdb/changes"
