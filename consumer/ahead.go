@@ -10,7 +10,7 @@ import (
 
 // Limits of requesting pages ahead.
 const (
-	// pagesAhead is how many pages after the next one are requested ahead.
+	// pagesAhead is how many pages after the next one are requested ahead at most.
 	pagesAhead = 8
 	// firstWaits is how many pages a walk waits for before it requests the page index. A client that
 	// follows a feed comes to its end earlier, and never requests the index.
@@ -22,7 +22,7 @@ const (
 // An ahead requests pages before the walk learns their URLs from next links. It has the URLs from
 // the feed's page index, which it does not believe: a page is used only if the page before it links
 // to it, and then it is checked as all pages are. A page whose request or body fails is requested
-// again by the walk.
+// again by the walk, and halves how many pages are requested ahead, until the next tile.
 //
 // A page ahead is buffered in memory of ReadAhead bytes. A larger one is not requested ahead.
 type ahead struct {
@@ -32,12 +32,13 @@ type ahead struct {
 	more  string           // URL of the tile after them, if it is known
 	last  string           // URL of the last page in the index so far
 	tile  *tileFetch       // under way
+	most  int              // len(pages)
 	waits int              // pages that the walk has waited for since it requested the index
 	need  int              // waits before it requests the index again
 	wrong bool             // the index contradicts the links of the pages
 }
 
-func newAhead(s *session) *ahead { return &ahead{s: s, need: firstWaits} }
+func newAhead(s *session) *ahead { return &ahead{s: s, most: pagesAhead, need: firstWaits} }
 
 // take returns the page at url, the next one of the walk, if it was requested ahead, or else nil.
 func (a *ahead) take(url string) *fetch {
@@ -45,6 +46,9 @@ func (a *ahead) take(url string) *fetch {
 	case len(a.pages) > 0 && a.pages[0].url == url:
 		next := a.pages[0]
 		a.pages = slices.Delete(a.pages, 0, 1)
+		if next.failed() {
+			a.most = max(1, a.most/2)
+		}
 		return next
 	case len(a.pages) == 0 && len(a.todo) > 0 && a.todo[0].URL == url:
 		a.todo = a.todo[1:] // the walk requests it
@@ -76,7 +80,7 @@ func (a *ahead) extend(p *Page, next string) {
 	case len(a.pages)+len(a.todo) == 0 && a.waits >= a.need && p.Links.Timemap != "":
 		a.tile, a.waits = a.s.fetchTile(p.Links.Timemap), 0
 	}
-	for len(a.todo) > 0 && len(a.pages) < pagesAhead && a.todo[0].Bytes < int64(a.s.config.ReadAhead) && !slices.ContainsFunc(a.pages, (*fetch).failed) {
+	for len(a.todo) > 0 && len(a.pages) < a.most && a.todo[0].Bytes < int64(a.s.config.ReadAhead) && !slices.ContainsFunc(a.pages, (*fetch).failed) {
 		a.pages = append(a.pages, a.s.fetchAhead(a.todo[0].URL))
 		a.todo = a.todo[1:]
 	}
@@ -101,7 +105,7 @@ func (a *ahead) receive(next string) {
 		a.need = min(2*a.need, maxWaits)
 		return
 	}
-	a.need, a.more, a.last = firstWaits, t.Next, pages[len(pages)-1].URL
+	a.most, a.need, a.more, a.last = min(2*a.most, pagesAhead), firstWaits, t.Next, pages[len(pages)-1].URL
 	a.todo = append(a.todo, pages[at+1:]...)
 }
 

@@ -20,14 +20,14 @@ func (s *session) fetch(r *reading) *fetch {
 }
 
 // wait returns the page once its header has been received. A page that was requested ahead is
-// returned once it is in memory. If that failed, it is requested again; also if it had no next
-// page when it was requested, since it may have grown.
+// returned once it is in memory. If that failed, or there was another page at its URL, it is
+// requested again; also if it had no next page, since it may have grown.
 func (f *fetch) wait() (*reading, error) {
 	<-f.done
 	if f.cancel == nil {
 		return f.r, f.err
 	}
-	if f.err == nil && f.r.body.ended() && !f.r.page.Newest() {
+	if f.err == nil && f.r.body.ended() && f.r.page.URL == f.url && !f.r.page.Newest() {
 		f.r.ahead = false
 		return f.r, nil
 	}
