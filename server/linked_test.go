@@ -34,11 +34,11 @@ func TestLinksOfSharedPages(t *testing.T) {
 				}
 			}
 		}
-		links("http://a", `<http://a/feeds/f/pages/2>; rel="self"`, `<http://a/feeds/f/pages/1>; rel="prev"`, `<http://a/feeds/f/pages/3>; rel="next"`, `<http://a/feeds/f>; rel="last"`)
-		links("http://b", `<http://b/feeds/f/pages/2>; rel="self"`, `<http://b/feeds/f/pages/1>; rel="prev"`, `<http://b/feeds/f/pages/3>; rel="next"`, `<http://b/feeds/f>; rel="last"`)
+		links("http://a", `<http://a/feeds/f/pages/2>; rel="self"`, `<http://a/feeds/f/pages/1>; rel="prev"`, `<http://a/feeds/f/pages/3>; rel="next"`, `<http://a/feeds/f>; rel="last"`, `<http://a/feeds/f/index/0>; rel="timemap"; type="application/json"`)
+		links("http://b", `<http://b/feeds/f/pages/2>; rel="self"`, `<http://b/feeds/f/pages/1>; rel="prev"`, `<http://b/feeds/f/pages/3>; rel="next"`, `<http://b/feeds/f>; rel="last"`, `<http://b/feeds/f/index/0>; rel="timemap"; type="application/json"`)
 		_, err := chain.RaiseFloor(t.Context(), store, "f", 2)
 		check(t, err)
 		time.Sleep(time.Second)
-		links("http://a", `<http://a/feeds/f/pages/2>; rel="self"`, `<http://a/feeds/f/pages/3>; rel="next"`, `<http://a/feeds/f>; rel="last"`)
+		links("http://a", `<http://a/feeds/f/pages/2>; rel="self"`, `<http://a/feeds/f/pages/3>; rel="next"`, `<http://a/feeds/f>; rel="last"`, `<http://a/feeds/f/index/0>; rel="timemap"; type="application/json"`)
 	})
 }
