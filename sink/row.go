@@ -3,6 +3,7 @@ package sink
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/feedctl/feedctl/digest"
 )
@@ -43,4 +44,10 @@ type About struct {
 	Shared bool
 	// Remarks say what cannot be compared, each as a clause for users.
 	Remarks []string
+}
+
+// A Logged is what a sink that is a log says about an entity.
+type Logged struct {
+	ContentID    string
+	LastModified time.Time
 }

@@ -46,7 +46,7 @@ func newRoot(a *app.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "feedctl",
 		Short: "Publish, serve, consume and check datareplication.io feeds",
-		Long:  rootLong + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Quarantine, exit.Interrupted),
+		Long:  rootLong + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Quarantine, exit.Differs, exit.Interrupted),
 		Example: `  feedctl publish zones data/zones.ndjson --key /id
   feedctl serve --listen 127.0.0.1:8080
   feedctl consume http://127.0.0.1:8080/feeds/zones --into sqlite:zones.db
@@ -75,10 +75,12 @@ func newRoot(a *app.App) *cobra.Command {
 		newInspect(a),
 		newVerify(a),
 		newSnapshot(a),
+		newDigest(a),
 		newDoctor(a),
 		newPrune(a),
 		newRetain(a),
 		newDelete(a),
+		newErase(a),
 		newReconcile(a),
 		newRepair(a),
 		newNewEpoch(a),

@@ -11,6 +11,7 @@ import (
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
@@ -67,7 +68,7 @@ func (r *Reconcile) spec() (string, error) {
 	}
 	s, err := sink.ParseSpec(spec)
 	if err == nil {
-		err = sinks.Reconciles(s, r.Repair)
+		err = sinks.CheckReconcile(s, r.Repair)
 	}
 	if err != nil {
 		return "", ofArgument(exit.Usagef("--into: %w", err))
@@ -119,35 +120,52 @@ func (r *Reconcile) Run(ctx context.Context, e *Env) (*Reconciled, error) {
 		return nil, err
 	}
 	result := &Reconciled{URL: at.Title, Into: sink.Redact(r.Into), List: []Difference{}}
-	c := reconcile.Config{
-		URL: at.URL, KeyPointer: r.Key, Prefix: r.Prefix, All: r.All, Log: e.Log,
-		Found: func(l reconcile.Line) error {
-			result.add(l)
-			if r.Found == nil {
-				return nil
-			}
-			return r.Found(l)
-		},
-		MaxDeletes: func(deletes, rows int64) bool { return r.MaxDeletes.Exceeded(deletes, rows, true) },
-		Progress:   func(p reconcile.Progress) { r.progress.Store(&p) },
-	}
-	if c.Client, err = consumer.New(at.Config); err != nil {
+	client, err := consumer.New(at.Config)
+	if err != nil {
 		return nil, err
 	}
-	if c.Digest, err = at.Digest(ctx, c.Client); err != nil {
+	found := func(l reconcile.Line) error {
+		result.add(l)
+		if r.Found == nil {
+			return nil
+		}
+		return r.Found(l)
+	}
+	log, err := sinks.OpenLog(ctx, spec)
+	switch {
+	case err != nil:
+		return nil, err
+	case log != nil:
+		result.Report, err = reconcile.RunLog(ctx, reconcile.LogConfig{Client: client, URL: at.URL, Found: found, Progress: r.setProgress}, log)
+		err = errors.Join(err, log.Close())
+	default:
+		result.Report, err = r.compare(ctx, e, at, reconcile.Config{Client: client, Found: found}, spec)
+	}
+	if result.Report == nil {
 		return nil, r.hint(Suggest(ctx, at, err))
-	}
-	if err := r.open(ctx, e, spec, &c); err != nil {
-		return nil, err
-	}
-	if result.Report, err = reconcile.Run(ctx, c); result.Report == nil {
-		return nil, r.hint(err)
 	}
 	if n := result.Remaining(); n > 0 && err == nil {
 		err = exit.Errorf(exit.Differs, "%s differs from the feed in %s", result.Into, human.Plural(n, "key", "keys"))
 	}
 	return result, r.hint(err)
 }
+
+// compare compares a sink with keys, and repairs it.
+func (r *Reconcile) compare(ctx context.Context, e *Env, at *locate.Location, c reconcile.Config, spec string) (*reconcile.Report, error) {
+	c.URL, c.KeyPointer, c.Prefix, c.All, c.Log = at.URL, r.Key, r.Prefix, r.All, e.Log
+	c.MaxDeletes = func(deletes, rows int64) bool { return r.MaxDeletes.Exceeded(deletes, rows, true) }
+	c.Progress = r.setProgress
+	var err error
+	if c.Digest, err = at.Digest(ctx, c.Client); err != nil {
+		return nil, err
+	}
+	if err := r.open(ctx, e, spec, &c); err != nil {
+		return nil, err
+	}
+	return reconcile.Run(ctx, c)
+}
+
+func (r *Reconcile) setProgress(p reconcile.Progress) { r.progress.Store(&p) }
 
 // open opens the sink: for reading and, to be repaired, as a consumer does. It creates nothing.
 func (r *Reconcile) open(ctx context.Context, e *Env, spec string, c *reconcile.Config) error {

@@ -3,21 +3,32 @@ package sinks
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/feedctl/feedctl/reconcile"
 	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/dir"
+	"github.com/feedctl/feedctl/sink/jsonl"
 	"github.com/feedctl/feedctl/sink/postgres"
 	"github.com/feedctl/feedctl/sink/sqlite"
 )
 
-// Reconciles returns the reason if what the sink that a spec names has cannot be compared with its feed,
-// or not repaired. It matches [sink.ErrSpec].
-func Reconciles(s sink.Spec, repair bool) error {
-	switch s.Scheme {
-	case "sqlite", "postgres", "postgresql":
+// HasContents reports whether [OpenContents] can open the sink that a spec names: it has a state for each
+// key, which can be compared with that of the feed.
+func HasContents(s sink.Spec) bool {
+	return slices.Contains([]string{"dir", "postgres", "postgresql", "sqlite"}, s.Scheme)
+}
+
+// CheckReconcile returns the reason if the sink that a spec names cannot be compared with its feed, or not
+// be repaired. It matches [sink.ErrSpec].
+func CheckReconcile(s sink.Spec, repair bool) error {
+	switch {
+	case HasContents(s), s.Scheme == "jsonl" && !repair:
 		return nil
+	case s.Scheme == "jsonl":
+		return fmt.Errorf("%w: sink %s: a log cannot be repaired: consume the feed into a new file", sink.ErrSpec, s.String())
 	}
-	return fmt.Errorf("%w: sink %s: cannot be compared with a feed: want sqlite: or postgres:", sink.ErrSpec, sink.Redact(s.String()))
+	return fmt.Errorf("%w: sink %s: cannot be compared with a feed: want sqlite:, postgres:, dir: or jsonl:", sink.ErrSpec, sink.Redact(s.String()))
 }
 
 // OpenContents opens what the sink that spec names has, to compare it with its feed. It creates nothing,
@@ -28,10 +39,26 @@ func OpenContents(ctx context.Context, spec string, _ Options) (reconcile.Conten
 		return nil, err
 	}
 	switch s.Scheme {
+	case "dir":
+		return dir.OpenContents(ctx, s)
 	case "sqlite":
 		return sqlite.OpenContents(ctx, s)
 	case "postgres", "postgresql":
 		return postgres.OpenContents(ctx, s)
 	}
-	return nil, Reconciles(s, false)
+	return nil, fmt.Errorf("%w: sink %s has no state for each key", sink.ErrSpec, sink.Redact(s.String()))
+}
+
+// OpenLog opens the log that spec names, to compare it with its feed, as [OpenContents] does. It is nil if
+// the sink is not a log.
+func OpenLog(ctx context.Context, spec string) (reconcile.Log, error) {
+	s, err := sink.ParseSpec(spec)
+	if err != nil || s.Scheme != "jsonl" {
+		return nil, err
+	}
+	log, err := jsonl.OpenContents(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return log, nil
 }
