@@ -59,7 +59,8 @@ reached, or the snapshot with --from snapshot, which a feed with pruned pages ne
 There is a gap if the feed no longer has the entities after the sink's position:
   --on-gap fail      ends with exit status 4; nothing is applied (default)
   --on-gap replay    applies everything again that the feed has since the position's time
-  --on-gap snapshot  starts over from the snapshot, for an exact copy with an empty sink
+  --on-gap snapshot  starts over from the snapshot. At its end, what it does not have is removed
+                     from SQLite, PostgreSQL and directories; other sinks keep it
 
 The exit status is 6 if all entities went into quarantine or were refused, or more than
 --max-quarantine allows. Ctrl-C and SIGTERM commit what was applied; the next run continues

@@ -21,6 +21,8 @@ type batch struct {
 	stage   string         // directory
 	changes map[string]int // file name to number of the staged file; 0: removed
 	last    int            // number of the last staged file
+
+	replacing
 }
 
 func (t *target) Begin(context.Context) error {
@@ -56,7 +58,10 @@ func (t *target) put(name, key string, e *feed.Entity) error {
 		return err
 	}
 	meta := content.AppendKey([]byte{'{'}, key)
-	meta = content.AppendFields(append(meta, ','), e)
+	if meta = append(meta, ','); t.batch.on {
+		meta = t.appendReplaced(meta)
+	}
+	meta = content.AppendFields(meta, e)
 	meta = append(meta, '}', '\n')
 	return t.add(name, meta, func(file io.Writer) error {
 		if stream == nil {
@@ -187,7 +192,10 @@ func (t *target) Commit(_ context.Context, at feed.Position) error {
 		return err
 	}
 	next := head{Version: 1, Batch: t.committed.Batch + 1, Position: at}
-	if err := t.replaceRecord(next, t.batch.changes); err != nil {
+	if t.batch.on && !t.batch.remove {
+		next.Replacing = t.batch.since
+	}
+	if err := t.replaceRecord(next, t.changes()); err != nil {
 		return err
 	}
 	if err := t.finish(next.Batch); err != nil {

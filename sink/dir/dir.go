@@ -5,7 +5,8 @@
 // DIR/.feedctl/meta/NAME.json, an object with key (keyBase64 if it is not
 // UTF-8), contentId, lastModified (RFC 3339), contentType, and headers (name
 // to array of values). A PATCH changes body, contentId and lastModified; the
-// content type and the headers remain those of the PUT.
+// content type and the headers remain those of the PUT. If a snapshot has replaced the data after
+// a gap, the object also has replaced, the number of the batch that wrote it.
 //
 // # Exactly once
 //
@@ -57,7 +58,7 @@ func open(path string, fs durable.FS) (consumer.Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open sink %s: %w", name, err)
 	}
-	return session.Open(context.Background(), name, &target{path: path, fs: fs, lock: lock})
+	return session.OpenReplacer(context.Background(), name, &target{path: path, fs: fs, lock: lock})
 }
 
 func takeLock(path string, fs durable.FS) (*durable.File, error) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 
@@ -22,6 +23,8 @@ type head struct {
 	// Batch is the number of commits.
 	Batch    int64         `json:"batch"`
 	Position feed.Position `json:"position"`
+	// Replacing is the number of the first batch of a snapshot that replaces the data, or 0.
+	Replacing int64 `json:"replacing,omitempty"`
 }
 
 // A change is a further line of the position file: the change of one file.
@@ -32,7 +35,7 @@ type change struct {
 	Staged int `json:"staged,omitempty"`
 }
 
-func (t *target) writeRecord(path string, h head, changes map[string]int) error {
+func (t *target) writeRecord(path string, h head, changes iter.Seq2[change, error]) error {
 	file, err := t.fs.Open(path, os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
@@ -43,8 +46,11 @@ func (t *target) writeRecord(path string, h head, changes map[string]int) error 
 	if err := lines.Encode(h); err != nil {
 		return err
 	}
-	for name, staged := range changes {
-		if err := lines.Encode(change{name, staged}); err != nil {
+	for c, err := range changes {
+		if err != nil {
+			return err
+		}
+		if err := lines.Encode(c); err != nil {
 			return err
 		}
 	}
@@ -124,7 +130,7 @@ func (t *target) initialize() error {
 	if err := t.fs.Mkdir(t.meta()); err != nil {
 		return err
 	}
-	if err := t.replaceRecord(head{Version: 1}, nil); err != nil {
+	if err := t.replaceRecord(head{Version: 1}, t.changes()); err != nil {
 		return err
 	}
 	t.committed = head{Version: 1}
@@ -132,7 +138,7 @@ func (t *target) initialize() error {
 }
 
 // replaceRecord commits the batch by renaming the position file.
-func (t *target) replaceRecord(h head, changes map[string]int) error {
+func (t *target) replaceRecord(h head, changes iter.Seq2[change, error]) error {
 	temp := t.positionFile() + ".new"
 	if err := t.writeRecord(temp, h, changes); err != nil {
 		return err

@@ -27,7 +27,8 @@
 // feedctl_positions in the same database, written in the same transaction, and a
 // commit is synced to the disk (WAL, synchronous=FULL). Readers are not blocked.
 // While a feed is read newest first, the table feedctl_notes has the patches that are
-// held back and the keys that were deleted.
+// held back and the keys that were deleted. While a snapshot replaces the data after a gap, the
+// table feedctl_seen has the keys of the snapshot.
 //
 // A lock on the file FILE.TABLE.lock, which is never removed, keeps out a second
 // consumer of the same table.
