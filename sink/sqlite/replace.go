@@ -3,17 +3,24 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math"
 
+	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// removeOthers deletes the rows of the table named in %[1]s whose keys were not seen. The comparison has
-// the collation of the table's column.
-const removeOthers = `DELETE FROM "%[1]s" WHERE NOT EXISTS (
-	SELECT 1 FROM feedctl_seen AS s WHERE s.name = ?1 AND "%[1]s".key = s.key)`
+// removeOthers deletes ?3 rows of the table named in %[1]s whose keys were not seen, after the row ?2. The
+// comparison has the collation of the table's column. SQLite keeps the IDs of the rows that one statement
+// deletes in memory.
+const removeOthers = `DELETE FROM "%[1]s" WHERE rowid IN (
+	SELECT rowid FROM "%[1]s" AS t WHERE rowid > ?2 AND NOT EXISTS (SELECT 1 FROM feedctl_seen AS s WHERE s.name = ?1 AND t.key = s.key)
+	ORDER BY rowid LIMIT ?3) RETURNING rowid`
+
+// rowsAtOnce is how many rows are removed at a time.
+const rowsAtOnce = 10_000
 
 // BeginReplace creates the table of seen keys the first time.
 func (t *target) BeginReplace(_ context.Context, anew bool) error {
@@ -63,10 +70,18 @@ func (t *target) RemoveOthers(ctx context.Context) error {
 	}
 	t.conn.SetInterrupt(ctx.Done())
 	defer t.conn.SetInterrupt(nil)
-	if err := sqlitex.Execute(t.conn, fmt.Sprintf(removeOthers, t.table), &sqlitex.ExecOptions{Args: []any{t.table}}); err != nil {
-		return err
+	for after, full := int64(math.MinInt64), true; full; {
+		rows := int64(0)
+		err := sqlitex.Execute(t.conn, fmt.Sprintf(removeOthers, t.table), &sqlitex.ExecOptions{
+			Args:       []any{t.table, after, rowsAtOnce},
+			ResultFunc: func(row *sqlite.Stmt) error { rows++; after = max(after, row.ColumnInt64(0)); return nil },
+		})
+		if err != nil {
+			return err
+		}
+		t.removed += rows
+		full = rows == rowsAtOnce
 	}
-	t.removed = int64(t.conn.Changes())
 	return t.forget()
 }
 
