@@ -2,13 +2,17 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/feedctl/feedctl/feed"
 )
 
+// firstLength is how many bytes are requested for an entity at first.
+const firstLength = 16 << 10
+
 // EntityAt calls use with the entity that begins at an offset of a page of the feed at url, and returns
-// its error. Only the rest of the page from there is requested, so that the page is not verified: the
+// its error. Only a part of the page from there is requested, so that the page is not verified: the
 // caller has to know what to expect. The error matches [ErrNotFound], or is a [*StatusError], if the
 // page no longer exists.
 func (c *Client) EntityAt(ctx context.Context, url, page string, offset int64, use func(*Entity) error) error {
@@ -17,29 +21,45 @@ func (c *Client) EntityAt(ctx context.Context, url, page string, offset int64, u
 		return err
 	}
 	defer s.close()
-	resp, err := s.send(Request{URL: page, Kind: FeedPage, Offset: offset})
+	q := Request{URL: page, Kind: FeedPage, Offset: offset, Length: firstLength}
+	if err = s.entityAt(q, use); errors.Is(err, errCut) {
+		q.Length = 0
+		err = s.entityAt(q, use)
+	}
+	return err
+}
+
+// errCut means that the entity may be longer than the part of the page that was requested.
+var errCut = errors.New("the entity is not complete")
+
+func (s *session) entityAt(q Request, use func(*Entity) error) error {
+	resp, err := s.send(q)
 	if err != nil {
 		return err
 	}
+	defer resp.cancel()
 	defer resp.Body.Close()
-	base := int64(0)
+	base, cut := int64(0), false
 	if resp.Answer == Part {
-		base = offset
+		base, cut = q.Offset, q.Length > 0
 	}
+	e := &s.entity
 	s.parser.Reset(resp.Body, resp.Boundary)
 	for p, err := range s.parser.Parts() {
-		if err != nil {
-			return &PageError{URL: page, Part: -1, Offset: base, Err: err}
-		}
-		if base+p.Offset < offset {
+		if err == nil && base+p.Offset != q.Offset {
 			continue
 		}
-		e := &s.entity
-		if err := feed.Parse(&e.Entity, p, true); err != nil {
-			return &PageError{URL: page, Part: -1, Offset: offset, Err: err}
+		if err == nil {
+			err = feed.Parse(&e.Entity, p, true)
 		}
-		e.Page, e.Part, e.Offset = page, -1, base+p.Offset
+		if cut && (err != nil || e.Stream != nil) {
+			return errCut
+		}
+		if err != nil {
+			return &PageError{URL: q.URL, Part: -1, Offset: q.Offset, Err: err}
+		}
+		e.Page, e.Part, e.Offset = q.URL, -1, base+p.Offset
 		return use(e)
 	}
-	return &PageError{URL: page, Part: -1, Offset: offset, Err: fmt.Errorf("%w: no entity begins there", ErrPageChanged)}
+	return &PageError{URL: q.URL, Part: -1, Offset: q.Offset, Err: fmt.Errorf("%w: no entity begins there", ErrPageChanged)}
 }

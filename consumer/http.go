@@ -120,7 +120,11 @@ func (q *Request) setHeader(h http.Header) {
 		h.Set("Accept-Datetime", feed.FormatTime(q.At))
 	}
 	if q.Offset > 0 {
-		h.Set("Range", "bytes="+strconv.FormatInt(q.Offset, 10)+"-")
+		last := ""
+		if q.Length > 0 {
+			last = strconv.FormatInt(q.Offset+q.Length-1, 10)
+		}
+		h.Set("Range", "bytes="+strconv.FormatInt(q.Offset, 10)+"-"+last)
 		h.Set("Accept-Encoding", "identity") // offsets are those of the uncoded page
 	}
 }

@@ -54,8 +54,9 @@ type Request struct {
 	// At, if not zero, requests the page that a timegate, the URL, leads to: the last one of the feed
 	// that is older, or the oldest one (see [feed.Links]).
 	At time.Time
-	// Offset, if not 0, requests the bytes of the page from there on.
-	Offset int64
+	// Offset, if not 0, requests the bytes of the page from there on: Length of them, if that is not
+	// 0. A source may return more.
+	Offset, Length int64
 }
 
 // An Answer is the kind of a [Response].

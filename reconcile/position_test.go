@@ -82,7 +82,12 @@ func TestPrefix(t *testing.T) {
 	w.publish(3000)
 	w.send(w.put("\xff\xff", "{}"), w.put("\xff\xffz", "{}"))
 	w.consume()
-	d, _ := w.digest()
+	d, read := w.digest()
+	equal := w.config(d)
+	equal.Prefix = "key/000"
+	if report, err := w.run(equal, false); err != nil || report.Equal != 3000 || read.reads > 3 {
+		t.Errorf("%v, %+v, %d nodes and leaves were read", err, report, read.reads)
+	}
 	w.sql("UPDATE zones SET body = 'x'")
 	for _, test := range []struct {
 		prefix string

@@ -60,11 +60,18 @@ func (r *run) node(ctx context.Context, i int, node digest.Child, of digest.Rang
 		for next < len(mine) && mine[next].From < leaf.From {
 			next++
 		}
-		same, err := r.sameLeaf(mine, next, leaf, of)
+		same, read := false, counted
+		switch {
+		case counted:
+			same, err = r.sameLeaf(mine, next, leaf, of)
+		case r.about.Whole && part == of:
+			same, err = r.hashLeaf(ctx, leaf, of)
+			read = true
+		}
 		if err == nil && same {
 			err = r.equal(ctx, of, leaf.Count)
 		} else if err == nil {
-			err = r.leaf(ctx, leaf, of, part, counted)
+			err = r.leaf(ctx, leaf, of, part, read)
 		}
 		if err != nil {
 			return err
@@ -84,6 +91,22 @@ func (r *run) sameLeaf(mine []digest.Child, n int, leaf digest.Child, of digest.
 	}
 	later, err := r.isLater(of)
 	return !later, err
+}
+
+// hashLeaf reads the rows in the range of a leaf, and reports whether they are those of the leaf.
+func (r *run) hashLeaf(ctx context.Context, leaf digest.Child, of digest.Range) (bool, error) {
+	var hasher digest.LeafHasher
+	whole := true
+	for row, err := range r.rows(ctx, of) {
+		if err != nil {
+			return false, err
+		}
+		r.progress.Rows++
+		whole = whole && row.Sum != (digest.Sum{})
+		hasher.Add(row.Key, row.Sum)
+	}
+	later, err := r.isLater(of)
+	return err == nil && !later && whole && hasher.Count() == leaf.Count && hasher.Sum() == leaf.Hash, err
 }
 
 // isLater reports whether the feed has entities between the positions with keys in a range.
