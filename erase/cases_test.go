@@ -17,6 +17,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
+	"github.com/feedctl/feedctl/repair"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/fault"
 	"github.com/feedctl/feedctl/storage/memory"
@@ -167,6 +168,61 @@ func TestOutgrown(t *testing.T) {
 		}
 		complete(t, &watcher{store: store}, "outgrown", more...)
 	})
+}
+
+// TestSearch: a search for the end of the feed does not find the copies of an erasure.
+func TestSearch(t *testing.T) {
+	store := memory.New()
+	f, err := producer.Open(t.Context(), store, testFeed, producer.Config{MaxPageEntities: 1})
+	check(t, err)
+	all := append(others(1, 399), entity(400, ann, feed.Put)) // the search looks at page 2049, which will be a copy
+	_, err = f.Publish(t.Context(), all...)
+	check(t, errors.Join(err, f.Close()))
+	w, copies := &watcher{store: store}, 0
+	_, err = eraseKeys(t.Context(), fault.Wrap(store, func(op fault.Op) fault.Outcome {
+		if op.Key == layout.FeedPage(testFeed, 2049) {
+			copies++
+		}
+		if op.Verb.Writes() && op.Key == layout.FeedFloor(testFeed) {
+			w.look(t, "before the floor is written")
+		}
+		return fault.Pass
+	}), erase.Config{})
+	check(t, err)
+	if copies == 0 {
+		t.Error("page 2049 is none of the copies")
+	}
+}
+
+// TestRepair: a repair leaves the copies of an erasure alone, also if it moves other pages aside.
+func TestRepair(t *testing.T) {
+	for _, lose := range []int64{0, 2} { // page
+		store, f := beginning(t, 8)
+		check(t, f.Close())
+		floors := 0
+		_, err := eraseKeys(t.Context(), fault.Wrap(store, func(op fault.Op) fault.Outcome {
+			if op.Verb.Writes() && op.Key == layout.FeedFloor(testFeed) {
+				if floors++; floors == 3 { // it is about to commit
+					if lose > 0 {
+						check(t, store.Delete(t.Context(), layout.FeedPage(testFeed, lose)))
+					}
+					report, err := repair.Feed(t.Context(), store, testFeed, repair.Config{Apply: true})
+					check(t, err)
+					for _, step := range report.Steps {
+						if step.Page > 100 {
+							t.Errorf("it would %v", step)
+						}
+					}
+				}
+			}
+			return fault.Pass
+		}), erase.Config{})
+		check(t, err)
+		verified(t, store)
+		if got := len(visible(t, store)); got != 9 {
+			t.Errorf("the feed has %d entities", got)
+		}
+	}
 }
 
 // TestTwo: of two erasures at once, the one that was begun last is completed.

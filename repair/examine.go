@@ -22,6 +22,7 @@ type examination struct {
 	loaded    map[int64]*found
 	broken    bool // a page that the chain reaches cannot be restored
 	report    *Report
+	exists    int64 // the floor, or 0 if it is damaged: copies of an erasure with a higher one do not exist
 	first     int64 // the number of the first page that the feed ever had, or had since it was deleted
 }
 
@@ -29,6 +30,8 @@ type examination struct {
 type found struct {
 	page *chain.Page // nil if its metadata cannot be read
 	none bool        // the object does not exist
+	// The object is a copy of an erasure that was not completed, which does not exist.
+	unborn bool
 }
 
 func examine(ctx context.Context, store storage.Store, feed string, now func() time.Time) (*examination, error) {
@@ -47,6 +50,9 @@ func examine(ctx context.Context, store storage.Store, feed string, now func() t
 	floor, damaged, err := x.floor()
 	if err != nil {
 		return nil, err
+	}
+	if !damaged {
+		x.exists = floor
 	}
 	if err := x.list(floor); err != nil {
 		return nil, err
@@ -106,6 +112,9 @@ func (x *examination) load(n int64) (*found, error) {
 	switch {
 	case err == nil:
 		f.page, _ = chain.Decode(x.feed, n, info) // nil if it cannot be read
+		if x.exists > 0 && f.page != nil && f.page.Floor > x.exists {
+			f.page, f.none, f.unborn = nil, true, true
+		}
 	case errors.Is(err, storage.ErrNotFound):
 		f.none = true
 	case !errors.Is(err, storage.ErrLayout):
@@ -215,6 +224,9 @@ func (x *examination) beyond(newest *chain.Page) error {
 		f, err := x.load(n)
 		if err != nil {
 			return err
+		}
+		if f.unborn {
+			continue
 		}
 		step, loss, err := x.move(n, f)
 		if err != nil {

@@ -75,17 +75,16 @@ func runErase(ctx context.Context, a *app.App, t *task.Erase) error {
 // eraseText describes what will be erased, or was.
 func eraseText(e *task.Erased) string {
 	var b strings.Builder
-	would := ""
+	erased, wrote, published, replaced := "erased", "wrote", "published", "replaced"
 	if e.DryRun {
-		would = "would have "
+		erased, wrote, published, replaced = "would erase", "would write", "publish", "would replace"
 	}
-	fmt.Fprintf(&b, "%serased %s on %s of feed %s", would, human.Plural(e.Entities, "entity", "entities"), human.Plural(e.Affected, "page", "pages"), e.Feed)
+	fmt.Fprintf(&b, "%s %s on %d of %s of feed %s\n", erased, human.Plural(e.Entities, "entity", "entities"), e.Affected, human.Plural(e.Pages, "page", "pages"), e.Feed)
 	if e.Entities > 0 {
-		fmt.Fprintf(&b, ", rewritten all %s (%s)", human.Plural(e.Pages, "page", "pages"), human.Bytes(e.Bytes))
+		fmt.Fprintf(&b, "%s %s again, and %s %s\n", wrote, human.Bytes(e.Bytes), published, human.Plural(e.Deletes, "DELETE", "DELETEs"))
 	}
-	fmt.Fprintf(&b, ", published %s\n", human.Plural(e.Deletes, "DELETE", "DELETEs"))
 	for _, snapshot := range e.Snapshots {
-		fmt.Fprintf(&b, "%sreplaced snapshot %s\n", would, snapshot)
+		fmt.Fprintf(&b, "%s snapshot %s\n", replaced, snapshot)
 	}
 	for _, key := range e.Unknown {
 		fmt.Fprintf(&b, "no entity has the key %s\n", human.Printable(key))
