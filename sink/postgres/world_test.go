@@ -64,6 +64,7 @@ func TestSink(t *testing.T) {
 		{"Spill", testSpill},
 		{"Interrupted", testInterrupted},
 		{"Backfill", testBackfill},
+		{"Replace", testReplace},
 		{"CopyNew", testCopyNew},
 		{"Contents", testContents},
 		{"ContentsOrder", testContentsOrder},
