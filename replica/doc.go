@@ -9,7 +9,8 @@
 //
 // The next pages are read while one is written, within a memory limit. The quarantine of a
 // bridge is copied as well, so that a bridge can continue on the copy; pages that a repair
-// has moved aside are not part of the feed and are not copied.
+// has moved aside are not part of the feed and are not copied. Of the state digests of a feed,
+// the newest is copied.
 //
 // The only state is the copy itself. An interrupted copy continues where it ended, after a
 // check that the target is the beginning of the source. If the target has other entities,

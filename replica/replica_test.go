@@ -70,6 +70,7 @@ func source(t *testing.T) *memory.Store {
 	}
 	_, err = snapshots.Write(t.Context(), store, "a", entities, snapshots.Config{MaxPageBytes: 500})
 	check(t, err)
+	writeDigest(t, store, 1)
 	return store
 }
 

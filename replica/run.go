@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/digest/digests"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
 	"github.com/feedctl/feedctl/storage"
@@ -150,7 +151,7 @@ func (c *Copy) watch(ctx context.Context) <-chan struct{} {
 
 // pass copies the source once.
 func (c *Copy) pass(ctx context.Context) error {
-	feeds, snapshotNames, err := c.names(ctx)
+	feeds, snapshotNames, digested, err := c.names(ctx)
 	if err != nil {
 		return err
 	}
@@ -171,6 +172,9 @@ func (c *Copy) pass(ctx context.Context) error {
 			c.update(func(r *Report) { r.Snapshots.add(stats) })
 			return err
 		})
+	}
+	for _, name := range digested {
+		group.Go(func() error { return c.copyDigest(ctx, name) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -203,38 +207,45 @@ func (c *Copy) update(change func(*Report)) {
 	}
 }
 
-func (c *Copy) names(ctx context.Context) (feeds, snapshotNames []string, err error) {
+// names returns the names of what is to be copied: feeds, snapshots, and feeds with state digests.
+func (c *Copy) names(ctx context.Context) (feeds, snapshotNames, digested []string, err error) {
 	if c.config.Name == "" {
 		for name, err := range chain.Feeds(ctx, c.from, "") {
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, nil, err
 			}
 			feeds = append(feeds, name)
 		}
 		for name, err := range snapshots.Names(ctx, c.from, "") {
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, nil, err
 			}
 			snapshotNames = append(snapshotNames, name)
 		}
-		return feeds, snapshotNames, nil
+		for name, err := range digests.Names(ctx, c.from, "") {
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			digested = append(digested, name)
+		}
+		return feeds, snapshotNames, digested, nil
 	}
 	if err := layout.CheckName(c.config.Name); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	for prefix, list := range map[string]*[]string{
-		layout.FeedPages(c.config.Name): &feeds, layout.SnapshotIndexes(c.config.Name): &snapshotNames,
+		layout.FeedPages(c.config.Name): &feeds, layout.SnapshotIndexes(c.config.Name): &snapshotNames, layout.DigestRoots(c.config.Name): &digested,
 	} {
 		for _, err := range c.from.List(ctx, prefix, "") {
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, nil, err
 			}
 			*list = append(*list, c.config.Name)
 			break
 		}
 	}
 	if len(feeds)+len(snapshotNames) == 0 && !c.config.Follow {
-		return nil, nil, fmt.Errorf("copy %q: %w", c.config.Name, chain.ErrNoFeed)
+		return nil, nil, nil, fmt.Errorf("copy %q: %w", c.config.Name, chain.ErrNoFeed)
 	}
-	return feeds, snapshotNames, nil
+	return feeds, snapshotNames, digested, nil
 }

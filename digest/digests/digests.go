@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/feedctl/feedctl/digest"
 	"github.com/feedctl/feedctl/internal/selfcheck"
@@ -22,6 +23,12 @@ import (
 
 // ErrCorrupt means that a root in the store is damaged.
 var ErrCorrupt = errors.New("state digest is damaged")
+
+// Names yields the names of feeds that have objects of digests in the store and follow the name
+// after, which may be empty. Their order and cost are those of [storage.Names].
+func Names(ctx context.Context, store storage.Store, after string) iter.Seq2[string, error] {
+	return storage.Names(ctx, store, layout.DigestsPrefix, after)
+}
 
 // List returns the IDs of the digests of a feed, oldest first.
 func List(ctx context.Context, store storage.Store, feed string) (ids []string, err error) {
@@ -56,6 +63,19 @@ func Read(ctx context.Context, store storage.Store, feed, id string) (*digest.Ro
 }
 
 func read(ctx context.Context, store storage.Store, feed, id string) (*digest.Root, error) {
+	data, err := readBytes(ctx, store, feed, id)
+	if err != nil {
+		return nil, err
+	}
+	root, err := digest.ParseRoot(bytes.NewReader(data))
+	if errors.Is(err, digest.ErrInvalid) {
+		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return root, err
+}
+
+// readBytes reads a root and compares it with its metadata.
+func readBytes(ctx context.Context, store storage.Store, feed, id string) ([]byte, error) {
 	if err := errors.Join(layout.CheckName(feed), layout.CheckName(id)); err != nil {
 		return nil, err
 	}
@@ -70,11 +90,7 @@ func read(ctx context.Context, store storage.Store, feed, id string) (*digest.Ro
 	if sum := sha256.Sum256(data); digest.Hash(sum) != want {
 		return nil, fmt.Errorf("%w: its SHA-256 is %x, but its metadata says %s", ErrCorrupt, sum, want)
 	}
-	root, err := digest.ParseRoot(bytes.NewReader(data))
-	if errors.Is(err, digest.ErrInvalid) {
-		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	return root, err
+	return data, nil
 }
 
 // get reads an object of at most limit bytes.

@@ -43,7 +43,7 @@ type Config struct {
 	// Concurrency is how many objects are written, and held in memory, at the same time.
 	// Defaults to 24 if the store is remote (see [storage.Locator]), otherwise to 12.
 	Concurrency int
-	// RetryFor is how long each write is retried. Defaults to 1 minute.
+	// RetryFor is how long each write is retried. Defaults to 1 minute; negative: not at all.
 	RetryFor time.Duration
 }
 
@@ -62,6 +62,26 @@ type Result struct {
 // the last write is unknown, Write fails although it may. The error matches [ErrBase] if the base
 // is missing.
 func Write(ctx context.Context, store storage.Store, feed string, c Config, build func(context.Context, *Writer) (*digest.Root, error)) (*Result, error) {
+	w := newWriter(store, feed, c)
+	var root *digest.Root
+	err := w.write(ctx, newID(), func(ctx context.Context) (data []byte, err error) {
+		if root, err = build(ctx, w); err != nil {
+			return nil, err
+		}
+		return root.Encode()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write state digest of feed %q: %w", feed, err)
+	}
+	return &Result{ID: w.id, Root: root, Objects: w.objects.Load(), Bytes: w.bytes.Load(), Written: w.written.Load()}, nil
+}
+
+// newID returns an ID that sorts after those of earlier times.
+func newID() string {
+	return time.Now().UTC().Format("20060102T150405.000Z-") + strings.ToLower(rand.Text()[:8])
+}
+
+func newWriter(store storage.Store, feed string, c Config) *Writer {
 	if c.Concurrency == 0 {
 		c.Concurrency = 12
 		if storage.PropertiesOf(store).Remote {
@@ -69,18 +89,14 @@ func Write(ctx context.Context, store storage.Store, feed string, c Config, buil
 		}
 	}
 	c.RetryFor = cmp.Or(c.RetryFor, time.Minute)
-	w := &Writer{store: store, feed: feed, config: c}
-	result, err := w.write(ctx, build)
-	if err != nil {
-		return nil, fmt.Errorf("write state digest of feed %q: %w", feed, err)
-	}
-	return result, nil
+	return &Writer{store: store, feed: feed, config: c}
 }
 
 // A Writer stores the nodes and leaves of one digest. It implements [digest.Putter].
 type Writer struct {
 	store  storage.Store
 	feed   string
+	id     string
 	config Config
 	now    time.Time                // by the store's clock, when it began
 	there  map[digest.Hash]struct{} // what the store had then, if there is a base
@@ -89,45 +105,46 @@ type Writer struct {
 	objects, bytes, written atomic.Int64
 }
 
-func (w *Writer) write(ctx context.Context, build func(context.Context, *Writer) (*digest.Root, error)) (*Result, error) {
+// write writes a digest with an ID. The function objects stores the nodes and leaves and returns
+// the bytes of the root.
+func (w *Writer) write(ctx context.Context, id string, objects func(context.Context) ([]byte, error)) (err error) {
+	w.id = id
 	if err := layout.CheckName(w.feed); err != nil {
-		return nil, err
+		return err
 	}
 	if err := w.checkBase(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if err := w.list(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	var err error
 	if w.now, err = storage.Now(ctx, w.store, time.Now); err != nil {
-		return nil, err
+		return err
 	}
 	begun := time.Now()
 	var writing context.Context
 	w.group, writing = errgroup.WithContext(ctx)
 	w.group.SetLimit(w.config.Concurrency)
-	root, err := build(writing, w)
+	root, err := objects(writing)
 	// If a write failed, its error is the cause.
 	if failed := w.group.Wait(); failed != nil {
 		err = failed
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if took := time.Since(begun); took > maxTime {
-		return nil, fmt.Errorf("it took %v, longer than %v: objects may have been collected", took, maxTime)
+		return fmt.Errorf("it took %v, longer than %v: objects may have been collected", took, maxTime)
 	}
-	id, err := w.writeRoot(ctx, root)
-	if err != nil {
-		return nil, err
+	if err := w.writeRoot(ctx, root); err != nil {
+		return err
 	}
 	// Whoever collects from now on sees the new root. Whoever began before saw the base, if that
 	// exists still.
 	if err := w.checkBase(ctx); err != nil {
-		return nil, errors.Join(err, w.store.Delete(ctx, layout.DigestRoot(w.feed, id)))
+		return errors.Join(err, w.store.Delete(ctx, layout.DigestRoot(w.feed, w.id)))
 	}
-	return &Result{ID: id, Root: root, Objects: w.objects.Load(), Bytes: w.bytes.Load(), Written: w.written.Load()}, nil
+	return nil
 }
 
 // checkBase returns ErrBase if the base does not exist.
@@ -163,18 +180,13 @@ func (w *Writer) Has(name digest.Hash) bool {
 	return ok
 }
 
-func (w *Writer) writeRoot(ctx context.Context, root *digest.Root) (string, error) {
-	data, err := root.Encode()
+func (w *Writer) writeRoot(ctx context.Context, data []byte) error {
+	info, err := rootInfo{w.feed, w.id, sha256.Sum256(data)}.encode()
 	if err != nil {
-		return "", err
+		return err
 	}
-	id := time.Now().UTC().Format("20060102T150405.000Z-") + strings.ToLower(rand.Text()[:8])
-	info, err := rootInfo{w.feed, id, sha256.Sum256(data)}.encode()
-	if err != nil {
-		return "", err
-	}
-	_, err = w.create(ctx, layout.DigestRoot(w.feed, id), info, data)
-	return id, err
+	_, err = w.create(ctx, layout.DigestRoot(w.feed, w.id), info, data)
+	return err
 }
 
 // Put begins to write a node or leaf.

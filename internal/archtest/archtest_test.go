@@ -158,7 +158,7 @@ var rooms = map[string]room{
 			"github.com/go-chi/chi/v5", "github.com/klauspost/compress", "github.com/prometheus/client_golang", "golang.org/x/sync",
 		},
 	},
-	"replica":       {rooms: []string{"chain", "feed", "layout", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
+	"replica":       {rooms: []string{"chain", "digest", "digest/digests", "feed", "layout", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"doctor":        {rooms: []string{"feed", "layout", "page", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"reconcile":     {rooms: []string{"consumer", "digest", "feed", "internal/jsonptr", "sink"}},
 	"snapshot/fold": {rooms: []string{"chain", "consumer", "consumer/fromstore", "digest", "digest/digests", "feed", "internal/draft", "layout", "sink", "sink/sqlite", "snapshot", "snapshot/snapshots", "storage"}},
