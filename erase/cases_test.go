@@ -225,6 +225,32 @@ func TestRepair(t *testing.T) {
 	}
 }
 
+// TestCopyLost: nothing is replaced by copies that are not all there.
+func TestCopyLost(t *testing.T) {
+	store, f := beginning(t, 20)
+	check(t, f.Close())
+	w, floors, lost := &watcher{store: store}, 0, false
+	w.look(t, "before")
+	_, err := eraseKeys(t.Context(), fault.Wrap(store, func(op fault.Op) fault.Outcome {
+		if op.Verb.Writes() && op.Key == layout.FeedFloor(testFeed) {
+			floors++
+		}
+		if op.Verb == fault.List && floors == 1 && !lost { // it is about to check them
+			lost = true
+			for entry, err := range store.List(t.Context(), layout.FeedPages(testFeed), layout.FeedPage(testFeed, 1000)) {
+				check(t, err)
+				check(t, store.Delete(t.Context(), entry.Key))
+				break
+			}
+		}
+		return fault.Pass
+	}), erase.Config{})
+	if !lost || !errors.Is(err, chain.ErrCorrupt) {
+		t.Errorf("a copy was lost %v: %v", lost, err)
+	}
+	complete(t, w, "a copy was lost")
+}
+
 // TestTwo: of two erasures at once, the one that was begun last is completed.
 func TestTwo(t *testing.T) {
 	for at, more := 1, true; more; at++ {

@@ -120,7 +120,7 @@ func (p *Plan) replace(ctx context.Context) error {
 		return err
 	}
 	for {
-		if err := c.catchUp(ctx); err != nil {
+		if err := errors.Join(c.catchUp(ctx), c.checkCopies(ctx)); err != nil {
 			return err
 		}
 		err := c.finish(ctx)
@@ -137,6 +137,7 @@ type copier struct {
 	erasure *chain.Erasure
 	next    int64       // the next page to be copied
 	before  *chain.Page // the copy of the page before; nil if there is none
+	first   int64       // the number of the first copy
 	copied  Progress
 	kept    int64 // entities of the keys that were published too late to be erased
 }
@@ -156,6 +157,27 @@ func (c *copier) catchUp(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// checkCopies checks that all copies are in the store, which will soon be all that is left.
+func (c *copier) checkCopies(ctx context.Context) error {
+	if c.before == nil {
+		return nil
+	}
+	want := c.first
+	for entry, err := range c.plan.store.List(ctx, layout.FeedPages(c.plan.feed), layout.FeedPage(c.plan.feed, want-1)) {
+		if err != nil {
+			return err
+		}
+		if entry.Key != layout.FeedPage(c.plan.feed, want) || want > c.before.Number {
+			break
+		}
+		want++
+	}
+	if want <= c.before.Number {
+		return fmt.Errorf("%w: page %d, a copy, is missing: repeat the command", chain.ErrCorrupt, want)
+	}
+	return nil
 }
 
 // finish stops the producers, copies the rest of the feed, and makes the copies the feed.
@@ -206,6 +228,7 @@ func (c *copier) copy(ctx context.Context, last int64, newest *chain.Page) error
 		if pages[0].page.Number > c.next {
 			c.before = nil // pruned
 		}
+		begins := c.before == nil
 		copies, before, kept := make([]*chain.Page, len(pages)), c.before, int64(0)
 		for i, r := range pages {
 			page, err := c.link(r, before)
@@ -220,6 +243,9 @@ func (c *copier) copy(ctx context.Context, last int64, newest *chain.Page) error
 		}
 		if err := together(len(pages), func(i int) error { return c.write(ctx, copies[i], pages[i]) }); err != nil {
 			return err
+		}
+		if begins {
+			c.first = copies[0].Number
 		}
 		c.before, c.next = before, pages[len(pages)-1].page.Number+1
 		c.kept += kept
