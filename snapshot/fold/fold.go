@@ -19,6 +19,9 @@
 // The table may be kept ([Config.Table]). Its rows and the position in the feed are
 // committed together, so that a fold resumes an interrupted one, and a later fold applies
 // only new entities.
+//
+// [Digest] writes a state digest of the feed instead, and [Feed] one along with the snapshot
+// ([Config.Digested]). With a kept table, it computes only the leaves whose rows have changed.
 package fold
 
 import (
