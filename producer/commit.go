@@ -27,6 +27,8 @@ type tail struct {
 	orphan *chain.Page // in the place of the page after newest
 	ours   bool        // newest is as this producer wrote it
 	recent recent
+	// timeline is the [chain.Reader.Timeline] when the store was last read.
+	timeline int
 
 	// A checkpoint that was not stored because all of its entities were already in the feed: it
 	// follows the stored checkpoint pendingOn, and is stored by the next commit.
@@ -98,6 +100,7 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 		f.tail.known = false // the publisher may have seen what others have written since
 	}
 	for len(b.items) > 0 {
+		remembered := f.tail.known
 		err := f.refresh(ctx)
 		if err == nil && from == 0 {
 			from = f.reach(b.bytes, len(b.items), b.spools)
@@ -106,7 +109,7 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 			err = f.tail.recent.fill(ctx, f.chain, f.tail.newest, from)
 		}
 		if err == nil && check && slices.ContainsFunc(b.items, f.tail.recent.has) {
-			err = f.checkFloor(ctx, f.tail.number()) // they are in the feed unless it was deleted
+			err = f.stillThere(ctx, remembered)
 		}
 		taken := b.taken
 		if err == nil {
@@ -228,8 +231,9 @@ func (f *Feed) refresh(ctx context.Context) error {
 		t.read = true
 	}
 	t.first = f.chain.SeenFloor()
-	if known := t.newest; known != nil && known.Number < t.first {
-		// The remembered Content-IDs may be those of a feed that was deleted.
+	otherHistory := f.noticeHistory(ctx)
+	if known := t.newest; otherHistory || known != nil && known.Number < t.first {
+		// The remembered Content-IDs may be those of entities that are gone.
 		t.recent, t.pending = newRecent(), nil
 	}
 	t.newest, t.hash, t.orphan, t.ours, t.recent.fresh = newest, nil, nil, false, false
@@ -249,6 +253,43 @@ func (f *Feed) refresh(ctx context.Context) error {
 	}
 	t.known = err == nil
 	return err
+}
+
+// stillThere checks that entities on the newest pages, as the tail knows them, are in the feed: it was
+// not deleted since and, if the tail was not read just now, the store was not restored to an older state.
+func (f *Feed) stillThere(ctx context.Context, remembered bool) error {
+	same := make(chan error, 1)
+	go func() {
+		if !remembered {
+			same <- nil
+			return
+		}
+		p := f.tail.newest
+		info, err := f.store.Stat(ctx, f.key(p.Number))
+		if errors.Is(err, storage.ErrNotFound) || err == nil && info.Version != p.Version {
+			err = fmt.Errorf("page %d of feed %q is no longer as it was: %w", p.Number, f.name, storage.ErrConflict)
+		}
+		same <- err
+	}()
+	return errors.Join(f.checkFloor(ctx, f.tail.number()), <-same)
+}
+
+// noticeHistory reports whether the feed has another history than when it was last read.
+func (f *Feed) noticeHistory(ctx context.Context) bool {
+	timeline := f.chain.Timeline()
+	if timeline == f.tail.timeline {
+		return false
+	}
+	f.tail.timeline = timeline
+	why := f.chain.Ended()
+	log := f.config.Logger.With("feed", f.name, "cause", why.String())
+	switch {
+	case why == chain.WentBack:
+		log.ErrorContext(ctx, "what was published before may be gone, and consumers cannot tell: run \"feedctl new-epoch\" after a restore")
+	case !f.chain.Identity().Epoch.Kept:
+		log.WarnContext(ctx, "what was published before may be gone")
+	}
+	return true
 }
 
 // openHash is hashOf for a page that is going to be appended to. It also checks that the page

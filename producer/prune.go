@@ -95,6 +95,11 @@ func prune(ctx context.Context, store storage.Store, name string, policy PrunePo
 		return report, err
 	}
 	if !policy.DryRun {
+		if report.Floor > floor { // the floor is written anyway
+			if err := reader.Identify(ctx); err != nil {
+				return report, err
+			}
+		}
 		if report.Floor, err = chain.RaiseFloor(ctx, store, name, report.Floor); err != nil {
 			return report, err
 		}
