@@ -8,8 +8,12 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// firstLength is how many bytes are requested for an entity at first.
-const firstLength = 16 << 10
+// How many bytes are requested for an entity: at first, then 16 times as many, and the rest of the page
+// if that would be more than maxLength.
+const (
+	firstLength = 4 << 10
+	maxLength   = 1 << 20
+)
 
 // EntityAt calls use with the entity that begins at an offset of a page of the feed at url, and returns
 // its error. Only a part of the page from there is requested, so that the page is not verified: the
@@ -22,11 +26,15 @@ func (c *Client) EntityAt(ctx context.Context, url, page string, offset int64, u
 	}
 	defer s.close()
 	q := Request{URL: page, Kind: FeedPage, Offset: offset, Length: firstLength}
-	if err = s.entityAt(q, use); errors.Is(err, errCut) {
-		q.Length = 0
-		err = s.entityAt(q, use)
+	for {
+		err := s.entityAt(q, use)
+		if !errors.Is(err, errCut) {
+			return err
+		}
+		if q.Length *= 16; q.Length > maxLength {
+			q.Length = 0
+		}
 	}
-	return err
 }
 
 // errCut means that the entity may be longer than the part of the page that was requested.
