@@ -6,6 +6,7 @@
 //	GET|HEAD /feeds/{feed}                     the newest page: the entry point
 //	GET|HEAD /feeds/{feed}/pages/{n}           page n
 //	GET|HEAD /feeds/{feed}/at                  leads to the page of a time
+//	GET|HEAD /feeds/{feed}/index/{n}           tile n of the page index, as JSON
 //	POST     /feeds/{feed}                     publish
 //	GET|HEAD /snapshots/{name}                 the newest index
 //	GET|HEAD /snapshots/{name}/{id}            an index
@@ -58,6 +59,13 @@
 // page that is older, or else the oldest, as Location. It takes 1 + log2(pages) reads of
 // metadata, and in a remote store about 7 rounds of 8 concurrent reads, for at most 8 requests at
 // the same time. A missing date is 400, other than in RFC 7089.
+//
+// # The page index
+//
+// /feeds/{feed}/index/{n} lists the pages 256 n + 1 to 256 (n + 1) that have a next page, with
+// relative URLs: see package pageindex. A full tile is "immutable", others are "no-cache". Tiles are
+// made from the metadata of the pages, which takes up to 256 requests to the store; full ones
+// are kept in memory, up to 4 MiB. Every page links to its tile with rel="timemap".
 //
 // # Changes
 //
