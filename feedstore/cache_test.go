@@ -232,3 +232,30 @@ func TestCacheHeals(t *testing.T) {
 		}
 	})
 }
+
+// TestCacheForgetsPruned: the cache drops pages below the floor, also those of an earlier process.
+func TestCacheForgetsPruned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		fill(t, store, 5, 1000)
+		cache := openCache(t, t.TempDir(), 8<<20)
+		old := newReader(t, far(store, 0), feedstore.Config{Cache: cache})
+		old.pages(t, 1, 5)
+		synctest.Wait()
+		for floor, r := range map[int64]reader{3: old, 5: newReader(t, far(store, 0), feedstore.Config{Cache: cache})} {
+			if _, err := chain.RaiseFloor(t.Context(), store, "f", floor); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second) // a floor is used for a second
+			r.newest(t)
+			for n := range int64(5) {
+				if cache.Has("f", n+1) && n+1 < floor {
+					t.Errorf("floor %d: page %d is in the cache", floor, n+1)
+				}
+			}
+		}
+		if !cache.Has("f", 5) {
+			t.Error("page 5 is not in the cache")
+		}
+	})
+}

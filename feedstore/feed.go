@@ -176,9 +176,14 @@ func (f *Feed) Floor(ctx context.Context) (int64, error) {
 			return 0, err
 		}
 		f.mu.Lock()
-		defer f.mu.Unlock()
+		rises := floor > max(f.floor, 1)
 		f.floor, f.floorRead = max(f.floor, floor), asked
-		return f.floor, nil
+		floor = f.floor
+		f.mu.Unlock()
+		if rises && f.r.source.cache != nil {
+			f.r.source.cache.DropBefore(f.name, floor)
+		}
+		return floor, nil
 	})
 }
 

@@ -301,6 +301,17 @@ func (c *Cache) Drop(feed string, n int64) {
 	}
 }
 
+// DropBefore removes the entries for the pages of a feed before page n, which no longer exist.
+func (c *Cache) DropBefore(feed string, n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at, element := range c.entries {
+		if at.feed == feed && at.number < n {
+			c.drop(element)
+		}
+	}
+}
+
 // Stats returns the current statistics.
 func (c *Cache) Stats() Stats {
 	c.mu.Lock()
