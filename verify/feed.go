@@ -197,6 +197,9 @@ func (w *feedWalk) checkChain(i int, before, now feed.Chain) {
 	if before.Self != "" && now.Prev != "" && now.Prev != before.Self {
 		w.report.add(Timeline, p.url, "it follows a page with the digest %s, but the page before it, %s, has %s", now.Prev, w.pages.at(i-1).url, before.Self)
 	}
+	if feed.Differ(before.Identity.ID, now.Identity.ID) {
+		w.report.add(Timeline, p.url, "it belongs to the feed with the identity %s, the page before it, %s, to %s", now.Identity.ID, w.pages.at(i-1).url, before.Identity.ID)
+	}
 	if before.Self != "" && now.Prev == "" && now.Self != "" {
 		w.report.add(Timeline, p.url, "it does not have the digest of the previous page")
 	}

@@ -319,6 +319,14 @@ func TestFeedRules(t *testing.T) {
 			},
 			[]place{{verify.Timeline, path(2), 3, -1}},
 		},
+		"page of another feed": {
+			func(_ *site, pages []*fakePage) {
+				pages[0].header.Set("Feedctl-Chain", "identity=:AAAA:")
+				pages[1].header.Set("Feedctl-Chain", "identity=:AAAA:")
+				pages[2].header.Set("Feedctl-Chain", "identity=:AAAB:")
+			},
+			[]place{{verify.Timeline, path(2), 3, -1}},
+		},
 		"page does not name the digest before it": {
 			func(_ *site, pages []*fakePage) {
 				pages[0].header.Set("Feedctl-Chain", "self=:AAAA:")
