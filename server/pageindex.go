@@ -19,8 +19,14 @@ import (
 	"github.com/feedctl/feedctl/pageindex"
 )
 
-// maxTiles limits the memory for tiles of page indexes, in bytes.
-const maxTiles = 4 << 20
+// Limits of tiles.
+const (
+	// maxTiles limits the memory for full tiles, in bytes.
+	maxTiles = 4 << 20
+	// maxTiling is how many tiles are made at the same time; a remote store answers 16 requests at a
+	// time for each.
+	maxTiling = 4
+)
 
 // A tileKey identifies a tile of a feed in one timeline that will never change.
 type tileKey struct {
@@ -108,6 +114,12 @@ func (t *tileResource) load(ctx context.Context) (err error) {
 	if kept, ok := t.server.tiles.Get(key); ok && full && t.first >= t.floor {
 		t.tile = kept
 		return nil
+	}
+	select {
+	case t.server.tiling <- struct{}{}:
+		defer func() { <-t.server.tiling }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	if t.tile, err = t.make(ctx, full); err != nil {
 		return err

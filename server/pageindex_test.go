@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -155,8 +156,10 @@ func TestPageIndexOfPrunedPages(t *testing.T) {
 // A statCounter counts requests for metadata of pages.
 type statCounter struct {
 	storage.Store
-	pages atomic.Int64
-	fail  atomic.Bool
+	pages     atomic.Int64
+	fail      atomic.Bool
+	delay     time.Duration
+	now, most atomic.Int64 // requests at the same time
 }
 
 func (s *statCounter) Unwrap() storage.Store { return s.Store }
@@ -167,6 +170,11 @@ func (s *statCounter) Stat(ctx context.Context, key string) (storage.Info, error
 	}
 	if strings.Contains(key, "/pages/") {
 		s.pages.Add(1)
+		now := s.now.Add(1)
+		defer s.now.Add(-1)
+		for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
+		}
+		time.Sleep(s.delay) // fake
 	}
 	return s.Store.Stat(ctx, key)
 }
@@ -191,4 +199,24 @@ func TestTilesAreKept(t *testing.T) {
 	if a := cold.get(t, "/feeds/f/index/3"); a.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("tile from a store that fails: %s", a.Status)
 	}
+}
+
+// TestFewTilesAtATime: many requests for tiles do not keep the store from answering others.
+func TestFewTilesAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(epoch)) // fake
+		store := &statCounter{Store: memory.New(), delay: time.Millisecond}
+		publishPages(t, store.Store, 20*256+2)
+		s := inside(t, newServer(t, store, server.Config{}))
+		s.get(t, "/feeds/f")
+		store.most.Store(0) // of the search for the newest page
+		var all sync.WaitGroup
+		for n := range 20 {
+			all.Go(func() { s.get(t, fmt.Sprintf("/feeds/f/index/%d", n)) })
+		}
+		all.Wait()
+		if n := store.most.Load(); n < 2 || n > 8 {
+			t.Errorf("%d requests to the store at the same time", n)
+		}
+	})
 }

@@ -42,6 +42,7 @@ type Server struct {
 	indexes  *lru.Cache[string, *servedIndex]
 	indexing chan struct{} // held while an index is prepared
 	tiles    *lru.Cache[tileKey, *tile]
+	tiling   chan struct{} // has a value for each tile that is being made
 
 	producers  *producers
 	publishers chan struct{}       // limits requests to Config.MaxPublishes
@@ -78,6 +79,7 @@ func New(store storage.Store, c Config) (*Server, error) {
 		indexes:    lru.New[string, *servedIndex](maxIndexes),
 		indexing:   make(chan struct{}, 1),
 		tiles:      lru.New[tileKey, *tile](maxTiles),
+		tiling:     make(chan struct{}, maxTiling),
 		publishers: make(chan struct{}, c.MaxPublishes),
 		readAhead:  semaphore.NewWeighted(maxReadAhead),
 		lengthy:    semaphore.NewWeighted(1),
