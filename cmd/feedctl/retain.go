@@ -86,14 +86,15 @@ func dropRetention(ctx context.Context, a *app.App, store storage.Store, name st
 }
 
 func printRetained(a *app.App, done *task.Retained) error {
-	made, snapshots := "", human.Plural(int64(done.Kept), "snapshot", "snapshots")
-	if done.Snapshot && done.DryRun {
-		made = "would make a snapshot; "
-	} else if done.Snapshot {
-		made = "made a snapshot; "
+	made, verb, p := "no snapshot is due", deletedVerb(done.DryRun), done.Policy
+	switch {
+	case done.Snapshot && done.DryRun:
+		made = "would make a snapshot"
+	case done.Snapshot:
+		made = "made a snapshot"
 	}
-	return a.Printf(done, "feed %s keeps entities for %s, with a snapshot every %s, of which %d are kept\n%s%s %s (%s): pages %d to %d remain; %s %s: %s remain\n",
-		done.Feed, human.Duration(done.Policy.KeepAge), human.Duration(done.Policy.SnapshotEvery), done.Policy.KeepSnapshots,
-		made, deletedVerb(done.DryRun), human.Plural(done.Pages, "page", "pages"), human.Bytes(done.Bytes), done.Floor, done.Newest,
-		deletedVerb(done.DryRun), human.Plural(int64(len(done.Deleted)), "snapshot", "snapshots"), snapshots)
+	return a.Printf(done, "feed %s keeps entities for %s and %s, one every %s\n%s; %s %s (%s), leaving %d to %d; %s %s, leaving %d\n",
+		done.Feed, human.Duration(p.KeepAge), human.Plural(int64(p.KeepSnapshots), "snapshot", "snapshots"), human.Duration(p.SnapshotEvery), made,
+		verb, human.Plural(done.Pages, "page", "pages"), human.Bytes(done.Bytes), done.Floor, done.Newest,
+		verb, human.Plural(int64(len(done.Deleted)), "snapshot", "snapshots"), done.Kept)
 }
