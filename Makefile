@@ -66,6 +66,11 @@ demo-couchdb: build couchdb ## Replicate a CouchDB database through a feed into 
 	@scripts/need sqlite3 curl
 	@scripts/with-couchdb scripts/demo-couchdb
 
+.PHONY: demo-backup
+demo-backup: build couchdb versitygw ## Back a CouchDB database up into a bucket, and restore two points in time
+	@scripts/need sqlite3 curl
+	@scripts/with-s3 scripts/with-couchdb scripts/demo-backup
+
 .PHONY: demo-kinto
 demo-kinto: build kinto ## Copy a Kinto collection through a feed into SQLite and a second collection, live
 	@scripts/need sqlite3 curl
