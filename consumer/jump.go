@@ -90,7 +90,7 @@ func (p *Page) otherFeed(other *Page) bool {
 }
 
 // remembered returns the page to crawl back from: of those that earlier crawls have passed, the oldest
-// that is not older than a time and still exists as it was, or else the entry point.
+// that is not older than a time and still exists, or else the entry point.
 func (w *walk) remembered(entry *Page, to time.Time) *Page {
 	stones, found := w.s.way(w.url).since(to), entry
 	for low, next, high := 0, 0, len(stones); low < high; next = low + (high-low)/2 {
@@ -99,8 +99,8 @@ func (w *walk) remembered(entry *Page, to time.Time) *Page {
 		switch {
 		case gone(err): // pruned, as are all before it
 			low = next + 1
-		case err != nil || p.URL != m.URL || !p.LastModified.Equal(m.At) || p.Newest() || p.LastModified.After(entry.LastModified) || p.otherFeed(entry):
-			return found // not what it was
+		case err != nil || p.URL != m.URL || p.Newest() || p.LastModified.After(entry.LastModified) || p.otherFeed(entry):
+			return found // not a page of the feed any more
 		default:
 			found, high = p, next
 		}

@@ -132,34 +132,32 @@ func TestLies(t *testing.T) {
 			g.other = func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(code) }
 		}
 	}
-	foreign := guided("x0 | y9") // of which nothing must be read
-	foreign.last = func(int) string { return "http://feed.test/other" }
-	stranger := newFeed("x0 | y9")
-	lies := map[string]func(*guidedFeed){
-		"to the newest page":    to(pageURL + "7"),
-		"to the middle":         to(pageURL + "4"),
-		"to the oldest page":    to(pageURL + "1"),
-		"to the entry point":    to(feedURL),
-		"to a page that is not": to(pageURL + "99"),
-		"to another scheme":     to("ftp://feed.test/1"),
-		"to itself":             to(timegateURL),
-		"to another origin":     to("https://elsewhere.test/feed/1"),
-		"to a page of another feed": func(g *guidedFeed) {
-			to("http://feed.test/other/feed/1")(g)
-			g.other = foreign.ServeHTTP
-		},
-		"to a page that does not say of which feed it is": func(g *guidedFeed) {
-			to("http://feed.test/other/feed/1")(g)
-			g.other = func(rw http.ResponseWriter, r *http.Request) { stranger.serve(rw, r, 1) }
-		},
-		"to a page with another self link": func(g *guidedFeed) {
+	// elsewhere serves a page below /other that has the given links instead of its own.
+	elsewhere := func(at int, l feed.Links) func(*guidedFeed) {
+		return func(g *guidedFeed) {
 			to("http://feed.test/other/1")(g)
-			g.other = func(rw http.ResponseWriter, r *http.Request) { g.serve(rw, r, 1) }
-		},
+			foreign := newFeed(fmt.Sprint("x", at))
+			foreign.links = func(_ int, own *feed.Links) { *own = l }
+			g.other = func(rw http.ResponseWriter, r *http.Request) { foreign.serve(rw, r, 1) }
+		}
+	}
+	const other = "http://feed.test/other/1"
+	lies := map[string]func(*guidedFeed){
+		"to the newest page":        to(pageURL + "7"),
+		"to the middle":             to(pageURL + "4"),
+		"to the oldest page":        to(pageURL + "1"),
+		"to the entry point":        to(feedURL),
+		"to a page that is not":     to(pageURL + "99"),
+		"to another scheme":         to("ftp://feed.test/1"),
+		"to itself":                 to(timegateURL),
+		"to another origin":         to("https://elsewhere.test/feed/1"),
+		"to a page of another feed": elsewhere(0, feed.Links{Self: other, Last: "http://feed.test/other"}),
+		"to a page that does not say of which feed it is": elsewhere(0, feed.Links{Self: other}),
+		"to a page that says that it is another":          elsewhere(0, feed.Links{Self: pageURL + "1", Next: pageURL + "2", Last: feedURL}),
+		"to a page that is too new":                       elsewhere(99, feed.Links{Self: other, Next: pageURL + "2", Last: feedURL}),
 		"to a page in a loop": func(g *guidedFeed) {
 			to(pageURL + "4?loop")(g)
-			links := g.links
-			g.intercept = func(rw http.ResponseWriter, r *http.Request, number int) bool {
+			g.intercept = func(rw http.ResponseWriter, r *http.Request, _ int) bool {
 				if r.URL.RawQuery == "loop" {
 					rw.Header().Set("Content-Type", `multipart/mixed; boundary="b"`)
 					rw.Header().Set("Last-Modified", feed.FormatTime(second(7)))
@@ -169,7 +167,6 @@ func TestLies(t *testing.T) {
 				}
 				return false
 			}
-			g.links = links
 		},
 		"to something else": func(g *guidedFeed) {
 			to("http://feed.test/other/1")(g)

@@ -7,8 +7,8 @@ import "time"
 type Search struct {
 	Pages int       // that have been passed
 	At    time.Time // Last-Modified of the last of them
-	// Left is an estimate of the time that the search still takes, or negative if the time at which
-	// it will end is not known.
+	// Left is an estimate of the time that the search still takes. It is negative if there is none, such
+	// as for a search for the beginning, whose time is not known.
 	Left time.Duration
 }
 
@@ -23,15 +23,11 @@ type search struct {
 	way   *way
 	begun time.Time
 	from  time.Time // Last-Modified of the page that it began with
-	to    time.Time // where it ends; zero if that is not known
+	to    time.Time // where it ends; zero if that is the beginning
 }
 
 func (w *walk) newSearch(from *Page, to time.Time) *search {
-	k := &search{s: w.s, way: w.s.way(w.url), begun: time.Now(), from: from.LastModified, to: to}
-	if to.IsZero() {
-		k.to = k.way.oldest()
-	}
-	return k
+	return &search{s: w.s, way: w.s.way(w.url), begun: time.Now(), from: from.LastModified, to: to}
 }
 
 // reached reports a page that the crawl has come to.

@@ -90,14 +90,6 @@ func (w *way) since(t time.Time) []milestone {
 	return stones
 }
 
-// oldest returns the time of the oldest page that is known, or zero.
-func (w *way) oldest() time.Time {
-	if len(w.known) == 0 {
-		return time.Time{}
-	}
-	return w.known[len(w.known)-1].At
-}
-
 // pass notes a page that the crawl has come to.
 func (w *way) pass(p *Page) {
 	if w.file == "" || len(p.URL) > maxStone || shown(p.URL) != p.URL {

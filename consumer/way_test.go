@@ -219,6 +219,20 @@ func TestWayIsBounded(t *testing.T) {
 	})
 }
 
+// TestWayInMemory: a crawl remembers a bounded number of pages while it goes on.
+func TestWayInMemory(t *testing.T) {
+	w := &way{file: "x", every: 1}
+	for i := range 100_000 {
+		w.pass(&Page{URL: fmt.Sprint(pageURL, i)})
+		if len(w.fresh) > maxStones {
+			t.Fatalf("%d pages after %d", len(w.fresh), i+1)
+		}
+	}
+	if len(w.fresh) < maxStones/2 {
+		t.Errorf("%d pages in the end", len(w.fresh))
+	}
+}
+
 func newest(t *testing.T, files []string) (last string) {
 	t.Helper()
 	var at time.Time
