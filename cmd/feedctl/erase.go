@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
@@ -34,7 +35,7 @@ command is interrupted, run it again. It asks for confirmation; without a termin
 The KEY itself stays in the feed, so that consumers can obey. When all of them have read the
 DELETE, --forget-keys replaces it. Content-IDs are never changed. What consumers, caches,
 backups and former versions of objects have is not erased: see "Erase a key" in
-docs/operations.md.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
+docs/operations.md.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl erase people ann@example.org --dry-run
   feedctl erase s3://bucket/prefix#people --keys-from keys.txt --yes
   feedctl erase events 4711 --key /user/id`,
@@ -56,6 +57,11 @@ docs/operations.md.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 func runErase(ctx context.Context, a *app.App, t *task.Erase) error {
 	a.Progress("erase", t.Status)
 	done, err := t.Run(ctx, &a.Env)
+	if errors.Is(err, chain.ErrNoFeed) {
+		if store, name, opened := a.OpenNamed(ctx, t.Feed); opened == nil {
+			err = suggestFeed(ctx, store, name, err)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -64,7 +70,7 @@ func runErase(ctx context.Context, a *app.App, t *task.Erase) error {
 	}
 	switch {
 	case done.Kept > 0:
-		return exit.Errorf(exit.Invalid, "erase from feed %q: kept %s of the keys, published meanwhile: repeat the command to erase them too",
+		return fmt.Errorf("erase from feed %q: kept %s of the keys, published meanwhile: repeat the command to erase them too",
 			done.Feed, human.Plural(done.Kept, "entity", "entities"))
 	case len(done.Unknown) > 0 && done.Entities == 0 && len(done.Snapshots) == 0 && done.Former == 0:
 		return exit.Errorf(exit.NotFound, "erase from feed %q: it has no entity with the key %q", done.Feed, done.Unknown[0])
