@@ -18,20 +18,20 @@ func newDigest(a *app.App) *cobra.Command {
 		Use:   "digest FEED|STORE#FEED|URL",
 		Short: "Make or show a digest of a feed's state, for comparing copies",
 		Long: `Digest reads FEED in the store and writes a state digest: hashes of the last state of all
-things that were not deleted, in the order of their keys. Anyone who has a copy can find out
-with it what differs, without reading the state ("feedctl reconcile"). It takes about 150 bytes
-for each thing, of which a comparison reads little.
+things that were not deleted, in the order of their keys. Anyone who has a copy can find
+out with it what differs, without reading the state ("feedctl reconcile"). It takes about
+150 bytes for each thing, of which a comparison reads little.
 
 The server finds the newest digest in the store. Digests share what has not changed; one
 is removed when there has been a newer one for a day.
 
-With --table, the state is kept in a file, and the next run reads only new entities and
-computes only what they change. "feedctl snapshot from-feed --digest" makes a snapshot and a
-digest of the same state.
+With --state-dir, the state is kept, and the next run reads only new entities and computes
+only what they change. Use one directory for each store. "feedctl snapshot from-feed
+--digest" makes a snapshot and a digest of the same state.
 
 With a URL, or --show, digest shows the newest one.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl digest zones
-  feedctl digest s3://bucket/data#zones --table /var/lib/feedctl/zones.state
+  feedctl digest s3://bucket/data#zones --state-dir /var/lib/feedctl
   feedctl digest https://data.example.org/feeds/zones --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -25,7 +25,8 @@ that one.
 For a feed of "feedctl bridge couchdb --conflicts --revs", the snapshot has every leaf
 revision of each document, including tombstones, unless --key is given.
 
-The state is kept in a temporary file, not in memory.` + publicHelp + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
+The state is in a temporary file, not in memory. With --state-dir it is kept, and the next
+run reads only new entities.` + publicHelp + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl snapshot from-feed zones
   feedctl snapshot from-feed events --name people --key /user/id
   feedctl snapshot from-feed s3://bucket/data#zones --public-url https://cdn.example.org/data

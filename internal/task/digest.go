@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync/atomic"
 
 	"github.com/spf13/pflag"
@@ -22,12 +23,12 @@ import (
 
 // A MakeDigest makes a state digest of a feed in a store, or shows the newest one.
 type MakeDigest struct {
-	Feed    string // URL, NAME or STORE#NAME
-	Show    bool   // the newest digest; implied by a URL
-	Key     string
-	Table   string
-	TempDir string
-	Client  Client
+	Feed     string // URL, NAME or STORE#NAME
+	Show     bool   // the newest digest; implied by a URL
+	Key      string
+	StateDir string
+	TempDir  string
+	Client   Client
 
 	counted
 	keys atomic.Int64
@@ -58,19 +59,28 @@ type WrittenDigest struct {
 func (d *MakeDigest) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&d.Show, "show", false, "show the newest digest in the store instead of making one")
 	flags.StringVar(&d.Key, "key", "", keyUsage)
-	flags.StringVar(&d.Table, "table", "", tableUsage)
+	flags.StringVar(&d.StateDir, "state-dir", "", stateDirUsage)
 	flags.StringVar(&d.TempDir, "temp-dir", "", "`DIR` for the temporary file (default: the system's)")
 	d.Client.Flags(flags)
 }
 
-// tableUsage is the help of --table.
-const tableUsage = "`FILE` in which the state is kept, so that the next run reads only new entities"
+// stateDirUsage is the help of --state-dir.
+const stateDirUsage = "`DIR` in which the state is kept, so that the next run reads only new entities"
+
+// tableIn returns the file in which the state of a feed is kept, or "" if dir is empty. Its name
+// is one that nothing else has, since a table that cannot be used is created again.
+func tableIn(dir, feed string) string {
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, "feedctl-"+feed+".state")
+}
 
 // Check returns what is wrong with the arguments and flags. It uses no network.
 func (d *MakeDigest) Check() error {
 	if d.shows() {
-		if d.Key != "" || d.Table != "" || d.TempDir != "" {
-			return exit.Usagef("--key, --table and --temp-dir are for making a digest, which is done where the store is")
+		if d.Key != "" || d.StateDir != "" || d.TempDir != "" {
+			return exit.Usagef("--key, --state-dir and --temp-dir are for making a digest, which is done where the store is")
 		}
 		return d.Client.Check()
 	}
@@ -104,7 +114,7 @@ func (d *MakeDigest) Run(ctx context.Context, e *Env) (*StateDigest, error) {
 	result, err := fold.Digest(ctx, store, at.Name, fold.Config{
 		KeyPointer: d.Key,
 		Version:    versionsOf(conflicts),
-		Table:      d.Table,
+		Table:      tableIn(d.StateDir, at.Name),
 		TempDir:    d.TempDir,
 		Progress:   d.set,
 		Digesting:  d.keys.Store,

@@ -97,13 +97,13 @@ func (p *Public) Made(ctx context.Context, store storage.Store, name string, ind
 
 // A SnapshotFromFeed makes a snapshot of the current state of a feed.
 type SnapshotFromFeed struct {
-	Feed    string // NAME or STORE#NAME
-	Name    string // of the snapshot; empty: that of the feed
-	Key     string
-	Table   string
-	TempDir string
-	Digest  bool
-	Public  Public
+	Feed     string // NAME or STORE#NAME
+	Name     string // of the snapshot; empty: that of the feed
+	Key      string
+	StateDir string
+	TempDir  string
+	Digest   bool
+	Public   Public
 
 	counted
 }
@@ -112,7 +112,7 @@ type SnapshotFromFeed struct {
 func (s *SnapshotFromFeed) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.Name, "name", "", "`NAME` of the snapshot (default: that of the feed)")
 	flags.StringVar(&s.Key, "key", "", keyUsage)
-	flags.StringVar(&s.Table, "table", "", tableUsage)
+	flags.StringVar(&s.StateDir, "state-dir", "", stateDirUsage)
 	flags.StringVar(&s.TempDir, "temp-dir", "", "`DIR` for the temporary file (default: the system's)")
 	flags.BoolVar(&s.Digest, "digest", false, "also make a state digest (see \"feedctl digest\")")
 	s.Public.Flags(flags)
@@ -158,7 +158,7 @@ func (s *SnapshotFromFeed) Run(ctx context.Context, e *Env) (*Snapshot, error) {
 	}
 	index, err := fold.Feed(ctx, store, at.Name, fold.Config{
 		Digested:   digested,
-		Table:      s.Table,
+		Table:      tableIn(s.StateDir, at.Name),
 		Name:       name,
 		KeyPointer: s.Key,
 		Version:    versionsOf(conflicts),
