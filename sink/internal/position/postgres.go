@@ -87,7 +87,7 @@ const (
 // [consumer.Replacement].
 const Seen = "feedctl_seen"
 
-// Statements on the table of seen keys. $1 and $2 are as above; %s is the table. The key '', which no entity
+// Statements on the table of seen keys. $1 and $2 are as above; %s is the table. The key ”, which no entity
 // has, stands for the replacement. A key that is not fit may not have the type of the column.
 const (
 	PostgresCreateSeen = `CREATE TABLE %s (
