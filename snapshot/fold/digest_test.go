@@ -2,6 +2,7 @@ package fold_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/consumer"
@@ -288,4 +291,38 @@ func TestDigestEmpty(t *testing.T) {
 		w.publish(change)
 	}
 	w.checkDigest(w.digest(c))
+}
+
+// TestTableOfVersion1: a table whose rows have no places is used, and new rows have them.
+func TestTableOfVersion1(t *testing.T) {
+	w := newWorld(t)
+	c := fold.Config{Table: filepath.Join(t.TempDir(), "table")}
+	w.fill(0, 30)
+	w.digest(c)
+	conn, err := sqlite.OpenConn(c.Table, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = sqlitex.ExecuteScript(conn, `
+		UPDATE feedctl_fold SET origin = replace(origin, '"Version":2', '"Version":1');
+		UPDATE state SET headers = '{}';
+		DROP TABLE feedctl_leaves; DROP TABLE feedctl_digest;
+		DROP TRIGGER feedctl_inserted; DROP TRIGGER feedctl_updated; DROP TRIGGER feedctl_deleted;
+	`, nil)
+	if err = errors.Join(err, conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	w.publish(put("new", "new"))
+	c.Progress = func(p consumer.Progress) {
+		if p.Entities > 1 {
+			t.Errorf("%d entities were read", p.Entities)
+		}
+	}
+	result := w.digest(c)
+	w.checkDigest(result)
+	for key, e := range w.digested(result.ID) {
+		if (e.Page != 0) != (key == "new") {
+			t.Errorf("key %q: %+v", key, e)
+		}
+	}
 }
