@@ -90,16 +90,25 @@ func TestFiles(t *testing.T) {
 	check(t, err)
 	check(t, publish(t.Context(), store, history(rand.New(rand.NewPCG(2, 2)), 40)...))
 	testErase(t, store)
+	if got := filesWith(t, dir, secret); got != nil {
+		t.Errorf("the secret is left in %v", got)
+	}
+}
+
+// filesWith returns the files below a directory that have a text.
+func filesWith(t *testing.T, dir, text string) (found []string) {
+	t.Helper()
 	check(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		if strings.Contains(string(data), secret) {
-			t.Errorf("the secret is left in %s", path)
+		if strings.Contains(string(data), text) {
+			found = append(found, path)
 		}
 		return err
 	}))
+	return found
 }
 
 func TestNothing(t *testing.T) {
