@@ -89,6 +89,7 @@ func CopyDeletion(ctx context.Context, from, to storage.Store, feed string) (boo
 	if err != nil || !source.Deleted {
 		return false, err
 	}
+	source.Erasing = nil // the target has no copies
 	for {
 		r, version, err := readFloor(ctx, to, feed)
 		if err != nil || r.Floor >= source.Floor {

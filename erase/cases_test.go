@@ -194,6 +194,28 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// TestCheckpoint: a source continues from the checkpoint of the feed.
+func TestCheckpoint(t *testing.T) {
+	store := memory.New()
+	f, err := producer.Open(t.Context(), store, testFeed, producer.Config{})
+	check(t, err)
+	defer f.Close()
+	for n, previous := range []string{"", "0"} {
+		batch := producer.Batch{Entities: []*feed.Entity{entity(n, ann, feed.Put)}, Previous: []byte(previous), Checkpoint: fmt.Append(nil, n)}
+		_, err := f.PublishBatch(t.Context(), batch)
+		check(t, err)
+	}
+	testErase(t, store)
+	batch := producer.Batch{Entities: others(2, 2), Previous: []byte("1"), Checkpoint: []byte("2")}
+	if _, err := f.PublishBatch(t.Context(), batch); err != nil {
+		t.Errorf("the next batch: %v", err)
+	}
+	again := producer.Batch{Entities: []*feed.Entity{entity(1, ann, feed.Put)}}
+	if got, err := f.PublishBatch(t.Context(), again); err != nil || got.Duplicates != 1 {
+		t.Errorf("an entity that was erased, published again: %+v, %v", got, err)
+	}
+}
+
 // TestRepair: a repair leaves the copies of an erasure alone, also if it moves other pages aside.
 func TestRepair(t *testing.T) {
 	for _, lose := range []int64{0, 2} { // page

@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-var around = flag.Int("around", 400, "how many schedules TestAround tries")
+var around = flag.Int("around", 200, "how many schedules TestAround tries")
 
 // visible returns the Content-IDs of a feed as a new reader sees it.
 func visible(t *testing.T, store storage.Store) (ids []string) {
