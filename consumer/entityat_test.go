@@ -18,12 +18,12 @@ import (
 // TestEntityAt reads entities by their places, from servers with and without ranges.
 func TestEntityAt(t *testing.T) {
 	store := memory.New()
-	f, err := producer.Open(t.Context(), store, "zones", producer.Config{})
+	f, err := producer.Open(t.Context(), store, "zones", producer.Config{MaxPageBytes: 16 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	bodies := []string{"first", strings.Repeat("middle", 10_000), strings.Repeat("large", 100_000), "small", "last"}
+	bodies := []string{"first", strings.Repeat("middle", 10_000), strings.Repeat("large", 500_000), "small", "last"}
 	for _, body := range bodies {
 		if _, err := f.Publish(t.Context(), &feed.Entity{Operation: feed.Put, ContentLocation: "k", ContentType: "text/plain", Body: []byte(body)}); err != nil {
 			t.Fatal(err)

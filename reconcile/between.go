@@ -19,9 +19,6 @@ func (r *run) readBetween(ctx context.Context, from, to feed.Position) (int64, e
 		return 0, ErrFilling
 	case to.ContentID == from.ContentID:
 		return 0, nil
-	case to.LastModified.Before(from.LastModified):
-		return 0, fmt.Errorf("%w: it is at %s of %s, the digest at %s of %s", ErrBehind,
-			to.ContentID, feed.FormatTime(to.LastModified), from.ContentID, feed.FormatTime(from.LastModified))
 	}
 	var sum digest.Summer
 	for e, err := range r.Client.Entities(ctx, r.URL, consumer.After(from)) {
@@ -38,7 +35,8 @@ func (r *run) readBetween(ctx context.Context, from, to feed.Position) (int64, e
 			return r.scratch.count("later")
 		}
 	}
-	return 0, fmt.Errorf("%w: its position, %s, was not found after that of the digest, %s", ErrBehind, to.ContentID, from.ContentID)
+	return 0, fmt.Errorf("%w: its position, %s of %s, does not come after that of the digest, %s of %s", ErrBehind,
+		to.ContentID, feed.FormatTime(to.LastModified), from.ContentID, feed.FormatTime(from.LastModified))
 }
 
 // noteLater notes what the sink must have after an entity.

@@ -1,11 +1,17 @@
 package reconcile_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/digest"
+	"github.com/feedctl/feedctl/reconcile"
+	"github.com/feedctl/feedctl/sink"
 )
 
 // injections change the copy of n keys, and return the lines that a comparison must find.
@@ -95,5 +101,66 @@ func TestFindsAndRepairs(t *testing.T) {
 				w.check()
 			})
 		}
+	}
+}
+
+// TestExtraCut: an extra key between two leaves, at which a leaf would begin, leaves both leaves as they
+// are, and is found.
+func TestExtraCut(t *testing.T) {
+	w := newWorld(t)
+	w.publish(5000)
+	w.consume()
+	d, _ := w.digest()
+	leaves, err := d.Leaves(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := digest.RangeOf(leaves, 1, d.NodeRange(0))
+	entries, err := d.Entries(t.Context(), leaves[1], of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, extra := entries[len(entries)-1].Key, ""
+	for i := 0; extra == ""; i++ {
+		s := digest.NewSummary(of.From)
+		for _, e := range entries {
+			s.Add(e.Key, e.Sum)
+		}
+		key := fmt.Sprintf("%s/%d", last, i)
+		if s.Add(key, digest.Sum{}); len(s.Leaves()) == 2 {
+			extra = key
+		}
+	}
+	w.sql("INSERT INTO zones VALUES (?1, 'text/plain', '', '', '{}', 'x')", extra)
+	c := w.config(d)
+	got := lines(&c)
+	if _, err := w.run(c, false); err != nil || !slices.Equal(*got, []string{"- " + extra}) {
+		t.Errorf("found %q, %v, want %q", *got, err, extra)
+	}
+}
+
+// A shared table has several consumers.
+type shared struct{ reconcile.Contents }
+
+func (shared) About() sink.About { return sink.About{Ordered: true, Whole: true, Shared: true} }
+
+// TestShared: the keys of other consumers are not taken for extra ones.
+func TestShared(t *testing.T) {
+	w := newWorld(t)
+	w.publish(10)
+	w.consume()
+	d, _ := w.digest()
+	c := w.config(d)
+	open := c.Open
+	c.Open = func(ctx context.Context) (reconcile.Contents, error) {
+		contents, err := open(ctx)
+		return shared{contents}, err
+	}
+	if _, err := w.run(c, false); !errors.Is(err, reconcile.ErrShared) {
+		t.Errorf("%v, want ErrShared", err)
+	}
+	c.Prefix = "key/"
+	if report, err := w.run(c, false); err != nil || report.Equal != 10 {
+		t.Errorf("%v, %+v", err, report)
 	}
 }
