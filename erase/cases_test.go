@@ -216,6 +216,31 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
+// TestSuspended: an erasure that is suspended until the feed has reached its copies gives up, and has
+// replaced nothing.
+func TestSuspended(t *testing.T) {
+	store, f := beginning(t, 40)
+	check(t, f.Close())
+	w, grown := &watcher{store: store}, false
+	more := others(100, 1300)
+	_, err := eraseKeys(t.Context(), fault.Wrap(store, func(op fault.Op) fault.Outcome {
+		if op.Verb == fault.Create && !grown { // it is about to write the first copy
+			grown = true
+			f, err := producer.Open(t.Context(), store, testFeed, producer.Config{MaxPageEntities: 1})
+			check(t, err)
+			_, err = f.Publish(t.Context(), more...)
+			check(t, errors.Join(err, f.Close()))
+			w.look(t, "grown")
+		}
+		return fault.Pass
+	}), erase.Config{})
+	if !errors.Is(err, chain.ErrOutgrown) {
+		t.Errorf("%v", err)
+	}
+	w.look(t, "resumed")
+	complete(t, w, "completed", more...)
+}
+
 // TestRepair: a repair leaves the copies of an erasure alone, also if it moves other pages aside.
 func TestRepair(t *testing.T) {
 	for _, lose := range []int64{0, 2} { // page

@@ -264,7 +264,8 @@ func (c *copier) link(r *rewritten, before *chain.Page) (*chain.Page, error) {
 	return page, nil
 }
 
-// write writes a copy. It replaces one of this erasure, of an earlier state of the page.
+// write writes a copy. It replaces one of this erasure, of an earlier state of the page, and nothing else:
+// the feed may have reached the number of the copy.
 func (c *copier) write(ctx context.Context, page *chain.Page, r *rewritten) error {
 	meta, err := page.Meta()
 	if err != nil {
@@ -275,6 +276,9 @@ func (c *copier) write(ctx context.Context, page *chain.Page, r *rewritten) erro
 	if errors.Is(err, storage.ErrExists) {
 		var there storage.Info
 		if there, err = c.plan.store.Stat(ctx, key); err == nil {
+			if p, err := chain.Decode(page.Feed, page.Number, there); err != nil || p.Floor != page.Floor {
+				return errors.Join(chain.ErrOutgrown, err)
+			}
 			_, err = c.plan.store.Replace(ctx, key, there.Version, meta, r.body)
 		}
 	}
