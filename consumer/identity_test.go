@@ -1,0 +1,60 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+)
+
+// TestIdentityOfUnchangedPage: a follower compares the identity and the epoch in a 304, too.
+func TestIdentityOfUnchangedPage(t *testing.T) {
+	epoch := func(last time.Time) feed.Epoch { return feed.Epoch{Number: 1, ID: "ee", Last: last} }
+	for name, c := range map[string]struct {
+		now  feed.Identity
+		want error
+	}{
+		"another feed":               {feed.Identity{ID: "bb"}, ErrOtherFeed},
+		"an epoch that is common":    {feed.Identity{ID: "aa", Epoch: epoch(second(2))}, nil},
+		"an epoch that began before": {feed.Identity{ID: "aa", Epoch: epoch(second(1))}, ErrEpoch},
+		"nothing is known":           {feed.Identity{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFeed("a0 b1 | c2")
+			identity := feed.Identity{ID: "aa"}
+			handler := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if value := (feed.Chain{Identity: identity}).Header(); value != "" {
+					rw.Header().Set(feed.ChainHeader, value)
+				}
+				f.ServeHTTP(rw, r)
+			})
+			inWorld(t, handler, func(t *testing.T, w *world) {
+				polls := 0
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				client := w.newClient(Config{Follow: true, Retry: RetryConfig{Attempts: 1}, Idle: func() {
+					identity = c.now
+					if polls++; polls == 3 {
+						stop()
+					}
+				}})
+				var last feed.Position
+				for e, err := range client.Entities(ctx, feedURL, Beginning()) {
+					if err != nil {
+						if c.want == nil && ctx.Err() == nil || c.want != nil && !errors.Is(err, c.want) {
+							t.Errorf("error is %v, want %v", err, c.want)
+						}
+						break
+					}
+					last = e.Position()
+				}
+				if last.ContentID != "c" || last.Identity != "aa" {
+					t.Errorf("position is %+v", last)
+				}
+			})
+		})
+	}
+}
