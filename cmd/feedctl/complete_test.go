@@ -44,6 +44,7 @@ func TestCompleteNames(t *testing.T) {
 		want string
 	}{
 		{"--store " + store + " prune z", "zebras zones"},
+		{"--store " + store + " retain z", "zebras zones"},
 		{"--store " + store + " repair ", "apes zebras zones"},
 		{"--config " + config + " verify zo", "zones"},
 		{"verify " + store + "#z", both},

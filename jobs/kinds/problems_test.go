@@ -33,6 +33,7 @@ func TestProblems(t *testing.T) {
 		{"snapshot from-feed", "https://h/feeds/a", "", "key=nopointer name=.. public-url=h presign=1ms", "options.key options.name options.presign options.presign options.public-url source"},
 		{"prune", "x", "https://h/feeds/a", "keep-age=-1h keep-pages=-1", "options.keep-age options.keep-pages source target"},
 		{"prune", "", "s3://b/p#a", "keep-age=long", "options.keep-age"},
+		{"retain", "x", "https://h/feeds/a", "keep-age=3d", "options.keep-age source target"},
 		{"verify", "nowhere", "x", "index=true state=/f allow-origin=h header=novalue", "options.allow-origin options.header options.state source target"},
 	} {
 		d := jobs.Document{Namespace: "n", Name: "j", Kind: test.kind, Source: test.source, Target: test.target, Options: map[string]jobs.Values{}}
