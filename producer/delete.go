@@ -14,7 +14,7 @@ import (
 // A DeleteReport says what was deleted from a feed.
 type DeleteReport struct {
 	Pages   int64 `json:"pagesDeleted"`   // pages that were deleted
-	Objects int64 `json:"objectsDeleted"` // other objects: pages that a repair moved aside, the quarantine of a bridge, the list of turns, the retention policy
+	Objects int64 `json:"objectsDeleted"` // other objects: pages that a repair moved aside, the quarantine of a bridge, the list of turns, the retention policy, state digests
 	Bytes   int64 `json:"bytesDeleted"`   // the size of all of these
 }
 
@@ -51,7 +51,10 @@ func deleteFeed(ctx context.Context, store storage.Store, name string, dryRun bo
 	}
 	err := sweep(ctx, store, name, &pages, dryRun)
 	report.Pages, report.Bytes = pages.Pages, pages.Bytes
-	for _, prefix := range [...]string{layout.FeedAside(name), layout.FeedQuarantine(name), layout.FeedTurns(name), layout.FeedRetention(name)} {
+	for _, prefix := range [...]string{
+		layout.FeedAside(name), layout.FeedQuarantine(name), layout.FeedTurns(name), layout.FeedRetention(name),
+		layout.DigestRoots(name), layout.DigestNodes(name),
+	} {
 		for entry, listErr := range store.List(ctx, prefix, "") {
 			if err = errors.Join(err, listErr); err == nil && !dryRun {
 				err = store.Delete(ctx, entry.Key)

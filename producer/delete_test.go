@@ -48,16 +48,18 @@ func TestDelete(t *testing.T) {
 				t.Fatalf("delete of a feed that never existed: %v", err)
 			}
 			mustPublish(t, store, ids(1, 8))
-			aside := layout.FeedAsidePage(testFeed, 2, "x")
-			if _, err := store.Create(ctx, aside, storage.Meta{}, storage.Bytes([]byte("aside"))); err != nil {
-				t.Fatal(err)
+			others := []string{layout.FeedAsidePage(testFeed, 2, "x"), layout.DigestRoot(testFeed, "x"), layout.DigestNode(testFeed, "x")}
+			for _, key := range others {
+				if _, err := store.Create(ctx, key, storage.Meta{}, storage.Bytes([]byte("other"))); err != nil {
+					t.Fatal(err)
+				}
 			}
 			old := chain.NewReader(store, testFeed)
 			if _, err := old.Newest(ctx); err != nil {
 				t.Fatal(err)
 			}
 			dry, err := producer.Delete(ctx, store, testFeed, true)
-			if err != nil || dry.Pages != 3 || dry.Objects != 1 {
+			if err != nil || dry.Pages != 3 || dry.Objects != 3 {
 				t.Fatalf("dry run: %+v, %v", dry, err)
 			}
 			if got := visibleIDs(t, store); !slices.Equal(got, ids(1, 8)) {
@@ -69,8 +71,10 @@ func TestDelete(t *testing.T) {
 			if left := pagesLeft(t, store); len(left) > 0 {
 				t.Errorf("pages %v are left", left)
 			}
-			if _, err := store.Stat(ctx, aside); !errors.Is(err, storage.ErrNotFound) {
-				t.Errorf("%s: %v", aside, err)
+			for _, key := range others {
+				if _, err := store.Stat(ctx, key); !errors.Is(err, storage.ErrNotFound) {
+					t.Errorf("%s: %v", key, err)
+				}
 			}
 			for name, reader := range map[string]*chain.Reader{"reader of before": old, "new reader": chain.NewReader(store, testFeed)} {
 				if _, err := reader.Newest(ctx); !errors.Is(err, chain.ErrDeleted) || !errors.Is(err, chain.ErrNoFeed) {

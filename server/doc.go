@@ -11,6 +11,9 @@
 //	GET|HEAD /snapshots/{name}                 the newest index
 //	GET|HEAD /snapshots/{name}/{id}            an index
 //	GET|HEAD /snapshots/{name}/{id}/pages/{n}  a page of a snapshot
+//	GET|HEAD /digests/{feed}                   the root of the newest state digest
+//	GET|HEAD /digests/{feed}/{id}              a root
+//	GET|HEAD /digests/{feed}/nodes/{hash}      a node or leaf of state digests
 //	GET|HEAD /changes                          the names of feeds that have changed, as JSON
 //	GET|HEAD /                                 the names of all feeds and snapshots, as JSON or HTML
 //

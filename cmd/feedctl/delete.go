@@ -23,7 +23,8 @@ func newDelete(a *app.App) *cobra.Command {
 		Use:   "delete FEED|STORE#FEED",
 		Short: "Delete a feed",
 		Long: `Delete removes FEED from the store: its pages, those that "feedctl repair" has moved aside,
-and the quarantine of a bridge. It asks for confirmation; without a terminal it needs --yes.
+its state digests, and the quarantine of a bridge. It asks for confirmation; without a
+terminal it needs --yes.
 Snapshots are kept: see "feedctl snapshot delete". If a deletion is interrupted, run it
 again; until then the feed accepts no entities.
 
