@@ -49,7 +49,10 @@ func replace(t *testing.T, store, from storage.Store) {
 // TestRestoredUnderneath restores the store of a running producer to an older state. The producer says
 // so, and publishes entities again that are gone, although it has seen their Content-IDs.
 func TestRestoredUnderneath(t *testing.T) {
-	for _, epoch := range []bool{false, true} {
+	for _, c := range []struct {
+		kept, published, again int
+		epoch                  bool
+	}{{4, 9, 6, false}, {4, 9, 6, true}, {3, 4, 4, false}, {3, 4, 4, true}} { // pages are gone, or one was longer
 		store, copied := memory.New(), memory.New()
 		var log bytes.Buffer
 		f := open(t, store, producer.Config{MaxPageEntities: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -61,24 +64,24 @@ func TestRestoredUnderneath(t *testing.T) {
 				}
 			}
 		}
-		publish(1, 4)
+		publish(1, c.kept)
 		replace(t, copied, store)
-		publish(5, 9)
+		publish(c.kept+1, c.published)
 		replace(t, store, copied)
-		if epoch {
+		if c.epoch {
 			if _, err := chain.BeginEpoch(t.Context(), store, testFeed); err != nil {
 				t.Fatal(err)
 			}
 		}
-		publish(6, 9)
-		if got, want := visibleIDs(t, store), append(ids(1, 4), ids(6, 9)...); !slices.Equal(got, want) {
-			t.Errorf("epoch %t: the feed has %v, want %v", epoch, got, want)
+		publish(c.again, c.published)
+		if got, want := visibleIDs(t, store), append(ids(1, c.kept), ids(c.again, c.published)...); !slices.Equal(got, want) {
+			t.Errorf("%+v: the feed has %v, want %v", c, got, want)
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
-		if n := strings.Count(log.String(), "what was published before may be gone"); n != 1 || strings.Contains(log.String(), "ERROR") == epoch {
-			t.Errorf("epoch %t: the log is\n%s", epoch, log.String())
+		if n := strings.Count(log.String(), "what was published before may be gone"); n != 1 || strings.Contains(log.String(), "ERROR") == c.epoch {
+			t.Errorf("%+v: the log is\n%s", c, log.String())
 		}
 	}
 }
