@@ -69,4 +69,18 @@ func TestDigest(t *testing.T) {
 	check(t, err)
 	copied(later)
 	copied(writeDigest(t, from, 5))
+
+	for entry, err := range to.List(t.Context(), layout.DigestsPrefix, "") {
+		check(t, err)
+		info, err := to.Stat(t.Context(), entry.Key)
+		check(t, err)
+		_, err = to.Replace(t.Context(), entry.Key, info.Version, info.Meta, storage.Bytes([]byte("damaged")))
+		check(t, err)
+	}
+	damaged = writeDigest(t, from, 6)
+	check(t, replica.New(from, to, replica.Config{Name: "a"}).Run(t.Context()))
+	root, err := digests.Read(t.Context(), to, "a", damaged.ID)
+	if check(t, err); root.Hash != damaged.Root.Hash {
+		t.Errorf("after damage to the target, the digest has hash %s", root.Hash)
+	}
 }

@@ -46,13 +46,44 @@ func copyDigest(ctx context.Context, from, to storage.Store, feed, id string) (b
 	}
 	w := newWriter(to, feed, Config{Base: base, RetryFor: -1})
 	err = w.write(ctx, id, func(ctx context.Context) ([]byte, error) {
-		return data, w.copy(ctx, &digest.Reader{Root: root, Objects: Objects(from, feed)})
+		there, err := w.reusable(ctx)
+		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, digest.ErrInvalid) && !errors.Is(err, storage.ErrNotFound) {
+			return nil, err // otherwise the base is damaged, and less of it can be reused
+		}
+		return data, w.copy(ctx, &digest.Reader{Root: root, Objects: Objects(from, feed)}, there)
 	})
 	return err == nil, err
 }
 
-// copy stores the nodes and leaves of a digest.
-func (w *Writer) copy(ctx context.Context, r *digest.Reader) error {
+// reusable returns the leaves of the base that the store has. Others that it has may be collected
+// at any time.
+func (w *Writer) reusable(ctx context.Context) (map[digest.Hash]bool, error) {
+	if w.config.Base == "" {
+		return nil, nil
+	}
+	root, err := Read(ctx, w.store, w.feed, w.config.Base)
+	if err != nil {
+		return nil, err
+	}
+	r := &digest.Reader{Root: root, Objects: Objects(w.store, w.feed)}
+	there := make(map[digest.Hash]bool)
+	for i, node := range root.Nodes {
+		if !w.Has(node.Object) {
+			continue // so that its leaves are written again
+		}
+		leaves, err := r.Leaves(ctx, i)
+		if err != nil {
+			return there, err
+		}
+		for _, leaf := range leaves {
+			there[leaf.Object] = w.Has(leaf.Object)
+		}
+	}
+	return there, nil
+}
+
+// copy stores the nodes of a digest, and those of its leaves that are not there.
+func (w *Writer) copy(ctx context.Context, r *digest.Reader, there map[digest.Hash]bool) error {
 	for i, node := range r.Root.Nodes {
 		data, err := r.Objects.Get(ctx, node.Object)
 		if err != nil {
@@ -63,7 +94,7 @@ func (w *Writer) copy(ctx context.Context, r *digest.Reader) error {
 			return err
 		}
 		for j, leaf := range leaves {
-			if w.Has(leaf.Object) {
+			if there[leaf.Object] {
 				continue
 			}
 			data, err := r.Objects.Get(ctx, leaf.Object)

@@ -57,14 +57,14 @@ type Result struct {
 }
 
 // Write writes a digest. The function build stores the nodes and leaves and returns the root,
-// which is written last. Memory is about 50 bytes for each leaf of the feed's digests if there is a
-// base. After an error or a crash the digest does not exist; if the outcome of
-// the last write is unknown, Write fails although it may. The error matches [ErrBase] if the base
-// is missing.
+// which is written last. After an error or a crash the digest does not exist; if the outcome of the
+// last write is unknown, Write fails although it may. The error matches [ErrBase] if the base is
+// missing. Memory is that of the objects being written and, if there is a base, about 50 bytes for
+// each leaf of the feed's digests.
 func Write(ctx context.Context, store storage.Store, feed string, c Config, build func(context.Context, *Writer) (*digest.Root, error)) (*Result, error) {
 	w := newWriter(store, feed, c)
 	var root *digest.Root
-	err := w.write(ctx, newID(), func(ctx context.Context) (data []byte, err error) {
+	err := w.write(ctx, "", func(ctx context.Context) (data []byte, err error) {
 		if root, err = build(ctx, w); err != nil {
 			return nil, err
 		}
@@ -77,8 +77,8 @@ func Write(ctx context.Context, store storage.Store, feed string, c Config, buil
 }
 
 // newID returns an ID that sorts after those of earlier times.
-func newID() string {
-	return time.Now().UTC().Format("20060102T150405.000Z-") + strings.ToLower(rand.Text()[:8])
+func newID(t time.Time) string {
+	return t.UTC().Format("20060102T150405.000Z-") + strings.ToLower(rand.Text()[:8])
 }
 
 func newWriter(store storage.Store, feed string, c Config) *Writer {
@@ -105,10 +105,9 @@ type Writer struct {
 	objects, bytes, written atomic.Int64
 }
 
-// write writes a digest with an ID. The function objects stores the nodes and leaves and returns
-// the bytes of the root.
+// write writes a digest with an ID; "" is a new one. The function objects stores the nodes and
+// leaves and returns the bytes of the root.
 func (w *Writer) write(ctx context.Context, id string, objects func(context.Context) ([]byte, error)) (err error) {
-	w.id = id
 	if err := layout.CheckName(w.feed); err != nil {
 		return err
 	}
@@ -121,6 +120,7 @@ func (w *Writer) write(ctx context.Context, id string, objects func(context.Cont
 	if w.now, err = storage.Now(ctx, w.store, time.Now); err != nil {
 		return err
 	}
+	w.id = cmp.Or(id, newID(w.now)) // by the store's clock, so that writers agree on the newest
 	begun := time.Now()
 	var writing context.Context
 	w.group, writing = errgroup.WithContext(ctx)
