@@ -57,6 +57,7 @@ func sections() []section {
 		{name: "serve", run: (*bench).serve},
 		{name: "servecores", run: (*bench).serveCores},
 		{name: "consume", run: (*bench).consume},
+		{name: "catchup", run: (*bench).catchUp},
 		{name: "newestfirst", run: (*bench).newestFirst},
 		{name: "memory", run: (*bench).memory},
 		{name: "followers", run: (*bench).followers},
