@@ -94,28 +94,40 @@ func guidedStarts() map[string]Start {
 	return all
 }
 
-// TestJumps begins everywhere. With links that lead to the start, the entities are the same as without,
-// and it takes few requests.
+// TestJumps begins everywhere. With links that lead to the start, also by way of another timegate, the
+// entities are the same as without, and it takes few requests.
 func TestJumps(t *testing.T) {
-	for name, start := range guidedStarts() {
-		inWorld(t, newFeed(guidedText), func(t *testing.T, w *world) {
-			expected, err := ids(t, w.newClient(Config{}), start)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.mu.Lock()
-			w.handler = guided(guidedText)
-			w.mu.Unlock()
-			w.requests()
-			got, err := ids(t, w.newClient(Config{}), start)
-			if err != nil || got != expected {
-				t.Errorf("%s: got %q and error %v, want %q", name, got, err, expected)
-			}
-			if heads := count(w.requests(), "HEAD"); heads > 1 {
-				t.Errorf("%s: %d HEAD requests", name, heads)
-			}
-		})
+	moved := guided(guidedText)
+	moved.timegate = func(rw http.ResponseWriter, _ time.Time) { redirectTo(rw, "http://feed.test/other/at") }
+	moved.other = func(rw http.ResponseWriter, r *http.Request) {
+		r.URL.Path = "/at"
+		guided(guidedText).ServeHTTP(rw, r)
 	}
+	for name, start := range guidedStarts() {
+		testJump(t, name, start, guided(guidedText))
+		testJump(t, name, start, moved)
+	}
+}
+
+func testJump(t *testing.T, name string, start Start, g *guidedFeed) {
+	t.Helper()
+	inWorld(t, newFeed(guidedText), func(t *testing.T, w *world) {
+		expected, err := ids(t, w.newClient(Config{}), start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.mu.Lock()
+		w.handler = g
+		w.mu.Unlock()
+		w.requests()
+		got, err := ids(t, w.newClient(Config{}), start)
+		if err != nil || got != expected {
+			t.Errorf("%s: got %q and error %v, want %q", name, got, err, expected)
+		}
+		if heads := count(w.requests(), "HEAD"); heads > 1 {
+			t.Errorf("%s: %d HEAD requests", name, heads)
+		}
+	})
 }
 
 // TestLies: whatever the links lead to, the entities are those of the feed.
