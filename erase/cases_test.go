@@ -89,6 +89,41 @@ func TestPruned(t *testing.T) {
 	})
 }
 
+// TestPrunedMeanwhile: pages that are pruned during an erasure do not come back.
+func TestPrunedMeanwhile(t *testing.T) {
+	for at, more := 1, true; more; at += 3 {
+		synctest.Test(t, func(t *testing.T) {
+			store, f := beginning(t, 40)
+			defer f.Close()
+			time.Sleep(2 * time.Hour)
+			_, err := f.Publish(t.Context(), others(100, 100)...)
+			check(t, err)
+			more = false
+			pruned := false
+			_, err = eraseKeys(t.Context(), fault.Wrap(store, func(op fault.Op) fault.Outcome {
+				if op.N == at {
+					more = true
+					report, err := producer.Prune(t.Context(), store, testFeed, producer.PrunePolicy{KeepPages: 5})
+					check(t, err)
+					pruned = !report.Limited // which it is when the copies are new
+				}
+				return fault.Pass
+			}), erase.Config{})
+			if err != nil {
+				t.Errorf("pruned at operation %d: %v", at, err)
+			}
+			got := visible(t, store)
+			complete(t, &watcher{store: store}, fmt.Sprintf("pruned at operation %d", at))
+			if pruned == slices.Contains(got, "<20@test>") {
+				t.Errorf("pruned at operation %d: the feed has %v", at, got)
+			}
+			if rest := got[len(got)-3:]; !slices.Equal(rest[:2], []string{"<39@test>", "<100@test>"}) {
+				t.Errorf("pruned at operation %d: the feed has %v", at, got)
+			}
+		})
+	}
+}
+
 // TestWhole: a feed that was not pruned before is complete after it, and can be deleted.
 func TestWhole(t *testing.T) {
 	store := memory.New()

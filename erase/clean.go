@@ -6,18 +6,35 @@ import (
 
 	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/layout"
-	"github.com/feedctl/feedctl/producer"
 )
 
-// sweep are the settings with which [producer.Prune] only deletes pages that no longer exist.
-var sweep = producer.PrunePolicy{Before: 1}
+// formerPages calls do with the keys of the objects of pages that no longer exist.
+func (p *Plan) formerPages(ctx context.Context, do func(key string) error) error {
+	floor, err := p.reader.Floor(ctx)
+	if err != nil {
+		return err
+	}
+	for entry, err := range p.store.List(ctx, layout.FeedPages(p.feed), "") {
+		if err != nil {
+			return err
+		}
+		n, err := layout.ParseFeedPage(p.feed, entry.Key)
+		if err != nil {
+			continue
+		}
+		if n >= floor {
+			return nil
+		}
+		if err := do(entry.Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // findFormer finds objects with former content of the feed that the pages do not have.
 func (p *Plan) findFormer(ctx context.Context) error {
-	policy := sweep
-	policy.DryRun = true
-	left, err := producer.Prune(ctx, p.store, p.feed, policy)
-	if err != nil {
+	if err := p.formerPages(ctx, func(string) error { p.report.Former++; return nil }); err != nil {
 		return err
 	}
 	for entry, err := range p.store.List(ctx, layout.FeedAside(p.feed), "") {
@@ -34,7 +51,7 @@ func (p *Plan) findFormer(ctx context.Context) error {
 			p.former = append(p.former, layout.FeedQuarantine(p.feed)+thing.Name)
 		}
 	}
-	p.report.Former = left.Pages + int64(len(p.former))
+	p.report.Former += int64(len(p.former))
 	return nil
 }
 
@@ -71,6 +88,5 @@ func (p *Plan) clean(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := producer.Prune(ctx, p.store, p.feed, sweep)
-	return err
+	return p.formerPages(ctx, func(key string) error { return p.store.Delete(ctx, key) })
 }
