@@ -104,7 +104,7 @@ func (t *Erase) Run(ctx context.Context, e *Env) (*Erased, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &Erased{Feed: name, DryRun: t.DryRun, Report: plan.Report(), Snapshots: []string{}}
+	result := &Erased{Feed: name, DryRun: t.DryRun, Report: plan.Report()}
 	if err := t.findSnapshots(ctx, store, plan, result); err != nil {
 		return nil, err
 	}
@@ -117,6 +117,10 @@ func (t *Erase) Run(ctx context.Context, e *Env) (*Erased, error) {
 		}
 	}
 	if result.Report, err = plan.Run(ctx); err != nil {
+		return nil, err
+	}
+	// Others may have been made since, but none with a key since the DELETEs were published.
+	if err := t.findSnapshots(ctx, store, plan, result); err != nil {
 		return nil, err
 	}
 	return result, t.replaceSnapshots(ctx, e, store, plan, result)
@@ -157,6 +161,7 @@ func (t *Erase) keys() (keys []string, err error) {
 
 // findSnapshots finds the snapshots with a key.
 func (t *Erase) findSnapshots(ctx context.Context, store storage.Store, plan *erase.Plan, result *Erased) error {
+	result.Snapshots, result.names = []string{}, nil
 	for _, name := range append([]string{result.Feed}, t.Snapshots...) {
 		ids, _, err := snapshots.List(ctx, store, name)
 		if err != nil {
