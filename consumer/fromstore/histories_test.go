@@ -80,7 +80,7 @@ func (h *history) publish(ids string) {
 	h.t.Helper()
 	f, err := producer.Open(h.t.Context(), h.store, "f", producer.Config{MaxPageEntities: 2})
 	check(h.t, err)
-	for _, id := range strings.Fields(ids) {
+	for id := range strings.FieldsSeq(ids) {
 		time.Sleep(2 * time.Second)
 		_, err := f.Publish(h.t.Context(), &feed.Entity{ContentID: id, Operation: feed.Put, ContentType: "text/plain", Body: []byte(id)})
 		check(h.t, err)
