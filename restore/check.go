@@ -26,8 +26,9 @@ type Target struct {
 	Documents Documents
 }
 
-// Contents are the rows of a sink, in the order of the bytes of their keys.
+// Contents are the rows of a sink. They must be in the order of the bytes of their keys, as About says.
 type Contents interface {
+	About() sink.About
 	Rows(ctx context.Context, from, to string) iter.Seq2[sink.Row, error]
 	Close() error
 }
@@ -83,6 +84,11 @@ func Check(ctx context.Context, c Config, t Target) (_ *Checked, err error) {
 	if t.Open == nil && t.Documents == nil {
 		return nil, ErrUnreadable
 	}
+	if t.Documents == nil {
+		if err := checkOrder(ctx, t.Open); err != nil {
+			return nil, err
+		}
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -104,6 +110,18 @@ func Check(ctx context.Context, c Config, t Target) (_ *Checked, err error) {
 		t.Open = func(ctx context.Context) (Contents, error) { return openTable(ctx, got) }
 	}
 	return compare(ctx, want, t.Open)
+}
+
+// checkOrder returns an error if the rows of a sink are not in order.
+func checkOrder(ctx context.Context, open func(context.Context) (Contents, error)) error {
+	rows, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	if !rows.About().Ordered {
+		err = fmt.Errorf("%w: its rows are not in the order of their keys", ErrUnreadable)
+	}
+	return errors.Join(err, rows.Close())
 }
 
 // table is the name of the table in temporary files.

@@ -7,8 +7,11 @@ import (
 	"iter"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/digest"
@@ -50,11 +53,14 @@ func sums(state map[string]string) map[string]string {
 
 var errKilled = errors.New("killed")
 
-// A mortal is a sink that is killed after a number of steps.
+// A mortal is a sink that is killed after a number of steps. What is applied is in its target at once.
 type mortal struct {
 	consumer.Sink
-	left int
+	left    int
+	applied *bool
 }
+
+func (m *mortal) Empty(context.Context) (bool, error) { return !*m.applied, m.step() }
 
 func (m *mortal) step() error {
 	if m.left--; m.left < 0 {
@@ -87,6 +93,7 @@ func (b *mortalBatch) Apply(ctx context.Context, e *feed.Entity) error {
 	if err := b.m.step(); err != nil {
 		return err
 	}
+	*b.m.applied = true
 	return b.Batch.Apply(ctx, e)
 }
 
@@ -106,9 +113,10 @@ func TestKilled(t *testing.T) {
 		file, done := "", false
 		for steps := 0; !done; steps++ {
 			file = filepath.Join(t.TempDir(), "things.db")
+			applied := false
 			for run := 0; ; run++ {
 				to := h.open(file)
-				sink := &mortal{to, steps}
+				sink := &mortal{to, steps, &applied}
 				if run > 0 {
 					sink.left = 1 << 30
 				}
@@ -149,7 +157,7 @@ func TestCheckFinds(t *testing.T) {
 	}
 	n := 0
 	for key := range h.rows(file) {
-		e := &feed.Entity{Operation: feed.Put, ContentLocation: feed.EncodeKey(key), ContentType: "text/plain", Body: []byte("changed")}
+		e := &feed.Entity{Operation: feed.Put, ContentID: "<changed>", ContentLocation: feed.EncodeKey(key), ContentType: "text/plain", Body: []byte("changed")}
 		kind := "different"
 		if n%2 == 0 {
 			e.Operation, kind = feed.Delete, "missing"
@@ -184,15 +192,89 @@ func TestCheckFinds(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("not found: %v", want)
 	}
+	all := checked.Count()
 	// Without sums, the Content-IDs count.
 	checked, err = restore.Check(t.Context(), h.config(at, nil), restore.Target{Open: func(ctx context.Context) (restore.Contents, error) {
 		c, err := sqlite.OpenContents(ctx, spec(file))
 		return sumless{c}, err
 	}})
-	if err != nil || checked.Count() == 0 || checked.KeysOnly != 2 {
+	if err != nil || checked.Count() != all || checked.KeysOnly != 0 {
 		t.Errorf("without sums: %+v, %v", checked, err)
 	}
 }
+
+// TestCheckUnordered: rows in no order are not compared.
+func TestCheckUnordered(t *testing.T) {
+	h := newHistory(t)
+	h.random(rand.New(rand.NewPCG(9, 10)), 1)
+	file := filepath.Join(t.TempDir(), "things.db")
+	to := h.open(file)
+	defer to.Close()
+	at := consumer.UntilTime(epoch)
+	if _, err := restore.Run(t.Context(), h.config(at, to)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := restore.Check(t.Context(), h.config(at, nil), restore.Target{Open: func(ctx context.Context) (restore.Contents, error) {
+		c, err := sqlite.OpenContents(ctx, spec(file))
+		return unordered{c}, err
+	}})
+	if !errors.Is(err, restore.ErrUnreadable) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestCheckFindsLeaves: a leaf revision replaces its ancestors, and only those.
+func TestCheckFindsLeaves(t *testing.T) {
+	h := newHistory(t)
+	doc := func(rev, revs string) string {
+		return fmt.Sprintf(`{"_id":"a","_rev":%q,"_revisions":{"start":%c,"ids":[%s]}}`, rev, rev[0], revs)
+	}
+	bodies := []string{doc("1-x", `"x"`), doc("2-y", `"y","x"`), doc("2-z", `"z","x"`)}
+	var leaves []*restore.Leaf
+	for _, body := range bodies {
+		e := &feed.Entity{Operation: feed.Put, ContentLocation: "a", ContentType: "application/json", Body: []byte(body)}
+		if _, err := h.pages.Publish(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := restore.ReadLeaf("application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaves = append(leaves, leaf)
+	}
+	for name, test := range map[string]struct {
+		has  leafList
+		want []restore.Difference
+	}{
+		"equal":     {leafList{leaves[2], leaves[1]}, []restore.Difference{}},
+		"missing":   {leafList{leaves[1]}, []restore.Difference{{Key: "a 2-z", Kind: "missing"}}},
+		"extra":     {leaves, []restore.Difference{{Key: "a 1-x", Kind: "extra"}}},
+		"different": {leafList{leaves[1], {ID: "a", Rev: "2-z", Sum: "other"}}, []restore.Difference{{Key: "a 2-z", Kind: "different"}}},
+	} {
+		checked, err := restore.Check(t.Context(), h.config(consumer.UntilTime(epoch), nil), restore.Target{Documents: test.has})
+		if err != nil || checked.Keys != 2 {
+			t.Fatalf("%s: %+v, %v", name, checked, err)
+		}
+		if diff := cmp.Diff(test.want, checked.Differences); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// A leafList is a database.
+type leafList []*restore.Leaf
+
+func (l leafList) Leaves(_ context.Context, use func(*restore.Leaf) error) (err error) {
+	for _, leaf := range l {
+		err = errors.Join(err, use(leaf))
+	}
+	return err
+}
+
+// unordered are rows in no order.
+type unordered struct{ restore.Contents }
+
+func (unordered) About() sink.About { return sink.About{} }
 
 // sumless hides the sums of the rows.
 type sumless struct{ restore.Contents }

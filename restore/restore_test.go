@@ -198,7 +198,9 @@ func TestRefused(t *testing.T) {
 	if _, err := restore.Run(t.Context(), h.config(at, to)); err != nil {
 		t.Fatal(err)
 	}
-	_ = refused(to, consumer.UntilTime(epoch.Add(4*time.Second)), restore.ErrNotNew)
+	if err := refused(to, consumer.UntilTime(epoch.Add(4*time.Second)), restore.ErrNotNew); !strings.Contains(fmt.Sprint(err), "to 2026-01-01T00:00:03Z of store#things") {
+		t.Errorf("the error does not say what the sink is restored to: %v", err)
+	}
 	other := h.config(at, to)
 	other.Feed = "store#others"
 	if _, err := restore.Run(t.Context(), other); !errors.Is(err, restore.ErrNotNew) {
