@@ -31,11 +31,11 @@ func TestTimegate(t *testing.T) {
 	check(t, err)
 	c := unled(t, newServer(t, store, server.Config{PublicURL: "https://example.org/data"}))
 	for when, want := range map[time.Time]string{
-		dawn:                            "10",
+		dawn:                             "10",
 		at(10):                           "10",
 		at(20):                           "19", // which has fractions of a second less on the wire
 		at(20).Add(time.Second):          "20",
-		dawn.Add(1000 * time.Hour):      "50",
+		dawn.Add(1000 * time.Hour):       "50",
 		time.Unix(0, 0):                  "10",
 		at(50).Add(-59 * time.Second):    "49",
 		at(50).Truncate(24 * time.Hour):  "10",
