@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/digest"
@@ -52,8 +51,6 @@ type Config struct {
 	All   bool
 	// Progress, if not nil, is called now and then.
 	Progress func(Progress)
-	// Log logs warnings. nil: no logging.
-	Log *slog.Logger
 }
 
 // A Progress is how far a comparison is.
@@ -179,9 +176,6 @@ type run struct {
 }
 
 func (r *run) run(ctx context.Context) (_ *Report, err error) {
-	if r.Log == nil {
-		r.Log = slog.New(slog.DiscardHandler)
-	}
 	if r.KeyPointer != "" {
 		p, err := jsonptr.Compile(r.KeyPointer)
 		if err != nil {

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -152,11 +153,14 @@ func (r *Reconcile) Run(ctx context.Context, e *Env) (*Reconciled, error) {
 
 // compare compares a sink with keys, and repairs it.
 func (r *Reconcile) compare(ctx context.Context, e *Env, at *locate.Location, c reconcile.Config, spec string) (*reconcile.Report, error) {
-	c.URL, c.KeyPointer, c.Prefix, c.All, c.Log = at.URL, r.Key, r.Prefix, r.All, e.Log
+	c.URL, c.KeyPointer, c.Prefix, c.All = at.URL, r.Key, r.Prefix, r.All
 	c.MaxDeletes = func(deletes, rows int64) bool { return r.MaxDeletes.Exceeded(deletes, rows, true) }
 	c.Progress = r.setProgress
 	var err error
-	if c.Digest, err = at.Digest(ctx, c.Client); err != nil {
+	if c.Digest, err = at.Digest(ctx, c.Client); errors.Is(err, consumer.ErrNoDigest) {
+		_, missing := c.Client.Newest(ctx, at.URL) // the feed may not exist
+		return nil, cmp.Or(missing, err)
+	} else if err != nil {
 		return nil, err
 	}
 	if err := r.open(ctx, e, spec, &c); err != nil {
