@@ -4,28 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/page"
 )
 
-// InSnapshot reports whether a snapshot in the store has one of the keys. A snapshot that is being
-// deleted has none.
-func (p *Plan) InSnapshot(ctx context.Context, name, id string) (bool, error) {
+// InSnapshot reports whether a snapshot of the feed in the store has one of the keys. A snapshot that is
+// being deleted has none. If all entities of a key have been pruned and the snapshot has it, consumers may
+// have it as well: Run then publishes a DELETE. The error matches [ErrTold] if it must not.
+func (p *Plan) InSnapshot(ctx context.Context, name, id string) (has bool, err error) {
 	for entry, err := range p.store.List(ctx, layout.SnapshotPages(name, id), "") {
-		has := false
+		found := false
 		if err == nil {
-			has, err = p.inPage(ctx, entry.Key)
+			found, err = p.inPage(ctx, entry.Key)
 		}
 		if err != nil {
 			return false, fmt.Errorf("search snapshot %s/%s: %w", name, id, err)
 		}
-		if has {
-			return true, nil
-		}
+		has = has || found
 	}
-	return false, nil
+	return has, nil
 }
 
 // inPage reports whether a page of a snapshot has one of the keys.
@@ -47,13 +47,32 @@ func (p *Plan) inPage(ctx context.Context, key string) (has bool, err error) {
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", key, err)
 		}
-		// A snapshot of a feed without Content-Location has the keys there.
-		if _, ok := p.keys.names[e.Key()]; ok {
-			return true, nil
+		key, ours := e.Key(), false
+		if _, ours = p.keys.names[key]; !ours { // a snapshot of a feed without Content-Location has it, too
+			if key, ours, err = p.keys.of(&e); err != nil && e.ContentLocation == "" {
+				return false, err
+			}
 		}
-		if _, ours, err := p.keys.of(&e); ours || err != nil && e.ContentLocation == "" {
-			return ours, err
+		if ours {
+			has = true
+			if err := p.noteState(key, e.ContentLocation); err != nil {
+				return false, err
+			}
 		}
 	}
-	return false, nil
+	return has, nil
+}
+
+// noteState notes that a snapshot has a key.
+func (p *Plan) noteState(key, location string) error {
+	if _, ok := p.last[key]; ok {
+		return nil
+	}
+	if p.config.ForgetKeys {
+		return fmt.Errorf("key %q: %w", key, ErrTold)
+	}
+	p.last[key] = state{feed.Put, location}
+	p.report.Deletes++
+	p.report.Unknown = slices.DeleteFunc(p.report.Unknown, func(k string) bool { return k == key })
+	return nil
 }

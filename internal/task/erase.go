@@ -104,10 +104,11 @@ func (t *Erase) Run(ctx context.Context, e *Env) (*Erased, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &Erased{Feed: name, DryRun: t.DryRun, Report: plan.Report()}
+	result := &Erased{Feed: name, DryRun: t.DryRun}
 	if err := t.findSnapshots(ctx, store, plan, result); err != nil {
 		return nil, err
 	}
+	result.Report = plan.Report()
 	if plan.IsEmpty() && len(result.Snapshots) == 0 || t.DryRun {
 		return result, nil
 	}

@@ -1,0 +1,47 @@
+package erase_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/erase"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/snapshot/fold"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+// TestSnapshot: a key whose entities have been pruned is still in a snapshot. Consumers are told to delete
+// it, and a new snapshot does not have it.
+func TestSnapshot(t *testing.T) {
+	ctx, store := t.Context(), memory.New()
+	check(t, publish(ctx, store, entity(1, ann, feed.Put), entity(2, ann, feed.Put), entity(3, ann, feed.Put), entity(4, "bob", feed.Put)))
+	old, err := fold.Feed(ctx, store, testFeed, fold.Config{})
+	check(t, err)
+	_, err = chain.RaiseFloor(ctx, store, testFeed, 2)
+	check(t, err)
+	find := func(c erase.Config) (*erase.Plan, error) {
+		c.Keys = []string{ann, "zoe"}
+		plan, err := erase.Find(ctx, store, testFeed, c)
+		check(t, err)
+		has, err := plan.InSnapshot(ctx, testFeed, old.ID)
+		if err == nil && !has {
+			t.Error("the snapshot does not have the key")
+		}
+		return plan, err
+	}
+	if _, err := find(erase.Config{ForgetKeys: true}); !errors.Is(err, erase.ErrTold) {
+		t.Errorf("forget the key: %v", err)
+	}
+	plan, err := find(erase.Config{})
+	check(t, err)
+	report, err := plan.Run(ctx)
+	if err != nil || report.Deletes != 1 || len(report.Unknown) != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	made, err := fold.Feed(ctx, store, testFeed, fold.Config{})
+	check(t, err)
+	if has, err := plan.InSnapshot(ctx, testFeed, made.ID); err != nil || has {
+		t.Errorf("the new snapshot has the key, %v", err)
+	}
+}
