@@ -90,6 +90,7 @@ func (r *Reader) forget(f *Feed) {
 	if f.forgotten.CompareAndSwap(false, true) {
 		r.log.Warn("the feed's history is another one now: dropped its pages in memory; purge the caches in front of this server",
 			"feed", f.name, "cause", f.reader.Ended().String())
+		r.subscribers.notice(f.name)
 	}
 	own := func(other *Feed) bool { return other == f }
 	r.feeds.Remove(f.name, own)

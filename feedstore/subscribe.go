@@ -105,6 +105,15 @@ func (h *subscribers) leave(u *subscription) {
 	}
 }
 
+// notice makes the subscription of a feed, if there is one, poll soon.
+func (h *subscribers) notice(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if u := h.byFeed[name]; u != nil {
+		u.pollSoon()
+	}
+}
+
 // pollSoon makes the subscription poll the feed soon.
 func (u *subscription) pollSoon() {
 	select {
