@@ -140,8 +140,12 @@ func (r *run) list(ctx context.Context) error {
 func (r *run) snapshot(ctx context.Context) error {
 	if n := len(r.have); n > 0 {
 		last := r.have[n-1]
+		found, err := r.inFeed(ctx, last)
+		if err != nil {
+			return err
+		}
 		unchanged := last.page == r.newest.Number && last.last == r.newest.LastContentID
-		if unchanged || r.now.Sub(last.finished) < r.policy.SnapshotEvery {
+		if found && (unchanged || r.now.Sub(last.finished) < r.policy.SnapshotEvery) {
 			return nil
 		}
 	}
@@ -156,6 +160,25 @@ func (r *run) snapshot(ctx context.Context) error {
 	r.report.Snapshot = true
 	r.Logger.InfoContext(ctx, "made a snapshot", "feed", r.feed)
 	return r.list(ctx)
+}
+
+// inFeed reports whether the feed has the entity that a snapshot ends with. Otherwise the snapshot is of
+// another history of the feed, such as one before a restore, and does not have what pages before its
+// position have now. It may be on a page that was pruned: then nothing is pruned for its sake.
+func (r *run) inFeed(ctx context.Context, s made) (bool, error) {
+	for header, err := range chain.NewReader(r.store, r.feed).Headers(ctx, s.page) {
+		switch {
+		case errors.Is(err, chain.ErrPruned):
+			return true, nil
+		case errors.Is(err, chain.ErrNoPage):
+			return false, nil
+		case err != nil:
+			return false, err
+		case string(header.Get("Content-ID")) == s.last:
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // inUse returns the snapshots that a reader may be reading: the newest one, and those that were the

@@ -10,6 +10,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/faulttest"
+	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/retention"
 	"github.com/feedctl/feedctl/retention/maintain"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
@@ -117,6 +118,47 @@ func TestKeepsForSnapshot(t *testing.T) {
 				t.Errorf("after %d pages: %+v, %v", n+1, got, err)
 			}
 			h.check(t, store)
+		}
+	})
+}
+
+// TestOtherHistory: the newest snapshot was made before the store was restored to an older state and
+// published to. Nothing is pruned before there is a snapshot of what the feed has now.
+func TestOtherHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := retention.Policy{KeepAge: time.Hour, SnapshotEvery: 1000 * time.Hour, KeepSnapshots: 1}
+		before, lost := memory.New(), &history{}
+		setPolicy(t, before, policy)
+		for range 4 {
+			lost.publish(t, before)
+		}
+		if _, err := maintain.Feed(t.Context(), before, testFeed, config(t)); err != nil {
+			t.Fatal(err)
+		}
+		store, h := memory.New(), &history{first: 1000}
+		setPolicy(t, store, policy)
+		for entry, err := range before.List(t.Context(), layout.SnapshotsPrefix, "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := before.Stat(t.Context(), entry.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := store.Create(t.Context(), entry.Key, info.Meta, storage.Bytes(faulttest.ReadObject(t, before, entry.Key))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n, made := range []bool{true, false, false} { // after 3, 4 and 6 pages
+			for range []int{3, 1, 2}[n] {
+				h.publish(t, store)
+			}
+			time.Sleep(30 * time.Hour)
+			got, err := maintain.Feed(t.Context(), store, testFeed, config(t))
+			if err != nil || got.Snapshot != made {
+				t.Errorf("run %d: %+v, %v", n, got, err)
+			}
+			h.checkSnapshot(t, store, snapshotsOf(t, store)[0], true)
 		}
 	})
 }

@@ -31,6 +31,7 @@ var daily = retention.Policy{KeepAge: 48 * time.Hour, SnapshotEvery: 24 * time.H
 
 // A history has all entities that were ever published to the feed, with their positions then.
 type history struct {
+	first     int // number of the first entity
 	entities  []*feed.Entity
 	positions []feed.Position
 }
@@ -44,7 +45,7 @@ func (h *history) publish(t *testing.T, store storage.Store) {
 	}
 	var entities []*feed.Entity
 	for range 3 {
-		n := len(h.entities) + len(entities)
+		n := h.first + len(h.entities) + len(entities)
 		e := &feed.Entity{
 			ContentID: fmt.Sprintf("<%d@test>", n), Operation: feed.Put, ContentType: "text/plain",
 			ContentLocation: fmt.Sprintf("k%d", n*n%7), Body: fmt.Append(nil, n),
