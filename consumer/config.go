@@ -103,7 +103,7 @@ type Config struct {
 	// servers that have only prev and next links. The client creates the directory. Files that cannot
 	// be written or read are not an error. URLs with a signature are not remembered. "": none.
 	Ways string
-	// Searching, if not nil, is called for each page of a crawl.
+	// Searching, if not nil, is called for each page of a crawl, and with the zero Search at its end.
 	Searching func(Search)
 
 	// Logger logs retries and waits. nil: no logging.

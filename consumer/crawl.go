@@ -48,7 +48,7 @@ func (w *walk) find(to time.Time, jump bool) (*reading, error) {
 		from = closer
 	}
 	p, err := w.crawl(from, to)
-	if err != nil && from != entry && !Retryable(err) && w.s.ctx.Err() == nil {
+	if err != nil && from != entry && !Retryable(err) && !errors.Is(err, ErrTooLarge) && w.s.ctx.Err() == nil {
 		w.s.config.Logger.WarnContext(w.s.ctx, "no way back from the page that the search began with, searching from the newest page", "error", err)
 		w.recalled = false
 		p, err = w.crawl(entry, to)

@@ -58,4 +58,10 @@ func (k *search) left(at time.Time) time.Duration {
 	return time.Duration(float64(time.Since(k.begun)) * float64(rest) / float64(done))
 }
 
-func (k *search) end() { k.way.save() }
+// end is called when the crawl ends.
+func (k *search) end() {
+	k.way.save()
+	if k.s.config.Searching != nil && k.Pages > 1 {
+		k.s.config.Searching(Search{})
+	}
+}

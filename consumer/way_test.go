@@ -289,6 +289,10 @@ func TestSearching(t *testing.T) {
 		var seen []Search
 		c := Config{Searching: func(s Search) { seen = append(seen, s) }, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 		crawls(t, w, c, Since(second(1000)))
+		if end := seen[len(seen)-1]; end != (Search{}) {
+			t.Errorf("at the end %+v", end)
+		}
+		seen = seen[:len(seen)-1]
 		half := seen[len(seen)/2-1]
 		if len(seen) != 2000 || half.Pages != 1001 || !half.At.Equal(second(1999)) || half.Left < 25*time.Second || half.Left > 35*time.Second {
 			t.Errorf("%d reports; after half of them %+v", len(seen), half)

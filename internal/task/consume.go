@@ -45,7 +45,7 @@ type Consume struct {
 
 	counted
 	oldest    atomic.Pointer[time.Time]
-	searching atomic.Pointer[consumer.Search] // nil if the start of the feed is not being searched for
+	searching atomic.Pointer[consumer.Search] // nil or zero if the start of the feed is not being searched for
 }
 
 // Flags adds the flags.
@@ -189,10 +189,7 @@ func (c *Consume) Run(ctx context.Context, e *Env) (*Consumed, error) {
 			end(errQuarantine)
 		}
 	}
-	job.Oldest = func(t time.Time) {
-		c.searching.Store(nil)
-		c.oldest.Store(&t)
-	}
+	job.Oldest = func(t time.Time) { c.oldest.Store(&t) }
 	stats, err := job.Run(runCtx)
 	if errors.Is(context.Cause(runCtx), errQuarantine) && exit.OnlyEnded(err) {
 		err = nil // the check below reports it
@@ -292,7 +289,7 @@ func (c *Consume) Lag() time.Duration {
 // Status returns the progress for people.
 func (c *Consume) Status() progress.Status {
 	s := c.counted.Status()
-	if k := c.searching.Load(); k != nil {
+	if k := c.searching.Load(); k != nil && k.Pages > 0 {
 		s.Search = &progress.Search{Pages: int64(k.Pages), At: k.At, Left: k.Left}
 	}
 	return s
