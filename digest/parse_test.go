@@ -167,6 +167,16 @@ func TestWrongClaims(t *testing.T) {
 			t.Errorf("node with wrong %s: %v", name, err)
 		}
 	}
+	root, _, data, bytesOfLeaf, leaves := small(t)
+	count, hash := leaves[0], root.Nodes[0]
+	count.Count++ // a node that counts wrongly
+	if _, err := digest.ParseLeaf(bytesOfLeaf, count, digest.All); !errors.Is(err, digest.ErrInvalid) {
+		t.Errorf("leaf with another count: %v", err)
+	}
+	hash.Hash[0] ^= 1
+	if _, err := digest.ParseNode(data, hash, digest.All); !errors.Is(err, digest.ErrInvalid) {
+		t.Errorf("node with another hash: %v", err)
+	}
 	if _, err := digest.ParseRoot(strings.NewReader(`{"digest":2,"later":true}`)); !errors.Is(err, digest.ErrVersion) {
 		t.Errorf("root of a later version: %v", err)
 	}
