@@ -151,7 +151,7 @@ var (
 	ErrGuard = errors.New("this sink can be compared, but not repaired")
 )
 
-// Run compares, and repairs if there is a Sink. The report is complete if the error is nil or matches
+// Run compares, and repairs if there is a Sink. There is a report if the error is nil or matches
 // [ErrDeletes].
 func Run(ctx context.Context, c Config) (*Report, error) {
 	r := &run{Config: c}
@@ -200,7 +200,10 @@ func (r *run) run(ctx context.Context) (_ *Report, err error) {
 	if r.Sink == nil || report.Differences() == 0 {
 		return report, nil
 	}
-	return report, r.repair(ctx, report)
+	if err = r.repair(ctx, report); err != nil && !errors.Is(err, ErrDeletes) {
+		return nil, err
+	}
+	return report, err
 }
 
 // digestPosition returns the position of a digest.

@@ -30,6 +30,7 @@ var foreignJSON = map[string][]string{
 	"storage/file/meta.go": {"content_type", "cache_control"}, // state of a store
 	"internal/schema":      {"min_read", "min_write"},         // columns of a table
 	"sink/dir/batch.go":    {"content_type"},                  // files of earlier versions
+	"sink/dir/contents.go": {"content_type", "content_id"},    // files of earlier versions
 }
 
 // jsonNames matches names of members in struct tags, and in JSON text.
