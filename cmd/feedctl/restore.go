@@ -72,6 +72,9 @@ func printRestored(a *app.App, r *task.Restored) error {
 		fmt.Fprintln(&text, "not compared with the feed: this kind of sink cannot be read back")
 	case r.Verified:
 		fmt.Fprintf(&text, "compared with the feed: %s, no differences\n", human.Plural(r.Check.Keys, "key", "keys"))
+		if n := r.Check.KeysOnly; n > 0 {
+			fmt.Fprintf(&text, "%s without a Content-ID: only the keys were compared\n", human.Plural(n, "row", "rows"))
+		}
 	default:
 		for _, d := range r.Check.Differences {
 			fmt.Fprintf(&text, "%s: %s\n", d.Kind, human.Printable(d.Key))
