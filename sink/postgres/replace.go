@@ -15,7 +15,8 @@ import (
 type replacing struct {
 	on       bool  // the keys of the batch are noted as seen
 	anew     bool  // first, those of earlier batches are forgotten
-	remove   bool  // in the end, rows with other keys are removed
+	forget   bool  // in the end, the notes are removed
+	remove   bool  // and before, rows with other keys
 	removed  int64 // how many
 	prepared bool  // the table of seen keys exists; of the sink, not of the batch
 }
@@ -27,7 +28,8 @@ func (t *target) sqlSeen(statement string) string {
 
 // BeginReplace creates the table of seen keys the first time.
 func (t *target) BeginReplace(ctx context.Context, anew bool) error {
-	t.replacing.on, t.replacing.anew, t.replacing.removed, t.fresh = true, anew, 0, false
+	t.replacing.on, t.replacing.anew, t.replacing.removed = true, anew, 0
+	t.fresh = false // so that the rows are staged
 	if t.replacing.prepared {
 		return nil
 	}
@@ -44,29 +46,32 @@ func (t *target) BeginReplace(ctx context.Context, anew bool) error {
 	return err
 }
 
-// RemoveOthers has the commit remove rows.
+// RemoveOthers has the commit remove rows. If other consumers write to the table, all rows are kept, since
+// nothing says whose they are.
 func (t *target) RemoveOthers(ctx context.Context) error {
-	if !t.replacing.anew {
-		var begun bool
-		err := t.look(ctx, func() error {
-			return t.Writer.Conn.QueryRow(ctx, "SELECT EXISTS ("+t.sqlSeen(position.PostgresBegun)+")", t.Table, t.Name).Scan(&begun)
-		})
-		if err != nil {
-			return err
-		}
-		if !begun {
-			return consumer.ErrNoReplacement
-		}
+	var begun, shared bool
+	sql := fmt.Sprintf("SELECT EXISTS (%s), EXISTS ("+position.PostgresShared+")",
+		t.sqlSeen(position.PostgresBegun), t.table.quoted(position.Table))
+	err := t.look(ctx, func() error {
+		return t.Writer.Conn.QueryRow(ctx, sql, t.Table, t.Name).Scan(&begun, &shared)
+	})
+	if err != nil {
+		return err
 	}
-	t.replacing.remove = true
+	if !begun && !t.replacing.anew {
+		return consumer.ErrNoReplacement
+	}
+	if shared {
+		t.Log.WarnContext(ctx, "other consumers write to the table, so it keeps what was deleted in the gap", "table", t.table.String())
+	}
+	t.replacing.forget, t.replacing.remove = true, !shared
 	return nil
 }
 
 // Removed returns how many rows the last commit has removed.
 func (t *target) Removed() int64 { return t.replacing.removed }
 
-// queueReplacing queues the statements that note the keys of the batch, and that remove other rows. The
-// stage is empty if the rows are in the table.
+// queueReplacing queues the statements that note the keys of the staged rows, and that remove other rows.
 func (t *target) queueReplacing(b *pgx.Batch, stage string) {
 	r := &t.replacing
 	if !r.on {
@@ -76,23 +81,16 @@ func (t *target) queueReplacing(b *pgx.Batch, stage string) {
 		b.Queue(t.sqlSeen(position.PostgresForget), t.Table, t.Name)
 		b.Queue(t.sqlSeen(position.PostgresBegin), t.Table, t.Name)
 	}
-	if stage != "" {
-		b.Queue(t.table.see(stage), t.Table, t.Name)
-	} else {
-		keys := make([]string, 0, len(t.last))
-		for key := range t.last {
-			keys = append(keys, asText(key))
-		}
-		b.Queue(t.sqlSeen(position.PostgresSee), t.Table, t.Name, keys)
+	b.Queue(t.table.see(stage), t.Table, t.Name)
+	if r.remove {
+		b.Queue(t.table.removeOthers(), t.Table, t.Name).Exec(func(tag pgconn.CommandTag) error {
+			r.removed = tag.RowsAffected()
+			return nil
+		})
 	}
-	if !r.remove {
-		return
+	if r.forget {
+		b.Queue(t.sqlSeen(position.PostgresForget), t.Table, t.Name)
 	}
-	b.Queue(t.table.removeOthers(), t.Table, t.Name).Exec(func(tag pgconn.CommandTag) error {
-		r.removed = tag.RowsAffected()
-		return nil
-	})
-	b.Queue(t.sqlSeen(position.PostgresForget), t.Table, t.Name)
 }
 
 // see notes the keys of staged rows. Rows that the table rejects have their keys noted as they are written.

@@ -7,6 +7,7 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/sink/postgres"
+	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
 // testReplace replaces a table whose keys are numbers: "01.0" and "1" are the same key. A row whose new state
@@ -60,5 +61,25 @@ func testReplace(t *testing.T, w *world) {
 	}
 	if got := w.value("SELECT count(*)::text FROM feedctl_seen"); got != "0" {
 		t.Errorf("%s keys are still noted", got)
+	}
+}
+
+// testReplaceShared: a table of two consumers keeps all rows, since nothing says whose they are.
+func testReplaceShared(t *testing.T, w *world) {
+	first, second := w.open(t, postgres.Options{Table: "t", Name: "first"}), w.open(t, postgres.Options{Table: "t", Name: "second"})
+	for key, k := range map[string]*postgres.Sink{"a": first, "b": second} {
+		if err := sinktest.Write(t.Context(), k, &feed.Entity{ContentID: "<1>", ContentLocation: key, ContentType: "text/plain", Body: []byte(key)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := first.BeginReplace(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(b.RemoveOthers(t.Context()), b.Commit(t.Context(), feed.Position{ContentID: "<after>"})); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.value("SELECT string_agg(key, ' ' ORDER BY key) || (SELECT count(*) FROM feedctl_seen) FROM t"); got != "a b0" || b.Removed() != 0 {
+		t.Errorf("%d rows were removed, the table has %s", b.Removed(), got)
 	}
 }

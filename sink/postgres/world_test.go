@@ -65,6 +65,7 @@ func TestSink(t *testing.T) {
 		{"Interrupted", testInterrupted},
 		{"Backfill", testBackfill},
 		{"Replace", testReplace},
+		{"ReplaceShared", testReplaceShared},
 		{"CopyNew", testCopyNew},
 		{"Contents", testContents},
 		{"ContentsOrder", testContentsOrder},

@@ -100,6 +100,7 @@ const (
 	PostgresBegin  = `INSERT INTO %s (table_name, name, key, fit) VALUES ($1, $2, '', false)`
 	// PostgresBegun has a row if there is a replacement.
 	PostgresBegun = `SELECT FROM %s WHERE table_name = $1 AND name = $2 AND key = '' AND NOT fit`
-	// PostgresSee adds the keys $3.
-	PostgresSee = `INSERT INTO %s (table_name, name, key, fit) SELECT $1, $2, unnest($3::text[]), true ON CONFLICT DO NOTHING`
 )
+
+// PostgresShared has a row if other consumers write to the table, too. %s is the table of positions.
+const PostgresShared = `SELECT FROM %s WHERE table_name = $1 AND name <> $2 AND position <> '{}'`
