@@ -26,6 +26,9 @@ func (p *Plan) each(ctx context.Context, first, last int64, do func(n int64) (*r
 			pages[i], err = do(first + int64(i))
 			return err
 		})
+		if err != nil && ctx.Err() != nil {
+			return err
+		}
 		if err != nil {
 			floor, floorErr := p.reader.Floor(ctx)
 			if floorErr != nil || floor <= first {
@@ -120,7 +123,10 @@ func (p *Plan) replace(ctx context.Context) error {
 		return err
 	}
 	for {
-		if err := errors.Join(c.catchUp(ctx), c.checkCopies(ctx)); err != nil {
+		if err := c.catchUp(ctx); err != nil {
+			return err
+		}
+		if err := c.checkCopies(ctx); err != nil {
 			return err
 		}
 		err := c.finish(ctx)
