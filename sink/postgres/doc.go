@@ -77,6 +77,9 @@
 // snapshot. Through a pooler, and once a key is not new, every batch goes through the
 // temporary table.
 //
+// While a snapshot replaces the data after a gap, the table feedctl_seen has the keys of the snapshot. The
+// transaction that ends the snapshot removes all other rows, unless the table has several consumers.
+//
 // # One consumer at a time
 //
 // A consumer is identified by its table and [Options.Name]. A second one, on any host,
