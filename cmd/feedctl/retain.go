@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -79,8 +80,12 @@ type retainOffJSON struct {
 }
 
 func dropRetention(ctx context.Context, a *app.App, store storage.Store, name string) error {
-	if err := retention.Remove(ctx, store, name); err != nil {
-		return exit.Errorf(exit.NotFound, "%w", err)
+	err := retention.Remove(ctx, store, name)
+	if errors.Is(err, retention.ErrNone) {
+		err = exit.Errorf(exit.NotFound, "%w", err)
+	}
+	if err != nil {
+		return err
 	}
 	return a.Printf(retainOffJSON{name}, "feed %s is kept as a whole\n", name)
 }
