@@ -12,9 +12,12 @@ type Search struct {
 	Left time.Duration
 }
 
-// crawlReport is how many pages a crawl goes back between log messages, and between two times that
-// the way is saved.
-const crawlReport = 10_000
+const (
+	// crawlReport is how many pages a crawl goes back between log messages.
+	crawlReport = 10_000
+	// saveWay is how often the way of a crawl is saved: this much is lost if the process is killed.
+	saveWay = time.Minute
+)
 
 // A search reports the progress of a crawl, and remembers its way.
 type search struct {
@@ -22,12 +25,14 @@ type search struct {
 	s     *session
 	way   *way
 	begun time.Time
+	saved time.Time // when the way was saved last
 	from  time.Time // Last-Modified of the page that it began with
 	to    time.Time // where it ends; zero if that is the beginning
 }
 
 func (w *walk) newSearch(from *Page, to time.Time) *search {
-	return &search{s: w.s, way: w.s.way(w.url), begun: time.Now(), from: from.LastModified, to: to}
+	now := time.Now()
+	return &search{s: w.s, way: w.s.way(w.url), begun: now, saved: now, from: from.LastModified, to: to}
 }
 
 // reached reports a page that the crawl has come to.
@@ -38,6 +43,10 @@ func (k *search) reached(p *Page) {
 	if k.s.config.Searching != nil && k.Pages > 1 {
 		k.s.config.Searching(k.Search)
 	}
+	if now := time.Now(); now.Sub(k.saved) >= saveWay {
+		k.saved = now
+		k.way.save()
+	}
 	if k.Pages%crawlReport != 0 {
 		return
 	}
@@ -46,7 +55,6 @@ func (k *search) reached(p *Page) {
 		log = log.With("left", k.Left.Round(time.Second))
 	}
 	log.InfoContext(k.s.ctx, "searching for the start of the feed")
-	k.way.save()
 }
 
 // left estimates the remaining time from how far the pages have gone back in time.

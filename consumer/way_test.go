@@ -301,6 +301,14 @@ func TestSearching(t *testing.T) {
 			t.Errorf("at last %+v", last)
 		}
 		seen = nil
+		c.Ways = t.TempDir()
+		c.Searching = func(s Search) {
+			seen = append(seen, s)
+			files, err := filepath.Glob(filepath.Join(c.Ways, "*"))
+			if saved := s.Pages > 2001; err != nil || s.Pages > 0 && saved != (len(files) == 1) { // after a minute
+				t.Fatalf("after %d pages: %q, %v", s.Pages, files, err)
+			}
+		}
 		crawls(t, w, c, Beginning())
 		if half := seen[len(seen)/2]; half.Left >= 0 {
 			t.Errorf("there is an estimate: %+v", half)
