@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func restoreCouchDB(t *testing.T, store string) {
 		}
 		run := bridge
 		if round%2 == 0 {
-			run = append(run[:len(run):len(run)], "--snapshot")
+			run = slices.Concat(bridge, []string{"--snapshot"})
 		}
 		feedctl(t, run...)
 		state, err := couchdiff.Read(t.Context(), writer.db)
