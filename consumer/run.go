@@ -162,6 +162,9 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 	s.trust(r.From.index)
 	s.trust(r.SnapshotURL)
 	r.s, r.lag.url, r.end.reached, r.replacing = s, url, false, false
+	if r.tail != nil && !r.Until.IsZero() {
+		return errFilling
+	}
 	if r.tail != nil {
 		if err := r.backfill(ctx); err != nil {
 			return err

@@ -101,6 +101,9 @@ func (j *Job) checkUntil() error {
 	return j.Until.Check()
 }
 
+// errFilling means that what a sink lacks is before its position.
+var errFilling = errors.New("the sink is being filled newest first: consume to the end first, without Until")
+
 // latest returns the time that the position of a snapshot must not be after, to begin with it: zero if
 // there is no such time. With a Content-ID, snapshots of the same second may be after it.
 func (r *run) latest(ctx context.Context) (time.Time, error) {
@@ -125,8 +128,6 @@ func (r *run) checkStart(ctx context.Context, at feed.Position, snapshot string)
 	switch {
 	case r.Until.IsZero():
 		return nil
-	case r.tail != nil:
-		return errors.New("the sink is being filled newest first: consume to the end first, without Until")
 	case id == "" && at.LastModified.After(r.Until.time), id != "" && !r.end.found.IsZero() && at.LastModified.After(r.end.found):
 		return passed
 	case id == "", at.LastModified.Before(r.end.found):

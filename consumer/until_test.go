@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/snapshot"
 )
 
@@ -113,6 +114,11 @@ func TestUntilRefused(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			sink.expect("")
+		}
+		filling := newRowSink(t)
+		filling.at = feed.Position{LastModified: second(0), ContentID: "a", Feed: feedURL, Tail: &feed.TailPosition{LastModified: second(0), ContentID: "a"}}
+		if _, err := runJob(t, Job{Client: w.newClient(Config{}), Sink: filling, Until: UntilTime(second(5))}); !errors.Is(err, errFilling) || len(filling.positions) > 0 {
+			t.Errorf("a sink that is being filled: %v", err)
 		}
 		job := Job{Client: w.newClient(Config{}), Sink: &memorySink{t: t}, Until: UntilTime(second(9).Add(time.Second / 2))}
 		if _, err := runJob(t, job); err != nil {

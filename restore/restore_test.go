@@ -219,6 +219,9 @@ func TestRefused(t *testing.T) {
 
 	none := h.open(filepath.Join(t.TempDir(), "none.db"))
 	defer none.Close()
+	if _, err := restore.Run(t.Context(), h.config(consumer.Until{}, none)); err == nil {
+		t.Error("restored to no point")
+	}
 	_ = refused(none, consumer.UntilTime(time.Now().Add(time.Hour)), consumer.ErrNotOver)
 	if err := refused(none, consumer.UntilTime(epoch.Add(-time.Second)), restore.ErrTooEarly); !strings.Contains(fmt.Sprint(err), "begins at 2026-01-01T00:00:00Z") {
 		t.Error(err)
