@@ -48,7 +48,7 @@ func (f *Follower) openAhead(ctx context.Context, since json.RawMessage, q couch
 	n := &next{since: since, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(n.done)
-		n.opened, n.err = f.open(ctx, q) //nolint:bodyclose // by take or drop
+		n.opened, n.err = f.open(ctx, q)
 	}()
 	return n
 }
