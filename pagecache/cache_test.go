@@ -87,7 +87,7 @@ func TestSurvivesRestart(t *testing.T) {
 		meta, ok := c.Meta("f", 1)
 		want := *p
 		want.Checkpoint = nil
-		if diff := cmp.Diff(&want, meta); !ok || diff != "" {
+		if diff := cmp.Diff(&want, meta, cmp.AllowUnexported(want)); !ok || diff != "" {
 			t.Errorf("metadata (-want +got):\n%s", diff)
 		}
 		check(t, c.Close())
