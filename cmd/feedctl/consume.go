@@ -45,11 +45,11 @@ Without a position in the sink, --from says where to begin:
   snapshot:URL  with the snapshot whose index is at URL; snapshot:NAME of a feed in a store
   TIME          with the entities since that time (RFC 3339)
 
-With --until, consume ends before the end of the feed: after all entities of a second (RFC 3339),
-which must be over, or after the one with a Content-ID. The sink is then as the feed was at that
-time, and another run can continue. --from snapshot begins with the newest snapshot that is not
-later, if the server has it. If the sink or the snapshot is past that place, or the feed does not
-have the Content-ID, nothing is applied.
+With --until, consume ends before the end of the feed: after all entities of a second (RFC
+3339), which must be over, or after the one with a Content-ID. The sink is then as the feed
+was at that time, and another run can continue. --from snapshot begins with the newest
+snapshot that is not later, if the server has it. If the sink or the snapshot is past that
+place, or the feed does not have the Content-ID, nothing is applied.
 
 With --newest-first a new sink in SQLite or PostgreSQL has the newest data at once: the
 feed is read back page by page, while new entities are still applied. In the end the sink
@@ -59,8 +59,8 @@ reached, or the snapshot with --from snapshot, which a feed with pruned pages ne
 There is a gap if the feed no longer has the entities after the sink's position:
   --on-gap fail      ends with exit status 4; nothing is applied (default)
   --on-gap replay    applies everything again that the feed has since the position's time
-  --on-gap snapshot  starts over from the snapshot. At its end, what it does not have is removed
-                     from SQLite, PostgreSQL and directories; other sinks keep it
+  --on-gap snapshot  starts over from the snapshot. At its end, what it does not have is
+                     removed from SQLite, PostgreSQL and directories; other sinks keep it
 
 The exit status is 6 if all entities went into quarantine or were refused, or more than
 --max-quarantine allows. Ctrl-C and SIGTERM commit what was applied; the next run continues

@@ -19,19 +19,19 @@ func newRestore(a *app.App) *cobra.Command {
 		Use:   "restore --at TIME|CONTENT-ID URL|FEED|STORE#FEED --into SINK",
 		Short: "Restore what a feed was at a point in time into a new sink",
 		Long: `Restore writes what a feed was at a point in time into a new sink: it begins with the newest
-snapshot that is not later, or with the feed if there is none, and applies the feed up to that
-point. The time is that of the feed, in whole seconds (RFC 3339): all entities of that second
-are included. After a Content-ID, exactly the entities up to that one are.
+snapshot that is not later, or with the feed if there is none, and applies the feed up to
+that point. The time is that of the feed, in whole seconds (RFC 3339): all entities of that
+second are included. After a Content-ID, exactly the entities up to that one are.
 
-The sink is one of those of "feedctl consume", and must be new: a table, database, directory or
-file without data. If restore was interrupted or killed, the same command continues. Later,
-"feedctl consume" can bring the sink further.
+The sink is one of those of "feedctl consume", and must be new: a table, database, directory
+or file without data. If restore was interrupted or killed, the same command continues.
+Later, "feedctl consume" can bring the sink further.
 
 In the end the sink is compared with the feed, which is read a second time for that, into a
-temporary file: the keys and bodies in sqlite: and postgres: (with --columns the Content-IDs);
-in couchdb:, of a feed of "feedctl bridge couchdb --revs", all leaf revisions of the documents
-with their members and the bytes of their attachments. Other sinks are not compared, and the
-output says so. The exit status is 5 if there are differences.
+temporary file: the keys and bodies in sqlite: and postgres: (with --columns the
+Content-IDs); in couchdb:, of a feed of "feedctl bridge couchdb --revs", all leaf revisions
+of the documents with their members and the bytes of their attachments. Other sinks are not
+compared, and the output says so. The exit status is 5 if there are differences.
 
 If the feed was pruned and no snapshot is old enough, or the feed begins later, nothing is
 written, the exit status is 4, and the error names the oldest time that can be restored.

@@ -21,24 +21,26 @@ func newRetain(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "retain FEED|STORE#FEED",
 		Short: "Say how much of a feed is kept, and carry it out",
-		Long: `Retain stores a policy with FEED: --keep-age says how long entities are kept, --snapshot-every
-how often a snapshot is made, and --keep-snapshots how many are kept. Flags that are not given
-leave that part of the policy as it is. Without flags, retain prints the policy and what it would
-do now; --off removes the policy, and the feed is then kept as a whole.
+		Long: `Retain stores a policy with FEED: --keep-age says how long entities are kept,
+--snapshot-every how often a snapshot is made, and --keep-snapshots how many are kept. Flags
+that are not given leave that part of the policy as it is. Without flags, retain prints the
+policy and what it would do now; --off removes the policy, and the feed is then kept as a
+whole.
 
-Nothing is deleted until the policy is carried out: by --run, by a job of kind "retain", or by
-"feedctl serve --maintain", once an hour. Several of them may do so at the same time. In this order:
+Nothing is deleted until the policy is carried out: by --run, by a job of kind "retain", or
+by "feedctl serve --maintain", once an hour. Several of them may do so at the same time. In
+this order:
 
-  1. If the newest snapshot FEED is older than --snapshot-every and the feed has new entities,
-     a snapshot is made, as "feedctl snapshot from-feed FEED" does.
-  2. Pages whose entities are all older than --keep-age are pruned, if the newest snapshot has
-     their state. Its position stays, and one older page for consumers that know only the
-     specification. A page that was written in the last hour is never pruned.
-  3. Snapshots beyond --keep-snapshots are deleted. One that was the newest within the last day
-     is kept, with the pages that follow it, since a consumer may be reading it.
+  1. If the newest snapshot FEED is older than --snapshot-every and the feed has new
+     entities, a snapshot is made, as "feedctl snapshot from-feed FEED" does.
+  2. Pages whose entities are all older than --keep-age are pruned, if the newest snapshot
+     has their state. Its position stays, and one older page for consumers that know only
+     the specification. A page that was written in the last hour is never pruned.
+  3. Snapshots beyond --keep-snapshots are deleted. One that was the newest within the last
+     day is kept, with the pages that follow it, since a consumer may be reading it.
 
-A consumer whose position was pruned meets a gap. The server tells it how long entities are kept,
-and where the newest snapshot is.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
+A consumer whose position was pruned meets a gap. The server tells it how long entities are
+kept, and where the newest snapshot is.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl retain zones --keep-age 30d --snapshot-every 1d --keep-snapshots 3
   feedctl retain zones
   feedctl retain zones --run --tables /var/lib/feedctl/tables
