@@ -35,8 +35,16 @@ func (r *run) readBetween(ctx context.Context, from, to feed.Position) (int64, e
 			return r.scratch.count("later")
 		}
 	}
+	if feed.Truncate(to.LastModified).After(feed.Truncate(from.LastModified)) {
+		return 0, gone(to)
+	}
 	return 0, fmt.Errorf("%w: its position, %s of %s, does not come after that of the digest, %s of %s", ErrBehind,
 		to.ContentID, feed.FormatTime(to.LastModified), from.ContentID, feed.FormatTime(from.LastModified))
+}
+
+// gone returns the error that a feed does not have a position.
+func gone(p feed.Position) error {
+	return fmt.Errorf("%w: %s of %s", ErrGone, p.ContentID, feed.FormatTime(p.LastModified))
 }
 
 // noteLater notes what the sink must have after an entity.

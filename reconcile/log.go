@@ -91,7 +91,7 @@ func (r *logRun) run(ctx context.Context, log Log) error {
 			return r.rest()
 		}
 	}
-	return fmt.Errorf("the feed does not have %s, the position of the sink, any more", to.ContentID)
+	return gone(to)
 }
 
 // read notes all entries, and returns where to begin in the feed.

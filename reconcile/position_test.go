@@ -56,7 +56,7 @@ func patchOf(key string) *feed.Entity {
 	return &feed.Entity{Operation: feed.Patch, ContentLocation: feed.EncodeKey(key), ContentType: "application/merge-patch+json", Body: []byte(`{"p":1}`)}
 }
 
-// TestBehind: a sink that is behind the digest, or is not yet in the feed, is not compared.
+// TestBehind: a sink that is behind the digest, or is not in the feed, or not yet, is not compared.
 func TestBehind(t *testing.T) {
 	w := newWorld(t)
 	w.publish(10)
@@ -69,6 +69,10 @@ func TestBehind(t *testing.T) {
 	w.consume()
 	if _, err := w.run(w.config(d), false); err != nil {
 		t.Error(err)
+	}
+	w.sql(`UPDATE feedctl_positions SET position = json_set(position, '$.contentId', '<other>', '$.lastModified', '2099-01-01T00:00:00Z')`)
+	if _, err := w.run(w.config(d), false); !errors.Is(err, reconcile.ErrGone) {
+		t.Errorf("%v, want ErrGone", err)
 	}
 	w.sql(`UPDATE feedctl_positions SET position = '{}'`)
 	if _, err := w.run(w.config(d), false); !errors.Is(err, reconcile.ErrFilling) {

@@ -137,6 +137,9 @@ func (r *Report) Remaining() int64 {
 var (
 	// ErrBehind means that the sink has not reached the position of the digest.
 	ErrBehind = errors.New("the sink is behind the digest: let its consumer catch up first")
+	// ErrGone means that the feed does not have the position of the sink: it is another feed, was restored
+	// to an older state, or has been pruned.
+	ErrGone = errors.New("the feed does not have the position of the sink")
 	// ErrFilling means that the sink has no position in the feed yet.
 	ErrFilling = errors.New("the sink is being filled, and has no position in the feed yet: let its consumer finish first")
 	// ErrShared means that other consumers write to the same table.

@@ -201,6 +201,8 @@ func (r *Reconcile) hint(err error) error {
 		return exit.WithHint(err, "\"feedctl digest FEED\" where the feed is published")
 	case errors.Is(err, reconcile.ErrBehind), errors.Is(err, reconcile.ErrFilling):
 		return exit.WithHint(err, "\"feedctl consume\" with the same feed and sink, and then this command again")
+	case errors.Is(err, reconcile.ErrGone):
+		return exit.WithHint(exit.Errorf(exit.Gap, "%w", err), "\"feedctl consume\" with the same feed and sink, which says what has become of the feed")
 	case errors.Is(err, reconcile.ErrDeletes):
 		return exit.WithHint(err, "a look at the lines with \"-\"; then --max-deletes NUMBER or P%, to allow that many")
 	case errors.Is(err, reconcile.ErrShared):
