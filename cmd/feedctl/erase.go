@@ -83,11 +83,15 @@ func eraseText(e *task.Erased) string {
 	var b strings.Builder
 	erased, wrote, published, replaced := "erased", "wrote", "published", "replaced"
 	if e.DryRun {
-		erased, wrote, published, replaced = "would erase", "would write", "publish", "would replace"
+		erased, wrote, published, replaced = "would erase", "would write", "would publish", "would replace"
 	}
+	deletes := human.Plural(e.Deletes, "DELETE", "DELETEs")
 	fmt.Fprintf(&b, "%s %s on %d of %s of feed %s\n", erased, human.Plural(e.Entities, "entity", "entities"), e.Affected, human.Plural(e.Pages, "page", "pages"), e.Feed)
-	if e.Entities > 0 {
-		fmt.Fprintf(&b, "%s %s again, and %s %s\n", wrote, human.Bytes(e.Bytes), published, human.Plural(e.Deletes, "DELETE", "DELETEs"))
+	switch {
+	case e.Entities > 0:
+		fmt.Fprintf(&b, "%s %s again, and %s %s\n", wrote, human.Bytes(e.Bytes), published, deletes)
+	case e.Deletes > 0:
+		fmt.Fprintf(&b, "%s %s, since a snapshot has a key that no page has\n", published, deletes)
 	}
 	for _, snapshot := range e.Snapshots {
 		fmt.Fprintf(&b, "%s snapshot %s\n", replaced, snapshot)
@@ -100,8 +104,12 @@ func eraseText(e *task.Erased) string {
 
 // confirmErase asks whether to erase. Only a terminal can answer.
 func confirmErase(ctx context.Context, a *app.App, e *task.Erased) error {
+	snapshots := human.Plural(int64(len(e.Snapshots)), "snapshot", "snapshots")
 	question := fmt.Sprintf("erase %s, write all %s of feed %s (%s) again, and replace %s?",
-		human.Plural(e.Entities, "entity", "entities"), human.Plural(e.Pages, "page", "pages"), e.Feed, human.Bytes(e.Bytes), human.Plural(int64(len(e.Snapshots)), "snapshot", "snapshots"))
+		human.Plural(e.Entities, "entity", "entities"), human.Plural(e.Pages, "page", "pages"), e.Feed, human.Bytes(e.Bytes), snapshots)
+	if e.Entities == 0 {
+		question = fmt.Sprintf("publish %s to feed %s, and replace %s?", human.Plural(e.Deletes, "DELETE", "DELETEs"), e.Feed, snapshots)
+	}
 	switch yes, err := a.Confirm(ctx, question); {
 	case errors.Is(err, app.ErrNoTerminal):
 		return exit.Usagef("erase from feed %q: %w: use --yes, or --dry-run to see what would be erased", e.Feed, err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/erase"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/sink"
@@ -55,6 +56,25 @@ func keysIn(t *testing.T, path string) (keys []string) {
 		keys = append(keys, row.Key)
 	}
 	return keys
+}
+
+// TestEraseText: the output says what is published, also if only a snapshot has a key.
+func TestEraseText(t *testing.T) {
+	for _, test := range []struct {
+		done task.Erased
+		want string
+	}{
+		{task.Erased{Report: erase.Report{Entities: 2, Affected: 1, Pages: 3, Bytes: 100, Deletes: 1}, Feed: "a"},
+			"erased 2 entities on 1 of 3 pages of feed a\nwrote 100 B again, and published 1 DELETE\n"},
+		{task.Erased{Report: erase.Report{Pages: 3, Bytes: 100, Deletes: 1}, Feed: "a", Snapshots: []string{"a/1"}},
+			"erased 0 entities on 0 of 3 pages of feed a\npublished 1 DELETE, since a snapshot has a key that no page has\nreplaced snapshot a/1\n"},
+		{task.Erased{Report: erase.Report{Pages: 3, Deletes: 2}, Feed: "a", DryRun: true},
+			"would erase 0 entities on 0 of 3 pages of feed a\nwould publish 2 DELETEs, since a snapshot has a key that no page has\n"},
+	} {
+		if got := eraseText(&test.done); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
 }
 
 func TestErase(t *testing.T) {
