@@ -53,7 +53,7 @@ type ContentIDNotFoundError struct {
 }
 
 func (e *ContentIDNotFoundError) Error() string {
-	return fmt.Sprintf("resume %s: Content-ID %q of %s is not in the feed: it was restored to an older state, or replaced: replay from that time or start over from a snapshot%s",
+	return fmt.Sprintf("resume %s: Content-ID %q of %s is not in the feed: its page was pruned, or the feed was restored to an older state, or replaced: replay from that time or start over from a snapshot%s",
 		e.URL, e.Position.ContentID, feed.FormatTime(e.Position.LastModified), e.Retention)
 }
 

@@ -69,7 +69,7 @@ func printRestored(a *app.App, r *task.Restored) error {
 	fmt.Fprintf(&text, "restored %s into %s: %s from %s\n", r.At, r.Into, human.Plural(r.Entities, "entity", "entities"), from)
 	switch {
 	case r.Check == nil:
-		fmt.Fprintln(&text, "not compared with the feed: this kind of sink cannot be read back")
+		fmt.Fprintln(&text, "not compared with the feed")
 	case r.Verified:
 		fmt.Fprintf(&text, "compared with the feed: %s, no differences\n", human.Plural(r.Check.Keys, "key", "keys"))
 		if n := r.Check.KeysOnly; n > 0 {

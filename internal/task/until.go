@@ -23,7 +23,7 @@ func parseUntil(text string) consumer.Until {
 // hintUntil adds to an error about a place in a feed what the user can do about it.
 func hintUntil(err error) error {
 	if _, ok := errors.AsType[*consumer.UntilNotFoundError](err); ok {
-		return exit.WithHint(err, "\"feedctl inspect\" or \"feedctl tail\", which show Content-IDs; a time is written like 2006-01-02T15:04:05Z")
+		return exit.WithHint(err, "\"feedctl tail\" with --from, which shows Content-IDs; a time is written like 2006-01-02T15:04:05Z")
 	}
 	if _, ok := errors.AsType[*consumer.PassedError](err); ok {
 		return exit.WithHint(err, "a new sink, or --from with an earlier snapshot: what was applied cannot be undone")
