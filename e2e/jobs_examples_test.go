@@ -112,8 +112,9 @@ func TestJobExamples(t *testing.T) {
 		have := list()
 		return have["bridge couchdb"] && have["bridge kinto"] && have["outbox run"] && have["consume"]
 	})
+	feedctl(t, "retain", store+"#orders", "--keep-age", "30d", "--snapshot-every", "1d", "--keep-snapshots", "3")
 	feedctl(t, "jobs", "restart", "--all", "-n", "shop", "--state", "pending", jobs) // do not wait for the night
-	for _, job := range []string{"shop/orders-snapshot", "shop/orders-prune", "shop/orders-verify"} {
+	for _, job := range []string{"shop/orders-snapshot", "shop/orders-prune", "shop/orders-retain", "shop/orders-verify"} {
 		waitForCommand(t, where, func() bool { return strings.Contains(feedctl(t, "jobs", "history", job, jobs), "completed") })
 	}
 	if out := feedctl(t, "jobs", "list", jobs, "--state", "crashing,failed"); !strings.HasPrefix(out, "0 jobs") {

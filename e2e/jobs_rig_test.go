@@ -22,6 +22,9 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/jobs"
 	"github.com/feedctl/feedctl/jobs/kinds"
+	"github.com/feedctl/feedctl/retention"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/postgres"
 )
 
 // jobSources is the number of databases, and of feeds of the outbox.
@@ -85,6 +88,7 @@ func newJobsRig(t *testing.T, several bool) *jobsRig {
 	r.startKinto()
 	r.write(1)
 	r.createJobs()
+	r.setPolicies()
 	r.hasten()
 	for n := range 3 {
 		if n == 0 || several {
@@ -154,6 +158,7 @@ func (r *jobsRig) createJobs() {
 			&chaosJob{name: rows, kind: "outbox run", source: r.pgURL("source").String(), target: r.store, follow: true, options: map[string]any{"feed": rows}},
 			&chaosJob{name: "verify-" + docs, kind: "verify", source: r.base(0) + "/feeds/" + docs},
 			&chaosJob{name: "snapshot-" + docs, kind: "snapshot from-feed", source: r.store + "#" + docs},
+			&chaosJob{name: "retain-" + docs, kind: "retain", target: r.store + "#" + docs},
 			&chaosJob{name: "prune-" + rows, kind: "prune", target: r.store + "#" + rows, options: map[string]any{"keep-age": "1h", "keep-pages": 1}},
 		)
 	}
@@ -164,6 +169,23 @@ func (r *jobsRig) createJobs() {
 	consume(r.store+"#", docsFeed(1), "couchdb", "dir", "postgres")
 	consume(r.base(0)+"/feeds/", rowsFeed(0), "postgres", "jsonl")
 	consume(r.store+"#", rowsFeed(1), "sqlite", "dir")
+}
+
+// setPolicies sets the policies of the feeds that jobs retain, which do not exist yet.
+func (r *jobsRig) setPolicies() {
+	store, err := storage.Registry{"postgres": postgres.Create}.Open(r.t.Context(), r.store)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer store.Close()
+	for n := range jobSources {
+		if _, err := retention.Change(r.t.Context(), store, docsFeed(n), func(p *retention.Policy) error {
+			*p = retention.Policy{KeepAge: time.Hour, SnapshotEvery: time.Minute, KeepSnapshots: 2}
+			return nil
+		}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
 }
 
 // slots is how many jobs a worker runs at the same time: all workers together have fewer than there are jobs.

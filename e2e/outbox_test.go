@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/feedctl/feedctl/chain"
@@ -122,10 +123,14 @@ func (r *outboxRig) killWorking() {
 	for range r.rng.IntN(20) {
 		r.moved()
 	}
-	var holder string // HOST/PID/RANDOM
-	if err := r.pool.QueryRow(r.t.Context(), "SELECT runner FROM feedctl.outbox_lease WHERE feed = 'things'").Scan(&holder); err != nil {
-		r.t.Fatal(err)
-	}
+	var holder string                   // HOST/PID/RANDOM
+	waitFor(r.t, r.state, func() bool { // what has moved events may be the last transaction of the runner that was killed
+		err := r.pool.QueryRow(r.t.Context(), "SELECT runner FROM feedctl.outbox_lease WHERE feed = 'things'").Scan(&holder)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			r.t.Fatal(err)
+		}
+		return err == nil
+	})
 	n := slices.IndexFunc(r.runners, func(p *process) bool {
 		return strings.Contains(holder, fmt.Sprintf("/%d/", p.cmd.Process.Pid))
 	})
