@@ -16,7 +16,7 @@ import (
 func newRestore(a *app.App) *cobra.Command {
 	var t task.Restore
 	c := &cobra.Command{
-		Use:   "restore --at TIME|CONTENT-ID URL|FEED|STORE#FEED --into SINK",
+		Use:   "restore URL|FEED|STORE#FEED --at TIME|CONTENT-ID --into SINK",
 		Short: "Restore what a feed was at a point in time into a new sink",
 		Long: `Restore writes what a feed was at a point in time into a new sink: it begins with the newest
 snapshot that is not later, or with the feed if there is none, and applies the feed up to

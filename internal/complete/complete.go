@@ -99,10 +99,10 @@ func (x *Completer) Add(c *cobra.Command) {
 		if !strings.Contains(word, "STORE#") {
 			continue
 		}
-		forms := strings.Split(strings.Trim(word, "[]"), "|")
+		forms := strings.Split(strings.Trim(word, "[]."), "|")
 		c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			switch {
-			case len(args) == position:
+			case len(args) == position, len(args) > position && strings.HasSuffix(word, "..."):
 				return x.argument(c, forms, typed), cobra.ShellCompDirectiveDefault
 			case len(args) == position+1 && strings.HasSuffix(c.Use, " ID"):
 				return x.offer(c, "", typed, func(ctx context.Context) []string { return x.snapshotIDs(ctx, args[position]) }), cobra.ShellCompDirectiveNoFileComp
