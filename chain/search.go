@@ -24,11 +24,12 @@ func (r *Reader) findNewest(ctx context.Context) (*Page, error) {
 		if err != nil {
 			return nil, err
 		}
-		top, seen, err := r.exponentialSearch(ctx, floor)
+		closed := map[int64]*Page{}
+		top, seen, err := r.exponentialSearch(ctx, floor, closed)
 		if err != nil {
 			return nil, err
 		}
-		p, loaded, err := r.lastOfChain(ctx, floor, top)
+		p, loaded, err := r.lastOfChain(ctx, floor, top, closed)
 		if err != nil {
 			return nil, err
 		}
@@ -70,13 +71,14 @@ func (r *Reader) findNewest(ctx context.Context) (*Page, error) {
 }
 
 // lastOfChain returns the last page of the chain, or nil if there is no first page, and the
-// pages that it loaded, by number. The last page is at most Ahead pages before top.
-func (r *Reader) lastOfChain(ctx context.Context, floor, top int64) (*Page, map[int64]*Page, error) {
+// pages from which it was found, by number. The last page is at most Ahead pages before top. Pages in
+// closed need not be loaded again.
+func (r *Reader) lastOfChain(ctx context.Context, floor, top int64, closed map[int64]*Page) (*Page, map[int64]*Page, error) {
 	start := floor
 	if top > 0 {
 		start = max(floor, top-Ahead)
 	}
-	loaded := r.loadAll(ctx, start, top)
+	loaded := r.loadAll(ctx, start, top, closed)
 	p, err := loaded[start], error(nil)
 	if p == nil {
 		p, err = r.load(ctx, start)
@@ -94,14 +96,14 @@ func (r *Reader) lastOfChain(ctx context.Context, floor, top int64) (*Page, map[
 const searchRequests = 16
 
 // exponentialSearch returns the number of a page that exists and is not followed by
-// another, or 0, and the highest page number that it found. The number of its requests
-// is logarithmic in the number of pages.
-func (r *Reader) exponentialSearch(ctx context.Context, floor int64) (top, seen int64, err error) {
+// another, or 0, and the highest page number that it found. It adds the closed pages that it loads to
+// a map. The number of its requests is logarithmic in the number of pages.
+func (r *Reader) exponentialSearch(ctx context.Context, floor int64, closed map[int64]*Page) (top, seen int64, err error) {
 	// The first request shows whether there is a feed at all; the jumps then double.
 	numbers := []int64{floor}
 	low, high := floor-1, int64(0) // low exists, or is before the first; high does not
 	narrow := func() error {
-		found, highest, err := r.leading(ctx, numbers)
+		found, highest, err := r.leading(ctx, numbers, closed)
 		if err != nil {
 			return err
 		}
@@ -141,11 +143,11 @@ func (r *Reader) exponentialSearch(ctx context.Context, floor int64) (top, seen 
 }
 
 // leading checks pages concurrently. It returns how many of them exist before the first
-// that does not, and the highest number that exists.
-func (r *Reader) leading(ctx context.Context, numbers []int64) (found int, highest int64, err error) {
-	exist := make([]bool, len(numbers))
-	err = each(len(numbers), func(i int) error {
-		_, err := r.load(ctx, numbers[i])
+// that does not, and the highest number that exists. It adds the closed ones to a map.
+func (r *Reader) leading(ctx context.Context, numbers []int64, closed map[int64]*Page) (found int, highest int64, err error) {
+	exist, pages := make([]bool, len(numbers)), make([]*Page, len(numbers))
+	err = each(len(numbers), func(i int) (err error) {
+		pages[i], err = r.load(ctx, numbers[i])
 		exist[i] = err == nil || errors.Is(err, ErrCorrupt)
 		if exist[i] || errors.Is(err, storage.ErrNotFound) {
 			return nil
@@ -155,9 +157,12 @@ func (r *Reader) leading(ctx context.Context, numbers []int64) (found int, highe
 	if err != nil {
 		return 0, 0, err
 	}
-	for i, exists := range exist {
-		if exists {
+	for i, p := range pages {
+		if exist[i] {
 			highest = numbers[i]
+		}
+		if p != nil && p.Closed {
+			closed[p.Number] = p
 		}
 	}
 	if found = slices.Index(exist, false); found < 0 {
@@ -166,12 +171,15 @@ func (r *Reader) leading(ctx context.Context, numbers []int64) (found int, highe
 	return found, highest, nil
 }
 
-// loadAll loads the pages from first to last, both included. It omits those that cannot be
-// loaded.
-func (r *Reader) loadAll(ctx context.Context, first, last int64) map[int64]*Page {
+// loadAll loads the pages from first to last, both included, except those in closed, which do not
+// change. It omits those that cannot be loaded.
+func (r *Reader) loadAll(ctx context.Context, first, last int64, closed map[int64]*Page) map[int64]*Page {
 	pages := make([]*Page, max(last-first+1, 0))
 	_ = each(len(pages), func(i int) (err error) {
-		pages[i], err = r.load(ctx, first+int64(i))
+		n := first + int64(i)
+		if pages[i] = closed[n]; pages[i] == nil {
+			pages[i], err = r.load(ctx, n)
+		}
 		return err // reported when the page is needed and loaded again
 	})
 	loaded := make(map[int64]*Page, len(pages))
