@@ -165,6 +165,16 @@ func (b *batch) mayBeInFeed() bool {
 	return slices.ContainsFunc(b.items, func(i item) bool { return i.tried || i.given })
 }
 
+// known returns the page before which none of the items is in the feed, according to their publishers;
+// 0: they do not know.
+func (b *batch) known() int64 {
+	first := b.items[0].request.known
+	for _, i := range b.items {
+		first = min(first, i.request.known)
+	}
+	return first
+}
+
 func (b *batch) addDuplicate(i item) {
 	if b.duplicates == nil {
 		b.duplicates = map[idHash][]item{}

@@ -103,7 +103,7 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 		remembered := f.tail.known
 		err := f.refresh(ctx)
 		if err == nil && from == 0 {
-			from = f.reach(b.bytes, len(b.items), b.spools)
+			from = max(f.reach(b.bytes, len(b.items), b.spools), min(b.known(), f.tail.number()))
 		}
 		if err == nil && check {
 			err = f.tail.recent.fill(ctx, f.chain, f.tail.newest, from)

@@ -96,8 +96,9 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 // entities of calls that returned before it was called.
 //
 // An entity without a Content-ID gets one. An entity whose Content-ID is already on one of
-// the feed's 16 newest pages is not written again, so that publishing may be repeated. LastModified is set by the commit, not by the caller. The body
-// of an entity with a Stream is spooled to disk first.
+// the feed's 16 newest pages is not written again, so that publishing may be repeated (but see
+// [Batch].Known). LastModified is set by the commit, not by the caller. The body of an entity with a
+// Stream is spooled to disk first.
 //
 // After an error that matches ErrUnknown the entities may be in the feed, all of them
 // or the first few; after any other error none of them is. When ctx ends before the
@@ -182,6 +183,11 @@ func (f *Feed) begin(ctx context.Context, entities []*Entity, b Batch) (_ *reque
 	}
 	return r, nil
 }
+
+// Seen tells the producer which page another reader of the feed has found to be the newest, so that it
+// does not search for it, too. The reader's search must have found no page beyond it
+// ([chain.Reader.Beyond]), which the producer would have to examine.
+func (f *Feed) Seen(newest *chain.Page) { f.chain.Remember(newest) }
 
 // Checkpoint returns the feed's checkpoint, or nil if there is none.
 func (f *Feed) Checkpoint(ctx context.Context) ([]byte, error) {

@@ -19,6 +19,7 @@ type request struct {
 	given      bool    // some item has a Content-ID of the caller
 	checkpoint []byte
 	previous   []byte
+	known      int64 // the page before which none of the items is; 0: not known
 
 	after  *request // must be published before
 	more   bool     // another request follows at once
@@ -79,6 +80,9 @@ func (f *Feed) newRequest(ctx context.Context, entities []*Entity, b Batch) (_ *
 	r.publication.request = r
 	if r.items = r.one[:]; len(entities) > 1 {
 		r.items = make([]item, len(entities))
+	}
+	if len(b.Previous) > 0 {
+		r.known = b.Known
 	}
 	if b.After != nil {
 		r.after = b.After.request
