@@ -101,6 +101,9 @@ func (b *Bridge) catchUp(ctx context.Context) (at Checkpoint, err error) {
 	if at, err = b.Index.catchUp(ctx, b.reader, b.config.Feed); err != nil {
 		return at, err
 	}
+	if at.newest != nil {
+		b.feed.Seen(at.newest)
+	}
 	if at.Begins() {
 		at.Feed = NewID()
 	}

@@ -28,12 +28,19 @@ func (x *Index) catchUp(ctx context.Context, reader *feedstore.Reader, name stri
 	if at, err = ParseCheckpoint(newest.Checkpoint, x.kind, name); err != nil {
 		return at, err
 	}
+	at.known = newest.Number
+	if len(f.Beyond()) == 0 {
+		at.newest = newest
+	}
 	known, err := x.known()
 	if err != nil {
 		return at, err
 	}
 	if known.Page > newest.Number || known.Page > 0 && known.Feed != at.Feed {
 		return x.startOver(ctx, reader, name)
+	}
+	if known.Page == newest.Number && known.ContentID == newest.LastContentID {
+		return at, nil // nothing is new
 	}
 	first, after, partial := known.Page, known.ContentID, false
 	if first < floor { // the index is empty, or those pages have been pruned

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/feedctl/feedctl/chain"
 )
 
 // ErrForeign means that the feed was filled from another source, or not by a bridge.
@@ -27,6 +29,11 @@ type Checkpoint struct {
 	Selection string `json:"selection"`
 
 	encoded []byte // as stored in the feed
+	// known is the number of the page that the checkpoint is from: the index has all versions on the
+	// pages before it. 0: none.
+	known int64
+	// newest is that page, if no page was found beyond it.
+	newest *chain.Page
 }
 
 // ParseCheckpoint parses the checkpoint of a feed. data is nil if the feed does not exist. The

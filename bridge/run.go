@@ -214,7 +214,7 @@ func (r *Run) begin(ctx context.Context, b producer.Batch) (func() (producer.Rec
 	if err != nil {
 		return nil, err
 	}
-	b.Checkpoint, b.Previous, b.After = encoded, r.at.encoded, r.last
+	b.Checkpoint, b.Previous, b.Known, b.After = encoded, r.at.encoded, r.at.known, r.last
 	p, err := r.b.feed.Begin(ctx, b)
 	if err != nil {
 		return nil, err

@@ -79,6 +79,10 @@ func (f *Feed) SeenFloor() int64 { return f.reader.SeenFloor() }
 // store; see [chain.Reader.Identity].
 func (f *Feed) Identity() feed.Identity { return f.reader.Identity() }
 
+// Beyond returns the pages beyond the newest one that the search for it found, as
+// [chain.Reader.Beyond] does.
+func (f *Feed) Beyond() []*chain.Page { return f.reader.Beyond() }
+
 // Stale reports whether the state belongs to an earlier timeline: the store has been restored to
 // an older state, has another feed of this name, or the feed began another epoch. A request that
 // finds this starts again with the state that [Reader.Feed] returns.
