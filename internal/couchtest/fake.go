@@ -236,6 +236,7 @@ func (f *Fake) documentRequest(w http.ResponseWriter, r *http.Request, db *datab
 		"POST _changes":            f.changes,
 		"GET _all_docs":            f.allDocs,
 		"POST _all_docs":           f.allDocs,
+		"GET _local_docs":          f.localDocs,
 		"POST _bulk_docs":          f.bulkDocs,
 		"POST _bulk_get":           f.bulkGet,
 		"POST _revs_diff":          f.revsDiff,

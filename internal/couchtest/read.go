@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -227,6 +229,18 @@ func (f *Fake) allDocs(w http.ResponseWriter, r *http.Request, db *database) err
 	}
 	return writeJSON(w, http.StatusOK, []byte(`{"total_rows":`+string(number(total))+`,"offset":0,"rows":[`+"\r\n"+
 		strings.Join(rows, ",\r\n")+"\r\n]}"))
+}
+
+// localDocs lists the documents that do not replicate, in the order of their ids.
+func (f *Fake) localDocs(w http.ResponseWriter, r *http.Request, db *database) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rows := []string{}
+	for _, id := range between(slices.Sorted(maps.Keys(db.local)), r.URL.Query()) {
+		rev := quote("0-" + strconv.Itoa(db.local[id].rev))
+		rows = append(rows, string(object(member{"id", quote(id)}, member{"key", quote(id)}, member{"value", object(member{"rev", rev})})))
+	}
+	return writeJSON(w, http.StatusOK, []byte(`{"total_rows":null,"offset":null,"rows":[`+"\r\n"+strings.Join(rows, ",\r\n")+"\r\n]}"))
 }
 
 func allDocsRow(d *document, id string, v view, includeDocs bool) []byte {
