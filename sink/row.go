@@ -19,8 +19,9 @@ type Row struct {
 	Version string
 }
 
-// A ChangedError means that rows are no longer as a batch expected them; nothing of the batch was
-// committed.
+// A ChangedError means that rows are no longer as a batch expected them. They are left alone, and nothing
+// of the batch was committed; but a sink without transactions may have written other rows of it, and then
+// the same batch without these keys may be applied again.
 type ChangedError struct {
 	Keys []string
 }

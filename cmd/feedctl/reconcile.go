@@ -35,7 +35,8 @@ It prints a line for each key that differs, as "rclone check --combined" does:
 In SQLite and in tables of whole entities in PostgreSQL, key, content type and body are
 compared; header fields are not. In a table with --columns, only the Content-ID is, if a
 column has @content_id, and otherwise only that the key exists; likewise if the column body
-was altered to jsonb. The output says so.
+was altered to jsonb. In CouchDB, the Content-ID in the member "feedctl" of a document is;
+documents without it are not looked at. The output says so.
 
 With --repair, rows that differ are written again as the feed has them, and rows that only
 the copy has are deleted: nothing at all, if these are more than --max-deletes allows. No

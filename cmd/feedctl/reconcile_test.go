@@ -13,6 +13,8 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/pgtest"
 	"github.com/feedctl/feedctl/internal/task"
@@ -22,7 +24,7 @@ import (
 type copied struct {
 	name, into          string
 	change, remove, add func(t *testing.T)
-	whole               bool // bodies are compared
+	note                string // what the output says
 }
 
 // TestReconcile compares and repairs copies of every kind, over HTTP and in the store.
@@ -70,19 +72,20 @@ func TestReconcile(t *testing.T) {
 	copies := []copied{
 		{"sqlite", "sqlite:" + filepath.Join(dir, "zones.db") + "?table=zones",
 			lite("UPDATE zones SET body = 'x' WHERE key = 'zone/0007'"), lite("DELETE FROM zones WHERE key = 'zone/0009'"),
-			lite("INSERT INTO zones SELECT 'zzz', content_type, last_modified, content_id, headers, body FROM zones LIMIT 1"), true},
+			lite("INSERT INTO zones SELECT 'zzz', content_type, last_modified, content_id, headers, body FROM zones LIMIT 1"), ""},
 		{"postgres", database + "&table=zones",
 			query("UPDATE zones SET body = '{}' WHERE key = 'zone/0007'"), query("DELETE FROM zones WHERE key = 'zone/0009'"),
-			query("INSERT INTO zones SELECT 'zzz', content_type, last_modified, content_id, headers, body, bytes FROM zones LIMIT 1"), true},
+			query("INSERT INTO zones SELECT 'zzz', content_type, last_modified, content_id, headers, body, bytes FROM zones LIMIT 1"), ""},
 		{"columns", database + "&table=typed&columns=id%3D%40key%3Atext,event%3D%40content_id%3Atext,n%3D/n%3Aint",
 			query("UPDATE typed SET event = 'x' WHERE id = 'zone/0007'"), query("DELETE FROM typed WHERE id = 'zone/0009'"),
-			query("INSERT INTO typed VALUES ('zzz', 'x', 1)"), false},
+			query("INSERT INTO typed VALUES ('zzz', 'x', 1)"), "note: values of the columns are not compared"},
 		{"dir", "dir:" + filepath.Join(dir, "files"),
 			write("zone%2F0007"), func(t *testing.T) {
 				if err := os.Remove(filepath.Join(dir, "files", "zone%2F0009")); err != nil {
 					t.Fatal(err)
 				}
-			}, write("zzz"), true},
+			}, write("zzz"), "note: files"},
+		copyInCouchDB(t),
 	}
 	if code, _, stderr := feedctl(t, "", "reconcile", url, "--into", copies[0].into); code != exit.NotFound || !strings.Contains(stderr, "feedctl digest") {
 		t.Errorf("without a digest: %d\n%s", code, stderr)
@@ -117,7 +120,7 @@ func (c *copied) test(t *testing.T, store, url string) {
 		if !strings.HasPrefix(got, "* zone/0007\n+ zone/0009\n- zzz\n") {
 			t.Errorf("printed %q", got)
 		}
-		if strings.Contains(got, "note: values of the columns are not compared") == c.whole {
+		if !strings.Contains(got, c.note) {
 			t.Errorf("printed %q", got)
 		}
 		if _, stderr := reconcile(exit.Error, from, "--into", c.into, "--repair", "--max-deletes", "0"); !strings.Contains(stderr, "would delete too many") {
@@ -139,11 +142,27 @@ func (c *copied) test(t *testing.T, store, url string) {
 	}
 }
 
+// copyInCouchDB returns a copy in CouchDB.
+func copyInCouchDB(t *testing.T) copied {
+	database := couchtest.NewFake(t).NewDB(t)
+	edit := func(id, old, new string) func(*testing.T) {
+		return func(t *testing.T) {
+			at := database + "/" + couchdb.DocPath(id)
+			couchtest.Send(t, "PUT", at, strings.Replace(couchtest.Send(t, "GET", at, ""), old, new, 1))
+		}
+	}
+	add := func(t *testing.T) {
+		couchtest.Send(t, "PUT", database+"/zzz", `{"feedctl":{"contentId":"<x@example.com>"}}`)
+	}
+	return copied{"couchdb", "couchdb:" + database, edit("zone/0007", `"contentId":"<`, `"contentId":"<x`), edit("zone/0009", "{", `{"_deleted":true,`), add, "note: documents are compared by Content-ID"}
+}
+
 // TestReconcileWrong: wrong command lines are refused before anything is opened.
 func TestReconcileWrong(t *testing.T) {
 	for _, args := range [][]string{
 		{"zones", "--into", "-"},
 		{"zones", "--into", "jsonl:a.jsonl", "--repair"},
+		{"zones", "--into", "kinto:http://127.0.0.1:1/v1/buckets/b/collections/c"},
 		{"zones", "--into", "sqlite:a.db", "--max-deletes", "many"},
 		{"zones", "--into", "sqlite:a.db", "--columns", "a=/a:int"},
 		{"zones", "--into", "sqlite:a.db", "--key", "id"},

@@ -34,6 +34,12 @@ func (t *target) retry(ctx context.Context, tries int, do func(context.Context) 
 
 // Commit writes the batch step by step. Each step advances the position.
 func (t *target) Commit(ctx context.Context, at feed.Position) error {
+	if t.expected != nil {
+		if err := t.retry(ctx, t.tries, t.writeExpected); err != nil {
+			return err
+		}
+		return t.forget()
+	}
 	if len(t.steps) == 0 {
 		t.addStep()
 	}

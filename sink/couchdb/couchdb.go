@@ -91,7 +91,7 @@ func Standings(c couchdb.Config) func(context.Context, sink.Spec) ([]sink.Standi
 // [consumer.Job] does first. The client should have Attempts 1, because the sink retries steps as a
 // whole. The sink uses its logger and its directory for temporary files.
 func New(db *couchdb.DB, name string) (*Sink, error) {
-	return newSink(db, name, retryBudget{maxTries, backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}})
+	return newSink(db, name, retryBudget{maxTries, backoff.Backoff{Min: minPause, Max: maxPause}})
 }
 
 // Open opens the database for the consumer with this name (empty: [DefaultName]). It creates the
@@ -119,6 +119,8 @@ func Open(ctx context.Context, c couchdb.Config, name string) (*Sink, error) {
 const (
 	maxTries  = 8
 	openTries = 5
+	minPause  = 250 * time.Millisecond
+	maxPause  = 30 * time.Second
 )
 
 func newSink(db *couchdb.DB, name string, budget retryBudget) (*Sink, error) {
@@ -157,9 +159,11 @@ type batch struct {
 	spool spool.Spool
 	steps []*step
 	last  map[string]*change // the last change of each document
-	body  content.Reader
-	json  *jsonscan.Reader
-	buf   []byte
+	// expected has the rows that the changes replace, by key, and nil if there is none; see Expect.
+	expected map[string]*sink.Row
+	body     content.Reader
+	json     *jsonscan.Reader
+	buf      []byte
 }
 
 func (t *target) Begin(context.Context) error { return t.forget() }
@@ -170,6 +174,7 @@ func (t *target) Rollback(context.Context) error { return t.forget() }
 func (t *target) forget() error {
 	t.steps = nil
 	t.last = map[string]*change{}
+	t.expected = nil
 	return t.spool.Reset()
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/feedctl/feedctl/couchdb"
+	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
@@ -38,3 +39,6 @@ func Form(contentType, body string) string {
 func OpenPatient(ctx context.Context, url string, through http.RoundTripper) (*Sink, error) {
 	return Open(ctx, couchdb.Config{URL: url, HTTP: &http.Client{Transport: through}}, "")
 }
+
+// Impatient makes a reader retry without delays.
+func (c *Contents) Impatient() { c.target.pauses = backoff.Backoff{} }

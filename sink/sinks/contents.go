@@ -7,6 +7,7 @@ import (
 
 	"github.com/feedctl/feedctl/reconcile"
 	"github.com/feedctl/feedctl/sink"
+	"github.com/feedctl/feedctl/sink/couchdb"
 	"github.com/feedctl/feedctl/sink/dir"
 	"github.com/feedctl/feedctl/sink/jsonl"
 	"github.com/feedctl/feedctl/sink/postgres"
@@ -16,7 +17,7 @@ import (
 // HasContents reports whether [OpenContents] can open the sink that a spec names: it has a state for each
 // key, which can be compared with that of the feed.
 func HasContents(s sink.Spec) bool {
-	return slices.Contains([]string{"dir", "postgres", "postgresql", "sqlite"}, s.Scheme)
+	return slices.Contains([]string{"couchdb", "dir", "postgres", "postgresql", "sqlite"}, s.Scheme)
 }
 
 // CheckReconcile returns the reason if the sink that a spec names cannot be compared with its feed, or not
@@ -28,17 +29,19 @@ func CheckReconcile(s sink.Spec, repair bool) error {
 	case s.Scheme == "jsonl":
 		return fmt.Errorf("%w: sink %s: a log cannot be repaired: consume the feed into a new file", sink.ErrSpec, s.String())
 	}
-	return fmt.Errorf("%w: sink %s: cannot be compared with a feed: want sqlite:, postgres:, dir: or jsonl:", sink.ErrSpec, sink.Redact(s.String()))
+	return fmt.Errorf("%w: sink %s: cannot be compared with a feed: want sqlite:, postgres:, couchdb:, dir: or jsonl:", sink.ErrSpec, sink.Redact(s.String()))
 }
 
 // OpenContents opens what the sink that spec names has, to compare it with its feed. It creates nothing,
 // and a consumer may have the sink open. The error matches [sink.ErrSpec] if the name is wrong.
-func OpenContents(ctx context.Context, spec string, _ Options) (reconcile.Contents, error) {
+func OpenContents(ctx context.Context, spec string, o Options) (reconcile.Contents, error) {
 	s, err := sink.ParseSpec(spec)
 	if err != nil {
 		return nil, err
 	}
 	switch s.Scheme {
+	case "couchdb":
+		return couchdb.OpenContents(ctx, o.CouchDB, s)
 	case "dir":
 		return dir.OpenContents(ctx, s)
 	case "sqlite":

@@ -1,0 +1,87 @@
+package couchdb
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+
+	"github.com/feedctl/feedctl/internal/jsonscan"
+)
+
+// Documents reads up to limit documents in the order of their last changes, after the position since;
+// nil: from the first one. It calls doc with a reader at each document, also at deleted ones, which doc
+// must read to its end; attachments are stubs, and of conflicting revisions the winner is read. It returns
+// the position of the last one, and since if there are no more.
+//
+// It uses _changes with include_docs. In _all_docs, PouchDB Server omits documents whose ids begin with a
+// character above U+00FF.
+//
+// Reading page after page is not reading one moment: a document that is changed meanwhile may come again.
+// The error is [Retryable] if the response was cut off; doc may have been called before.
+func (db *DB) Documents(ctx context.Context, since json.RawMessage, limit int, doc func(*jsonscan.Reader) error) (last json.RawMessage, err error) {
+	q := Request{Path: "_changes", Query: url.Values{"include_docs": {"true"}, "limit": {strconv.Itoa(limit)}}}
+	if since != nil {
+		q.Query.Set("since", SeqText(since))
+	}
+	resp, err := db.Do(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	rows := 0
+	r := jsonscan.NewReader(resp.Body)
+	err = r.Object(func(name []byte) (err error) {
+		switch string(name) {
+		case `"results"`:
+			return r.Array(func() error { rows++; return readChange(r, doc) })
+		case `"last_seq"`:
+			last, err = readSeq(r)
+			return err
+		}
+		return r.Skip()
+	})
+	switch {
+	case err != nil:
+		return nil, db.newDocReader(q, nil, nil).broken(err)
+	case rows == 0:
+		return since, nil
+	case last == nil, bytes.Equal(last, since):
+		return nil, db.malformed(q, fmt.Errorf("%d changes after %s end at %.100q", rows, since, last))
+	}
+	return last, nil
+}
+
+// readChange reads a row of _changes.
+func readChange(r *jsonscan.Reader, doc func(*jsonscan.Reader) error) error {
+	return r.Object(func(name []byte) error {
+		if string(name) != `"doc"` {
+			return r.Skip()
+		}
+		switch c, err := r.Peek(); {
+		case err != nil:
+			return err
+		case c != '{': // null: it was purged, or is not to be read
+			return r.Skip()
+		}
+		return doc(r)
+	})
+}
+
+// maxSeq limits a sequence, in bytes. That of a cluster grows with the number of shards.
+const maxSeq = 1 << 20
+
+func readSeq(r *jsonscan.Reader) (json.RawMessage, error) {
+	value, whole, err := r.Value(maxSeq)
+	switch {
+	case err != nil:
+		return nil, err
+	case !whole:
+		return nil, errors.Join(r.Rest(io.Discard), fmt.Errorf("%w: a sequence of more than %d bytes", ErrMalformed, maxSeq))
+	}
+	return bytes.Clone(value), nil
+}
