@@ -76,9 +76,22 @@ func Write(ctx context.Context, store storage.Store, feed string, c Config, buil
 	return &Result{ID: w.id, Root: root, Objects: w.objects.Load(), Bytes: w.bytes.Load(), Written: w.written.Load()}, nil
 }
 
-// newID returns an ID that sorts after those of earlier times.
-func newID(t time.Time) string {
-	return t.UTC().Format("20060102T150405.000Z-") + strings.ToLower(rand.Text()[:8])
+// idTime is the time in an ID.
+const idTime = "20060102T150405.000Z"
+
+// newID returns an ID that sorts after that of the newest digest, even if the store's clock has whole
+// seconds or goes back.
+func (w *Writer) newID(ctx context.Context) (string, error) {
+	t := w.now
+	newest, err := Newest(ctx, w.store, w.feed)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return "", err
+	}
+	before, _, _ := strings.Cut(newest, "-")
+	if last, err := time.Parse(idTime, before); err == nil && !last.Before(t.Truncate(time.Millisecond)) {
+		t = last.Add(time.Millisecond)
+	}
+	return t.UTC().Format(idTime) + "-" + strings.ToLower(rand.Text()[:8]), nil
 }
 
 func newWriter(store storage.Store, feed string, c Config) *Writer {
@@ -120,7 +133,11 @@ func (w *Writer) write(ctx context.Context, id string, objects func(context.Cont
 	if w.now, err = storage.Now(ctx, w.store, time.Now); err != nil {
 		return err
 	}
-	w.id = cmp.Or(id, newID(w.now)) // by the store's clock, so that writers agree on the newest
+	if w.id = id; id == "" { // by the store's clock, so that writers agree on the newest
+		if w.id, err = w.newID(ctx); err != nil {
+			return err
+		}
+	}
 	begun := time.Now()
 	var writing context.Context
 	w.group, writing = errgroup.WithContext(ctx)
