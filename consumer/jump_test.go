@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -257,21 +258,20 @@ func TestJumpInFlux(t *testing.T) {
 // TestJumpAfterOutage: a server that cannot be reached for a while is waited for, not crawled.
 func TestJumpAfterOutage(t *testing.T) {
 	g := guided(guidedText)
-	away := false
+	var away, been atomic.Bool
 	handler := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if away {
+		if away.Load() {
 			panic(http.ErrAbortHandler)
 		}
 		g.ServeHTTP(rw, r)
 	})
 	inWorld(t, handler, func(t *testing.T, w *world) {
 		g.intercept = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
-			if r.Method == http.MethodHead && !away { // the answer to this one arrives
-				away = true
+			if r.Method == http.MethodHead && been.CompareAndSwap(false, true) { // the answer to this one arrives
+				away.Store(true)
 				go func() {
 					time.Sleep(time.Hour)
-					away = false
-					g.intercept = nil
+					away.Store(false)
 				}()
 			}
 			return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,7 +143,7 @@ func TestFaults(t *testing.T) {
 // TestCollectWhileWriting collects before each operation of a writer, two days after the objects
 // that it finds were written and their digest was removed. The new digest is complete nevertheless.
 func TestCollectWhileWriting(t *testing.T) {
-	for n := 0; ; n++ {
+	for n := int64(0); ; n++ {
 		last := false
 		synctest.Test(t, func(t *testing.T) {
 			store := memory.New()
@@ -154,9 +155,9 @@ func TestCollectWhileWriting(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(48 * time.Hour)
-			operations := 0
+			var operations atomic.Int64
 			result, err := write(t.Context(), fault.Wrap(store, func(fault.Op) fault.Outcome {
-				if operations++; operations == n+1 {
+				if operations.Add(1) == n+1 {
 					if _, err := digests.Collect(t.Context(), store, "f"); err != nil {
 						t.Error(err)
 					}
@@ -169,7 +170,7 @@ func TestCollectWhileWriting(t *testing.T) {
 			if got, err := count(t.Context(), store, result.ID); err != nil || got != keys {
 				t.Errorf("collected before operation %d: %d keys, %v", n, got, err)
 			}
-			last = n >= operations
+			last = n >= operations.Load()
 		})
 		if last {
 			return
