@@ -69,7 +69,8 @@ func (r *Reader) Changes(ctx context.Context, since, prefix string, limit int, w
 	}
 	defer t.asked()
 	c, err, changed := t.collect(since, prefix, limit)
-	if err != nil || len(c.Feeds) > 0 || wait <= 0 || !r.subscribers.enter() {
+	known := since == "" && err == nil && c.Complete // that there are no feeds
+	if err != nil || len(c.Feeds) > 0 || wait <= 0 || known || !r.subscribers.enter() {
 		return c, err
 	}
 	defer r.subscribers.exit()
