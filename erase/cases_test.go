@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -256,11 +257,11 @@ func TestCheckpoint(t *testing.T) {
 func TestSuspended(t *testing.T) {
 	store, f := beginning(t, 40)
 	check(t, f.Close())
-	w, grown := &watcher{store: store}, false
+	w := &watcher{store: store}
+	var grown atomic.Bool
 	more := others(100, 1300)
 	_, err := eraseKeys(t.Context(), fault.Wrap(store, func(op fault.Op) fault.Outcome {
-		if op.Verb == fault.Create && !grown { // it is about to write the first copy
-			grown = true
+		if op.Verb == fault.Create && grown.CompareAndSwap(false, true) { // it is about to write the first copy
 			f, err := producer.Open(t.Context(), store, testFeed, producer.Config{MaxPageEntities: 1})
 			check(t, err)
 			_, err = f.Publish(t.Context(), more...)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -40,11 +41,14 @@ func visible(t *testing.T, store storage.Store) (ids []string) {
 // A watcher checks that entities that are visible stay visible, in the same order.
 type watcher struct {
 	store storage.Store
+	mu    sync.Mutex
 	seen  []string
 }
 
 func (w *watcher) look(t *testing.T, when string) {
 	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	now := visible(t, w.store)
 	if len(now) < len(w.seen) || !slices.Equal(now[:len(w.seen)], w.seen) {
 		t.Errorf("%s: the feed had %v, has %v", when, w.seen, now)
