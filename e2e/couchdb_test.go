@@ -24,8 +24,8 @@ import (
 )
 
 var (
-	couchWrites = flag.Int("couch-writes", 500, "changes that TestCouchDB makes")
-	couchKills  = flag.Int("couch-kills", 20, "processes that TestCouchDB kills, at least 5: one of each kind")
+	couchWrites = flag.Int("couch-writes", 300, "changes that TestCouchDB makes")
+	couchKills  = flag.Int("couch-kills", 12, "processes that TestCouchDB kills, at least 5: one of each kind")
 )
 
 // bridgePage is the number of entities on a page of a bridge's feed.

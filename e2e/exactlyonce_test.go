@@ -13,10 +13,10 @@ import (
 )
 
 var (
-	entities   = flag.Int("entities", 20_000, "entities that TestExactlyOnce publishes")
-	kills      = flag.Int("kills", 40, "processes that TestExactlyOnce kills, at least 3: one of each kind")
-	s3Entities = flag.Int("s3-entities", 4_000, "entities that TestExactlyOnceS3 publishes")
-	s3Kills    = flag.Int("s3-kills", 12, "processes that TestExactlyOnceS3 kills, at least 3: one of each kind")
+	entities   = flag.Int("entities", 12_000, "entities that TestExactlyOnce publishes")
+	kills      = flag.Int("kills", 24, "processes that TestExactlyOnce kills, at least 3: one of each kind")
+	s3Entities = flag.Int("s3-entities", 3_000, "entities that TestExactlyOnceS3 publishes")
+	s3Kills    = flag.Int("s3-kills", 8, "processes that TestExactlyOnceS3 kills, at least 3: one of each kind")
 	seed       = flag.Uint64("seed", 0, "seed of the tests that kill processes; 0 for a random one")
 )
 

@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	jobsSteps  = flag.Int("jobs-steps", 12, "faults and commands of TestJobs, each after a burst of changes")
+	jobsSteps  = flag.Int("jobs-steps", 9, "faults and commands of TestJobs, each after a burst of changes")
 	jobsWrites = flag.Int("jobs-writes", 5, "changes of each database in a burst of TestJobs, on average; of rows, 20 times that")
 )
 
