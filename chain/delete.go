@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/feedctl/feedctl/internal/together"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -119,7 +120,7 @@ func lastPages(ctx context.Context, store storage.Store, feed string, r floorRec
 // rewriteOpenPages gives each page that is open a new version, so that appends by
 // producers that have read it before fail.
 func rewriteOpenPages(ctx context.Context, store storage.Store, feed string, pages []int64) error {
-	return each(len(pages), func(i int) error {
+	return together.Do(len(pages), func(i int) error {
 		n := pages[i]
 		for {
 			info, err := store.Stat(ctx, key(feed, n))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/together"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -187,7 +188,7 @@ func (r *Reader) findBeyond(ctx context.Context, newest *Page, floor int64, load
 // read.
 func (r *Reader) loadHidden(ctx context.Context, first, last int64) ([]*Page, error) {
 	pages := make([]*Page, max(last-first+1, 0))
-	err := each(len(pages), func(i int) (err error) {
+	err := together.Do(len(pages), func(i int) (err error) {
 		pages[i], err = r.load(ctx, first+int64(i))
 		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrLayout) || errors.Is(err, ErrCorrupt) {
 			return nil

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/feedctl/feedctl/internal/together"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -166,7 +167,7 @@ func (r *Reader) advance(ctx context.Context, known *Page) (*Page, error) {
 // reload loads a known page and, concurrently, the floor if the page was open, or else
 // the page after it, which is nil if there is none.
 func (r *Reader) reload(ctx context.Context, known *Page) (p, next *Page, err error) {
-	err = each(2, func(i int) (err error) {
+	err = together.Do(2, func(i int) (err error) {
 		switch {
 		case i == 0:
 			p, err = r.load(ctx, known.Number)

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
+	"github.com/feedctl/feedctl/internal/together"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -146,7 +146,7 @@ func (r *Reader) exponentialSearch(ctx context.Context, floor int64, closed map[
 // that does not, and the highest number that exists. It adds the closed ones to a map.
 func (r *Reader) leading(ctx context.Context, numbers []int64, closed map[int64]*Page) (found int, highest int64, err error) {
 	exist, pages := make([]bool, len(numbers)), make([]*Page, len(numbers))
-	err = each(len(numbers), func(i int) (err error) {
+	err = together.Do(len(numbers), func(i int) (err error) {
 		pages[i], err = r.load(ctx, numbers[i])
 		exist[i] = err == nil || errors.Is(err, ErrCorrupt)
 		if exist[i] || errors.Is(err, storage.ErrNotFound) {
@@ -175,7 +175,7 @@ func (r *Reader) leading(ctx context.Context, numbers []int64, closed map[int64]
 // change. It omits those that cannot be loaded.
 func (r *Reader) loadAll(ctx context.Context, first, last int64, closed map[int64]*Page) map[int64]*Page {
 	pages := make([]*Page, max(last-first+1, 0))
-	_ = each(len(pages), func(i int) (err error) {
+	_ = together.Do(len(pages), func(i int) (err error) {
 		n := first + int64(i)
 		if pages[i] = closed[n]; pages[i] == nil {
 			pages[i], err = r.load(ctx, n)
@@ -189,21 +189,4 @@ func (r *Reader) loadAll(ctx context.Context, first, last int64, closed map[int6
 		}
 	}
 	return loaded
-}
-
-// each calls do concurrently with the numbers below n. It returns the error of the lowest
-// number that failed.
-func each(n int, do func(i int) error) error {
-	errs := make([]error, n)
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() { errs[i] = do(i) })
-	}
-	group.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/together"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -22,7 +22,7 @@ const parallel = 4
 func (p *Plan) each(ctx context.Context, first, last int64, do func(n int64) (*rewritten, error), done func([]*rewritten) error) error {
 	for first <= last {
 		pages := make([]*rewritten, min(parallel, last-first+1))
-		err := together(len(pages), func(i int) (err error) {
+		err := together.Do(len(pages), func(i int) (err error) {
 			pages[i], err = do(first + int64(i))
 			return err
 		})
@@ -41,22 +41,6 @@ func (p *Plan) each(ctx context.Context, first, last int64, do func(n int64) (*r
 			return err
 		}
 		first += int64(len(pages))
-	}
-	return nil
-}
-
-// together calls do concurrently with the numbers below n, and returns the error of the lowest.
-func together(n int, do func(i int) error) error {
-	errs := make([]error, n)
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() { errs[i] = do(i) })
-	}
-	group.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -247,7 +231,7 @@ func (c *copier) copy(ctx context.Context, last int64, newest *chain.Page) error
 			c.copied.Entities += int64(r.page.Entities)
 			c.copied.Bytes += r.page.Size
 		}
-		if err := together(len(pages), func(i int) error { return c.write(ctx, copies[i], pages[i]) }); err != nil {
+		if err := together.Do(len(pages), func(i int) error { return c.write(ctx, copies[i], pages[i]) }); err != nil {
 			return err
 		}
 		if begins {

@@ -89,7 +89,7 @@ var deleteMutants = []mutant{
 		{"chain/reader.go", "if err == nil && record.Deleting {", "if false && record.Deleting {"},
 	}},
 	{"leave open pages at the version that was read before", []edit{
-		{"chain/delete.go", "return each(len(pages), func(i int) error {", "return each(0, func(i int) error {"},
+		{"chain/delete.go", "return together.Do(len(pages), func(i int) error {", "return together.Do(0, func(i int) error {"},
 	}},
 	{"continue with the page number after the last one", []edit{
 		{"chain/delete.go", "r.Floor, r.Deleting, r.Deleted = sealed+deleteGap,", "r.Floor, r.Deleting, r.Deleted = sealed+1,"},

@@ -61,6 +61,7 @@ var rooms = map[string]room{
 	"internal/notices":    {},
 	"internal/regular":    {},
 	"internal/suggest":    {},
+	"internal/together":   {},
 	"internal/tcp":        {libraries: []string{"golang.org/x/sys"}},
 	"internal/pgerr":      {},
 	"internal/draft":      {rooms: []string{"feed", "page", "storage"}},
@@ -95,7 +96,7 @@ var rooms = map[string]room{
 	"internal/schema":     {rooms: []string{"internal/pgerr", "internal/suggest", "storage"}},
 
 	// Producing.
-	"chain":     {rooms: []string{"feed", "internal/selfcheck", "layout", "page", "storage"}},
+	"chain":     {rooms: []string{"feed", "internal/selfcheck", "internal/together", "layout", "page", "storage"}},
 	"feedstore": {rooms: []string{"chain", "digest", "digest/digests", "feed", "internal/lru", "layout", "page", "pagecache", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"pagecache": {rooms: []string{"chain", "internal/filepart", "internal/regular", "layout", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"producer":  {rooms: []string{"chain", "feed", "layout", "page", "storage", "internal/backoff", "internal/draft", "internal/selfcheck"}, libraries: []string{"golang.org/x/sync"}},
@@ -163,7 +164,7 @@ var rooms = map[string]room{
 	"reconcile":     {rooms: []string{"consumer", "digest", "feed", "internal/jsonptr", "sink"}},
 	"snapshot/fold": {rooms: []string{"chain", "consumer", "consumer/fromstore", "digest", "digest/digests", "feed", "internal/draft", "layout", "sink", "sink/sqlite", "snapshot", "snapshot/snapshots", "storage"}},
 	"verify":        {rooms: []string{"chain", "feed", "internal/inprocess", "internal/regular", "layout", "page", "server", "snapshot", "storage"}},
-	"erase":         {rooms: []string{"bridge", "chain", "feed", "internal/jsonptr", "layout", "page", "producer", "storage"}},
+	"erase":         {rooms: []string{"bridge", "chain", "feed", "internal/jsonptr", "internal/together", "layout", "page", "producer", "storage"}},
 	"restore":       {rooms: []string{"bridge/couchdb/changes", "consumer", "couchdb", "digest", "feed", "internal/jsonscan", "sink", "sink/sqlite"}},
 	"repair":        {rooms: []string{"chain", "feed", "internal/human", "layout", "page", "storage"}},
 

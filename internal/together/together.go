@@ -1,0 +1,21 @@
+// Package together does similar things at the same time.
+package together
+
+import "sync"
+
+// Do calls do concurrently with the numbers below n, and waits. It returns the error of the lowest
+// number that failed.
+func Do(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { errs[i] = do(i) })
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+package together
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestDo(t *testing.T) {
+	first, second := errors.New("first"), errors.New("second")
+	later := make(chan struct{})
+	err := Do(3, func(i int) error {
+		switch i {
+		case 1:
+			<-later // it fails after the second
+			return first
+		case 2:
+			defer close(later)
+			return second
+		}
+		return nil
+	})
+	if err != first {
+		t.Errorf("%v, want the error of the lowest number", err)
+	}
+	if err := Do(0, nil); err != nil {
+		t.Error(err)
+	}
+}
