@@ -99,7 +99,7 @@ func next(ctx context.Context, store storage.Store, name string) (floorRecord, s
 // feed has continue, and all others are told.
 //
 // The floor object is written first, with one conditional write. Then the newest page is closed if
-// it is open, so that the epoch begins with a page: whoever looks for that page reads the floor.
+// it is open, so that the epoch begins with a page: a reader that looks for that page reads the floor.
 //
 // A feed without pages has nothing in common with what it was: it gets another ID instead. The
 // error matches [ErrNoFeed] if the feed has neither pages nor an identity, and [ErrDeleting].

@@ -136,7 +136,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 		b.backfill, err = r.Sink.(Backfiller).BeginBackfill(ctx)
 		b.Batch = b.backfill
 	case r.replacing:
-		b.replacement, err = r.Sink.(Replacer).BeginReplace(ctx, r.anew)
+		b.replacement, err = r.Sink.(Replacer).BeginReplace(ctx, r.begins)
 		b.Batch = b.replacement
 	default:
 		b.Batch, err = r.Sink.Begin(ctx)
@@ -193,7 +193,7 @@ func (r *run) commit(ctx context.Context) error {
 	r.stats.Batches++
 	r.stats.Rejected = rejected(r.Sink).since(r.rejected)
 	r.removed(ctx, b.replacement)
-	r.anew = false
+	r.begins = false
 	r.batch = openBatch{at: at}
 	r.report(ctx, at)
 	return nil

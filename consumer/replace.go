@@ -14,9 +14,9 @@ var ErrNoReplacement = errors.New("what it had noted of the snapshot is missing,
 // with its data, so that a replacement that was interrupted can be continued.
 type Replacer interface {
 	Sink
-	// BeginReplace starts a batch like Begin, for entities of the snapshot. If anew is set, the
+	// BeginReplace starts a batch like Begin, for entities of the snapshot. If begins is set, the
 	// replacement begins, and notes of an earlier one are forgotten with the commit of this batch.
-	BeginReplace(ctx context.Context, anew bool) (Replacement, error)
+	BeginReplace(ctx context.Context, begins bool) (Replacement, error)
 }
 
 // A Replacement is a [Batch] of a [Replacer]. It notes the keys of the entities that are applied.

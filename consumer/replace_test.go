@@ -26,9 +26,9 @@ type replaceBatch struct {
 	removed int64
 }
 
-func (s *replaceSink) BeginReplace(_ context.Context, anew bool) (Replacement, error) {
+func (s *replaceSink) BeginReplace(_ context.Context, begins bool) (Replacement, error) {
 	b := &replaceBatch{&rowBatch{s.rowSink, s.committed.clone()}, s, maps.Clone(s.seen), 0}
-	if anew {
+	if begins {
 		b.seen = map[string]bool{}
 	}
 	return b, s.step("begin")

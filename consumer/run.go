@@ -25,8 +25,8 @@ type run struct {
 	entered int64
 	torn    TimelineError // that was passed last
 	end     ending
-	// replacing is set while a snapshot replaces the data of the sink, and anew before the first commit.
-	replacing, anew bool
+	// replacing is set while a snapshot replaces the data of the sink, and begins before the first commit.
+	replacing, begins bool
 
 	// Newest first: what has not been read, or nil; and the position of the newest entity that was.
 	tail *feed.TailPosition
@@ -186,7 +186,7 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 			return err
 		}
 		r.lag.snapshot = x
-		r.replacing, r.anew = from.Replaces && r.replaces(), start.index != ""
+		r.replacing, r.begins = from.Replaces && r.replaces(), start.index != ""
 		if start.position.Damaged != "" && from.Page < len(x.Pages) {
 			if err := s.check(s.snapshotReading(x, from.Page)); err != nil {
 				return err

@@ -26,7 +26,7 @@ const (
 
 // A way is what crawls of a feed have passed, from the newest page to the oldest: a sample of a bounded
 // number of pages. It is kept in a file, so that a later crawl can begin closer to where it leads. It is
-// only ever a hint: a page in it is requested, and the crawl goes on by the links of that page.
+// only ever a hint: a page in it is requested, and the crawl continues by the links of that page.
 type way struct {
 	feed  string
 	file  string // "": none

@@ -49,7 +49,7 @@ type Report struct {
 	Entities int64 `json:"entities"`      // to be erased
 	// Unknown are the keys of which the feed has no entity.
 	Unknown []string `json:"keysUnknown"`
-	// Deletes is how many keys get a DELETE at the end of the feed, since their last entity is none.
+	// Deletes is how many keys get a DELETE at the end of the feed, since their last entity is not a DELETE.
 	Deletes int64 `json:"deletes"`
 	// Former is how many objects with former content of the feed are deleted besides its pages: pages
 	// that were left by an interrupted erasure or that a repair has moved aside, and what a bridge has
@@ -155,7 +155,7 @@ func (p *Plan) run(ctx context.Context) error {
 	return p.clean(ctx)
 }
 
-// tell publishes a DELETE of each key whose last entity is none, for consumers that have read it.
+// tell publishes a DELETE of each key whose last entity is not a DELETE, for consumers that have read it.
 func (p *Plan) tell(ctx context.Context) error {
 	if p.report.Deletes == 0 {
 		return nil

@@ -131,7 +131,7 @@ func (r *run) both(w want, row sink.Row) error {
 	return r.found(Changed, row.Key, why)
 }
 
-// mend notes that a row has to be mended, if there is to be a repair; nil: there is none.
+// mend notes that a row has to be mended, if there is to be a repair; nil otherwise.
 func (r *run) mend(w want, row *sink.Row) error {
 	if !r.repairs {
 		return nil

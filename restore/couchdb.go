@@ -15,7 +15,7 @@ type Database struct{ *couchdb.DB }
 // leavesOfRequest is how many leaves are requested together.
 const leavesOfRequest = 50
 
-// Leaves calls use with all leaf revisions, those of deleted documents too. Nobody may write to the
+// Leaves calls use with all leaf revisions, those of deleted documents too. No one may write to the
 // database meanwhile.
 func (d Database) Leaves(ctx context.Context, use func(*Leaf) error) error {
 	follower, err := changes.New(d.DB, changes.Options{AllDocs: true, PageRows: 1000})

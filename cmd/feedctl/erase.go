@@ -23,9 +23,9 @@ func newErase(a *app.App) *cobra.Command {
 		Short: "Remove what a feed says about some keys",
 		Long: `Erase rewrites FEED in the store so that nothing is left of what it says about each KEY. In
 place of each entity of a KEY, the feed has a DELETE of the KEY, with the same Content-ID
-and time. If the last entity of a KEY is none, one is published, for consumers that have
-read the feed. All other entities stay as they are, and so do the positions of consumers.
-Snapshots of FEED with a KEY are replaced by a new one.
+and time. If the last entity of a KEY is not a DELETE, one is published for consumers that
+have read the feed. All other entities stay as they are, and so do the positions of
+consumers. Snapshots of FEED with a KEY are replaced by a new one.
 
 All pages are written again, under new numbers, and the former ones are deleted. The feed
 can be read and published to meanwhile; at the end, producers wait for a moment. If the

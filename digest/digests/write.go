@@ -156,8 +156,8 @@ func (w *Writer) write(ctx context.Context, id string, objects func(context.Cont
 	if err := w.writeRoot(ctx, root); err != nil {
 		return err
 	}
-	// Whoever collects from now on sees the new root. Whoever began before saw the base, if that
-	// exists still.
+	// A collection that begins now sees the new root. One that began before saw the base, if that
+	// still exists.
 	if err := w.checkBase(ctx); err != nil {
 		return errors.Join(err, w.store.Delete(ctx, layout.DigestRoot(w.feed, w.id)))
 	}

@@ -27,9 +27,9 @@ type replacing struct {
 }
 
 // BeginReplace has the batch note its number.
-func (t *target) BeginReplace(_ context.Context, anew bool) error {
+func (t *target) BeginReplace(_ context.Context, begins bool) error {
 	t.batch.replacing = replacing{on: true, since: t.committed.Replacing}
-	if anew {
+	if begins {
 		t.batch.since = t.committed.Batch + 1
 	}
 	return nil

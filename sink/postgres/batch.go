@@ -29,7 +29,7 @@ func (t *target) reset() error {
 	clear(t.expected)
 	t.fresh = true
 	t.notes, t.backfill = nil, false
-	t.replacing.on, t.replacing.anew, t.replacing.forget, t.replacing.remove = false, false, false, false
+	t.replacing.on, t.replacing.begins, t.replacing.forget, t.replacing.remove = false, false, false, false
 	t.kinds.puts, t.kinds.deletes, t.kinds.refused = 0, 0, 0
 	return t.spool.reset()
 }

@@ -14,7 +14,7 @@ import (
 // A replacing is what a batch does to replace the data of the table.
 type replacing struct {
 	on       bool  // the keys of the batch are noted as seen
-	anew     bool  // first, those of earlier batches are forgotten
+	begins   bool  // first, those of earlier batches are forgotten
 	forget   bool  // in the end, the notes are removed
 	remove   bool  // and before, rows with other keys
 	removed  int64 // how many
@@ -27,8 +27,8 @@ func (t *target) sqlSeen(statement string) string {
 }
 
 // BeginReplace creates the table of seen keys the first time.
-func (t *target) BeginReplace(ctx context.Context, anew bool) error {
-	t.replacing.on, t.replacing.anew, t.replacing.removed = true, anew, 0
+func (t *target) BeginReplace(ctx context.Context, begins bool) error {
+	t.replacing.on, t.replacing.begins, t.replacing.removed = true, begins, 0
 	t.fresh = false // so that the rows are staged
 	if t.replacing.prepared {
 		return nil
@@ -58,7 +58,7 @@ func (t *target) RemoveOthers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !begun && !t.replacing.anew {
+	if !begun && !t.replacing.begins {
 		return consumer.ErrNoReplacement
 	}
 	if shared {
@@ -77,7 +77,7 @@ func (t *target) queueReplacing(b *pgx.Batch, stage string) {
 	if !r.on {
 		return
 	}
-	if r.anew {
+	if r.begins {
 		b.Queue(t.sqlSeen(position.PostgresForget), t.Table, t.Name)
 		b.Queue(t.sqlSeen(position.PostgresBegin), t.Table, t.Name)
 	}

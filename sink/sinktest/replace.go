@@ -42,15 +42,15 @@ func replaceWith(ctx context.Context, k consumer.Sink, _ int) error {
 	if err != nil {
 		return err
 	}
-	n, anew := 0, true
+	n, begins := 0, true
 	switch {
 	case position.Snapshot != nil:
-		n, anew = position.Snapshot.Entities, false
+		n, begins = position.Snapshot.Entities, false
 	case position.ContentID == contentID(2000):
 		return nil // it is complete
 	}
-	for all := replaceSnapshot(); ; anew = false {
-		b, err := k.(consumer.Replacer).BeginReplace(ctx, anew)
+	for all := replaceSnapshot(); ; begins = false {
+		b, err := k.(consumer.Replacer).BeginReplace(ctx, begins)
 		if err != nil {
 			return err
 		}
@@ -107,16 +107,16 @@ func (s suite) replace(t *testing.T) {
 	s.checkReplaced(t, dir)
 }
 
-// replaceAnew begins a replacement, and then another one: what only the first snapshot had is removed, and
+// replaceAgain begins a replacement, and then another one: what only the first snapshot had is removed, and
 // batches that are rolled back note nothing.
-func (s suite) replaceAnew(t *testing.T) {
+func (s suite) replaceAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	k := s.replacer(t, dir)
 	other := put(1, "other", document{key: "other"}.json())
-	begin := func(anew bool) consumer.Replacement {
+	begin := func(begins bool) consumer.Replacement {
 		t.Helper()
-		b, err := k.BeginReplace(t.Context(), anew)
+		b, err := k.BeginReplace(t.Context(), begins)
 		must(t, err)
 		return b
 	}

@@ -72,7 +72,7 @@ func Run(t *testing.T, o Options) {
 		{"Held", s.held},
 		{"NewestFirst", s.newestFirst},
 		{"Replace", s.replace},
-		{"ReplaceAnew", s.replaceAnew},
+		{"ReplaceAgain", s.replaceAgain},
 		{"ReplaceFaults", s.replaceFaults},
 		{"KillReplace", s.killReplace},
 		{"Model", s.model},

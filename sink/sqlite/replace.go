@@ -23,7 +23,7 @@ const removeOthers = `DELETE FROM "%[1]s" WHERE rowid IN (
 const rowsAtOnce = 10_000
 
 // BeginReplace creates the table of seen keys the first time.
-func (t *target) BeginReplace(_ context.Context, anew bool) error {
+func (t *target) BeginReplace(_ context.Context, begins bool) error {
 	if t.seen == nil {
 		if err := sqlitex.ExecuteTransient(t.conn, position.SQLiteCreateSeen, nil); err != nil {
 			return fmt.Errorf("create table of seen keys: %w", err)
@@ -33,7 +33,7 @@ func (t *target) BeginReplace(_ context.Context, anew bool) error {
 		}
 	}
 	t.replacing = true
-	if !anew {
+	if !begins {
 		return nil
 	}
 	if err := t.beginOnce(); err != nil {

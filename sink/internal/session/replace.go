@@ -13,7 +13,7 @@ type ReplaceTarget interface {
 	Target
 	// BeginReplace is called after Begin. It and RemoveOthers are as in [consumer.Replacement]. After an
 	// error only Rollback follows.
-	BeginReplace(ctx context.Context, anew bool) error
+	BeginReplace(ctx context.Context, begins bool) error
 	RemoveOthers(ctx context.Context) error
 	// Removed is called after Commit.
 	Removed() int64
@@ -40,12 +40,12 @@ func OpenReplacer(ctx context.Context, name string, target ReplaceTarget) (*Repl
 }
 
 // BeginReplace starts a batch.
-func (s *Replacer) BeginReplace(ctx context.Context, anew bool) (consumer.Replacement, error) {
+func (s *Replacer) BeginReplace(ctx context.Context, begins bool) (consumer.Replacement, error) {
 	if _, err := s.Begin(ctx); err != nil {
 		return nil, err
 	}
 	b := &replacement{s.batch, s.target}
-	if err := s.target.BeginReplace(ctx, anew); err != nil {
+	if err := s.target.BeginReplace(ctx, begins); err != nil {
 		return nil, fmt.Errorf("begin batch in %s: %w", s.name, errors.Join(s.mark(ctx, err), b.Rollback(ctx)))
 	}
 	return b, nil
