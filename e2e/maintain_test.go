@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // TestMaintain kills several servers that maintain the same feed. The first one that lives long enough makes
@@ -41,7 +40,9 @@ func TestMaintain(t *testing.T) {
 			servers = append(servers, serve(n))
 		}
 		for _, p := range servers {
-			time.Sleep(rand.N(150 * time.Millisecond)) // somewhere between its start and its end
+			for range rand.N(5) { // so that it is somewhere between its start and its end
+				feedctl(t, "list", store)
+			}
 			p.kill(syscall.SIGKILL)
 		}
 	}
