@@ -190,7 +190,7 @@ func TestChangesAhead(t *testing.T) {
 		gap    bool
 	}{
 		"pruned below":          {func(x *indexedFeed) { x.prune(15) }, false},
-		"pruned up to the next": {func(x *indexedFeed) { x.prune(when + 2) }, false},
+		"pruned up to the next": {func(x *indexedFeed) { x.prune(when + 1) }, false},
 		"pruned beyond":         {func(x *indexedFeed) { x.prune(50) }, true},
 		"restored": {func(x *indexedFeed) {
 			x.change(func() {
