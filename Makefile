@@ -19,6 +19,10 @@ KINTO := $(CURDIR)/.cache/kintotest-$(shell sha256sum $(KINTO_SOURCE) | cut -c 1
 KINTOJS_SOURCE := internal/kintotest/client
 KINTOJS := $(CURDIR)/.cache/kintojs-$(shell sha256sum $(KINTOJS_SOURCE)/package-lock.json | cut -c 1-12)
 
+# axe-core, with which the tests check the accessibility of the console, comes from npm.
+AXE_SOURCE := e2e/console/axe
+AXE := $(CURDIR)/.cache/axe-$(shell sha256sum $(AXE_SOURCE)/package-lock.json | cut -c 1-12)
+
 # SQLite's code, C translated into Go, is not instrumented: it would be several times slower, and the detector does not
 # understand C. Its Go callers and callbacks are. No wider pattern: generic code that other packages share would lose its
 # instrumentation, and the detector would report false races.
@@ -82,8 +86,8 @@ demo-jobs: build couchdb ## Run 200 jobs on three workers while one is killed an
 	@scripts/with-postgres scripts/with-couchdb scripts/demo-jobs
 
 .PHONY: test
-test: build versitygw couchdb kinto ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
-	@scripts/need sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer mvn=maven javac=default-jdk-headless python3 pip3=python3-pip node=nodejs npm
+test: build versitygw couchdb kinto axe ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
+	@scripts/need sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer mvn=maven javac=default-jdk-headless python3 pip3=python3-pip node=nodejs npm chromium
 	CGO_ENABLED=0 go test $(TESTFLAGS) ./...
 
 .PHONY: race
@@ -99,6 +103,9 @@ couchdb: $(COUCHDB) ## Install the CouchDB-compatible server for the tests
 
 .PHONY: kinto
 kinto: $(KINTO) $(KINTOJS) ## Install the Kinto server and clients for the tests
+
+.PHONY: axe
+axe: $(AXE) ## Install the accessibility checks for the tests
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s)
@@ -169,3 +176,7 @@ $(KINTO):
 $(KINTOJS):
 	@scripts/need node=nodejs npm
 	scripts/npm-ci $(KINTOJS_SOURCE) $@
+
+$(AXE):
+	@scripts/need node=nodejs npm
+	scripts/npm-ci $(AXE_SOURCE) $@

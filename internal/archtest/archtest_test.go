@@ -159,6 +159,10 @@ var rooms = map[string]room{
 			"github.com/go-chi/chi/v5", "github.com/klauspost/compress", "github.com/prometheus/client_golang", "golang.org/x/sync",
 		},
 	},
+	"console": {
+		rooms:     []string{"chain", "feed", "feedstore", "internal/access", "internal/human", "internal/problem", "layout", "page", "server", "snapshot", "snapshot/snapshots", "storage"},
+		libraries: []string{"github.com/go-chi/chi/v5"},
+	},
 	"replica":       {rooms: []string{"chain", "digest", "digest/digests", "feed", "layout", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"doctor":        {rooms: []string{"feed", "layout", "page", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"reconcile":     {rooms: []string{"consumer", "digest", "feed", "internal/jsonptr", "sink"}},
@@ -210,6 +214,7 @@ var rooms = map[string]room{
 	"bench":               top,
 	"cmd/...":             top,
 	"e2e":                 top,
+	"e2e/console":         top,
 	"internal/damagetest": top,
 	"internal/lintest":    top,
 	"examples/...":        top,
