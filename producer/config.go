@@ -2,6 +2,7 @@ package producer
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/draft"
 )
 
@@ -67,6 +69,9 @@ type Config struct {
 	// Committed, if set, is called with the newest page after each commit, in order. It must
 	// not change the page, nor wait.
 	Committed func(*chain.Page)
+	// Observe, if set, is called before each write of a page, perhaps concurrently. It returns
+	// the context for the write, and a function that is called with its outcome.
+	Observe func(context.Context, PageWrite) (context.Context, func(error))
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
 	// Logger receives warnings. Defaults to discarding them.
@@ -107,6 +112,14 @@ func (c Config) validate() error {
 		return fmt.Errorf("configure producer: RetryFor is %v, must be less than %v, the age from which pages may be pruned", c.RetryFor, minPruneAge)
 	}
 	return nil
+}
+
+// A PageWrite is a write that adds entities to a page.
+type PageWrite struct {
+	Feed     string
+	Page     int64
+	Entities int         // that are added
+	Traces   feed.Traces // in which they were published
 }
 
 // A Batch is published in order, after everything published before it.

@@ -95,7 +95,8 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 // When it returns nil they are durable, and they are in the feed after all
 // entities of calls that returned before it was called.
 //
-// An entity without a Content-ID gets one. An entity whose Content-ID is already on one of
+// An entity without a Content-ID gets one, and one without a trace context that of ctx
+// ([feed.ContextWithTrace]). An entity whose Content-ID is already on one of
 // the feed's 16 newest pages is not written again, so that publishing may be repeated (but see
 // [Batch].Known). LastModified is set by the commit, not by the caller. The body of an entity with a
 // Stream is spooled to disk first.

@@ -328,6 +328,11 @@ func (f *Feed) put(ctx context.Context, w *write) (version storage.Version, err 
 	if err != nil {
 		return "", err
 	}
+	if f.config.Observe != nil {
+		var done func(error)
+		ctx, done = f.config.Observe(ctx, PageWrite{Feed: f.name, Page: w.page.Number, Entities: w.items, Traces: w.traces})
+		defer func() { done(err) }()
+	}
 	key := f.key(w.page.Number)
 	switch {
 	case w.grow:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/draft"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -18,6 +19,8 @@ type write struct {
 	at    storage.Version // what is appended to or replaced; empty: create
 	grow  bool            // append
 	items int             // number of items of the batch, after those of the writes before
+	// traces are those of the items, if Config.Observe is set.
+	traces feed.Traces
 
 	begun     time.Time
 	version   storage.Version
@@ -90,6 +93,9 @@ func (p *planner) add(w *write, i item) (bool, error) {
 	}
 	w.page.Last, w.page.LastContentID = p.stamp, i.entity.ContentID
 	w.items++
+	if p.feed.config.Observe != nil {
+		w.traces.Add(i.entity)
+	}
 	return true, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/draft"
 )
 
@@ -92,6 +93,7 @@ func (f *Feed) newRequest(ctx context.Context, entities []*Entity, b Batch) (_ *
 			r.discard()
 		}
 	}()
+	trace := feed.TraceOfContext(ctx)
 	for n, e := range entities {
 		i := item{request: r, entity: e, given: e.ContentID != ""}
 		if !i.given {
@@ -100,6 +102,7 @@ func (f *Feed) newRequest(ctx context.Context, entities []*Entity, b Batch) (_ *
 		if err := e.Check(true); err != nil {
 			return nil, fmt.Errorf("%w: entity %d: %w", ErrInvalid, n, err)
 		}
+		e.SetTrace(trace)
 		i.id = hashID(e.ContentID)
 		if e.Stream != nil {
 			if i.spool, err = draft.NewSpool(ctx, f.config.SpoolDir, e, f.config.MaxEntity); err != nil {
