@@ -1,0 +1,137 @@
+// Package console serves web pages about the feeds of a store, for people: what there is, how fresh it is,
+// and who reads it. The pages work without script, and send nothing to other sites.
+package console
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/internal/access"
+	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// Config says what a console shows. Without a part, its pages are not there.
+type Config struct {
+	// Store and Feeds are a store and a reader of it; nil: no feeds. The caller closes both.
+	Store storage.Store
+	Feeds *feedstore.Reader
+	// StoreName names the store in command lines, without secrets.
+	StoreName string
+	// FeedsURL is the URL of a server of the feeds, as consumers reach it. It may be empty.
+	FeedsURL string
+	// Readers are the readers of the feeds. nil: not known.
+	Readers Readers
+
+	// ReadAuth and WriteAuth are the credentials of people who may see the console, and of those who may
+	// also act in it. Without any, the console is open to read, and no one may act.
+	ReadAuth, WriteAuth []server.Credential
+	// PublicURL is the URL of the console as browsers know it. It is needed only behind a proxy that
+	// changes the Host.
+	PublicURL string
+
+	// Logger logs errors. nil: no logging.
+	Logger *slog.Logger
+	// Now is the clock. nil: [time.Now].
+	Now func() time.Time
+}
+
+// requestTime is how long a request may take.
+const requestTime = 20 * time.Second
+
+// A Console is the HTTP handler of a console. Make one with [New]. All its links are relative, so it may
+// be mounted at any path that ends with a slash, behind [http.StripPrefix] or a proxy.
+type Console struct {
+	config  Config
+	log     *slog.Logger
+	access  *access.Control
+	pages   map[string]*renderer
+	nav     []navEntry
+	handler http.Handler
+}
+
+// New returns a console.
+func New(c Config) (*Console, error) {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	control, err := newAccess(c)
+	if err != nil {
+		return nil, fmt.Errorf("configure console: %w", err)
+	}
+	console := &Console{config: c, log: c.Logger, access: control}
+	if err := console.mount(console.routes()); err != nil {
+		return nil, fmt.Errorf("configure console: %w", err)
+	}
+	return console, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
+
+// Close ends the requests that wait for something to happen.
+func (c *Console) Close(context.Context) error { return nil }
+
+// A route is a page or an action of the console. Paths have one element, so that links can be relative.
+type route struct {
+	path string
+	// nav is the entry in the navigation; "" for pages that others link to.
+	nav string
+	// page names the template of a page, in templates/PAGE.html, and get returns what it shows.
+	page string
+	get  func(*http.Request) (content, error)
+	// post carries out an action and returns the relative URL to see then. Write credentials are required.
+	post func(*http.Request) (see string, err error)
+}
+
+// routes returns the pages, in the order of the navigation.
+func (c *Console) routes() []route {
+	var routes []route
+	if c.config.Feeds != nil {
+		routes = append(routes,
+			route{path: "/", nav: "Overview", page: "overview", get: c.getOverview},
+		)
+	}
+	return routes
+}
+
+// mount makes the handler.
+func (c *Console) mount(routes []route) error {
+	mux := chi.NewRouter()
+	mux.Get("/assets/{name}", c.getAsset)
+	pages, err := parse("error")
+	if err != nil {
+		return err
+	}
+	c.pages = pages
+	for _, r := range routes {
+		if r.post != nil {
+			mux.Post(r.path, c.act(r.post))
+		}
+		if r.get == nil {
+			continue
+		}
+		if r.nav != "" {
+			c.nav = append(c.nav, navEntry{Path: "." + r.path, Text: r.nav})
+		}
+		more, err := parse(r.page)
+		if err != nil {
+			return err
+		}
+		c.pages[r.page] = more[r.page]
+		mux.Get(r.path, c.show(r))
+		mux.Head(r.path, c.show(r))
+	}
+	mux.NotFound(c.show(route{get: func(*http.Request) (content, error) { return nil, errNoPage }}))
+	c.handler = c.secured(mux)
+	return nil
+}

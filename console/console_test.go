@@ -1,0 +1,131 @@
+package console
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+// newConsole returns a console of a store, with the configuration that change makes of the usual one.
+func newConsole(t *testing.T, store storage.Store, change func(*Config)) *Console {
+	t.Helper()
+	feeds := feedstore.NewLocal(store, nil)
+	t.Cleanup(func() { feeds.Close(t.Context()) })
+	config := Config{Store: store, Feeds: feeds, StoreName: "memory:"}
+	if change != nil {
+		change(&config)
+	}
+	c, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// get returns the answer to a request for a page, with fields of the header "NAME: VALUE".
+func get(c http.Handler, path string, fields ...string) *httptest.ResponseRecorder {
+	return do(c, httptest.NewRequest(http.MethodGet, path, nil), fields...)
+}
+
+// post returns the answer to a form.
+func post(c http.Handler, path string, form url.Values, fields ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
+	return do(c, r, append(fields, "Content-Type: application/x-www-form-urlencoded")...)
+}
+
+func do(c http.Handler, r *http.Request, fields ...string) *httptest.ResponseRecorder {
+	for _, f := range fields {
+		name, value, _ := strings.Cut(f, ": ")
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, r)
+	return w
+}
+
+// TestHeaders: every answer, also an error, has the header fields that keep the page to itself.
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t, memory.New(), nil)
+	for path, status := range map[string]int{"/": 200, "/nothing": 404, "/?part=feeds": 200, "/?part=nothing": 404, "/assets/console.css": 200, "/assets/nothing": 404} {
+		w := get(c, path)
+		if w.Code != status {
+			t.Errorf("%s: status %d, want %d", path, w.Code, status)
+		}
+		for name, want := range map[string]string{
+			"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+		} {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s: %s is %q, want %q", path, name, got, want)
+			}
+		}
+	}
+}
+
+// TestAccess has people with and without credentials who see and act.
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	const reader, writer, stranger = "Authorization: Bearer r", "Authorization: Bearer w", "Authorization: Bearer x"
+	const elsewhere = "Sec-Fetch-Site: cross-site"
+	closed := func(c *Config) {
+		c.ReadAuth, c.WriteAuth = []server.Credential{{Bearer: "r"}}, []server.Credential{{Bearer: "w"}}
+	}
+	for name, test := range map[string]struct {
+		config   func(*Config)
+		fields   []string
+		see, act int
+	}{
+		"open":                       {nil, nil, 200, 403},
+		"no credentials":             {closed, nil, 401, 401},
+		"wrong credentials":          {closed, []string{stranger}, 401, 401},
+		"reader":                     {closed, []string{reader}, 200, 403},
+		"writer":                     {closed, []string{writer}, 200, 303},
+		"writer on another page":     {closed, []string{writer, elsewhere}, 200, 403},
+		"writer of another origin":   {closed, []string{writer, "Origin: https://elsewhere.example"}, 200, 403},
+		"writer on this page":        {closed, []string{writer, "Sec-Fetch-Site: same-origin"}, 200, 303},
+		"only readers, and a reader": {func(c *Config) { c.ReadAuth = []server.Credential{{Bearer: "r"}} }, []string{reader}, 200, 403},
+		"only writers, and no one":   {func(c *Config) { c.WriteAuth = []server.Credential{{Bearer: "w"}} }, nil, 401, 401},
+	} {
+		c := newConsole(t, memory.New(), test.config)
+		acted := false
+		err := c.mount(append(c.routes(), route{path: "/act", post: func(*http.Request) (string, error) {
+			acted = true
+			return "feeds", nil
+		}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/", "/assets/console.css"} {
+			if w := get(c, path, test.fields...); w.Code != test.see {
+				t.Errorf("%s: GET %s has status %d, want %d", name, path, w.Code, test.see)
+			}
+		}
+		w := post(c, "/act", nil, test.fields...)
+		if w.Code != test.act || acted != (test.act == 303) {
+			t.Errorf("%s: POST has status %d, want %d; carried out: %t", name, w.Code, test.act, acted)
+		}
+		if acted && w.Header().Get("Location") != "feeds" {
+			t.Errorf("%s: POST leads to %q", name, w.Header().Get("Location"))
+		}
+	}
+}
+
+// TestCSS: the style sheet has a limit.
+func TestCSS(t *testing.T) {
+	t.Parallel()
+	data, err := assets.ReadFile("assets/console.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if limit := 12 << 10; len(data) > limit {
+		t.Errorf("console.css has %d bytes, more than %d", len(data), limit)
+	}
+}

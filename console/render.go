@@ -1,0 +1,209 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/problem"
+	"github.com/feedctl/feedctl/layout"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// A page is what all pages show. The view of each page embeds it and has what is special to it.
+type page struct {
+	Title string
+	// Command is the command line that shows the same; see the template "command".
+	Command string
+	// Refresh is for pages without live parts: nothing.
+
+	Nav    []navEntry
+	Here   string // Path of the current entry of Nav
+	MayAct bool   // the request has write credentials: show the forms of actions
+	Now    time.Time
+}
+
+func (p *page) common() *page { return p }
+
+// content is the view of a page.
+type content interface{ common() *page }
+
+// A navEntry is a link to one of the main pages.
+type navEntry struct{ Path, Text string }
+
+// A renderer renders one page, or one of its live parts.
+type renderer struct{ template *template.Template }
+
+// parse parses templates of pages: each is the layout, the blocks that all share, and its own file.
+func parse(names ...string) (map[string]*renderer, error) {
+	pages := make(map[string]*renderer)
+	for _, name := range names {
+		t, err := template.New("layout.html").Funcs(functions()).ParseFS(templates, "templates/layout.html", "templates/blocks.html", "templates/"+name+".html")
+		if err != nil {
+			return nil, fmt.Errorf("parse template: %w", err)
+		}
+		pages[name] = &renderer{template: t}
+	}
+	return pages, nil
+}
+
+// functions are for templates.
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"asset":  assetURL,
+		"count":  func(n any) string { return count(n) },
+		"bytes":  human.Bytes,
+		"plural": human.Plural,
+		"text":   human.Printable,
+		"stamp":  func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
+		"at":     func(t, now time.Time) moment { return moment{Time: t, Now: now} },
+	}
+}
+
+// count returns an integer with separators between thousands.
+func count(n any) string {
+	switch n := n.(type) {
+	case int:
+		return human.Count(int64(n))
+	case int64:
+		return human.Count(n)
+	}
+	return fmt.Sprint(n)
+}
+
+// A moment is a time with the time of the page, for the template "time".
+type moment struct{ Time, Now time.Time }
+
+// Ago returns the time in words: "12s ago".
+func (m moment) Ago() string {
+	d := m.Now.Sub(m.Time)
+	if d < 0 {
+		return "in " + human.Duration(-d)
+	}
+	return human.Duration(d) + " ago"
+}
+
+// errNoPage means that there is no page at a path.
+var errNoPage = problem.New(http.StatusNotFound, "no-page", "There is no page at this address.")
+
+// errorView is the view of an error.
+type errorView struct {
+	page
+	Status int
+	Detail string
+}
+
+// show answers a request for a page. With "part=NAME" in the query, only that part of the page is sent: the
+// template "live-NAME".
+func (c *Console) show(route route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := c.access.Read(w.Header(), r); err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), requestTime)
+		defer cancel()
+		r = r.WithContext(ctx)
+		view, err := route.get(r)
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		name := "layout.html"
+		if part := r.URL.Query().Get("part"); part != "" {
+			name = "live-" + part
+		}
+		view.common().Here = "." + route.path
+		c.render(w, r, http.StatusOK, c.pages[route.page], name, view)
+	}
+}
+
+// act answers a request for an action.
+func (c *Console) act(post func(*http.Request) (string, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := c.mayAct(w.Header(), r); err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		see, err := post(r)
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		w.Header().Set("Location", see) // relative, which http.Redirect would change
+		w.WriteHeader(http.StatusSeeOther)
+	}
+}
+
+// maxForm is the largest body of a request for an action, in bytes.
+const maxForm = 64 << 10
+
+// fail answers a request with an error.
+func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := explain(err)
+	if p.Status >= http.StatusInternalServerError && r.Context().Err() == nil {
+		c.log.ErrorContext(r.Context(), "console request failed", "path", r.URL.Path, "error", err)
+	}
+	view := &errorView{page: page{Title: p.Title}, Status: p.Status, Detail: p.Detail}
+	c.render(w, r, p.Status, c.pages["error"], "layout.html", view)
+}
+
+// explain returns the problem that describes an error to a person.
+func explain(err error) *problem.Error {
+	if p, ok := errors.AsType[*problem.Error](err); ok {
+		return p
+	}
+	switch {
+	case errors.Is(err, chain.ErrNoFeed):
+		return problem.New(http.StatusNotFound, "no-feed", "There is no such feed in the store.")
+	case errors.Is(err, layout.ErrName):
+		return problem.New(http.StatusBadRequest, "name", "%v", err)
+	case errors.Is(err, chain.ErrPruned):
+		return problem.New(http.StatusGone, "pruned", "The page was pruned.")
+	case errors.Is(err, chain.ErrNoPage):
+		return problem.New(http.StatusNotFound, "no-page", "The feed has no such page.")
+	case errors.Is(err, feedstore.ErrNoSnapshot):
+		return problem.New(http.StatusNotFound, "no-snapshot", "There is no such snapshot in the store.")
+	case errors.Is(err, chain.ErrCorrupt):
+		return problem.New(http.StatusInternalServerError, "corrupt", "%v", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return problem.New(http.StatusServiceUnavailable, "slow", "The store did not answer within %v.", requestTime)
+	}
+	return problem.New(http.StatusInternalServerError, "failed", "The console could not read the store; its log has the reason.")
+}
+
+// render sends a template.
+func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, p *renderer, name string, view content) {
+	common := view.common()
+	common.Nav, common.Now, common.MayAct = c.nav, c.config.Now(), c.access.Writer(r) >= 0
+	if p.template.Lookup(name) == nil {
+		c.fail(w, r, errNoPage)
+		return
+	}
+	var body bytes.Buffer
+	if err := p.template.ExecuteTemplate(&body, name, view); err != nil {
+		c.log.ErrorContext(r.Context(), "render page", "path", r.URL.Path, "error", err)
+		http.Error(w, "the page could not be rendered", http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "private, no-cache")
+	h.Set("Content-Length", strconv.Itoa(body.Len()))
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body.Bytes()) // an error means that the client has disconnected
+	}
+}
