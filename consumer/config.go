@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/origins"
 	"github.com/feedctl/feedctl/internal/tcp"
 )
@@ -19,8 +20,8 @@ import (
 // default of each field.
 type Config struct {
 	// Source, if not nil, is read instead of HTTP servers; package consumer/fromstore has
-	// one that reads a store. HTTPClient, Header, Credentials and AllowOrigins are ignored
-	// then.
+	// one that reads a store. HTTPClient, Header, Credentials, Announce and AllowOrigins are
+	// ignored then.
 	Source Source
 	// HTTPClient makes the requests; redirects always follow the rules of
 	// [Config.AllowOrigins]. nil: one with [NewTransport]. Its Timeout must be 0,
@@ -35,6 +36,11 @@ type Config struct {
 	// Credentials are sent only to the origin of the URL passed to the iterator or
 	// the [Job]. If they are empty, a user name and password in that URL are used.
 	Credentials Credentials
+	// Announce is the name of the consumer that each request to the origin of the feed tells the
+	// server, with the position that a [Job] has committed, so that its operators see who reads a
+	// feed and how far behind; see [feed.Announcement]. It must not be a secret. Other origins are
+	// not told, also after a redirect. "": nothing is told.
+	Announce string
 	// AllowOrigins are further origins ("https://pages.example.com") that
 	// links and redirects may lead to. They are never sent credentials.
 	AllowOrigins []string
@@ -199,6 +205,9 @@ func (c *Config) check() error {
 	}
 	if c.Credentials.Bearer != "" && c.Credentials.Username != "" {
 		return errors.New("credentials have both a user name and a bearer token")
+	}
+	if c.Announce != "" && c.Announce != feed.CleanConsumerName(c.Announce) {
+		return fmt.Errorf("Announce %q must be at most %d printable ASCII characters, without a space at an end", c.Announce, feed.MaxConsumerName)
 	}
 	if c.HTTPClient.Timeout != 0 {
 		return errors.New("HTTPClient.Timeout must be 0: use HeaderTimeout and IdleTimeout")

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
@@ -35,6 +36,8 @@ type httpSource struct {
 	home        string      // the origin that receives credentials and headers
 	trusted     []string    // further origins
 	credentials Credentials
+	// announcement is the value of [feed.ConsumerHeader]; "" or nil: none.
+	announcement atomic.Pointer[string]
 }
 
 // newHTTPSource returns the source for a URL passed by a caller, and the URL without its
@@ -324,6 +327,9 @@ func (h *httpSource) setHeader(r *http.Request) {
 	}
 	if origins.Of(r.URL) != h.home {
 		return
+	}
+	if a := h.announcement.Load(); a != nil && *a != "" {
+		r.Header.Set(feed.ConsumerHeader, *a)
 	}
 	for name, values := range h.s.config.Header {
 		r.Header[http.CanonicalHeaderKey(name)] = values

@@ -43,8 +43,10 @@ type lag struct {
 	first    time.Time
 }
 
-// report calls the job's Progress.
+// report calls the job's Progress for a position that was committed, and announces it from now on.
 func (r *run) report(ctx context.Context, at feed.Position) {
+	r.committed = at
+	r.s.announce(at)
 	if r.Progress == nil {
 		return
 	}

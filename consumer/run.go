@@ -19,6 +19,8 @@ type run struct {
 	batch openBatch
 	stats Stats
 	lag   lag
+	// committed is the position that the sink has.
+	committed feed.Position
 	// rejected is what the sink had rejected before the run.
 	rejected Rejected
 	// entered is Stats.Entities when the current attempt came to the feed.
@@ -96,7 +98,7 @@ func (r *run) position(ctx context.Context) (Start, error) {
 	if err != nil {
 		return Start{}, fmt.Errorf("read position of sink: %w", err)
 	}
-	r.tail, r.head = nil, feed.Position{}
+	r.tail, r.head, r.committed = nil, feed.Position{}, at
 	if at.IsZero() {
 		if r.NewestFirst {
 			r.tail = &feed.TailPosition{}
@@ -107,6 +109,7 @@ func (r *run) position(ctx context.Context) (Start, error) {
 		r.Logger.WarnContext(ctx, "the sink's position is from a feed at another URL, searching for its Content-ID in this feed",
 			"position", at.Feed, "feed", r.Feed)
 		at.Page, at.Prev, at.Damaged = "", "", ""
+		r.committed = feed.Position{} // another server's
 		if at.Tail != nil {
 			at.Tail = copyTail(at.Tail)
 			at.Tail.Page, at.Tail.Prev = "", ""
@@ -162,6 +165,7 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 	s.trust(r.From.index)
 	s.trust(r.SnapshotURL)
 	r.s, r.lag.url, r.end.reached, r.replacing = s, url, false, false
+	s.announce(r.committed)
 	if r.tail != nil && !r.Until.IsZero() {
 		return errFilling
 	}
@@ -217,11 +221,14 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 			return err
 		}
 	}
-	if r.end.reached {
-		return nil
+	if !r.end.reached {
+		r.entered = r.stats.Entities
+		if err := r.drain(ctx, s.feedPages(url, start), start.latest); err != nil {
+			return err
+		}
 	}
-	r.entered = r.stats.Entities
-	return r.drain(ctx, s.feedPages(url, start), start.latest)
+	r.announceEnd(ctx)
+	return nil
 }
 
 // drain applies all entities of pages and commits them. If markEnd is set, the

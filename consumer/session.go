@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/origins"
 	"github.com/feedctl/feedctl/page"
 )
@@ -37,6 +38,7 @@ func (c *Client) open(ctx context.Context, raw string) (*session, string, error)
 			return nil, "", err
 		}
 		s.source, s.web, at = web, web, clean
+		s.announce(feed.Position{})
 	}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	s.parser = page.NewReader(nil, "", page.ReaderOptions{MaxPart: c.config.MaxEntity, MaxWhole: c.config.MaxWhole, Strict: true})

@@ -1,0 +1,35 @@
+package consumer
+
+import (
+	"context"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/origins"
+)
+
+// announce sets what requests to the feed's own origin tell of the position that was committed last.
+// A source that is not a server is told nothing.
+func (s *session) announce(at feed.Position) {
+	if s.web == nil {
+		return
+	}
+	if u, err := parseURL(at.Page); err != nil || origins.Of(u) != s.web.home {
+		at.Page = ""
+	}
+	header := feed.Announce(s.config.Announce, at).Header()
+	s.web.announcement.Store(&header)
+}
+
+// announceEnd tells the server the position at the end of a run. Without this, it would know that of
+// the last request for a page, which was made before the page was committed. An error is only logged.
+func (r *run) announceEnd(ctx context.Context) {
+	if r.s.web == nil || r.s.config.Announce == "" || r.stats.Batches == 0 {
+		return
+	}
+	resp, err := r.s.try(Request{URL: r.lag.url, Head: true})
+	if err != nil {
+		r.Logger.DebugContext(ctx, "the server was not told the position", "error", err)
+		return
+	}
+	resp.Body.Close()
+}
