@@ -21,6 +21,8 @@ type openBatch struct {
 	snapshot feed.SnapshotPosition // target of at.Snapshot
 	changed  bool                  // at has not been committed
 	partial  bool                  // the last entity was applied in part
+	traces   feed.Traces           // of the entities, if Job.Observe is set
+	page     string                // of the last entity that was applied
 
 	replacement Replacement // Batch, while a snapshot replaces the data
 }
@@ -94,6 +96,10 @@ func (r *run) apply(ctx context.Context, e *Entity) error {
 	}
 	b.count++
 	b.bytes += size
+	if r.Observe != nil {
+		b.traces.Add(&e.Entity)
+		b.page = e.Page
+	}
 	b.moveAfter(e)
 	return r.commitFull(ctx)
 }
@@ -185,7 +191,13 @@ func (r *run) commit(ctx context.Context) error {
 		at.Snapshot.Replaces = r.replacing
 	}
 	at.Feed, at.Committed = r.Feed, time.Now().UTC().Truncate(time.Millisecond)
-	if err := b.Commit(ctx, at); err != nil {
+	done := func(error) {}
+	if r.Observe != nil {
+		ctx, done = r.Observe(ctx, Commit{Begun: b.begun, Entities: b.count, Bytes: b.bytes, Page: b.page, Traces: b.traces})
+	}
+	err := b.Commit(ctx, at)
+	done(err)
+	if err != nil {
 		return errors.Join(fmt.Errorf("commit batch: %w", err), b.rollback(ctx))
 	}
 	r.stats.Entities += int64(b.count)

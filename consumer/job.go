@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/jsonptr"
 )
 
@@ -84,9 +85,21 @@ type Job struct {
 	// Oldest, if not nil, is called when the first entity of a batch has been read from the feed, with
 	// its Last-Modified: it is the oldest one that has not been committed.
 	Oldest func(time.Time)
+	// Observe, if not nil, is called before each commit of the sink. It returns the context for the
+	// commit, and a function that is called with its outcome.
+	Observe func(context.Context, Commit) (context.Context, func(error))
 	// Logger logs how the job handles gaps and failed streams. nil: the Client's
 	// logger.
 	Logger *slog.Logger
+}
+
+// A Commit describes a batch that a [Job] commits.
+type Commit struct {
+	Begun    time.Time // when the first entity was applied
+	Entities int       // 0 if only the position moves
+	Bytes    int64     // of their bodies
+	Page     string    // URL of the page with the last one, or empty
+	Traces   feed.Traces
 }
 
 // Stats are counts of one run of a [Job].

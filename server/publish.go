@@ -76,7 +76,7 @@ func (s *Server) publish(w *responder, r *http.Request) error {
 			return nil
 		},
 	})
-	err = cmp.Or(p.run(r.Context(), writer, entities), writer.Close())
+	err = cmp.Or(p.run(feed.ContextWithTrace(r.Context(), feed.TraceOfHeader(r.Header)), writer, entities), writer.Close())
 	done := writer.Receipt()
 	if err != nil {
 		answer := *problemOf(err)
