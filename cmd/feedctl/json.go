@@ -41,7 +41,8 @@ type statusJSON struct {
 
 // serveJSON is printed by "serve" when it is ready.
 type serveJSON struct {
-	URL string `json:"url"`
+	URL     string `json:"url"`
+	Console string `json:"console,omitempty"`
 }
 
 // deletedJSON is printed by "snapshot delete".

@@ -51,6 +51,7 @@ var rooms = map[string]room{
 	"internal/memlimit":   {},
 	"internal/access":     {rooms: []string{"internal/problem"}},
 	"internal/problem":    {},
+	"internal/readiness":  {rooms: []string{"internal/problem"}},
 	"internal/idle":       {},
 	"internal/shared":     {},
 	"internal/inprocess":  {},
@@ -76,15 +77,17 @@ var rooms = map[string]room{
 	"internal/locate": {rooms: []string{
 		"chain", "consumer", "consumer/fromstore", "digest", "internal/backoff", "internal/directory", "internal/exit", "internal/suggest", "layout", "sink", "storage", "storage/postgres", "storage/stores",
 	}},
-	"internal/metrics":  {rooms: []string{"bridge", "consumer", "jobs", "outbox", "replica", "retention/maintain"}, libraries: []string{"github.com/prometheus/client_golang"}},
-	"internal/console":  {},
-	"internal/human":    {},
-	"internal/progress": {rooms: []string{"internal/console", "internal/human"}},
-	"internal/units":    {libraries: []string{"github.com/spf13/pflag"}},
-	"feed":              {rooms: []string{"internal/httpfield", "page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
-	"snapshot":          {rooms: []string{"feed", "internal/jsonscan", "internal/selfcheck", "page"}},
-	"digest":            {rooms: []string{"feed", "snapshot"}},
-	"pageindex":         {},
+	"internal/metrics":         {rooms: []string{"bridge", "consumer", "internal/metrics/catalog", "jobs", "outbox", "publish", "replica", "retention/maintain"}, libraries: []string{"github.com/prometheus/client_golang"}},
+	"internal/metrics/catalog": {libraries: []string{"github.com/prometheus/client_golang"}},
+	"internal/console":         {},
+	"internal/tracing":         {rooms: []string{"consumer", "feed", "producer", "publish", "storage", "storage/observe"}, libraries: []string{"google.golang.org/protobuf"}},
+	"internal/human":           {},
+	"internal/progress":        {rooms: []string{"internal/console", "internal/human"}},
+	"internal/units":           {libraries: []string{"github.com/spf13/pflag"}},
+	"feed":                     {rooms: []string{"internal/httpfield", "page"}, libraries: []string{"github.com/tomnomnom/linkheader"}},
+	"snapshot":                 {rooms: []string{"feed", "internal/jsonscan", "internal/selfcheck", "page"}},
+	"digest":                   {rooms: []string{"feed", "snapshot"}},
+	"pageindex":                {},
 
 	// Package storage knows nothing of feeds.
 	"storage":             {},
@@ -154,7 +157,7 @@ var rooms = map[string]room{
 
 	// Serving and checking.
 	"server": {
-		rooms: []string{"chain", "digest", "feed", "feedstore", "input", "internal/access", "internal/httpfield", "internal/lru", "internal/problem", "layout", "page", "pagecache", "pageindex", "producer", "retention", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
+		rooms: []string{"chain", "digest", "feed", "feedstore", "input", "internal/access", "internal/httpfield", "internal/lru", "internal/metrics/catalog", "internal/problem", "internal/readiness", "layout", "page", "pagecache", "pageindex", "producer", "retention", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
 		libraries: []string{
 			"github.com/go-chi/chi/v5", "github.com/klauspost/compress", "github.com/prometheus/client_golang", "golang.org/x/sync",
 		},
@@ -176,17 +179,19 @@ var rooms = map[string]room{
 	"internal/task": {
 		rooms: []string{
 			"bridge", "bridge/couchdb", "bridge/kinto", "chain", "consumer", "couchdb", "digest", "digest/digests", "erase", "feed", "internal/against", "internal/credential", "internal/exit", "internal/human", "internal/jsonptr", "internal/locate",
-			"internal/progress", "internal/shared", "internal/units", "kinto", "layout", "outbox", "producer", "retention", "retention/maintain", "reconcile", "restore", "sink", "sink/sinks", "snapshot", "snapshot/fold", "snapshot/snapshots", "storage", "storage/...", "verify",
+			"internal/progress", "internal/shared", "internal/tracing", "internal/units", "kinto", "layout", "outbox", "producer", "retention", "retention/maintain", "reconcile", "restore", "sink", "sink/sinks", "snapshot", "snapshot/fold", "snapshot/snapshots", "storage", "storage/...", "verify",
 		},
 		libraries: []string{"github.com/spf13/pflag"},
 	},
 	"internal/app": {
 		rooms: []string{
-			"internal/cli", "internal/complete", "internal/console", "internal/exit", "internal/human", "internal/metrics", "internal/progress", "internal/task", "internal/webserver",
+			"internal/cli", "internal/complete", "internal/console", "internal/exit", "internal/human", "internal/metrics", "internal/progress", "internal/task", "internal/tracing", "internal/webserver",
 			"sink", "storage", "storage/observe", "storage/stores",
 		},
 		libraries: []string{"golang.org/x/term"},
 	},
+
+	"internal/webconsole": {rooms: []string{"console", "feedstore", "internal/access", "internal/app", "internal/exit", "internal/webserver", "server"}, libraries: []string{"github.com/spf13/pflag"}},
 
 	// Jobs.
 	"internal/jobdb":   {rooms: []string{"internal/pgerr", "internal/schema", "internal/suggest", "internal/tcp"}, libraries: []string{"github.com/riverqueue/river", "riverqueue.com/riverui"}},
@@ -233,9 +238,10 @@ var drivers = map[string][]string{
 	"github.com/aws/aws-sdk-go-v2":        {"storage/s3", "bench"},
 	"github.com/aws/smithy-go":            {"storage/s3"},
 	"github.com/jackc/pgx/v5":             {"internal/jobdb", "storage/postgres", "internal/schema", "sink/internal/pgposition", "sink/pgxsink", "sink/postgres", "outbox", "internal/damagetest", "internal/pgtest", "bench", "cmd/feedctl", "e2e", "examples/..."},
-	"github.com/prometheus/client_golang": {"server", "internal/app", "internal/metrics", "cmd/feedctl"},
+	"github.com/prometheus/client_golang": {"server", "internal/app", "internal/metrics", "internal/metrics/catalog", "cmd/feedctl"},
 	"github.com/spf13/cobra":              {"internal/app", "internal/cli", "internal/complete", "internal/jobscmd", "cmd/feedctl"},
 	"github.com/knadh/koanf":              {"internal/cli"},
+	"go.opentelemetry.io":                 {"internal/tracing"},
 }
 
 // never names packages that must not be reached, not even through an allowed import.

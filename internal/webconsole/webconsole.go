@@ -1,0 +1,82 @@
+// Package webconsole runs the console of a command: the flag --console, and the listener behind it.
+package webconsole
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/feedctl/feedctl/console"
+	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/internal/access"
+	"github.com/feedctl/feedctl/internal/app"
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/webserver"
+	"github.com/feedctl/feedctl/server"
+)
+
+// Flags are the flags of a command with a console.
+type Flags struct {
+	Address string // HOST:PORT; "" for no console
+}
+
+// Var adds the flags to those of a command.
+func (f *Flags) Var(flags *pflag.FlagSet) {
+	flags.StringVar(&f.Address, "console", "", "serve the console, web pages for people, on this `ADDRESS`, such as 127.0.0.1:9090; port 0 takes a free one (default: no console)")
+}
+
+// Check checks the address. Other machines may reach it only if there are credentials.
+func (f *Flags) Check(credentials int) error {
+	if f.Address == "" {
+		return nil
+	}
+	if err := webserver.CheckAddress(f.Address); err != nil {
+		return exit.Usagef("--console %q is not HOST:PORT: %w", f.Address, err)
+	}
+	if local, err := access.OnlyLocal(f.Address); err != nil || local || credentials > 0 {
+		return err
+	}
+	return exit.WithHint(exit.Usagef("listen on %q: the console would be open to everyone on the network: give credentials, or listen on a loopback address", f.Address),
+		"--read-credentials-file FILE, or --console 127.0.0.1:9090")
+}
+
+// Start serves a console on the address until the command ends, and returns its URL; without an address
+// it does nothing. It sets Feeds, if there is a store, and Logger. With secure, it serves HTTPS.
+func (f *Flags) Start(ctx context.Context, a *app.App, c console.Config, secure *tls.Config) (url string, err error) {
+	if f.Address == "" {
+		return "", nil
+	}
+	c.Logger = a.Log
+	if c.Store != nil {
+		c.Feeds = feedstore.NewLocal(c.Store, a.Log)
+		a.AtEnd(func() error { c.Feeds.Close(context.WithoutCancel(ctx)); return nil }, "reader of the console")
+	}
+	handler, err := console.New(c)
+	if err != nil {
+		return "", err
+	}
+	web := webserver.Server{Server: server.NewHTTPServer(handler, a.Log), Drain: handler.Close, Log: a.Log}
+	web.TLSConfig = secure.Clone()
+	ctx, stop := context.WithCancelCause(ctx)
+	ready, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- web.Run(ctx, f.Address, func(url string) error {
+			ready <- url
+			return nil
+		})
+	}()
+	select {
+	case url := <-ready:
+		a.AtEnd(func() error { stop(errEnded); return <-ended }, "console")
+		return url, nil
+	case err := <-ended:
+		stop(err)
+		return "", fmt.Errorf("--console: %w", err)
+	}
+}
+
+// errEnded is why a console stops.
+var errEnded = errors.New("the command ends")
