@@ -35,8 +35,8 @@ It prints a line for each key that differs, as "rclone check --combined" does:
 In SQLite and in tables of whole entities in PostgreSQL, key, content type and body are
 compared; header fields are not. In a table with --columns, only the Content-ID is, if a
 column has @content_id, and otherwise only that the key exists; likewise if the column body
-was altered to jsonb. In CouchDB, the Content-ID in the member "feedctl" of a document is;
-documents without it are not looked at. The output says so.
+was altered to jsonb. In CouchDB and Kinto, the Content-ID in the member "feedctl" of a
+document or record is; those without it are not looked at. The output says so.
 
 With --repair, rows that differ are written again as the feed has them, and rows that only
 the copy has are deleted: nothing at all, if these are more than --max-deletes allows. No
@@ -49,6 +49,9 @@ the command again. In the end the repaired part is compared again.` + exit.Help(
   feedctl reconcile zones --into 'sqlite:zones.db?table=zones' --repair --max-deletes 20 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if !t.Repair && c.Flags().Changed("max-deletes") {
+				return exit.Usagef("--max-deletes is for --repair, without which nothing is deleted")
+			}
 			t.Feed = args[0]
 			if !a.JSON {
 				t.Found = func(l reconcile.Line) error {

@@ -162,8 +162,9 @@ func TestReconcileWrong(t *testing.T) {
 	for _, args := range [][]string{
 		{"zones", "--into", "-"},
 		{"zones", "--into", "jsonl:a.jsonl", "--repair"},
-		{"zones", "--into", "kinto:http://127.0.0.1:1/v1/buckets/b/collections/c"},
+		{"zones", "--into", "kinto:http://127.0.0.1:1/v1/buckets/b"},
 		{"zones", "--into", "sqlite:a.db", "--max-deletes", "many"},
+		{"zones", "--into", "sqlite:a.db", "--max-deletes", "3"},
 		{"zones", "--into", "sqlite:a.db", "--columns", "a=/a:int"},
 		{"zones", "--into", "sqlite:a.db", "--key", "id"},
 		{"zones"},

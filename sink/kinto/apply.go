@@ -29,6 +29,17 @@ type chunk struct {
 	through feed.Position // after its last entity; zero if that has no Content-ID
 }
 
+// last returns the last change of each record.
+func (s *chunk) last() []*change {
+	changes := make([]*change, 0, len(s.byID))
+	for _, c := range s.changes {
+		if s.byID[c.id] == c {
+			changes = append(changes, c)
+		}
+	}
+	return changes
+}
+
 // Limits of a chunk: the number of changes, if the server has none, and the bytes of their
 // records. A larger record is a chunk of its own.
 const (

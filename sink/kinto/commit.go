@@ -14,8 +14,12 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// Commit writes the batch chunk by chunk. Each chunk advances the position.
+// Commit writes the batch chunk by chunk. Each chunk advances the position, unless [target.Expect] was
+// called.
 func (t *target) Commit(ctx context.Context, at feed.Position) error {
+	if t.expected != nil {
+		return errors.Join(t.writeExpected(ctx), t.forget())
+	}
 	if len(t.chunks) == 0 {
 		t.addChunk()
 	}
@@ -37,12 +41,7 @@ func (t *target) Commit(ctx context.Context, at feed.Position) error {
 
 // write writes a chunk.
 func (t *target) write(ctx context.Context, s *chunk, position feed.Position) error {
-	changes := make([]*change, 0, len(s.byID))
-	for _, c := range s.changes {
-		if s.byID[c.id] == c {
-			changes = append(changes, c)
-		}
-	}
+	changes := s.last()
 	if err := t.await(ctx, changes); err != nil {
 		return err
 	}

@@ -32,14 +32,7 @@ func CopyOf(id string, record []byte) Copy {
 		return c
 	}
 	c.ContentID, c.Body = m.ContentID, body
-	key := id
-	switch {
-	case m.Key != nil:
-		key = *m.Key
-	case m.KeyBase64 != nil:
-		key = string(*m.KeyBase64)
-	}
-	if recordID(key) == id {
+	if key := m.keyOf(id); recordID(key) == id {
 		c.Key = key
 	}
 	return c

@@ -106,12 +106,14 @@ func Standings(c kinto.Config) func(context.Context, sink.Spec) ([]sink.Standing
 // is open on this host; from another host it is taken over. It matches [sink.ErrUnavailable] if the
 // server does not respond, or responds with 408, 425, 429 or 5xx.
 func Open(ctx context.Context, c kinto.Config, name string) (*Sink, error) {
-	return open(ctx, c, name, retryBudget{maxTries, backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}, lateness, deletionDelay})
+	return open(ctx, c, name, retryBudget{maxTries, backoff.Backoff{Min: minPause, Max: maxPause}, lateness, deletionDelay})
 }
 
 const (
 	// maxTries is how often a request is made, in half a minute.
 	maxTries = 8
+	minPause = 250 * time.Millisecond
+	maxPause = 30 * time.Second
 	// lateness is how long a server may take to carry out a request whose client is gone.
 	lateness = time.Second
 	// deletionDelay is retryBudget.deleteAfter.
@@ -135,18 +137,19 @@ func open(ctx context.Context, c kinto.Config, name string, budget retryBudget) 
 	}
 	c.Attempts = 1 // what is repeated depends on what the server has stored
 	c.MaxRecord = 6 * maxDigest
-	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	to, err := kinto.Open(c)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", sink.ErrSpec, err)
 	}
-	t := newTarget(to, name, c.Log, budget)
+	t := newTarget(to, name, loggerOf(c), budget)
 	s, err := session.Open(ctx, "kinto:"+to.URL(), t)
 	if err != nil {
 		return nil, err
 	}
 	return &Sink{s, t}, nil
 }
+
+func loggerOf(c kinto.Config) *slog.Logger { return cmp.Or(c.Log, slog.New(slog.DiscardHandler)) }
 
 func newTarget(to *kinto.Collection, name string, log *slog.Logger, budget retryBudget) *target {
 	return &target{
@@ -182,6 +185,8 @@ type staged struct {
 	chunks []*chunk
 	last   map[string]*change // the last change of each record
 	body   content.Reader
+	// expected has the stamps that records must have, by key, in a batch that leaves the position alone.
+	expected map[string]int64
 }
 
 func (t *target) Begin(context.Context) error { return t.forget() }
@@ -190,7 +195,7 @@ func (t *target) Begin(context.Context) error { return t.forget() }
 func (t *target) Rollback(context.Context) error { return t.forget() }
 
 func (t *target) forget() error {
-	t.chunks = nil
+	t.chunks, t.expected = nil, nil
 	clear(t.last)
 	return t.spool.Reset()
 }
@@ -207,7 +212,10 @@ func (t *target) Recover(ctx context.Context) (feed.Position, error) {
 	return t.state.Position, err
 }
 
-var _ session.Remote = (*target)(nil)
+var (
+	_ session.Remote      = (*target)(nil)
+	_ session.GuardTarget = (*target)(nil)
+)
 
 // Unavailable reports whether an error means that the server is unavailable.
 func (t *target) Unavailable(err error) bool { return kinto.Retryable(err) }

@@ -202,6 +202,17 @@ type meta struct {
 	BodyBase64  *[]byte         `json:"bodyBase64"`
 }
 
+// keyOf returns the key that the record with an id says it has.
+func (m *meta) keyOf(id string) string {
+	switch {
+	case m.Key != nil:
+		return *m.Key
+	case m.KeyBase64 != nil:
+		return string(*m.KeyBase64)
+	}
+	return id
+}
+
 // contents returns the metaMember of a record, or nil if there is none, and its body.
 func contents(record []byte) (*meta, []byte, error) {
 	var r struct {

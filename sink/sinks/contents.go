@@ -10,6 +10,7 @@ import (
 	"github.com/feedctl/feedctl/sink/couchdb"
 	"github.com/feedctl/feedctl/sink/dir"
 	"github.com/feedctl/feedctl/sink/jsonl"
+	"github.com/feedctl/feedctl/sink/kinto"
 	"github.com/feedctl/feedctl/sink/postgres"
 	"github.com/feedctl/feedctl/sink/sqlite"
 )
@@ -17,7 +18,7 @@ import (
 // HasContents reports whether [OpenContents] can open the sink that a spec names: it has a state for each
 // key, which can be compared with that of the feed.
 func HasContents(s sink.Spec) bool {
-	return slices.Contains([]string{"couchdb", "dir", "postgres", "postgresql", "sqlite"}, s.Scheme)
+	return slices.Contains([]string{"couchdb", "dir", "kinto", "postgres", "postgresql", "sqlite"}, s.Scheme)
 }
 
 // CheckReconcile returns the reason if the sink that a spec names cannot be compared with its feed, or not
@@ -29,7 +30,7 @@ func CheckReconcile(s sink.Spec, repair bool) error {
 	case s.Scheme == "jsonl":
 		return fmt.Errorf("%w: sink %s: a log cannot be repaired: consume the feed into a new file", sink.ErrSpec, s.String())
 	}
-	return fmt.Errorf("%w: sink %s: cannot be compared with a feed: want sqlite:, postgres:, couchdb:, dir: or jsonl:", sink.ErrSpec, sink.Redact(s.String()))
+	return fmt.Errorf("%w: sink %s: cannot be compared with a feed: want sqlite:, postgres:, couchdb:, kinto:, dir: or jsonl:", sink.ErrSpec, sink.Redact(s.String()))
 }
 
 // OpenContents opens what the sink that spec names has, to compare it with its feed. It creates nothing,
@@ -44,6 +45,8 @@ func OpenContents(ctx context.Context, spec string, o Options) (reconcile.Conten
 		return couchdb.OpenContents(ctx, o.CouchDB, s)
 	case "dir":
 		return dir.OpenContents(ctx, s)
+	case "kinto":
+		return kinto.OpenContents(ctx, o.Kinto, s)
 	case "sqlite":
 		return sqlite.OpenContents(ctx, s)
 	case "postgres", "postgresql":
