@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 
 	"github.com/feedctl/feedctl/feedstore"
 	"github.com/feedctl/feedctl/internal/access"
-	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -28,13 +28,18 @@ type Config struct {
 	FeedsURL string
 	// Readers are the readers of the feeds. nil: not known.
 	Readers Readers
+	// Jobs are the jobs of a scheduler. nil: none.
+	Jobs Jobs
+	// JobsName names the database of jobs in command lines, without secrets.
+	JobsName string
+	// Actions and JobActions are what people may do to feeds and jobs, besides changing the state of jobs.
+	// nil: nothing.
+	Actions    Actions
+	JobActions JobActions
 
 	// ReadAuth and WriteAuth are the credentials of people who may see the console, and of those who may
 	// also act in it. Without any, the console is open to read, and no one may act.
-	ReadAuth, WriteAuth []server.Credential
-	// PublicURL is the URL of the console as browsers know it. It is needed only behind a proxy that
-	// changes the Host.
-	PublicURL string
+	ReadAuth, WriteAuth []Credential
 
 	// Logger logs errors. nil: no logging.
 	Logger *slog.Logger
@@ -52,7 +57,10 @@ type Console struct {
 	log     *slog.Logger
 	access  *access.Control
 	pages   map[string]*renderer
+	paths   []string
 	nav     []navEntry
+	runs    *runs
+	rates   *rates
 	handler http.Handler
 }
 
@@ -68,7 +76,7 @@ func New(c Config) (*Console, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure console: %w", err)
 	}
-	console := &Console{config: c, log: c.Logger, access: control}
+	console := &Console{config: c, log: c.Logger, access: control, runs: newRuns(c.Now), rates: newRates()}
 	if err := console.mount(console.routes()); err != nil {
 		return nil, fmt.Errorf("configure console: %w", err)
 	}
@@ -78,8 +86,14 @@ func New(c Config) (*Console, error) {
 // ServeHTTP implements [http.Handler].
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
 
-// Close ends the requests that wait for something to happen.
-func (c *Console) Close(context.Context) error { return nil }
+// Paths returns the paths of the pages, in the order of the navigation and without queries.
+func (c *Console) Paths() []string { return slices.Clone(c.paths) }
+
+// Close ends the actions in progress, as Ctrl-C ends commands, and waits for them.
+func (c *Console) Close(context.Context) error {
+	c.runs.close()
+	return nil
+}
 
 // A route is a page or an action of the console. Paths have one element, so that links can be relative.
 type route struct {
@@ -89,8 +103,11 @@ type route struct {
 	// page names the template of a page, in templates/PAGE.html, and get returns what it shows.
 	page string
 	get  func(*http.Request) (content, error)
-	// post carries out an action and returns the relative URL to see then. Write credentials are required.
+	// post carries out an action and returns the relative URL to see then. Write credentials are required,
+	// as they are for get, on which a person confirms it.
 	post func(*http.Request) (see string, err error)
+	// forJobs: also for credentials that are limited to namespaces of jobs; see [jobs.Within].
+	forJobs bool
 }
 
 // routes returns the pages, in the order of the navigation.
@@ -101,7 +118,10 @@ func (c *Console) routes() []route {
 			route{path: "/", nav: "Overview", page: "overview", get: c.getOverview},
 		)
 	}
-	return routes
+	if c.config.Jobs != nil {
+		routes = append(routes, c.jobRoutes()...)
+	}
+	return append(routes, c.actionRoutes()...)
 }
 
 // mount makes the handler.
@@ -115,11 +135,12 @@ func (c *Console) mount(routes []route) error {
 	c.pages = pages
 	for _, r := range routes {
 		if r.post != nil {
-			mux.Post(r.path, c.act(r.post))
+			mux.Post(r.path, c.act(r))
 		}
 		if r.get == nil {
 			continue
 		}
+		c.paths = append(c.paths, r.path)
 		if r.nav != "" {
 			c.nav = append(c.nav, navEntry{Path: "." + r.path, Text: r.nav})
 		}

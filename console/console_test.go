@@ -76,7 +76,7 @@ func TestAccess(t *testing.T) {
 	const reader, writer, stranger = "Authorization: Bearer r", "Authorization: Bearer w", "Authorization: Bearer x"
 	const elsewhere = "Sec-Fetch-Site: cross-site"
 	closed := func(c *Config) {
-		c.ReadAuth, c.WriteAuth = []server.Credential{{Bearer: "r"}}, []server.Credential{{Bearer: "w"}}
+		c.ReadAuth, c.WriteAuth = Credentials([]server.Credential{{Bearer: "r"}}), Credentials([]server.Credential{{Bearer: "w"}})
 	}
 	for name, test := range map[string]struct {
 		config   func(*Config)
@@ -91,8 +91,8 @@ func TestAccess(t *testing.T) {
 		"writer on another page":     {closed, []string{writer, elsewhere}, 200, 403},
 		"writer of another origin":   {closed, []string{writer, "Origin: https://elsewhere.example"}, 200, 403},
 		"writer on this page":        {closed, []string{writer, "Sec-Fetch-Site: same-origin"}, 200, 303},
-		"only readers, and a reader": {func(c *Config) { c.ReadAuth = []server.Credential{{Bearer: "r"}} }, []string{reader}, 200, 403},
-		"only writers, and no one":   {func(c *Config) { c.WriteAuth = []server.Credential{{Bearer: "w"}} }, nil, 401, 401},
+		"only readers, and a reader": {func(c *Config) { c.ReadAuth = Credentials([]server.Credential{{Bearer: "r"}}) }, []string{reader}, 200, 403},
+		"only writers, and no one":   {func(c *Config) { c.WriteAuth = Credentials([]server.Credential{{Bearer: "w"}}) }, nil, 401, 401},
 	} {
 		c := newConsole(t, memory.New(), test.config)
 		acted := false

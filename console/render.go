@@ -68,6 +68,8 @@ func functions() template.FuncMap {
 		"text":   human.Printable,
 		"stamp":  func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
 		"at":     func(t, now time.Time) moment { return moment{Time: t, Now: now} },
+		"shape":  shape,
+		"tone":   tone,
 	}
 }
 
@@ -108,7 +110,8 @@ type errorView struct {
 // template "live-NAME".
 func (c *Console) show(route route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := c.access.Read(w.Header(), r); err != nil {
+		r, err := c.mayShow(w.Header(), r, &route)
+		if err != nil {
 			c.fail(w, r, err)
 			return
 		}
@@ -130,14 +133,15 @@ func (c *Console) show(route route) http.HandlerFunc {
 }
 
 // act answers a request for an action.
-func (c *Console) act(post func(*http.Request) (string, error)) http.HandlerFunc {
+func (c *Console) act(route route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := c.mayAct(w.Header(), r); err != nil {
+		r, err := c.mayAct(w.Header(), r, &route)
+		if err != nil {
 			c.fail(w, r, err)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		see, err := post(r)
+		see, err := route.post(r)
 		if err != nil {
 			c.fail(w, r, err)
 			return

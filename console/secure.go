@@ -3,35 +3,35 @@ package console
 import (
 	"net/http"
 
-	"github.com/feedctl/feedctl/internal/access"
 	"github.com/feedctl/feedctl/internal/problem"
-	"github.com/feedctl/feedctl/server"
 )
 
 // policy allows the console's own files and nothing else: no inline script or style, no other site.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-// newAccess returns the check of credentials: who may act may also see.
-func newAccess(c Config) (*access.Control, error) {
-	convert := func(lists ...[]server.Credential) (converted []access.Credential) {
-		for _, list := range lists {
-			for _, credential := range list {
-				converted = append(converted, access.Credential(credential))
-			}
-		}
-		return converted
+// mayShow requires credentials to see a page, and those to act for a page that asks whether to. It returns
+// the request with who has sent it.
+func (c *Console) mayShow(h http.Header, r *http.Request, route *route) (*http.Request, error) {
+	if route.post != nil {
+		return c.mayAct(h, r, route)
 	}
-	return access.New(convert(c.ReadAuth, c.WriteAuth), convert(c.WriteAuth), c.PublicURL)
+	if err := c.access.Read(h, r); err != nil {
+		return r, err
+	}
+	return identified(r, c.config.seers(), c.access.Reader(r), route.forJobs)
 }
 
 // mayAct requires write credentials. A console without any has no actions: access.Control would let
 // everyone act.
-func (c *Console) mayAct(h http.Header, r *http.Request) error {
+func (c *Console) mayAct(h http.Header, r *http.Request, route *route) (*http.Request, error) {
 	if len(c.config.WriteAuth) == 0 {
-		return problem.New(http.StatusForbidden, "no-actions", "Nobody may act in this console: start it with write credentials.")
+		return r, problem.New(http.StatusForbidden, "no-actions", "No one may act in this console: start it with write credentials.")
 	}
-	return c.access.Write(h, r)
+	if err := c.access.Write(h, r); err != nil {
+		return r, err
+	}
+	return identified(r, c.config.WriteAuth, c.access.Writer(r), route.forJobs)
 }
 
 // secured sets the header fields that keep a page to itself. Browsers send a request that changes something

@@ -163,7 +163,7 @@ var rooms = map[string]room{
 		},
 	},
 	"console": {
-		rooms:     []string{"chain", "feed", "feedstore", "internal/access", "internal/human", "internal/problem", "layout", "page", "server", "snapshot", "snapshot/snapshots", "storage"},
+		rooms:     []string{"chain", "feed", "feedstore", "internal/access", "internal/human", "internal/lru", "internal/problem", "internal/units", "jobs", "layout", "page", "server", "snapshot", "snapshot/snapshots", "storage"},
 		libraries: []string{"github.com/go-chi/chi/v5"},
 	},
 	"replica":       {rooms: []string{"chain", "digest", "digest/digests", "feed", "layout", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},

@@ -1,0 +1,55 @@
+package console
+
+import (
+	"context"
+	"time"
+)
+
+// An Action is what a command does, for the console to do in the background.
+type Action struct {
+	// Name is a verb, such as "verify".
+	Name string
+	// About says in a few sentences what it does, to a person who is to confirm it.
+	About string
+	// Command is the equal command line, for a POSIX shell, without secrets.
+	Command string
+	// Run does it. It calls progress with how far it has come, which may be never. If ctx ends, it
+	// leaves what the command leaves that is interrupted.
+	Run func(ctx context.Context, progress func(text string)) (Result, error)
+}
+
+// A Result is what an action has done or found.
+type Result struct {
+	// Summary is a sentence without a capital letter and a full stop.
+	Summary string
+	// Findings are what is wrong with what the action has checked. The console keeps the first 50 of
+	// them, and 500 bytes of each.
+	Findings []string
+	// Omitted is how many findings there are besides these.
+	Omitted int
+	// Remedy says what can be done about an error or the findings.
+	Remedy string
+	// Confirm is an action that the result prepares, such as the deletion of what was found. A person
+	// starts it, within an hour, or not at all.
+	Confirm *Action
+}
+
+// Actions are what the console can do to the feeds of its store.
+type Actions interface {
+	// Snapshot makes a snapshot of the state of a feed. The key is a JSON Pointer to the key of an
+	// entity in its body, for feeds without Content-Location; otherwise it is empty.
+	Snapshot(feed, key string) (Action, error)
+	// Prune finds out what rules delete from a feed, and deletes nothing. The result's Confirm deletes
+	// exactly that, or nothing.
+	Prune(feed string, rules PruneRules) (Action, error)
+	// Verify checks a feed against the specification.
+	Verify(feed string) (Action, error)
+}
+
+// PruneRules say which pages of a feed are kept: those that one of the rules keeps. At least one rule
+// is set.
+type PruneRules struct {
+	KeepAge        time.Duration // keep pages with an entity younger than this
+	KeepPages      int64         // keep this many of the newest pages
+	BeforeSnapshot string        // NAME or NAME/ID: keep what is not in the snapshot
+}

@@ -1,0 +1,221 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// Limits of the actions of a console.
+const (
+	keepRuns    = 100       // ended runs that are remembered
+	mostRuns    = 4         // runs in the background at the same time
+	confirmTime = time.Hour // after which a result can no longer be confirmed
+	keepFinds   = 50        // findings of a run
+	keepText    = 500       // bytes of a finding
+	keepMessage = 4 << 10   // bytes of an error
+)
+
+// Errors of runs. They are shown to the person who asked for one.
+var (
+	errBusy      = errors.New("another action is in progress there: wait for its end")
+	errTooMany   = errors.New("too many actions are in progress: wait for the end of one")
+	errClosing   = errors.New("the console is shutting down")
+	errConfirmed = errors.New("this result has been confirmed before, is older than an hour, or is from before a restart: repeat the action")
+)
+
+// A run is an action that was started.
+type run struct {
+	ID      int64
+	Action  string
+	Target  string // a feed or a job
+	Job     bool   // it is a job
+	User    string
+	Command string
+	Started time.Time
+	Ended   time.Time // zero while it is in progress
+
+	Progress  string
+	Result    Result
+	Error     string // why it failed
+	Cancelled bool   // because the console was closed
+
+	confirm *Action // not confirmed yet
+}
+
+// State is a word for people.
+func (r *run) State() string {
+	switch {
+	case r.Ended.IsZero():
+		return "running"
+	case r.Cancelled:
+		return "cancelled"
+	case r.Error != "":
+		return "failed"
+	case len(r.Result.Findings)+r.Result.Omitted > 0:
+		return "found problems"
+	}
+	return "done"
+}
+
+// visible reports whether the caller of a context may know of a run.
+func (r *run) visible(ctx context.Context) bool {
+	namespace, _ := splitID(r.Target)
+	return !r.Job || jobs.Visible(ctx, namespace)
+}
+
+// runs are the actions of a console: those in progress and the last ones that have ended. They are
+// lost when the process ends, as a scrollback is.
+type runs struct {
+	now    func() time.Time
+	ctx    context.Context // ends when the console is closed
+	cancel context.CancelFunc
+	active sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	last   int64
+	all    []*run // oldest first
+}
+
+func newRuns(now func() time.Time) *runs {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &runs{now: now, ctx: ctx, cancel: cancel}
+}
+
+// close ends the runs in progress, as Ctrl-C ends commands, and waits for them.
+func (r *runs) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.cancel()
+	r.active.Wait()
+}
+
+// begin adds a run, unless another one has the same target, or there are too many.
+func (r *runs) begin(new *run) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return errClosing
+	}
+	active := 0
+	for _, x := range r.all {
+		if !x.Ended.IsZero() {
+			continue
+		}
+		if x.Target == new.Target && x.Job == new.Job {
+			return fmt.Errorf("%s %s: %w", new.Action, new.Target, errBusy)
+		}
+		active++
+	}
+	if active >= mostRuns {
+		return fmt.Errorf("%s %s: %w", new.Action, new.Target, errTooMany)
+	}
+	r.last++
+	new.ID, new.Started = r.last, r.now()
+	r.all = append(r.all, new)
+	if len(r.all) > keepRuns+mostRuns {
+		oldest := slices.IndexFunc(r.all, func(x *run) bool { return !x.Ended.IsZero() })
+		r.all = slices.Delete(r.all, oldest, oldest+1)
+	}
+	r.active.Add(1)
+	return nil
+}
+
+// start runs an action in the background, and calls ended with the run at its end.
+func (r *runs) start(a Action, new *run, ended func(run)) (id int64, err error) {
+	new.Action, new.Command = a.Name, a.Command
+	if err := r.begin(new); err != nil {
+		return 0, err
+	}
+	go func() {
+		defer r.active.Done()
+		result, err := a.Run(r.ctx, func(text string) { r.progress(new, text) })
+		ended(r.end(new, result, err))
+	}()
+	return new.ID, nil
+}
+
+// do runs an action at once, in a request.
+func (r *runs) do(ctx context.Context, a Action, new *run) (run, error) {
+	new.Action, new.Command = a.Name, a.Command
+	if err := r.begin(new); err != nil {
+		return run{}, err
+	}
+	defer r.active.Done()
+	result, err := a.Run(ctx, func(string) {})
+	return r.end(new, result, err), nil
+}
+
+func (r *runs) progress(x *run, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x.Progress = cut(text, keepText)
+}
+
+// end notes how a run has ended, and returns a copy of it.
+func (r *runs) end(x *run, result Result, err error) run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if extra := len(result.Findings) - keepFinds; extra > 0 {
+		result.Findings, result.Omitted = result.Findings[:keepFinds], result.Omitted+extra
+	}
+	result.Findings = slices.Clone(result.Findings)
+	for n := range result.Findings {
+		result.Findings[n] = cut(result.Findings[n], keepText)
+	}
+	x.Ended, x.Progress, x.Result, x.confirm = r.now(), "", result, result.Confirm
+	if err != nil {
+		x.Error, x.Cancelled, x.confirm = cut(err.Error(), keepMessage), r.ctx.Err() != nil, nil
+	}
+	return *x
+}
+
+// list returns the runs that the caller of a context may know of, newest first.
+func (r *runs) list(ctx context.Context) (all []run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, x := range slices.Backward(r.all) {
+		if x.visible(ctx) {
+			all = append(all, *x)
+		}
+	}
+	return all
+}
+
+// get returns a run that the caller of a context may know of.
+func (r *runs) get(ctx context.Context, id int64) (run, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, x := range r.all {
+		if x.ID == id && x.visible(ctx) {
+			return *x, true
+		}
+	}
+	return run{}, false
+}
+
+// Confirmable reports whether a run has a result that can be confirmed.
+func (r *runs) confirmable(x *run) bool {
+	return x.confirm != nil && r.now().Sub(x.Ended) < confirmTime
+}
+
+// confirm returns what the result of a run has prepared, once.
+func (r *runs) confirm(ctx context.Context, id int64) (run, Action, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, x := range r.all {
+		if x.ID == id && x.visible(ctx) && r.confirmable(x) {
+			action := *x.confirm
+			x.confirm = nil
+			return *x, action, nil
+		}
+	}
+	return run{}, Action{}, errConfirmed
+}

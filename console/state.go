@@ -1,0 +1,33 @@
+package console
+
+// States are words; a shape and a tone help to find them. The tones are classes of the style sheet.
+
+// shape returns a character that stands before a state, so that colour is not all that tells states apart.
+func shape(state string) string {
+	switch tone(state) {
+	case "good":
+		return "●"
+	case "busy":
+		return "▶"
+	case "warn":
+		return "▲"
+	case "bad":
+		return "✖"
+	}
+	return "○"
+}
+
+// tone returns what a state means to a person: good, busy, warn, bad or calm.
+func tone(state string) string {
+	switch state {
+	case "alive", "up", "done", "completed":
+		return "good"
+	case "running":
+		return "busy"
+	case "crashing", "waits", "cancelled", "found problems":
+		return "warn"
+	case "failed", "down", "lost":
+		return "bad"
+	}
+	return "calm"
+}
