@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,6 +44,9 @@ type Config struct {
 	// Operations adds /healthz, /readyz and /metrics, for a process that is nothing
 	// but a server. Elsewhere export the metrics of Registry.
 	Operations bool
+	// Checks are of things without which the server works, but not as well, by name: /readyz tells
+	// everyone which of them fail, with the error. They may take a few seconds together.
+	Checks map[string]func(context.Context) error
 
 	// Producer configures the feeds that are published to. Its MaxEntity is
 	// set to that of the server.

@@ -20,7 +20,7 @@
 // and, with Config.Operations:
 //
 //	GET|HEAD /healthz                          the process is alive
-//	GET|HEAD /readyz                           the store responds
+//	GET|HEAD /readyz                           the store responds; otherwise what is wrong, since when
 //	GET|HEAD /metrics                          for Prometheus
 //
 // # Pages

@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/feedctl/feedctl/internal/metrics/catalog"
 )
 
 // metrics are the metrics of a server for Prometheus.
@@ -23,29 +25,13 @@ type metrics struct {
 
 func newMetrics(s *Server, operations *storeMetrics) (*metrics, error) {
 	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "feedctl_http_requests_total", Help: "Requests answered.",
-		}, []string{"route", "method", "code"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "feedctl_http_request_duration_seconds", Help: "Time from a request's header to the end of its response, without those that waited for a change.",
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60},
-		}, []string{"route"}),
-		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "feedctl_http_response_bytes_total", Help: "Bytes of response bodies.",
-		}, []string{"route"}),
-		waiters: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "feedctl_http_waiters", Help: "Requests waiting for a feed to change.",
-		}),
-		published: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "feedctl_published_entities_total", Help: "Entities that were published through this server.",
-		}, []string{"feed"}),
-		duplicates: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "feedctl_duplicate_entities_total", Help: "Entities that were in the feed already when they were published.",
-		}, []string{"feed"}),
+		requests: catalog.NewCounter("http_requests_total"), seconds: catalog.NewHistogram("http_request_duration_seconds"),
+		bytes: catalog.NewCounter("http_response_bytes_total"), waiters: catalog.NewGauge("http_waiters"),
+		published: catalog.NewCounter("published_entities_total"), duplicates: catalog.NewCounter("duplicate_entities_total"),
 	}
 	registry := s.config.Registry
-	all := []prometheus.Collector{m.requests, m.seconds, m.bytes, m.waiters, m.published, m.duplicates, newFeedGauges(s)}
-	all = append(all, operations.seconds, operations.errors, newStoreCollector(s))
+	all := []prometheus.Collector{m.requests, m.seconds, m.bytes, m.waiters, m.published, m.duplicates, feedGauges{s}}
+	all = append(all, operations.seconds, operations.errors, storeCollector{s})
 	if registry == nil {
 		registry = prometheus.NewRegistry()
 		all = append(all, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"html/template"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 	"github.com/feedctl/feedctl/internal/access"
 	"github.com/feedctl/feedctl/internal/lru"
 	"github.com/feedctl/feedctl/internal/problem"
+	"github.com/feedctl/feedctl/internal/readiness"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/observe"
@@ -30,6 +30,7 @@ type Server struct {
 	publicURL string
 	log       *slog.Logger
 	metrics   *metrics
+	ready     *readiness.Checks
 	router    http.Handler
 
 	access    *access.Control
@@ -85,6 +86,7 @@ func New(store storage.Store, c Config) (*Server, error) {
 		lengthy:    semaphore.NewWeighted(1),
 		closing:    make(chan struct{}),
 	}
+	s.ready = s.checks(operations)
 	s.encodings = newEncodings(max(c.MaxEncoded, 0), s.coders)
 	if s.metrics, err = newMetrics(s, operations); err != nil {
 		return nil, fmt.Errorf("configure server: register metrics: %w", err)
@@ -210,18 +212,6 @@ func (s *Server) getHealth(w *responder, _ *http.Request) error { return writeTe
 // storeTimeout is how long a request waits for metadata from the store. A driver may retry for
 // longer: what it finds then is for later requests.
 const storeTimeout = 5 * time.Second
-
-// getReadiness answers /readyz. It asks for an object that does not exist.
-func (s *Server) getReadiness(w *responder, r *http.Request) error {
-	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
-	defer cancel()
-	if _, err := s.store.Stat(ctx, "readyz"); err != nil && !errors.Is(err, storage.ErrNotFound) {
-		p := problem.New(http.StatusServiceUnavailable, "store-away", "the store does not respond")
-		p.Cause = err
-		return p
-	}
-	return writeText(w, "ready\n")
-}
 
 func writeText(w *responder, text string) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -28,12 +28,12 @@ func TestConsumeMetrics(t *testing.T) {
 		t.Errorf("before the first commit there are times:\n%s", got)
 	}
 	p = consumer.Progress{
-		Stats:    consumer.Stats{Entities: 7, Rejected: consumer.Rejected{Refused: 2}},
+		Stats:    consumer.Stats{Entities: 7, Rejected: consumer.Rejected{Refused: 2, Quarantined: 3}},
 		Position: feed.Position{LastModified: time.Unix(1_700_000_000, 0)}, Committed: time.Unix(1_800_000_000, 0),
 	}
 	got := scrape()
 	for _, want := range []string{
-		"entities_total 7", "rejected_total 2", "last_commit_timestamp_seconds 1.8e+09",
+		"entities_total 7", "refused_total 2", "quarantined_total 3", "last_commit_timestamp_seconds 1.8e+09",
 		"position_timestamp_seconds 1.7e+09",
 	} {
 		if !strings.Contains(got, "\nfeedctl_consume_"+want+"\n") {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/feedctl/feedctl/internal/metrics/catalog"
 	"github.com/feedctl/feedctl/jobs"
 )
 
@@ -15,12 +16,12 @@ type Jobs struct {
 	store       *jobs.Scheduler
 	connections func() map[string]int
 	runs        *prometheus.CounterVec
-	healed      prometheus.Histogram
+	healed      *prometheus.HistogramVec
 	woken       *prometheus.CounterVec
 	origins     *names // of woken
 	namespaces  *names // of delay
 	delay       *prometheus.HistogramVec
-	adopted     prometheus.Counter
+	adopted     *prometheus.CounterVec
 	loop        *prometheus.HistogramVec
 	failed      *prometheus.CounterVec
 }
@@ -30,30 +31,10 @@ type Jobs struct {
 func NewJobs(store *jobs.Scheduler, connections func() map[string]int) *Jobs {
 	return &Jobs{
 		store: store, connections: connections, origins: newNames(maxOrigins), namespaces: newNames(maxNamespaces),
-		healed: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "feedctl_job_heal_seconds", Help: "Time from when a lost node was last heard from to the start of one of its jobs on this node.",
-			Buckets: []float64{5, 10, 15, 20, 25, 30, 60, 300, 1800},
-		}),
-		woken: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "feedctl_watch_wakeups_total", Help: "Idle jobs that this node has woken: by a watch that noticed a change, or by a sweep because no working watch covers them.",
-		}, []string{"origin", "how"}),
-		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "feedctl_job_runs_total", Help: "Runs of jobs that this node has ended.",
-		}, []string{"kind", "end"}),
-		delay: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "feedctl_job_start_delay_seconds", Help: "Time from when a job was due to its start on this node.",
-			Buckets: []float64{.1, .25, .5, 1, 2, 5, 10, 30, 60, 300, 1800},
-		}, []string{"namespace"}),
-		adopted: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "feedctl_job_adoptions_total", Help: "Jobs of lost nodes that this node has made due again.",
-		}),
-		loop: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "feedctl_scheduler_tick_seconds", Help: "Time that one round of a loop of this node takes.",
-			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 30},
-		}, []string{"loop"}),
-		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "feedctl_scheduler_db_errors_total", Help: "Rounds of a loop that failed, mostly because of the database of jobs.",
-		}, []string{"loop"}),
+		healed: catalog.NewHistogram("job_heal_seconds"), woken: catalog.NewCounter("watch_wakeups_total"),
+		runs: catalog.NewCounter("job_runs_total"), delay: catalog.NewHistogram("job_start_delay_seconds"),
+		adopted: catalog.NewCounter("job_adoptions_total"), loop: catalog.NewHistogram("scheduler_tick_seconds"),
+		failed: catalog.NewCounter("scheduler_db_errors_total"),
 	}
 }
 
@@ -68,7 +49,9 @@ func (j *Jobs) Started(d *jobs.Document, delay time.Duration) {
 func (j *Jobs) Ended(d *jobs.Document, how string) { j.runs.WithLabelValues(d.Kind, how).Inc() }
 
 // Healed implements [jobs.Observer].
-func (j *Jobs) Healed(after time.Duration) { j.healed.Observe(max(0, after).Seconds()) }
+func (j *Jobs) Healed(after time.Duration) {
+	j.healed.WithLabelValues().Observe(max(0, after).Seconds())
+}
 
 // Woken implements [jobs.Observer].
 func (j *Jobs) Woken(origin, how string, jobs int) {
@@ -76,7 +59,7 @@ func (j *Jobs) Woken(origin, how string, jobs int) {
 }
 
 // Adopted implements [jobs.Observer].
-func (j *Jobs) Adopted(n int) { j.adopted.Add(float64(n)) }
+func (j *Jobs) Adopted(n int) { j.adopted.WithLabelValues().Add(float64(n)) }
 
 // Looped implements [jobs.Observer].
 func (j *Jobs) Looped(loop string, took time.Duration, err error) {
@@ -96,11 +79,11 @@ func (j *Jobs) Collect(to chan<- prometheus.Metric) {
 	}
 	nodes := j.store.LocalNodes()
 	for _, n := range nodes {
-		sender(to).gauge("node_lease_remaining_seconds", "Time until the lease of this node expires. If it is not above 0, its jobs run elsewhere, or will.", n.Lease.Seconds(), "node", n.Name)
+		sender(to).value("node_lease_remaining_seconds", n.Lease.Seconds(), n.Name)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	if err := j.query(ctx, sender(to), nodes); err != nil {
-		to <- prometheus.NewInvalidMetric(prometheus.NewDesc("feedctl_jobs", "Jobs.", nil, nil), err)
+		to <- prometheus.NewInvalidMetric(catalog.Desc("jobs"), err)
 	}
 }

@@ -7,12 +7,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/feedctl/feedctl/internal/metrics/catalog"
 )
 
 // A collector sends metrics when they are scraped.
@@ -27,33 +28,26 @@ func (c collector) Collect(to chan<- prometheus.Metric) { c(to) }
 
 type sender chan<- prometheus.Metric
 
-// value sends a metric, which is a counter if its name ends with "_total". Label is empty, or the
-// name and the value of a label.
-func (to sender) value(name, help string, v float64, label ...string) {
-	kind, labels := prometheus.GaugeValue, prometheus.Labels{}
-	if strings.HasSuffix(name, "_total") {
-		kind = prometheus.CounterValue
-	}
-	if len(label) > 0 {
-		labels[label[0]] = label[1]
-	}
-	to <- prometheus.MustNewConstMetric(prometheus.NewDesc("feedctl_"+name, help, nil, labels), kind, v)
+// value sends a metric of the catalog, with the values of its labels.
+func (to sender) value(name string, v float64, labels ...string) {
+	catalog.Send(to, name, v, labels...)
 }
 
-func (to sender) count(name, help string, n int64, label ...string) {
-	to.value(name, help, float64(n), label...)
+func (to sender) count(name string, n int64, labels ...string) {
+	to.value(name, float64(n), labels...)
 }
 
 // time sends a time, unless it is zero.
-func (to sender) time(name, help string, t time.Time, label ...string) {
+func (to sender) time(name string, t time.Time, labels ...string) {
 	if !t.IsZero() {
-		to.value(name, help, float64(t.UnixMilli())/1000, label...)
+		to.value(name, float64(t.UnixMilli())/1000, labels...)
 	}
 }
 
-func (to sender) tally(name, help, label string, t *Tally) {
+// tally sends a counter with one label.
+func (to sender) tally(name string, t *Tally) {
 	for of, n := range t.Requests() {
-		to.value(name, help, float64(n), label, of)
+		to.value(name, float64(n), of)
 	}
 }
 
@@ -63,14 +57,22 @@ const maxScrapes = 4
 // sendTime limits how long a client may take to read the metrics, which count as a request meanwhile.
 const sendTime = 30 * time.Second
 
-// Handler returns a handler that serves the metrics of c, and those that all commands have.
-func Handler(c prometheus.Collector, web *Transport, logged *Tally) http.Handler {
+// NewRegistry returns a registry with the metrics that every process has: of the requests that it
+// sends by HTTP, of its log, of the Go runtime and of the process.
+func NewRegistry(web *Transport, logged *Tally) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(c, collector(func(to sender) {
-		to.tally("http_requests_total", "Requests that were sent by HTTP, including those that were repeated.", "method", &web.Tally)
-		to.tally("http_failures_total", "HTTP requests without a response, or with one that says that the server failed or is busy.", "method", &web.failed)
-		to.tally("log_messages_total", "Messages in the log. What fails and is retried is a warning.", "level", logged)
+	registry.MustRegister(collector(func(to sender) {
+		to.tally("http_client_requests_total", &web.Tally)
+		to.tally("http_client_failures_total", &web.failed)
+		to.tally("log_messages_total", logged)
 	}), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
+}
+
+// Handler returns a handler that serves the metrics of c, and those that every process has.
+func Handler(c prometheus.Collector, web *Transport, logged *Tally) http.Handler {
+	registry := NewRegistry(web, logged)
+	registry.MustRegister(c)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes})
 }
 

@@ -9,8 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"github.com/feedctl/feedctl/internal/metrics/catalog"
 	"github.com/feedctl/feedctl/jobs"
 )
 
@@ -62,22 +61,9 @@ func (n *names) keep(some map[string]bool) (gone []string) {
 	return gone
 }
 
-// gauge sends a gauge with labels: names and values in turn.
-func (to sender) gauge(name, help string, v float64, labels ...string) {
-	to <- prometheus.MustNewConstMetric(prometheus.NewDesc("feedctl_"+name, help, nil, pairs(labels)), prometheus.GaugeValue, v)
-}
-
-func pairs(labels []string) prometheus.Labels {
-	all := prometheus.Labels{}
-	for n := 0; n < len(labels); n += 2 {
-		all[labels[n]] = labels[n+1]
-	}
-	return all
-}
-
 // query sends what the database has, and what is known about the origins that it has.
 func (j *Jobs) query(ctx context.Context, to sender, here []jobs.LocalNode) error {
-	counts, err := j.store.Counts(ctx, lagBounds...)
+	counts, err := j.store.Counts(ctx, lagBounds()...)
 	if err != nil {
 		return err
 	}
@@ -91,7 +77,7 @@ func (j *Jobs) query(ctx context.Context, to sender, here []jobs.LocalNode) erro
 	for _, name := range j.namespaces.keep(all) {
 		j.delay.DeleteLabelValues(name)
 	}
-	to.gauge("namespaces_left_out", "Namespaces without metrics, as there are too many of them.", float64(len(all)-len(some)))
+	to.value("namespaces_left_out", float64(len(all)-len(some)))
 	countJobs(to, slices.DeleteFunc(counts, func(c jobs.Count) bool { return !some[c.Namespace] }))
 	for _, query := range []func(context.Context, sender) error{j.queryLags, j.queryNodes, j.queryWatches} {
 		if err := query(ctx, to); err != nil {
@@ -104,25 +90,30 @@ func (j *Jobs) query(ctx context.Context, to sender, here []jobs.LocalNode) erro
 	return j.queryOrigins(ctx, to, here)
 }
 
-// lagBounds are those of the histogram of lags.
-var lagBounds = []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 4 * time.Hour, 24 * time.Hour}
+// lagBounds returns those of the histogram of lags.
+func lagBounds() (bounds []time.Duration) {
+	for _, seconds := range catalog.Buckets("jobs_lag_seconds") {
+		bounds = append(bounds, time.Duration(seconds)*time.Second)
+	}
+	return bounds
+}
 
 // countJobs sends what the jobs of namespaces still have to do.
 func countJobs(to sender, counts []jobs.Count) {
 	lags := map[string]*jobs.Count{}
 	for n := range counts {
 		c := &counts[n]
-		labels := []string{"namespace", c.Namespace, "kind", c.Kind, "state", string(c.State)}
-		to.gauge("jobs", "Jobs.", float64(c.Jobs), labels...)
+		labels := []string{c.Namespace, c.Kind, string(c.State)}
+		to.value("jobs", float64(c.Jobs), labels...)
 		if c.Pending >= 0 {
-			to.gauge("jobs_pending", "Entities that these jobs still have to read, as far as known.", float64(c.Pending), labels...)
+			to.value("jobs_pending", float64(c.Pending), labels...)
 		}
 		if c.Lag >= 0 {
-			to.gauge("jobs_longest_lag_seconds", "The longest lag of one of these jobs, as far as known.", c.Lag.Seconds(), labels...)
+			to.value("jobs_longest_lag_seconds", c.Lag.Seconds(), labels...)
 		}
 		sum, ok := lags[c.Namespace]
 		if !ok {
-			sum = &jobs.Count{Within: make([]int, len(lagBounds))}
+			sum = &jobs.Count{Within: make([]int, len(c.Within))}
 			lags[c.Namespace] = sum
 		}
 		sum.Lags += c.Lags
@@ -132,12 +123,7 @@ func countJobs(to sender, counts []jobs.Count) {
 		}
 	}
 	for namespace, c := range lags {
-		buckets := map[float64]uint64{}
-		for n, bound := range lagBounds {
-			buckets[bound.Seconds()] = uint64(c.Within[n])
-		}
-		desc := prometheus.NewDesc("feedctl_jobs_lag_seconds", "Jobs of the namespace by their lags now. It counts jobs rather than events: do not use rate.", nil, prometheus.Labels{"namespace": namespace})
-		to <- prometheus.MustNewConstHistogram(desc, uint64(c.Lags), c.LagSum.Seconds(), buckets)
+		to <- catalog.ConstHistogram("jobs_lag_seconds", uint64(c.Lags), c.LagSum.Seconds(), c.Within, namespace)
 	}
 }
 
@@ -148,13 +134,13 @@ func (j *Jobs) queryLags(ctx context.Context, to sender) error {
 	}
 	for _, l := range some {
 		if l.Pending >= 0 {
-			to.gauge("job_pending", "Entities that the job still has to read.", float64(l.Pending), "namespace", l.Namespace, "job", l.Name)
+			to.value("job_pending", float64(l.Pending), l.Namespace, l.Name)
 		}
 		if l.Lag >= 0 {
-			to.gauge("job_lag_seconds", "Age of the oldest change that the job has not processed.", l.Lag.Seconds(), "namespace", l.Namespace, "job", l.Name)
+			to.value("job_lag_seconds", l.Lag.Seconds(), l.Namespace, l.Name)
 		}
 	}
-	to.gauge("jobs_left_out", "Jobs with \"metrics: true\" that have none, as there are too many of them.", float64(max(0, all-len(some))))
+	to.value("jobs_left_out", float64(max(0, all-len(some))))
 	return nil
 }
 
@@ -169,10 +155,10 @@ func (j *Jobs) queryNodes(ctx context.Context, to sender) error {
 		if n.Alive {
 			alive = 1
 		}
-		to.gauge("node_alive", "1 if the lease of the node has not expired.", alive, "node", n.Name)
-		to.gauge("node_heard_seconds", "Time since the node was last heard from.", n.Age.Seconds(), "node", n.Name)
-		to.gauge("node_slots", "Slots of the node.", float64(n.Running), "node", n.Name, "use", "used")
-		to.gauge("node_slots", "Slots of the node.", float64(max(0, n.Slots-n.Running)), "node", n.Name, "use", "free")
+		to.value("node_alive", alive, n.Name)
+		to.value("node_heard_seconds", n.Age.Seconds(), n.Name)
+		to.value("node_slots", float64(n.Running), n.Name, "used")
+		to.value("node_slots", float64(max(0, n.Slots-n.Running)), n.Name, "free")
 	}
 	return err
 }
@@ -184,7 +170,7 @@ func (j *Jobs) queryWatches(ctx context.Context, to sender) error {
 		if w.Age < 0 {
 			age = math.Inf(1)
 		}
-		to.gauge("watch_age_seconds", "Time since all changes of the origin up to then had woken their jobs; +Inf if that was never the case.", age, "origin", cmp.Or(w.Origin, "other"))
+		to.value("watch_age_seconds", age, cmp.Or(w.Origin, "other"))
 	}
 	return err
 }
@@ -195,9 +181,9 @@ func (j *Jobs) queryTenants(ctx context.Context, to sender, namespaces map[strin
 		if !namespaces[t.Namespace] {
 			continue
 		}
-		to.gauge("tenant_usage_seconds", "Slot seconds used by ended runs of the namespace, halved every usage-half-life.", t.Usage, "namespace", t.Namespace)
-		to.gauge("tenant_shares", "Shares of the namespace.", float64(t.Shares), "namespace", t.Namespace)
-		to.gauge("tenant_waiting", "Jobs of the namespace that are due and wait.", float64(t.Waiting), "namespace", t.Namespace)
+		to.value("tenant_usage_seconds", t.Usage, t.Namespace)
+		to.value("tenant_shares", float64(t.Shares), t.Namespace)
+		to.value("tenant_waiting", float64(t.Waiting), t.Namespace)
 	}
 	return err
 }
@@ -234,7 +220,7 @@ func (j *Jobs) queryOrigins(ctx context.Context, to sender, here []jobs.LocalNod
 		totals[state(&origins[n])]++
 	}
 	for n, name := range []string{"up", "waits", "down"} {
-		to.gauge("origins", "Servers that jobs use.", float64(totals[n]), "state", name)
+		to.value("origins", float64(totals[n]), name)
 	}
 	slices.SortStableFunc(origins, func(a, b jobs.OriginStatus) int { // those that matter first
 		return cmp.Or(cmp.Compare(state(&b), state(&a)), cmp.Compare(delays[b.Origin], delays[a.Origin]), cmp.Compare(b.Jobs, a.Jobs))
@@ -242,12 +228,12 @@ func (j *Jobs) queryOrigins(ctx context.Context, to sender, here []jobs.LocalNod
 	connections := j.connections()
 	for n := range origins[:min(len(origins), maxOrigins)] {
 		o := &origins[n]
-		to.gauge("origin_state", "0 if the server is up, 1 if it has asked its clients to wait, 2 if it is down.", float64(state(o)), "origin", o.Origin)
-		to.gauge("origin_delay_seconds", "Time that each job of this node leaves between two requests, because the server has refused some as too many.", delays[o.Origin].Seconds(), "origin", o.Origin)
+		to.value("origin_state", float64(state(o)), o.Origin)
+		to.value("origin_delay_seconds", delays[o.Origin].Seconds(), o.Origin)
 		if scheme, address, _ := strings.Cut(o.Origin, "://"); scheme == "http" || scheme == "https" {
-			to.gauge("origin_connections", "Connections of this node for HTTP.", float64(connections[address]), "origin", o.Origin)
+			to.value("origin_connections", float64(connections[address]), o.Origin)
 		}
 	}
-	to.gauge("origins_left_out", "Servers without metrics of their own, as there are too many of them.", float64(max(0, len(origins)-maxOrigins)))
+	to.value("origins_left_out", float64(max(0, len(origins)-maxOrigins)))
 	return nil
 }

@@ -1,0 +1,48 @@
+package readiness
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxWatched is how many names a [Watch] has; others are left out.
+const maxWatched = 100
+
+// A Watch knows of things that a process uses all the time whether they work: servers, stores, a
+// sink. The zero Watch knows of none. It is safe for concurrent use.
+type Watch struct {
+	mu  sync.Mutex
+	all map[string]Status
+}
+
+// Note notes that something was used, successfully if err is nil.
+func (w *Watch) Note(name string, err error) {
+	s := Of(name, err, Failed)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before, known := w.all[name]
+	if !known && len(w.all) == maxWatched {
+		return
+	}
+	if s.Since = before.Since; !known || before.State != s.State {
+		s.Since = time.Now()
+	}
+	if w.all == nil {
+		w.all = map[string]Status{}
+	}
+	w.all[name] = s
+}
+
+// Check is a [Check] of all things, by name. What was never used is not in it.
+func (w *Watch) Check(context.Context) []Status {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []Status
+	for _, name := range slices.Sorted(maps.Keys(w.all)) {
+		all = append(all, w.all[name])
+	}
+	return all
+}
