@@ -31,18 +31,26 @@ it prints a report, which package verify documents.
 With --against SOURCE, verify then compares the state of the feed, which is what a
 consumer that read all of it has, with the database that the feed was made from, or with a
 copy that consume made: the keys and their versions, and with --deep the bodies, as JSON
-values. SOURCE is kinto:URL of a collection; all pages of its list are of one state
-(If-Match), and if it changes meanwhile, verify compares again. The versions of a copy are
-Content-IDs; a copy of records from a Kinto bridge has none and needs --deep. Verify prints
-the differences, the first thousand of them; with --json they are the member "against" of
-the report. The exit status is 5 if there are any. A feed without its oldest pages needs
---from snapshot. The credential for the source, in --against-credentials-file or
+values. If the source changes meanwhile, verify compares again. SOURCE is one of
+
+  couchdb:URL   of a database, for a feed from a bridge without --conflicts. The winning
+                revisions are compared, without design documents; a revision identifies the
+                body. What a filter of the bridge leaves out is missing. For a copy see
+                "feedctl reconcile".
+  kinto:URL     of a collection. All pages of its list are of one state (If-Match). The
+                versions of a copy are Content-IDs; a copy of records from a Kinto bridge
+                has none and needs --deep.
+
+Verify prints the differences, the first thousand of them; with --json they are the member
+"against" of the report. The exit status is 5 if there are any. A feed without its oldest
+pages needs --from snapshot. The credential for the source, in --against-credentials-file or
 FEEDCTL_AGAINST_CREDENTIALS, is a line "basic USER:PASSWORD" or "bearer TOKEN".` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl verify https://data.example.org/feeds/zones
   feedctl verify zones --store file:/var/lib/feedctl
   feedctl verify s3://bucket/prefix#zones
   feedctl verify https://data.example.org/snapshots/zones --json
   feedctl verify --index zones
+  feedctl verify zones --against couchdb:https://couch.example.org/zones
   feedctl verify zones --against kinto:https://kinto.example.org/v1/buckets/dns/collections/zones`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -36,6 +36,8 @@ type Item struct {
 	Key     string
 	Version string // as in the field ETag of entities of the feed
 	Body    []byte // JSON; nil if bodies are not compared
+	// Deleted: the source does not have the key any more, although it was listed before.
+	Deleted bool
 	// Copy is what the item says about the entity that it is a copy of, if it is one. Its Body is not
 	// used.
 	Copy kintosink.Copy
@@ -47,8 +49,8 @@ type Source interface {
 	State(ctx context.Context) (string, error)
 	// IsTarget reports whether a sink keeps a position for the source.
 	IsTarget(ctx context.Context) (bool, error)
-	// List calls add for each item in a state, in any order. It is not called for deleted ones, and
-	// the item is not kept. The error matches [ErrChanged] if the source is no longer in the state.
+	// List calls add for each item in a state, in any order. An item that is added again replaces the
+	// one before. Items are not kept. The error matches [ErrChanged] if the source is no longer in the state.
 	List(ctx context.Context, state string, bodies bool, add func(Item) error) error
 	// Covers reports whether an entity with a key is an item of the source. A feed may have others,
 	// such as files that belong to an item. A copy has them, too.
@@ -136,8 +138,17 @@ const (
 	body    = "body"
 )
 
-// attempts is how often the source is listed if it keeps changing.
-const attempts = 8
+const (
+	// attempts is how often the source is listed if it keeps changing.
+	attempts = 8
+	// listAttempts is how often a list that arrives incomplete is requested.
+	listAttempts = 6
+)
+
+// pause waits before the next attempt.
+func pause(ctx context.Context, attempt int) error {
+	return backoff.Sleep(ctx, backoff.Backoff{Min: time.Second, Max: 30 * time.Second}.After(attempt))
+}
 
 // Compare compares the state of a feed, up to its present end, with a source. If the source
 // changes meanwhile, it begins again with the changes. The error matches [ErrChanged] if the source
@@ -153,7 +164,6 @@ func Compare(ctx context.Context, c Config) (_ *Report, err error) {
 		return nil, fmt.Errorf("compare with source: %w", err)
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
-	pause := backoff.Backoff{Min: time.Second, Max: 30 * time.Second}
 	for attempt := 1; ; attempt++ {
 		report, err := compare(ctx, c, t)
 		switch {
@@ -165,7 +175,7 @@ func Compare(ctx context.Context, c Config) (_ *Report, err error) {
 			return nil, fmt.Errorf("compare with source: after %d attempts: %w: stop its writers while it is listed once", attempts, err)
 		}
 		c.Log.Info("source has changed, comparing again", "attempt", attempt)
-		if err := backoff.Sleep(ctx, pause.After(attempt)); err != nil {
+		if err := pause(ctx, attempt); err != nil {
 			return nil, fmt.Errorf("compare with source: %w", err)
 		}
 	}

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/feedctl/feedctl/internal/backoff"
 	"github.com/feedctl/feedctl/kinto"
 	kintosink "github.com/feedctl/feedctl/sink/kinto"
 )
@@ -16,12 +14,8 @@ import (
 // Kinto is a collection of a Kinto server as a [Source].
 type Kinto struct{ Collection *kinto.Collection }
 
-const (
-	// kintoPage is how many records are requested at once; servers return fewer.
-	kintoPage = 10_000
-	// kintoAttempts is how often a page that arrives incomplete is requested.
-	kintoAttempts = 6
-)
+// kintoPage is how many records are requested at once; servers return fewer.
+const kintoPage = 10_000
 
 // State returns the stamp of the collection. It fails for users who may not read the
 // collection: their lists have only the records that are shared with them.
@@ -73,10 +67,10 @@ func (k Kinto) page(ctx context.Context, q kinto.Query, bodies bool, add func(It
 			}
 			return add(i)
 		})
-		if err == nil || !kinto.Retryable(err) || attempt == kintoAttempts {
+		if err == nil || !kinto.Retryable(err) || attempt == listAttempts {
 			return page, err
 		}
-		if err := backoff.Sleep(ctx, backoff.Backoff{Min: time.Second, Max: 30 * time.Second}.After(attempt)); err != nil {
+		if err := pause(ctx, attempt); err != nil {
 			return page, err
 		}
 	}

@@ -77,10 +77,19 @@ func (t *tables) list(ctx context.Context, from Source, state string) (err error
 	if err != nil {
 		return err
 	}
+	remove, err := t.conn.Prepare("DELETE FROM items WHERE id = ?1")
+	if err != nil {
+		return err
+	}
 	end := sqlitex.Transaction(t.conn)
 	defer func() { end(&err) }()
 	n := 0
 	return from.List(ctx, state, t.deep, func(i Item) error {
+		if i.Deleted {
+			remove.BindText(1, i.Key)
+			_, err := remove.Step()
+			return errors.Join(err, remove.Reset())
+		}
 		insert.BindText(1, i.Key)
 		insert.BindText(2, i.Version)
 		insert.BindText(3, i.Copy.Key)

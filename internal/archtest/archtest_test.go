@@ -71,7 +71,7 @@ var rooms = map[string]room{
 	"internal/complete":   {rooms: []string{"bridge/couchdb", "chain", "input", "internal/locate", "outbox", "snapshot/snapshots", "storage"}, libraries: []string{"github.com/spf13/pflag"}},
 	"internal/cli":        {rooms: []string{"internal/suggest"}, libraries: []string{"github.com/knadh/koanf", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"internal/credential": {rooms: []string{"consumer", "couchdb", "kinto"}},
-	"internal/against":    {rooms: []string{"consumer", "feed", "internal/backoff", "kinto", "sink/kinto", "sink/patch", "sink/sqlite"}},
+	"internal/against":    {rooms: []string{"bridge/couchdb/changes", "consumer", "couchdb", "feed", "internal/backoff", "kinto", "sink/kinto", "sink/patch", "sink/sqlite"}},
 	"internal/directory":  {rooms: []string{"consumer", "internal/credential", "layout", "server", "sink"}},
 	"internal/exit":       {rooms: []string{"chain", "consumer", "couchdb", "digest", "digest/digests", "internal/credential", "kinto", "layout", "outbox", "page", "producer", "snapshot", "snapshot/snapshots", "storage", "verify"}},
 	"internal/locate": {rooms: []string{

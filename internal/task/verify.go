@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/couchdb"
 	"github.com/feedctl/feedctl/internal/against"
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
@@ -38,7 +39,7 @@ type Verify struct {
 func (v *Verify) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&v.Index, "index", false, "check a snapshot, whatever the server says it is")
 	flags.StringVar(&v.State, "state", "", "`FILE` in which to remember the pages from one run to the next; not for snapshots and stores")
-	flags.StringVar(&v.Against, "against", "", "compare what the feed has for each key with its `SOURCE` or a copy: kinto:URL of a collection")
+	flags.StringVar(&v.Against, "against", "", "compare what the feed has for each key with its `SOURCE` or a copy: couchdb:URL or kinto:URL")
 	v.AgainstCredential.Variable = "FEEDCTL_AGAINST_CREDENTIALS"
 	flags.StringVar(&v.AgainstCredential.File, "against-credentials-file", "", "`FILE` with the credential for the source (default: the variable FEEDCTL_AGAINST_CREDENTIALS)")
 	flags.BoolVar(&v.Deep, "deep", false, "with --against: compare bodies too, as JSON values")
@@ -62,29 +63,58 @@ func (v *Verify) Check() error {
 	case v.Against != "" && v.Index:
 		problems = append(problems, exit.Usagef("--against is for feeds, --index for snapshots"))
 	case v.Against != "":
-		_, err := v.parseAgainst()
+		_, _, err := v.parseAgainst()
 		problems = append(problems, err)
 	}
 	return errors.Join(problems...)
 }
 
-// parseAgainst returns the URL of the collection to compare with.
-func (v *Verify) parseAgainst() (string, error) {
-	address, ok := strings.CutPrefix(v.Against, "kinto:")
+// parseAgainst returns the kind and the URL of what to compare with.
+func (v *Verify) parseAgainst() (scheme, address string, err error) {
+	scheme, address, _ = strings.Cut(v.Against, ":")
 	shown := sink.Redact(address)
 	switch {
-	case !ok || !locate.IsWeb(address):
-		return "", exit.Usagef("--against %s: want kinto:https://HOST/v1/buckets/BUCKET/collections/COLLECTION", sink.Redact(v.Against))
+	case scheme != "kinto" && scheme != "couchdb" || !locate.IsWeb(address):
+		return "", "", exit.Usagef("--against %s: want couchdb:https://HOST/DATABASE or kinto:https://HOST/v1/buckets/BUCKET/collections/COLLECTION", sink.Redact(v.Against))
 	case shown != address:
-		return "", exit.WithHint(
-			exit.Usagef("--against kinto:%s contains credentials, which other users of this machine can see", shown),
+		return "", "", exit.WithHint(
+			exit.Usagef("--against %s:%s contains credentials, which other users of this machine can see", scheme, shown),
 			"--against-credentials-file FILE, or the variable FEEDCTL_AGAINST_CREDENTIALS, with a line \"basic USER:PASSWORD\"",
 		)
+	case scheme == "couchdb" && v.Deep:
+		return "", "", exit.Usagef("--deep is not for couchdb:, where a revision identifies the body")
+	case scheme == "couchdb":
+		_, err = couchdb.Open(couchdb.Config{URL: address})
+	default:
+		_, err = kinto.Open(kinto.Config{URL: address})
 	}
-	if _, err := kinto.Open(kinto.Config{URL: address}); err != nil {
-		return "", exit.Usagef("--against: %w", err)
+	if err != nil {
+		return "", "", exit.Usagef("--against: %w", err)
 	}
-	return address, nil
+	return scheme, address, nil
+}
+
+// source opens what to compare with.
+func (v *Verify) source(e *Env) (against.Source, error) {
+	scheme, address, err := v.parseAgainst()
+	if err != nil {
+		return nil, err
+	}
+	http := &http.Client{Transport: e.Transport}
+	if scheme == "couchdb" {
+		auth, err := v.AgainstCredential.ReadCouch()
+		if err != nil {
+			return nil, err
+		}
+		db, err := couchdb.Open(couchdb.Config{URL: address, Auth: auth, HTTP: http, Log: e.Log})
+		return against.CouchDB{DB: db}, err
+	}
+	auth, err := v.AgainstCredential.ReadKinto()
+	if err != nil {
+		return nil, err
+	}
+	collection, err := kinto.Open(kinto.Config{URL: address, Auth: auth, HTTP: http, MaxRecord: maxAgainst, Log: e.Log})
+	return against.Kinto{Collection: collection}, err
 }
 
 // A Verified is the result of a [Verify].
@@ -153,19 +183,11 @@ const maxAgainst = 64 << 20
 
 // compare compares a feed with its source, or with a copy.
 func (v *Verify) compare(ctx context.Context, e *Env, at *locate.Location) (*against.Report, error) {
-	address, err := v.parseAgainst()
+	source, err := v.source(e)
 	if err != nil {
 		return nil, err
 	}
-	auth, err := v.AgainstCredential.ReadKinto()
-	if err != nil {
-		return nil, err
-	}
-	collection, err := kinto.Open(kinto.Config{URL: address, Auth: auth, HTTP: &http.Client{Transport: e.Transport}, MaxRecord: maxAgainst, Log: e.Log})
-	if err != nil {
-		return nil, err
-	}
-	c := against.Config{Source: against.Kinto{Collection: collection}, URL: at.URL, Deep: v.Deep, Log: e.Log}
+	c := against.Config{Source: source, URL: at.URL, Deep: v.Deep, Log: e.Log}
 	if at.Store != nil {
 		c.Feed = at.Title
 	}

@@ -316,11 +316,13 @@ func parseFeeds(name string) (place, error) {
 
 // parseAgainst parses the source that a feed is compared with.
 func parseAgainst(name string) (place, error) {
-	address, ok := strings.CutPrefix(name, "kinto:")
-	if !ok {
-		return place{}, fmt.Errorf("%q is not kinto:URL", name)
+	switch scheme, address, _ := strings.Cut(name, ":"); scheme {
+	case "couchdb":
+		return parseCouch(address)
+	case "kinto":
+		return parseKinto(address)
 	}
-	return parseKinto(address)
+	return place{}, fmt.Errorf("%q is not couchdb:URL or kinto:URL", name)
 }
 
 // hostPort returns the host and port of a web URL in one form, without the default port.
