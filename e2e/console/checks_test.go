@@ -13,15 +13,17 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// accessibility returns what axe-core finds, with the theme that is set. It runs in a world of its own, in which
-// the policy of the page does not apply and whose variables the page does not see.
+// accessibility returns what axe-core finds, with the theme that is set, or cannot decide. It runs in a world of
+// its own, in which the policy of the page does not apply and whose variables the page does not see.
 func (b *tab) accessibility() []string {
 	b.t.Helper()
+	// The contrast of a shape before a word (nonBmp) need not be that of text.
 	const run = `axe.run(document, {
 		runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
 		resultTypes: ["violations", "incomplete"], preload: false,
-	}).then(found => found.violations.concat(found.incomplete).flatMap(rule => rule.nodes.map(node =>
-		rule.id + ": " + node.target.join(" ") + ": " + (node.failureSummary || rule.help).replace(/\s+/g, " "))))`
+	}).then(found => found.violations.concat(found.incomplete).flatMap(rule => rule.nodes
+		.filter(node => !node.any.some(check => check.data?.messageKey === "nonBmp"))
+		.map(node => rule.id + ": " + node.target.join(" ") + ": " + (node.failureSummary || rule.help).replace(/\s+/g, " "))))`
 	var found []string
 	b.do("run axe-core", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		tree, err := cdp.Call(ctx, target, page.GetFrameTree, cdp.Empty{})
@@ -51,10 +53,10 @@ func (b *tab) accessibility() []string {
 // not among them, nor is what is in them.
 func (b *tab) overflow() []string {
 	b.t.Helper()
-	return evaluate[[]string](b, `(() => {
-		const width = window.innerWidth, found = [];
-		const page = Math.max(document.documentElement.scrollWidth, document.body.scrollWidth);
-		if (page <= width && visualViewport.scale === 1) return found;
+	return evaluate[[]string](b, fmt.Sprintf(`(() => {
+		const width = %d, found = [];
+		const page = Math.max(innerWidth, document.documentElement.scrollWidth, document.body.scrollWidth);
+		if (page <= width) return found;
 		const look = element => {
 			for (const child of element.children) {
 				const box = child.getBoundingClientRect();
@@ -65,8 +67,8 @@ func (b *tab) overflow() []string {
 		look(document.body);
 		found.push("the page is " + page + " wide, the window " + width);
 		return found;
-		`+nameFunction+`
-	})()`)
+		%s
+	})()`, b.width, nameFunction))
 }
 
 // nameFunction is the function name of JavaScript, which describes an element.

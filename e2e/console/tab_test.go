@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -43,6 +44,7 @@ type tab struct {
 	t      *testing.T
 	ctx    context.Context
 	origin string // scheme, host and port
+	width  int64  // of the window
 
 	mu         sync.Mutex
 	complaints []string
@@ -94,6 +96,7 @@ func (b *tab) visit(path string) {
 // resize sets the size of the window. A narrow one is that of a phone.
 func (b *tab) resize(width, height int64) {
 	b.t.Helper()
+	b.width = width
 	mobile := width < 600
 	b.do("set the size of the window", call(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
 		Width: width, Height: height, DeviceScaleFactor: 1, Mobile: mobile,
@@ -142,6 +145,25 @@ func (b *tab) follow(what string, steps ...chromedp.Action[chromedp.Void]) {
 func (b *tab) press(key string) {
 	b.t.Helper()
 	b.do("press a key", chromedp.KeyEvent(key))
+}
+
+// maxShot is the height of the largest screenshot, in pixels.
+const maxShot = 3000
+
+// capture returns an image of the page, as far as it is not too long.
+func (b *tab) capture() (png []byte) {
+	b.t.Helper()
+	height := evaluate[float64](b, `scrollTo(0, 0), Math.max(innerHeight, document.documentElement.scrollHeight)`)
+	width := evaluate[float64](b, `innerWidth`)
+	b.do("capture the page", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		yes := true
+		shot, err := cdp.Call(ctx, target, page.CaptureScreenshot, page.CaptureScreenshotParams{
+			CaptureBeyondViewport: &yes, OptimizeForSpeed: &yes, Clip: &page.Viewport{Width: width, Height: min(height, maxShot), Scale: 1},
+		})
+		png = shot.Data
+		return err
+	}))
+	return png
 }
 
 // listen is called for each event of the tab, in their order.

@@ -1,0 +1,129 @@
+package console_test
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A place is a page of the console, with a query that has something to show. FEED and JOB stand for the names of
+// a feed and a job.
+type place struct {
+	query string
+	like  string // the path of a page that is made of the same parts, and is looked at more closely
+}
+
+// places are the pages of the console, by the path of their route.
+var places = map[string]place{
+	"/":              {},
+	"/jobs":          {},
+	"/job":           {query: "name=JOB"},
+	"/nodes":         {},
+	"/pause":         {query: "job=JOB", like: "/prune"},
+	"/resume":        {query: "job=JOB", like: "/prune"},
+	"/restart":       {query: "job=JOB"},
+	"/act":           {query: "job=JOB&action=retry+quarantine", like: "/prune"},
+	"/verify":        {query: "feed=FEED", like: "/prune"},
+	"/make-snapshot": {query: "feed=FEED", like: "/prune"},
+	"/prune":         {query: "feed=FEED"},
+	"/run":           {query: "id=1"},
+}
+
+// address returns the path and query of a page about a feed and a job.
+func address(path, feed, job string) string {
+	query := strings.NewReplacer("FEED", url.QueryEscape(feed), "JOB", url.QueryEscape(job)).Replace(places[path].query)
+	if query == "" {
+		return path
+	}
+	return path + "?" + query
+}
+
+// TestPages looks at each page in light and dark, with a wide and a narrow window, with and without script, and
+// goes through it with the keyboard.
+func TestPages(t *testing.T) {
+	s := newSite(t, nil)
+	s.demo(t)
+	if run := s.post(t, "/verify", url.Values{"feed": {"prices"}}); run != "/run?id=1" {
+		t.Fatalf("the first action has the page %s", run)
+	}
+	script, bare := s.open(t, desktop), s.open(t, phone.withoutScript())
+	paths := s.console.Paths()
+	if len(paths) != len(places) {
+		t.Errorf("the console has %d pages, and the test knows %d: %q", len(paths), len(places), paths)
+	}
+	for _, path := range paths {
+		name := strings.Trim(path, "/")
+		if name == "" {
+			name = "overview"
+		}
+		t.Run(name, func(t *testing.T) {
+			place, ok := places[path]
+			if !ok {
+				t.Fatalf("%s is not in the table of pages", path)
+			}
+			url := address(path, "prices", "shop/stock-to-web")
+			script.t, bare.t = t, t
+			if place.like == "" {
+				look(script, url, name)
+			} else {
+				script.visit(url)
+			}
+			script.expect("findings", script.findings())
+			script.expectStatus(url, 200)
+
+			bare.visit(url)
+			bare.expect("width without script", bare.overflow())
+			if place.like == "" {
+				bare.expect("keyboard without script", bare.keyboard())
+			}
+			bare.expect("findings without script", bare.findings())
+			bare.expectStatus(url, 200)
+			if h1 := evaluate[string](bare, `document.querySelector("h1")?.innerText ?? ""`); h1 == "" {
+				t.Errorf("the page has no heading without script:\n%s", bare.text())
+			}
+		})
+	}
+}
+
+// look looks at a page in both themes and widths, and keeps screenshots.
+func look(b *tab, url, name string) {
+	b.t.Helper()
+	b.resize(desktop.width, desktop.height)
+	b.visit(url)
+	for _, theme := range []string{"light", "dark"} {
+		b.theme(theme)
+		b.expect("axe-core, "+theme, b.accessibility())
+		b.screenshot(name + "-" + theme)
+	}
+	b.expect("width of a desktop", b.overflow())
+	b.resize(phone.width, phone.height)
+	b.expect("width of a phone", b.overflow())
+	for _, theme := range []string{"light", "dark"} {
+		b.theme(theme)
+		b.screenshot(name + "-phone-" + theme)
+	}
+	b.resize(desktop.width, desktop.height)
+	b.expect("keyboard", b.keyboard())
+}
+
+// expectStatus fails the test unless a page had a status.
+func (b *tab) expectStatus(path string, want int64) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if got := b.statuses[b.origin+path]; got != want {
+		b.t.Errorf("%s has status %d, want %d", path, got, want)
+	}
+}
+
+// screenshot keeps an image of the page, for a person to look at.
+func (b *tab) screenshot(name string) {
+	b.t.Helper()
+	file := filepath.Join(*screenshots, name+".png")
+	if err := os.WriteFile(file, b.capture(), 0o666); err != nil {
+		b.t.Fatal(fmt.Errorf("keep a screenshot: %w", err))
+	}
+}

@@ -1,0 +1,99 @@
+package console_test
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/network"
+
+	"github.com/feedctl/feedctl/console"
+	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+// A site is a console of a store in memory, with all its parts, at an address.
+type site struct {
+	store   storage.Store
+	feeds   *feedstore.Reader
+	jobs    *scheduler
+	actions *actions
+	console *console.Console
+	origin  string
+}
+
+// newSite starts a console, which is what change makes of the usual configuration.
+func newSite(t *testing.T, change func(*console.Config)) *site {
+	t.Helper()
+	store := memory.New()
+	feeds := feedstore.NewLocal(store, nil)
+	t.Cleanup(func() { feeds.Close(t.Context()) })
+	s := &site{store: store, feeds: feeds, jobs: newScheduler(), actions: &actions{}}
+	credentials := func(name string) []console.Credential {
+		return console.Credentials([]server.Credential{{Username: name, Password: "secret"}})
+	}
+	config := console.Config{
+		Store: store, Feeds: feeds, StoreName: "file:/srv/feeds", FeedsURL: "https://feeds.example",
+		Jobs: s.jobs, JobsName: "postgres:///jobs", Actions: s.actions, JobActions: s.actions,
+		ReadAuth: credentials("reader"), WriteAuth: credentials("writer"),
+	}
+	if change != nil {
+		change(&config)
+	}
+	var err error
+	if s.console, err = console.New(config); err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(s.console)
+	t.Cleanup(func() {
+		_ = s.console.Close(t.Context()) // ends event streams, for which Close of the server would wait
+		web.Close()
+	})
+	s.origin = web.URL
+	return s
+}
+
+// demo fills the store with the feeds of a shop.
+func (s *site) demo(t *testing.T) {
+	t.Helper()
+	(&demo{t: t, store: s.store, end: time.Now().UTC()}).fill()
+}
+
+// authorization is that of someone who may act.
+func authorization() string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte("writer:secret"))
+}
+
+// open opens a tab of someone who may act.
+func (s *site) open(t *testing.T, v view) *tab {
+	t.Helper()
+	b := open(t, s.origin, v)
+	b.do("sign in", call(network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Authorization": authorization()}}))
+	return b
+}
+
+// post sends a form, and returns the path of the page that the console shows then.
+func (s *site) post(t *testing.T, path string, form url.Values) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.origin+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", authorization())
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusSeeOther {
+		t.Fatalf("POST %s has status %d, want %d", path, response.StatusCode, http.StatusSeeOther)
+	}
+	return "/" + response.Header.Get("Location")
+}
