@@ -9,6 +9,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/problem"
+	"github.com/feedctl/feedctl/internal/shell"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
 )
@@ -112,7 +113,7 @@ func (c *Console) confirmFeed(v feedVerb) func(*http.Request) (content, error) {
 		}
 		words := append(append([]string{"feedctl"}, v.command...), feed, "--store", c.config.StoreName)
 		return &confirmView{
-			page: page{Title: v.name + ": " + feed, Command: commandLine(append(words, v.flags...)...)},
+			page: page{Title: v.name + ": " + feed, Command: shell.Line(append(words, v.flags...)...)},
 			Verb: v.name, Target: feed, About: v.about, Path: v.path, Back: feedURL(feed),
 			Fields: append([]field{{Name: "feed", Value: feed, Hidden: true}}, v.fields...),
 		}, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/problem"
+	"github.com/feedctl/feedctl/internal/shell"
 	"github.com/feedctl/feedctl/jobs"
 )
 
@@ -67,13 +68,13 @@ func (c *Console) getJob(r *http.Request) (content, error) {
 		return nil, jobsProblem(err)
 	}
 	v := &jobView{
-		page:        page{Title: id, Command: commandLine("feedctl", "jobs", "describe", id, "--db", c.config.JobsName)},
+		page:        page{Title: id, Command: shell.Line("feedctl", "jobs", "describe", id, "--db", c.config.JobsName)},
 		Job:         d,
 		Row:         c.jobRow(&d.Listed),
 		ID:          id,
 		Live:        jobURL(id) + "&part=job",
 		Events:      d.Events[:min(len(d.Events), mostEvents)],
-		CommandLogs: commandLine("feedctl", "jobs", "logs", id, "--db", c.config.JobsName),
+		CommandLogs: shell.Line("feedctl", "jobs", "logs", id, "--db", c.config.JobsName),
 		CommandSame: d.Command,
 	}
 	for n := range v.Events {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/feedctl/feedctl/internal/problem"
+	"github.com/feedctl/feedctl/internal/shell"
 	"github.com/feedctl/feedctl/jobs"
 )
 
@@ -46,7 +47,7 @@ func jobVerbs() []jobVerb {
 
 // command returns the command line of a verb.
 func (v *jobVerb) command(id, db string) string {
-	return commandLine("feedctl", "jobs", v.name, id, "--db", db)
+	return shell.Line("feedctl", "jobs", v.name, id, "--db", db)
 }
 
 // action returns what changes the state of a job.

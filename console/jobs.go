@@ -12,6 +12,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/problem"
+	"github.com/feedctl/feedctl/internal/shell"
 	"github.com/feedctl/feedctl/jobs"
 )
 
@@ -180,9 +181,9 @@ func (f *jobsForm) command(db string) string {
 			words = append(words, flag[0], flag[1])
 		}
 	}
-	command := commandLine(words...)
+	command := shell.Line(words...)
 	if f.Name != "" {
-		command += " | " + commandLine("grep", "-F", "--", f.Name)
+		command += " | " + shell.Line("grep", "-F", "--", f.Name)
 	}
 	return command
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/problem"
+	"github.com/feedctl/feedctl/internal/shell"
 	"github.com/feedctl/feedctl/jobs"
 )
 
@@ -41,7 +42,7 @@ func (c *Console) getNodes(r *http.Request) (content, error) {
 	if namespaces := namespacesOf(r); len(namespaces) > 0 {
 		return nil, problem.New(http.StatusForbidden, "forbidden", "Your credentials are only for jobs of the namespaces %s.", strings.Join(namespaces, ", "))
 	}
-	v := &nodesView{page: page{Title: "Nodes", Command: commandLine("feedctl", "jobs", "nodes", "--db", c.config.JobsName)}, DB: c.config.JobsName}
+	v := &nodesView{page: page{Title: "Nodes", Command: shell.Line("feedctl", "jobs", "nodes", "--db", c.config.JobsName)}, DB: c.config.JobsName}
 	nodes, err := c.config.Jobs.Nodes(r.Context())
 	if err != nil {
 		return nil, jobsProblem(err)

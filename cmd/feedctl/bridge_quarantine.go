@@ -8,16 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/feedctl/feedctl/bridge"
-	"github.com/feedctl/feedctl/bridge/couchdb"
-	bridgekinto "github.com/feedctl/feedctl/bridge/kinto"
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
-	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/task"
-	"github.com/feedctl/feedctl/kinto"
-	"github.com/feedctl/feedctl/storage"
 )
 
 func newBridgeQuarantine(a *app.App) *cobra.Command {
@@ -44,19 +39,15 @@ bridge may run at the same time.` + sourceHelp + exit.Help(exit.NotFound, exit.I
 }
 
 func runBridgeQuarantine(ctx context.Context, a *app.App, source *task.CouchSource, arg string) error {
-	store, _, err := a.OpenNamed(ctx, arg)
-	if err != nil {
-		return err
-	}
-	at, err := a.Parse(arg)
-	if err != nil {
-		return err
-	}
 	if source.URL != "" {
-		return retryQuarantined(ctx, a, source, at, store)
+		return retryQuarantined(ctx, a, source, arg)
+	}
+	store, name, err := a.OpenNamed(ctx, arg)
+	if err != nil {
+		return err
 	}
 	empty := true
-	for thing, err := range bridge.List(ctx, store, at.Name) {
+	for thing, err := range bridge.List(ctx, store, name) {
 		if err != nil {
 			return err
 		}
@@ -66,7 +57,7 @@ func runBridgeQuarantine(ctx context.Context, a *app.App, source *task.CouchSour
 		}
 	}
 	if empty { // a feed all of whose documents are in quarantine does not exist yet
-		_, err = chain.NewReader(store, at.Name).Newest(ctx)
+		_, err = chain.NewReader(store, name).Newest(ctx)
 	}
 	return err
 }
@@ -82,40 +73,12 @@ func writeQuarantined(w io.Writer, thing bridge.Quarantined) error {
 }
 
 // retryQuarantined publishes what can be published now.
-func retryQuarantined(ctx context.Context, a *app.App, source *task.CouchSource, at locate.Stored, store storage.Store) error {
-	b, err := openRetrier(ctx, a, source, at, store)
+func retryQuarantined(ctx context.Context, a *app.App, source *task.CouchSource, feed string) error {
+	t := task.RetryQuarantined{Feed: feed, Source: *source}
+	report, err := t.Run(ctx, &a.Env)
 	if err != nil {
 		return err
 	}
-	a.AtEnd(b.Close, "bridge")
-	report, err := b.Retry(ctx)
-	if err != nil {
-		return task.HintSource(err)
-	}
 	return a.Printf(report, "published %s; %s taken out of quarantine, %s left\n", human.Plural(report.Published, "entity", "entities"),
 		human.Count(report.Removed), human.Count(report.Left))
-}
-
-// A retrier is a bridge that publishes what is in quarantine.
-type retrier interface {
-	Retry(ctx context.Context) (bridge.RetryReport, error)
-	Close() error
-}
-
-// openRetrier opens the bridge of a source: of a collection of Kinto, if its URL is one, or of a
-// database of CouchDB.
-func openRetrier(ctx context.Context, a *app.App, source *task.CouchSource, at locate.Stored, store storage.Store) (retrier, error) {
-	if address, err := kinto.ParseURL(source.URL); err == nil && address.Collection != "" {
-		collection := task.KintoSource{URL: source.URL, Credential: source.Credential, Index: source.Index, MaxRecord: source.MaxDocument}
-		config, err := collection.Config(&a.Env, at, store, bridgekinto.Config{})
-		if err != nil {
-			return nil, err
-		}
-		return bridgekinto.Open(ctx, config)
-	}
-	config, err := source.Config(&a.Env, at, store, couchdb.Config{})
-	if err != nil {
-		return nil, err
-	}
-	return couchdb.Open(ctx, config)
 }

@@ -54,6 +54,7 @@ var rooms = map[string]room{
 	"internal/readiness":  {rooms: []string{"internal/problem"}},
 	"internal/idle":       {},
 	"internal/shared":     {},
+	"internal/shell":      {},
 	"internal/inprocess":  {},
 	"internal/disktest":   {libraries: []string{"golang.org/x/sys"}},
 	"internal/faulttest":  {rooms: []string{"storage", "storage/fault", "storage/memory"}},
@@ -163,7 +164,7 @@ var rooms = map[string]room{
 		},
 	},
 	"console": {
-		rooms:     []string{"chain", "feed", "feedstore", "internal/access", "internal/human", "internal/lru", "internal/problem", "internal/units", "jobs", "layout", "page", "server", "snapshot", "snapshot/snapshots", "storage"},
+		rooms:     []string{"chain", "feed", "feedstore", "internal/access", "internal/human", "internal/lru", "internal/problem", "internal/shell", "internal/units", "jobs", "layout", "page", "server", "snapshot", "snapshot/snapshots", "storage"},
 		libraries: []string{"github.com/go-chi/chi/v5"},
 	},
 	"replica":       {rooms: []string{"chain", "digest", "digest/digests", "feed", "layout", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
@@ -191,6 +192,7 @@ var rooms = map[string]room{
 		libraries: []string{"golang.org/x/term"},
 	},
 
+	"internal/actions":    {rooms: []string{"console", "internal/exit", "internal/human", "internal/progress", "internal/shell", "internal/task", "internal/units", "jobs", "jobs/kinds", "layout", "producer"}},
 	"internal/webconsole": {rooms: []string{"console", "feedstore", "internal/access", "internal/app", "internal/exit", "internal/webserver", "server"}, libraries: []string{"github.com/spf13/pflag"}},
 
 	// Jobs.
@@ -202,7 +204,7 @@ var rooms = map[string]room{
 	"jobs/kinds": {
 		rooms: []string{
 			"bridge", "bridge/couchdb/changes", "bridge/kinto", "consumer", "couchdb", "feed", "internal/credential", "internal/exit", "internal/human", "internal/locate", "internal/origins", "internal/pgerr", "internal/progress",
-			"internal/suggest", "internal/task", "jobs", "kinto", "layout", "outbox", "sink", "sink/sinks", "sink/sqlite", "storage", "storage/observe", "storage/stores", "verify",
+			"internal/shell", "internal/suggest", "internal/task", "jobs", "kinto", "layout", "outbox", "sink", "sink/sinks", "sink/sqlite", "storage", "storage/observe", "storage/stores", "verify",
 		},
 		libraries: []string{"github.com/spf13/pflag"},
 	},

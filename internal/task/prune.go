@@ -25,7 +25,13 @@ type Prune struct {
 	Feed           string // NAME or STORE#NAME
 	Policy         producer.PrunePolicy
 	BeforeSnapshot string
+	// Shown, if not nil, is what a dry run with the same flags has shown: Run deletes exactly that, or
+	// nothing. The error then matches [ErrShown].
+	Shown *Pruned
 }
+
+// ErrShown means that what is to be done is no longer what a dry run has shown.
+var ErrShown = errors.New("the feed has changed since the dry run, which would show something else now")
 
 // Flags adds the flags.
 func (p *Prune) Flags(flags *pflag.FlagSet) {
@@ -74,6 +80,9 @@ func (p *Prune) Run(ctx context.Context, e *Env) (*Pruned, error) {
 			return nil, err
 		}
 	}
+	if policy.Before, err = p.bound(ctx, store, name, policy); err != nil {
+		return nil, err
+	}
 	report, err := producer.Prune(ctx, store, name, policy)
 	if err != nil {
 		return nil, err
@@ -85,6 +94,27 @@ func (p *Prune) Run(ctx context.Context, e *Env) (*Pruned, error) {
 		}
 	}
 	return result, nil
+}
+
+// bound returns the page that is kept with all after it, by the policy and by what a dry run has shown.
+// Meanwhile pages have become older and more, which must not delete more of them.
+func (p *Prune) bound(ctx context.Context, store storage.Store, name string, policy producer.PrunePolicy) (before int64, err error) {
+	if p.Shown == nil {
+		return policy.Before, nil
+	}
+	before = p.Shown.Floor
+	if policy.Before > 0 {
+		before = min(before, policy.Before)
+	}
+	policy.Before, policy.DryRun = before, true
+	now, err := producer.Prune(ctx, store, name, policy)
+	if err != nil {
+		return 0, err
+	}
+	if now.Floor != p.Shown.Floor || now.Pages != p.Shown.Pages || now.Bytes != p.Shown.Bytes {
+		return 0, fmt.Errorf("prune feed %q: %w: %s (%s)", name, ErrShown, human.Plural(now.Pages, "page", "pages"), human.Bytes(now.Bytes))
+	}
+	return before, nil
 }
 
 // kept says why no more pages are deleted; "" if that is obvious. The snapshot was made at the page

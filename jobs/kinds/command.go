@@ -2,12 +2,12 @@ package kinds
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/feedctl/feedctl/internal/shell"
 	"github.com/feedctl/feedctl/jobs"
 )
 
@@ -32,12 +32,17 @@ func Command(d *jobs.Document) string {
 			}
 		}
 	}
+	return shellCommand(d, words, variables)
+}
+
+// shellCommand returns the words of a command of a job, with its variables, for a POSIX shell.
+func shellCommand(d *jobs.Document, words, variables []string) string {
 	second := "" // of two passwords, which PGPASSWORD cannot both have
 	if len(variables) == 2 && strings.HasPrefix(variables[0], "PGPASSWORD=") {
 		second, _ = strings.CutPrefix(variables[1], "PGPASSWORD=")
 	}
 	for n, word := range words {
-		words[n] = quote(word)
+		words[n] = shell.Quote(word)
 		if second != "" && word == d.Target {
 			words[n], variables = quoteURL(word, second), variables[:1]
 		}
@@ -56,7 +61,7 @@ func credentialOf(d *jobs.Document, side, flag, variable string, words, variable
 	case where == "file" && variable != "PGPASSWORD":
 		words = append(words, flag, name)
 	case where == "file":
-		assignment = variable + `="$(cat ` + quote(name) + `)"`
+		assignment = variable + `="$(cat ` + shell.Quote(name) + `)"`
 	case where == "env":
 		assignment = variable + `="$` + name + `"`
 	}
@@ -75,7 +80,7 @@ func quoteURL(raw, password string) string {
 		user, rest = rest[:at], rest[at+1:]
 	}
 	encoded := `"$(printf %s ` + password + ` | od -An -v -tx1 | tr -d ' \n' | sed 's/../%&/g')"`
-	return quote(scheme+"://"+user+":") + encoded + quote("@"+rest)
+	return shell.Quote(scheme+"://"+user+":") + encoded + shell.Quote("@"+rest)
 }
 
 // sourceVariable returns the variable with the credential of a source.
@@ -84,15 +89,4 @@ func sourceVariable(d *jobs.Document) string {
 		return "PGPASSWORD"
 	}
 	return "FEEDCTL_CREDENTIALS"
-}
-
-// plainWord matches what means itself to a shell.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// quote quotes a word for a shell (POSIX, "Single-Quotes").
-func quote(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

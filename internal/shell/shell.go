@@ -1,0 +1,27 @@
+// Package shell writes command lines for people to copy.
+package shell
+
+import (
+	"regexp"
+	"strings"
+)
+
+// plain matches what means itself to a shell.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// Quote quotes a word for a shell (POSIX, "Single-Quotes").
+func Quote(word string) string {
+	if plain.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Line returns a command line that has the words.
+func Line(words ...string) string {
+	quoted := make([]string, len(words))
+	for n, word := range words {
+		quoted[n] = Quote(word)
+	}
+	return strings.Join(quoted, " ")
+}

@@ -1,0 +1,22 @@
+package shell_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/feedctl/feedctl/internal/shell"
+)
+
+// TestLine has a shell print words that mean something to it.
+func TestLine(t *testing.T) {
+	t.Parallel()
+	words := []string{"a", "", "it's", `"$(echo x)"`, "a b\tc\nd", "`x`", "*", "~", "-n", "ä", "a;b&c|d>e", `\`}
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", shell.Line(append([]string{"printf", "%s\\0"}, words...)...)).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.TrimSuffix(string(out), "\x00"); got != strings.Join(words, "\x00") {
+		t.Errorf("a shell reads the words\n%q, want\n%q", got, strings.Join(words, "\x00"))
+	}
+}

@@ -1,0 +1,132 @@
+package kinds
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/task"
+	"github.com/feedctl/feedctl/jobs"
+	"github.com/feedctl/feedctl/kinto"
+)
+
+// An Action is what can be done about the data of a job besides running it, with the source, target,
+// credentials and options of its document.
+type Action struct {
+	// Name is a verb, and About says what it does.
+	Name, About string
+	// Command is the command line that does the same, as that of [Command].
+	Command string
+	// Run does it. The findings are what is wrong with the data; there are omitted ones besides them.
+	Run func(ctx context.Context, e *task.Env) (summary string, findings []string, omitted int64, err error)
+	// Status is how far Run has come; nil if that is not known.
+	Status func() progress.Status
+}
+
+// Actions returns what can be done about a job from a node. Jobs with files of another node have none.
+func Actions(d *jobs.Document, node string) []Action {
+	k, ok := known[d.Kind]
+	if !ok {
+		return nil
+	}
+	p, problems := k.parse(d)
+	if len(problems) > 0 || (p.source.local || p.target.local) && d.Placement.Node != "" && d.Placement.Node != node {
+		return nil
+	}
+	switch r := p.runner.(type) {
+	case *bridgeRun:
+		return []Action{retryAction(p, &r.Source)}
+	case *kintoRun:
+		if address, err := kinto.ParseURL(d.Source); err != nil || address.Collection == "" {
+			return nil // a bucket has many feeds
+		}
+		s := task.CouchSource{URL: r.Source.URL, Index: r.Source.Index, MaxDocument: r.Source.MaxRecord}
+		return []Action{retryAction(p, &s)}
+	case *consumeRun:
+		return reconcileAction(p, r)
+	}
+	return nil
+}
+
+// retryAction publishes again what a bridge has put into quarantine.
+func retryAction(p *parsed, s *task.CouchSource) Action {
+	words, variables := credentialOf(p.Document, "source", "--credentials-file", "FEEDCTL_CREDENTIALS", []string{"bridge", "quarantine", p.Target, "--retry", p.Source}, nil)
+	words, variables = credentialOf(p.Document, "target", "", "PGPASSWORD", words, variables)
+	return Action{
+		Name:    "retry quarantine",
+		About:   "It requests again what the bridge could not publish, and publishes what can be published now. The bridge may run at the same time.",
+		Command: shellCommand(p.Document, words, variables),
+		Run: func(ctx context.Context, e *task.Env) (string, []string, int64, error) {
+			secrets, err := resolve(p)
+			if err != nil {
+				return "", nil, 0, err
+			}
+			t := task.RetryQuarantined{Feed: withPassword(p.Target, secrets.targetPassword), Source: *s}
+			t.Source.URL, t.Source.Credential = p.Source, secrets.source
+			report, err := t.Run(ctx, e)
+			if err != nil {
+				return "", nil, 0, err
+			}
+			return fmt.Sprintf("published %s; %s taken out of quarantine, %s left", human.Plural(report.Published, "entity", "entities"),
+				human.Count(report.Removed), human.Count(report.Left)), nil, 0, nil
+		},
+	}
+}
+
+// reconcileAction compares what a consumer has written with its feed, if the sink can be compared.
+func reconcileAction(p *parsed, r *consumeRun) []Action {
+	t := &task.Reconcile{Feed: p.Source, Into: p.Target, Columns: r.Columns, Key: r.Key, Client: r.Client}
+	if t.Check() != nil {
+		return nil
+	}
+	words := []string{"reconcile", p.Source, "--into", p.Target}
+	for _, option := range []struct{ flag, value string }{{"--columns", r.Columns}, {"--key", r.Key}} {
+		if option.value != "" {
+			words = append(words, option.flag, option.value)
+		}
+	}
+	into := "FEEDCTL_INTO_CREDENTIALS"
+	if strings.HasPrefix(p.Target, "postgres") {
+		into = "PGPASSWORD"
+	}
+	words, variables := credentialOf(p.Document, "source", "--credentials-file", sourceVariable(p.Document), words, nil)
+	words, variables = credentialOf(p.Document, "target", "--into-credentials-file", into, words, variables)
+	return []Action{{
+		Name:    "reconcile",
+		About:   "It compares what the sink has with the state digest of the feed, key by key where they differ. Nothing is changed.",
+		Command: shellCommand(p.Document, words, variables),
+		Status:  t.Status,
+		Run: func(ctx context.Context, e *task.Env) (string, []string, int64, error) {
+			secrets, err := resolve(p)
+			if err != nil {
+				return "", nil, 0, err
+			}
+			t.Feed, t.Into = withPassword(p.Source, secrets.sourcePassword), withPassword(p.Target, secrets.targetPassword)
+			t.Client.Credential, t.IntoCredential = secrets.source, secrets.target
+			result, err := t.Run(ctx, e)
+			if result == nil || err != nil && exit.Status(err) != exit.Differs {
+				return "", nil, 0, err
+			}
+			return reconciled(result)
+		},
+	}}
+}
+
+// reconciled describes the result of a comparison.
+func reconciled(r *task.Reconciled) (summary string, findings []string, omitted int64, err error) {
+	for _, d := range r.List {
+		line := d.Kind + " " + d.Key
+		if d.Why != "" {
+			line += ": " + d.Why
+		}
+		findings = append(findings, line)
+	}
+	found := "equal"
+	if n := r.Differences(); n > 0 {
+		found = human.Plural(n, "difference", "differences")
+	}
+	return fmt.Sprintf("%s compared: %s", human.Plural(r.Rows, "row", "rows"), found), findings, r.Omitted, nil
+}
