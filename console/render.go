@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
@@ -65,7 +66,8 @@ func functions() template.FuncMap {
 		"count":  func(n any) string { return count(n) },
 		"bytes":  human.Bytes,
 		"plural": human.Plural,
-		"text":   human.Printable,
+		"text":   text,
+		"lines":  lines,
 		"stamp":  func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
 		"at":     func(t, now time.Time) moment { return moment{Time: t, Now: now} },
 		"shape":  shape,
@@ -80,8 +82,29 @@ func count(n any) string {
 		return human.Count(int64(n))
 	case int64:
 		return human.Count(n)
+	case *int64:
+		return human.Count(*n)
 	}
 	return fmt.Sprint(n)
+}
+
+// text returns what others have written, for one line; an empty text becomes a dash.
+func text(t string) string {
+	if t == "" {
+		return "–"
+	}
+	return human.Printable(t)
+}
+
+// lines returns a text of several lines.
+func lines(t string) string {
+	all := strings.Split(t, "\n")
+	for n, line := range all {
+		if line != "" {
+			all[n] = human.Printable(line)
+		}
+	}
+	return strings.Join(all, "\n")
 }
 
 // A moment is a time with the time of the page, for the template "time".
