@@ -7,6 +7,23 @@ VERSITYGW_VERSION     := v1.8.0
 
 TOOLS := $(CURDIR)/.cache/bin
 
+# What a target needs beside bash, as arguments of scripts/need. Each names all of it at the start, before anything is built.
+need_go      := go=https://go.dev/doc/install git
+need_couchdb := $(need_go) node=nodejs npm
+need_axe     := $(need_couchdb)
+need_kinto   := $(need_couchdb) python3 python3:ensurepip=python3-venv
+
+need_demo          := $(need_go) sqlite3 curl
+need_demo-s3       := $(need_demo)
+need_demo-postgres := $(need_demo) initdb=postgresql
+need_demo-couchdb  := $(need_demo) $(need_couchdb)
+need_demo-backup   := $(need_demo) $(need_couchdb)
+need_demo-kinto    := $(need_demo) $(need_kinto) initdb=postgresql
+need_demo-jobs     := $(need_demo) $(need_couchdb) initdb=postgresql
+need_race          := $(need_kinto) gcc sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer
+need_test          := $(need_kinto) sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer mvn=maven javac=default-jdk-headless pip3=python3-pip chromium
+need_bench         := $(need_kinto) nginx=nginx-light wrk curl initdb=postgresql
+
 # The tests' CouchDB server comes from npm; it is installed again when the lock file changes.
 COUCHDB_SOURCE := internal/couchtest/server
 COUCHDB := $(CURDIR)/.cache/couchtest-$(shell sha256sum $(COUCHDB_SOURCE)/package-lock.json | cut -c 1-12)
@@ -51,69 +68,59 @@ build: ## Build the static binary bin/feedctl
 	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -ldflags="-s -w" -o bin/feedctl ./cmd/feedctl
 
 .PHONY: demo
-demo: build ## Publish a data set, consume it into SQLite while the consumer is killed, and compare
-	@scripts/need sqlite3 curl
+demo: need-demo build ## Publish a data set, consume it into SQLite while the consumer is killed, and compare
 	@scripts/demo
 
 .PHONY: demo-s3
-demo-s3: build versitygw ## The same on an S3 server
-	@scripts/need sqlite3 curl
+demo-s3: need-demo-s3 build versitygw ## The same on an S3 server
 	@scripts/with-s3 scripts/demo
 
 .PHONY: demo-postgres
-demo-postgres: build ## Copy a table of one PostgreSQL database into another while every process is killed, and compare
-	@scripts/need curl
+demo-postgres: need-demo-postgres build ## Copy a table of one PostgreSQL database into another while every process is killed, and compare
 	@scripts/with-postgres scripts/demo-postgres
 
 .PHONY: demo-couchdb
-demo-couchdb: build couchdb ## Replicate a CouchDB database through a feed into SQLite and a second database, live
-	@scripts/need sqlite3 curl
+demo-couchdb: need-demo-couchdb build couchdb ## Replicate a CouchDB database through a feed into SQLite and a second database, live
 	@scripts/with-couchdb scripts/demo-couchdb
 
 .PHONY: demo-backup
-demo-backup: build couchdb versitygw ## Back a CouchDB database up into a bucket, and restore two points in time
-	@scripts/need sqlite3 curl
+demo-backup: need-demo-backup build couchdb versitygw ## Back a CouchDB database up into a bucket, and restore two points in time
 	@scripts/with-s3 scripts/with-couchdb scripts/demo-backup
 
 .PHONY: demo-kinto
-demo-kinto: build kinto ## Copy a Kinto collection through a feed into SQLite and a second collection, live
-	@scripts/need sqlite3 curl
+demo-kinto: need-demo-kinto build kinto ## Copy a Kinto collection through a feed into SQLite and a second collection, live
 	@scripts/with-postgres scripts/with-kinto scripts/demo-kinto
 
 .PHONY: demo-jobs
-demo-jobs: build couchdb ## Run 200 jobs on three workers while one is killed and one is frozen, and compare
-	@scripts/need sqlite3 curl
+demo-jobs: need-demo-jobs build couchdb ## Run 200 jobs on three workers while one is killed and one is frozen, and compare
 	@scripts/with-postgres scripts/with-couchdb scripts/demo-jobs
 
 .PHONY: test
-test: build versitygw couchdb kinto axe ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
-	@scripts/need sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer mvn=maven javac=default-jdk-headless python3 pip3=python3-pip node=nodejs npm chromium
+test: need-test build versitygw couchdb kinto axe ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
 	CGO_ENABLED=0 go test $(TESTFLAGS) ./...
 
 .PHONY: race
-race: build versitygw couchdb kinto ## Run the tests under the race detector, except those of binaries (needs a C compiler)
-	@scripts/need gcc sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer
+race: need-race build versitygw couchdb kinto ## Run the tests under the race detector, except those of binaries (needs a C compiler)
 	CGO_ENABLED=1 go test -race $(RACEFLAGS) -short $(TESTFLAGS) $$(go list ./... | grep -v -e /interop -e /e2e)
 
 .PHONY: versitygw
 versitygw: $(TOOLS)/versitygw-$(VERSITYGW_VERSION) ## Install the S3 server for the tests
 
 .PHONY: couchdb
-couchdb: $(COUCHDB) ## Install the CouchDB-compatible server for the tests
+couchdb: need-couchdb $(COUCHDB) ## Install the CouchDB-compatible server for the tests
 
 .PHONY: kinto
-kinto: $(KINTO) $(KINTOJS) ## Install the Kinto server and clients for the tests
+kinto: need-kinto $(KINTO) $(KINTOJS) ## Install the Kinto server and clients for the tests
 
 .PHONY: axe
-axe: $(AXE) ## Install the accessibility checks for the tests
+axe: need-axe $(AXE) ## Install the accessibility checks for the tests
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s)
 	scripts/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: build versitygw couchdb kinto ## Measure against named alternatives; writes bench.json
-	@scripts/need nginx=nginx-light wrk curl initdb=postgresql
+bench: need-bench build versitygw couchdb kinto ## Measure against named alternatives; writes bench.json
 	CGO_ENABLED=0 go run ./bench $(BENCHFLAGS)
 
 .PHONY: lint
@@ -155,6 +162,9 @@ ci: ## Run everything that must pass before a change lands
 clean: ## Remove build outputs
 	rm -rf bin .cache interop/java/target bench.json
 
+need-%:
+	@scripts/need $(need_$*)
+
 # A tool's version is part of its file name, so that a new version is installed.
 $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	scripts/go-tool github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION) $@
@@ -166,17 +176,13 @@ $(TOOLS)/versitygw-$(VERSITYGW_VERSION):
 	scripts/go-tool github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION) $@
 
 $(COUCHDB):
-	@scripts/need node=nodejs npm
 	scripts/npm-ci $(COUCHDB_SOURCE) $@
 
 $(KINTO):
-	@scripts/need python3
 	scripts/pip-venv $(KINTO_SOURCE) $@
 
 $(KINTOJS):
-	@scripts/need node=nodejs npm
 	scripts/npm-ci $(KINTOJS_SOURCE) $@
 
 $(AXE):
-	@scripts/need node=nodejs npm
 	scripts/npm-ci $(AXE_SOURCE) $@
