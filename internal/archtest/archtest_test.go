@@ -167,6 +167,7 @@ var rooms = map[string]room{
 		rooms:     []string{"chain", "feed", "feedstore", "internal/access", "internal/human", "internal/lru", "internal/problem", "internal/shell", "internal/units", "jobs", "layout", "page", "server", "snapshot", "snapshot/snapshots", "storage"},
 		libraries: []string{"github.com/go-chi/chi/v5"},
 	},
+	"readers":       {rooms: []string{"chain", "feed", "feedstore", "layout"}},
 	"replica":       {rooms: []string{"chain", "digest", "digest/digests", "feed", "layout", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
 	"doctor":        {rooms: []string{"feed", "layout", "page", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"reconcile":     {rooms: []string{"consumer", "digest", "feed", "internal/jsonptr", "sink"}},

@@ -1,0 +1,104 @@
+package readers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feedstore"
+)
+
+// A Count is a number of entities.
+type Count struct {
+	Entities int64
+	More     bool // there are more than these
+}
+
+// Limits of [Behind].
+const (
+	countPages = 256     // whose metadata is read
+	countBytes = 4 << 20 // of the page of the position
+)
+
+// Behind counts the entities of a feed after a position. It reads the metadata of at most 256 pages and
+// the body of one, if that has at most 4 MiB; beyond that the Count says that there are more. The
+// errors are those of [feedstore.Reader.Look].
+func Behind(ctx context.Context, feeds *feedstore.Reader, name string, p Position) (Count, error) {
+	f, newest, floor, err := feeds.Look(ctx, name)
+	if err != nil {
+		return Count{}, fmt.Errorf("count the entities after a position: %w", err)
+	}
+	if p.ContentID != "" && p.ContentID == newest.LastContentID {
+		return Count{}, nil
+	}
+	at := p.Page
+	if at == 0 {
+		if at, err = pageOf(ctx, feeds, f, newest, p); err != nil {
+			return Count{}, err
+		}
+	}
+	var c Count
+	if at >= floor && at <= newest.Number {
+		if c, err = within(ctx, f, newest, at, p); err != nil {
+			return Count{}, err
+		}
+	} else if at < floor {
+		at, c.More = floor-1, true // what was pruned is not counted
+	}
+	last := min(newest.Number-1, at+countPages)
+	for page, err := range f.LinkedPages(ctx, at+1, last) {
+		if err != nil {
+			return Count{}, fmt.Errorf("count the entities after a position: %w", err)
+		}
+		c.Entities += int64(page.Entities)
+	}
+	if at < newest.Number {
+		c.Entities += int64(newest.Entities)
+	}
+	c.More = c.More || last < newest.Number-1
+	return c, nil
+}
+
+// pageOf returns the first page that may have the entity of a position, of which the page is not known.
+func pageOf(ctx context.Context, feeds *feedstore.Reader, f *feedstore.Feed, newest *chain.Page, p Position) (int64, error) {
+	at, err := feeds.PageBefore(ctx, f.Name(), p.Time)
+	if err != nil {
+		return 0, fmt.Errorf("find the page of a position: %w", err)
+	}
+	if at < newest.Number {
+		if page, err := f.Stat(ctx, at); err == nil && page.Last.Before(p.Time) {
+			at++
+		}
+	}
+	return at, nil
+}
+
+// within counts the entities after a position in its page.
+func within(ctx context.Context, f *feedstore.Feed, newest *chain.Page, at int64, p Position) (Count, error) {
+	page, err := newest, error(nil)
+	if at < newest.Number {
+		page, err = f.Stat(ctx, at)
+	}
+	switch {
+	case errors.Is(err, chain.ErrPruned):
+		return Count{More: true}, nil
+	case err != nil:
+		return Count{}, fmt.Errorf("count the entities after a position: %w", err)
+	case p.ContentID == "" || p.ContentID == page.LastContentID:
+		return Count{}, nil // the whole page was read
+	case page.Size > countBytes:
+		return Count{More: true}, nil
+	}
+	found, after := false, int64(0)
+	for h, err := range f.Headers(ctx, at) {
+		if err != nil {
+			return Count{}, fmt.Errorf("count the entities after a position: %w", err)
+		}
+		if found {
+			after++
+		}
+		found = found || string(h.Get("Content-ID")) == p.ContentID
+	}
+	return Count{Entities: after, More: !found}, nil
+}

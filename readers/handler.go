@@ -1,0 +1,241 @@
+package readers
+
+import (
+	"io"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
+)
+
+// Handler returns a handler that answers as next does, and tells t who reads. The paths of its requests
+// are those of package layout. A response is the same as without t.
+func (t *Tracker) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, ok := t.visit(r)
+		if !ok {
+			next.ServeHTTP(w, r)
+			return
+		}
+		recorded := &recorder{ResponseWriter: w}
+		waiting := t.begin(v)
+		defer func() { t.end(v, waiting, recorded) }() // even if the response was cut off
+		next.ServeHTTP(recorded, r)
+	})
+}
+
+// A visit is a request of a reader.
+type visit struct {
+	key            key
+	agent, network string
+	asked          Asked
+	position       Position // that it announces; Announced is set if it does
+	waits          bool     // it may wait for something new
+	head           bool
+}
+
+// Limits of what is kept of a request, in bytes.
+const maxText = 120
+
+// visit returns what a request says of its reader; false if it is not one for a feed.
+func (t *Tracker) visit(r *http.Request) (visit, bool) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return visit{}, false
+	}
+	resource, ok := layout.ParsePath(r.URL.Path)
+	if !ok {
+		return visit{}, false
+	}
+	v := visit{
+		key:   key{feed: resource.Name},
+		agent: clean(r.UserAgent()), network: network(r.RemoteAddr), head: r.Method == http.MethodHead,
+		asked: Asked{Kind: resource.Kind, Page: resource.Page, Conditional: r.Header.Get("If-None-Match") != ""},
+	}
+	v.waits = v.asked.Conditional && strings.Contains(strings.ToLower(r.Header.Get("Prefer")), "wait=")
+	if t.config.Users {
+		v.key.user = user(r)
+	}
+	a, err := feed.ParseAnnouncement(r.Header)
+	if err != nil || a.Name == "" {
+		v.key.agent, v.key.network = v.agent, v.network
+		return v, true
+	}
+	v.key.name = a.Name
+	if a.InSnapshot || !a.LastModified.IsZero() {
+		v.position = Position{
+			Announced: true, Time: a.LastModified, ContentID: a.ContentID,
+			InSnapshot: a.InSnapshot, SnapshotPages: int64(a.SnapshotPages), Filling: a.Filling,
+		}
+	}
+	if of, n, err := layout.ParseFeedPageURL(a.Page); err == nil && of == v.key.feed {
+		v.position.Page = n
+	}
+	return v, true
+}
+
+// user returns the name that stands for the credentials of a request.
+func user(r *http.Request) string {
+	if name, _, ok := r.BasicAuth(); ok {
+		return clean(name)
+	}
+	if r.Header.Get("Authorization") != "" {
+		return "bearer"
+	}
+	return ""
+}
+
+// clean returns text from a request without what is not printable ASCII, cut to maxText.
+func clean(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text[:min(len(text), maxText)])
+	return strings.TrimSpace(text)
+}
+
+// network returns the network of an address.
+func network(remote string) string {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return ""
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	if ip.IsLoopback() {
+		return "this machine"
+	}
+	bits := 48
+	if ip.Is4() {
+		bits = 24
+	}
+	prefix, err := ip.Prefix(bits)
+	if err != nil {
+		return ""
+	}
+	return prefix.String()
+}
+
+// begin records that a known reader begins to wait. It returns the reader if so.
+func (t *Tracker) begin(v visit) *entry {
+	if !v.waits {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.byKey[v.key]
+	if e == nil {
+		return nil
+	}
+	e.Waiting++
+	e.Seen, e.Asked = t.config.Now(), v.asked
+	if v.position.Announced {
+		e.Position = v.position
+	}
+	return e
+}
+
+// end records a request that was answered.
+func (t *Tracker) end(v visit, waiting *entry, answer *recorder) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if waiting != nil {
+		waiting.Waiting-- // it may have been forgotten meanwhile
+	}
+	status := answer.status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	failed := status >= http.StatusBadRequest
+	// Requests without the right credentials, and for what never existed, must not displace readers.
+	if failed && status != http.StatusGone && t.byKey[v.key] == nil {
+		return
+	}
+	now, e := t.config.Now(), t.seen(v.key)
+	e.Seen, e.Asked, e.Agent, e.Network = now, v.asked, v.agent, v.network
+	e.Requests++
+	if failed {
+		e.Failures++
+		e.Failed = Failure{Status: status, Asked: v.asked, At: now}
+	}
+	if v.position.Announced {
+		e.Position = v.position
+	} else if e.Position.Announced {
+		e.Position = Position{} // it has begun again
+	}
+	if !failed {
+		t.learn(e, v, answer.Header(), now)
+	}
+}
+
+// learn records what a response says of the feed and, if the reader does not announce it, of its
+// position. The caller must hold mu.
+func (t *Tracker) learn(e *entry, v visit, h http.Header, now time.Time) {
+	if v.asked.Kind == "snapshot page" && !v.position.Announced {
+		e.Position = Position{InSnapshot: true, SnapshotPages: v.asked.Page + 1}
+		return
+	}
+	if v.asked.Kind != "feed" && v.asked.Kind != "page" {
+		return
+	}
+	n := v.asked.Page
+	if v.asked.Kind == "feed" {
+		_, n, _ = layout.ParseFeedPageURL(h.Get("Content-Location")) // 0 if it is not known
+	}
+	modified, err := feed.ParseTime(h.Get("Last-Modified"))
+	if err != nil || n == 0 {
+		return
+	}
+	next := slices.ContainsFunc(h.Values("Link"), func(link string) bool { return strings.Contains(link, `rel="next"`) })
+	if f := t.feeds[v.key.feed]; !next && (n >= f.head.page || now.Sub(f.head.checked) > askEvery) {
+		f.saw(head{page: n, time: modified, checked: now})
+	}
+	if !v.head && !v.position.Announced {
+		e.Position = Position{Page: n, Time: modified}
+	}
+}
+
+// A recorder records the status of a response. It implements [io.ReaderFrom].
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *recorder) WriteHeader(status int) {
+	if w.status < http.StatusOK {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// ReadFrom implements [io.ReaderFrom].
+func (w *recorder) ReadFrom(src io.Reader) (int64, error) { return io.Copy(w.ResponseWriter, src) }
+
+// String returns what was asked for, for people.
+func (a Asked) String() string {
+	text := ""
+	switch a.Kind {
+	case "":
+		return ""
+	case "feed":
+		text = "newest page"
+	case "page":
+		text = "page " + strconv.FormatInt(a.Page, 10)
+	case "snapshot page":
+		text = "snapshot page " + strconv.FormatInt(a.Page, 10)
+	default:
+		text = a.Kind
+	}
+	if a.Conditional {
+		text += ", if it has changed"
+	}
+	return text
+}

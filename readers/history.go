@@ -1,0 +1,179 @@
+package readers
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+// The history of a lag has a value for every SampleEvery of the last hour, and the largest of
+// every CoarseEvery of the last day.
+const (
+	SampleEvery = 10 * time.Second
+	CoarseEvery = 5 * time.Minute
+
+	samples       = int(time.Hour / SampleEvery)
+	coarse        = int(24 * time.Hour / CoarseEvery)
+	samplesCoarse = int(CoarseEvery / SampleEvery)
+)
+
+// unknown stands for a lag that is not known.
+const unknown = int32(-1)
+
+// A History is the lag of a reader over time, in seconds, the oldest value first. A lag that was not
+// known is -1.
+type History struct {
+	Hour []int32 // one for each [SampleEvery]
+	Day  []int32 // one for each [CoarseEvery]
+}
+
+// A history is a History that grows.
+type history struct {
+	hour, day ring
+	since     int   // samples since the last coarse value
+	worst     int32 // of these
+}
+
+// A ring has the last values that were added.
+type ring struct {
+	values []int32
+	next   int // where the next value goes, once there are as many as fit
+}
+
+func (r *ring) add(v int32, limit int) {
+	if len(r.values) < limit {
+		r.values = append(r.values, v)
+		return
+	}
+	r.values[r.next] = v
+	r.next = (r.next + 1) % limit
+}
+
+// back returns the value that was added n values before the last one; the oldest one if there are
+// not that many.
+func (r *ring) back(n int) int32 {
+	n = min(n, len(r.values)-1)
+	return r.values[(r.next-1-n+2*len(r.values))%len(r.values)]
+}
+
+func (r *ring) copy() []int32 {
+	return slices.Concat(r.values[r.next:], r.values[:r.next])
+}
+
+func (h *history) copy() History { return History{Hour: h.hour.copy(), Day: h.day.copy()} }
+
+// add adds a sample.
+func (h *history) add(l Lag) {
+	v := unknown
+	if l.Known {
+		v = int32(min(l.Time, 1<<31*time.Second-time.Second) / time.Second)
+	}
+	h.hour.add(v, samples)
+	h.worst = max(h.worst, v)
+	if h.since == 0 {
+		h.worst = v
+	}
+	if h.since++; h.since == samplesCoarse {
+		h.day.add(h.worst, coarse)
+		h.since = 0
+	}
+}
+
+// leastChange is the smallest change of a lag that is a trend; a change of less than a tenth is not
+// one either.
+const leastChange = 5 * time.Second
+
+// trend compares a lag with what it was five minutes ago, or at the oldest sample.
+func (h *history) trend(now time.Duration) Trend {
+	if len(h.hour.values) == 0 {
+		return Steady
+	}
+	before := h.hour.back(samplesCoarse - 1)
+	if before == unknown {
+		return Steady
+	}
+	then := time.Duration(before) * time.Second
+	if change := now - then; change.Abs() < max(leastChange, then/10) {
+		return Steady
+	}
+	return Trend(cmp.Compare(now, then))
+}
+
+// Limits of how feeds are asked for their newest pages.
+const (
+	askEvery = time.Minute     // a feed whose readers do not ask for it
+	askMost  = 50              // feeds in SampleEvery
+	askTime  = 5 * time.Second // for all of them
+)
+
+// Run samples the lag of all readers, and finds out how far the feeds are whose readers do not ask for
+// their newest pages, until ctx ends.
+func (t *Tracker) Run(ctx context.Context) {
+	ticker := time.NewTicker(SampleEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			t.ask(ctx)
+			t.sample()
+		}
+	}
+}
+
+// sample adds a value to the history of each reader.
+func (t *Tracker) sample() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range t.feeds {
+		for e := range f.readers {
+			e.history.add(f.head.lag(e.Position))
+		}
+	}
+}
+
+// ask asks for the newest pages of feeds for which no one has asked for long.
+func (t *Tracker) ask(ctx context.Context) {
+	if t.config.Newest == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	for _, name := range t.due() {
+		p, err := t.config.Newest(ctx, name)
+		if err != nil {
+			t.config.Logger.DebugContext(ctx, "newest page of a feed is not known", "feed", name, "error", err)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		t.mu.Lock()
+		if f := t.feeds[name]; f != nil {
+			f.head.checked = t.config.Now()
+			if err == nil {
+				f.saw(headOf(p, t.config.Now()))
+			}
+		}
+		t.mu.Unlock()
+	}
+}
+
+// due returns the feeds that have to be asked for their newest pages, those first that were not for the
+// longest time.
+func (t *Tracker) due() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.config.Now().Add(-askEvery)
+	var names []string
+	for name, f := range t.feeds {
+		if f.head.checked.Before(before) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(t.feeds[a].head.checked.Compare(t.feeds[b].head.checked), cmp.Compare(a, b))
+	})
+	return names[:min(len(names), askMost)]
+}

@@ -1,0 +1,233 @@
+package readers
+
+import (
+	"cmp"
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+)
+
+// Config configures a [Tracker]. The zero Config has the default of each field.
+type Config struct {
+	// Max is how many readers are remembered, those that were seen last; at most a quarter of
+	// them are strangers. A reader needs about 1 KiB of memory, and 3 KiB more for the history of
+	// its lag. 0: 4096.
+	Max int
+	// Users means that the server checks the credentials of readers, so that their user names are known.
+	Users bool
+	// Newest returns the newest page of a feed. [Tracker.Run] calls it for feeds whose readers do not
+	// ask for it, about once a minute for each and at most 50 times in ten seconds. nil: the newest
+	// page is that of the last response that had it.
+	Newest func(ctx context.Context, feed string) (*chain.Page, error)
+	// Now is the clock. nil: [time.Now].
+	Now func() time.Time
+	// Logger logs errors at level Debug. nil: no logging.
+	Logger *slog.Logger
+}
+
+// A Tracker knows the readers of the feeds of a server. Its methods may be called concurrently.
+type Tracker struct {
+	config Config
+
+	mu        sync.Mutex
+	byKey     map[key]*entry
+	byID      map[string]*entry
+	feeds     map[string]*feedState // that have readers
+	named     group
+	strangers group
+	evicted   int64
+}
+
+// A key tells a reader from others. A reader that announces a name may use several programs and
+// addresses.
+type key struct{ feed, name, user, agent, network string }
+
+// id returns an opaque name of a reader.
+func (k key) id() string {
+	h := sha256.New()
+	for _, part := range []string{k.feed, k.name, k.user, k.agent, k.network} {
+		h.Write([]byte(part))
+		h.Write([]byte{0}) // occurs in no part
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// An entry is a reader in the tracker.
+type entry struct {
+	Reader  // without Lag
+	key     key
+	place   *list.Element // in its group
+	history history
+}
+
+// A group is a set of readers that is limited on its own, so that strangers do not displace those that
+// announce a name.
+type group struct {
+	max   int
+	order list.List // of *entry; the last one seen is first
+}
+
+// A feedState is a feed that has readers.
+type feedState struct {
+	readers map[*entry]struct{}
+	head    head
+}
+
+// New returns a Tracker without readers.
+func New(c Config) *Tracker {
+	c.Max = max(2, cmp.Or(c.Max, 4096))
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	strangers := max(1, c.Max/4)
+	return &Tracker{
+		config: c, byKey: map[key]*entry{}, byID: map[string]*entry{}, feeds: map[string]*feedState{},
+		named: group{max: c.Max - strangers}, strangers: group{max: strangers},
+	}
+}
+
+// seen returns the entry of a reader, as the last one seen, and adds it if there is none. The caller
+// must hold mu.
+func (t *Tracker) seen(k key) *entry {
+	g := &t.named
+	if k.name == "" {
+		g = &t.strangers
+	}
+	if e := t.byKey[k]; e != nil {
+		g.order.MoveToFront(e.place)
+		return e
+	}
+	for g.order.Len() >= g.max {
+		t.remove(g, g.order.Back().Value.(*entry))
+		t.evicted++
+	}
+	e := &entry{key: k}
+	e.ID, e.Feed, e.Name, e.User, e.First = k.id(), k.feed, k.name, k.user, t.config.Now()
+	e.place = g.order.PushFront(e)
+	t.byKey[k], t.byID[e.ID] = e, e
+	f := t.feeds[k.feed]
+	if f == nil {
+		f = &feedState{readers: map[*entry]struct{}{}}
+		t.feeds[k.feed] = f
+	}
+	f.readers[e] = struct{}{}
+	return e
+}
+
+// remove forgets a reader. The caller must hold mu.
+func (t *Tracker) remove(g *group, e *entry) {
+	g.order.Remove(e.place)
+	delete(t.byKey, e.key)
+	delete(t.byID, e.ID)
+	f := t.feeds[e.key.feed]
+	delete(f.readers, e)
+	if len(f.readers) == 0 {
+		delete(t.feeds, e.key.feed)
+	}
+}
+
+// List returns all readers, in no particular order, and how many were forgotten because there were too
+// many.
+func (t *Tracker) List() (all []Reader, forgotten int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all = make([]Reader, 0, len(t.byKey))
+	for _, f := range t.feeds {
+		for e := range f.readers {
+			all = append(all, e.reader(f))
+		}
+	}
+	return all, t.evicted
+}
+
+// Of returns the readers of a feed, in no particular order.
+func (t *Tracker) Of(feed string) []Reader {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.feeds[feed]
+	if f == nil {
+		return nil
+	}
+	all := make([]Reader, 0, len(f.readers))
+	for e := range f.readers {
+		all = append(all, e.reader(f))
+	}
+	return all
+}
+
+// Reader returns a reader by its ID, with the history of its lag; false if it is not known.
+func (t *Tracker) Reader(id string) (Reader, History, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.byID[id]
+	if e == nil {
+		return Reader{}, History{}, false
+	}
+	return e.reader(t.feeds[e.key.feed]), e.history.copy(), true
+}
+
+// Summary returns how many readers a feed has, and how far they are behind.
+func (t *Tracker) Summary(feed string) Summary {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.feeds[feed]
+	if f == nil {
+		return Summary{}
+	}
+	s := Summary{Readers: len(f.readers)}
+	for e := range f.readers {
+		if l := e.lag(f); l.Known && (!s.Worst.Known || l.Time > s.Worst.Time) {
+			s.Worst = l
+		}
+	}
+	return s
+}
+
+// Feeds returns how many readers each feed has that has any.
+func (t *Tracker) Feeds() map[string]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	feeds := make(map[string]int, len(t.feeds))
+	for name, f := range t.feeds {
+		feeds[name] = len(f.readers)
+	}
+	return feeds
+}
+
+// reader returns what is known of a reader of a feed. The caller must hold mu.
+func (e *entry) reader(f *feedState) Reader {
+	r := e.Reader
+	r.Lag = e.lag(f)
+	return r
+}
+
+func (e *entry) lag(f *feedState) Lag {
+	l := f.head.lag(e.Position)
+	if l.Known {
+		l.Trend = e.history.trend(l.Time)
+	}
+	return l
+}
+
+// saw records the newest page of a feed that has readers. The caller must hold mu.
+func (f *feedState) saw(h head) {
+	if h.page == f.head.page && h.time.Equal(f.head.time) && h.contentID == "" {
+		h.contentID = f.head.contentID
+	}
+	f.head = h
+}
+
+// headOf returns the head of a feed with this newest page.
+func headOf(p *chain.Page, now time.Time) head {
+	return head{page: p.Number, time: feed.Truncate(p.Last), contentID: p.LastContentID, checked: now}
+}

@@ -1,0 +1,310 @@
+package readers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+)
+
+// A scripted server answers each request as its path and the fields "X-Status" and "X-Next" of the
+// request say.
+func scripted(modified time.Time) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Last-Modified", feed.FormatTime(modified))
+		if strings.Count(r.URL.Path, "/") == 2 {
+			w.Header().Set("Content-Location", "http://feeds.test"+r.URL.Path+"/pages/9")
+		}
+		if r.Header.Get("X-Next") != "" {
+			w.Header().Add("Link", `<http://feeds.test/feeds/f/pages/2>; rel="next"`)
+		}
+		status := http.StatusOK
+		if _, err := fmt.Sscan(r.Header.Get("X-Status"), &status); err == nil {
+			w.WriteHeader(status)
+		}
+	})
+}
+
+// visitor sends requests to a tracker; fields are "Name: value".
+type visitor struct{ h http.Handler }
+
+func (v visitor) get(method, path string, fields ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://feeds.test"+path, nil)
+	r.RemoteAddr = "198.51.100.7:4711"
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, ": ")
+		r.Header.Add(name, value)
+	}
+	w := httptest.NewRecorder()
+	v.h.ServeHTTP(w, r)
+	return w
+}
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// announce is the field of a consumer that has committed an entity s seconds after the epoch.
+func announce(name string, s, page int) string {
+	a := feed.Announcement{Name: name, LastModified: epoch.Add(time.Duration(s) * time.Second), ContentID: fmt.Sprintf("<%d>", s), Page: fmt.Sprintf("/feeds/f/pages/%d", page)}
+	return feed.ConsumerHeader + ": " + a.Header()
+}
+
+// TestVisits has requests, and what is then known of the reader.
+func TestVisits(t *testing.T) {
+	t.Parallel()
+	now := epoch.Add(time.Hour)
+	whole := Position{Page: 9, Time: epoch}
+	for name, test := range map[string]struct {
+		method, path string
+		fields       []string
+		want         *Reader // nil: none; without ID, times, counts and Lag
+	}{
+		"a stranger": {"GET", "/feeds/f", []string{"User-Agent: curl/8"}, &Reader{Feed: "f", Agent: "curl/8", Network: "198.51.100.0/24", Asked: Asked{Kind: "feed"}, Position: whole}},
+		"a condition": {"GET", "/feeds/f", []string{`If-None-Match: "e"`, "X-Status: 304"},
+			&Reader{Feed: "f", Network: "198.51.100.0/24", Asked: Asked{Kind: "feed", Conditional: true}, Position: whole}},
+		"a page":       {"GET", "/feeds/f/pages/3", []string{"X-Next: yes"}, &Reader{Feed: "f", Network: "198.51.100.0/24", Asked: Asked{Kind: "page", Page: 3}, Position: Position{Page: 3, Time: epoch}}},
+		"HEAD":         {"HEAD", "/feeds/f/pages/3", nil, &Reader{Feed: "f", Network: "198.51.100.0/24", Asked: Asked{Kind: "page", Page: 3}}},
+		"a snapshot":   {"GET", "/snapshots/f/i/pages/4", nil, &Reader{Feed: "f", Network: "198.51.100.0/24", Asked: Asked{Kind: "snapshot page", Page: 4}, Position: Position{InSnapshot: true, SnapshotPages: 5}}},
+		"a user":       {"GET", "/feeds/f/at", []string{"Authorization: Basic a2ltOnMzY3JldA=="}, &Reader{Feed: "f", User: "kim", Network: "198.51.100.0/24", Asked: Asked{Kind: "timegate"}}},
+		"a token":      {"GET", "/feeds/f/at", []string{"Authorization: Bearer s3cret"}, &Reader{Feed: "f", User: "bearer", Network: "198.51.100.0/24", Asked: Asked{Kind: "timegate"}}},
+		"a consumer":   {"GET", "/feeds/f/pages/3", []string{announce("stock", -5, 2), "User-Agent: feedctl"}, &Reader{Feed: "f", Name: "stock", Agent: "feedctl", Network: "198.51.100.0/24", Asked: Asked{Kind: "page", Page: 3}, Position: Position{Announced: true, Page: 2, Time: epoch.Add(-5 * time.Second), ContentID: "<-5>"}}},
+		"a new one":    {"HEAD", "/feeds/f", []string{feed.ConsumerHeader + `: name="stock"`}, &Reader{Feed: "f", Name: "stock", Network: "198.51.100.0/24", Asked: Asked{Kind: "feed"}}},
+		"another feed": {"HEAD", "/feeds/f", []string{feed.ConsumerHeader + `: name="stock", at=@1, page="/feeds/other/pages/2"`}, &Reader{Feed: "f", Name: "stock", Network: "198.51.100.0/24", Asked: Asked{Kind: "feed"}, Position: Position{Announced: true, Time: time.Unix(1, 0).UTC()}}},
+		"a broken field": {"HEAD", "/feeds/f", []string{feed.ConsumerHeader + ": name=stock\x00", "User-Agent: \x1b[31m<script>\xff"},
+			&Reader{Feed: "f", Agent: "?[31m<script>?", Network: "198.51.100.0/24", Asked: Asked{Kind: "feed"}}},
+		"pruned": {"GET", "/feeds/f/pages/1", []string{"X-Status: 410"},
+			&Reader{Feed: "f", Network: "198.51.100.0/24", Asked: Asked{Kind: "page", Page: 1}, Failed: Failure{Status: 410, Asked: Asked{Kind: "page", Page: 1}, At: now}}},
+		"refused":   {"GET", "/feeds/f", []string{"X-Status: 401", announce("stock", 1, 1)}, nil},
+		"missing":   {"GET", "/feeds/f", []string{"X-Status: 404"}, nil},
+		"a publish": {"POST", "/feeds/f", nil, nil},
+		"no feed":   {"GET", "/metrics", nil, nil},
+		"bad name":  {"GET", "/feeds/..%2f", nil, nil},
+	} {
+		tracker := New(Config{Users: true, Now: func() time.Time { return now }})
+		visitor{tracker.Handler(scripted(epoch))}.get(test.method, test.path, test.fields...)
+		all, _ := tracker.List()
+		if test.want == nil {
+			if len(all) > 0 {
+				t.Errorf("%s: %+v is known", name, all[0])
+			}
+			continue
+		}
+		if len(all) != 1 {
+			t.Errorf("%s: %d readers are known", name, len(all))
+			continue
+		}
+		got := all[0]
+		if got.ID == "" || got.Requests != 1 || got.First != now || got.Seen != now {
+			t.Errorf("%s: %+v", name, got)
+		}
+		got.ID, got.Requests, got.Failures, got.First, got.Seen, got.Lag = "", 0, 0, time.Time{}, time.Time{}, Lag{}
+		if diff := cmp.Diff(*test.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// TestUsersUnchecked: the user name of credentials that the server does not check is not used.
+func TestUsersUnchecked(t *testing.T) {
+	t.Parallel()
+	tracker := New(Config{})
+	visitor{tracker.Handler(scripted(epoch))}.get("GET", "/feeds/f", "Authorization: Basic a2ltOnMzY3JldA==")
+	if all := tracker.Of("f"); len(all) != 1 || all[0].User != "" {
+		t.Errorf("%+v", all)
+	}
+}
+
+// TestUnchanged: a tracked response is the same as without the tracker, which a handler can take apart.
+func TestUnchanged(t *testing.T) {
+	t.Parallel()
+	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+		_, _ = w.Write([]byte("body"))
+	})
+	got := visitor{New(Config{}).Handler(answer)}.get("GET", "/feeds/f", announce("stock", 1, 1))
+	if got.Body.String() != "body" || len(got.Header()) > 0 || !got.Flushed {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestLag has positions and newest pages.
+func TestLag(t *testing.T) {
+	t.Parallel()
+	at := func(s int) time.Time { return epoch.Add(time.Duration(s) * time.Second) }
+	for name, test := range map[string]struct {
+		h    head
+		p    Position
+		want Lag
+	}{
+		"nothing":      {head{}, Position{}, Lag{}},
+		"no head":      {head{}, Position{Time: at(0)}, Lag{}},
+		"no position":  {head{page: 2, time: at(9)}, Position{}, Lag{}},
+		"in snapshot":  {head{page: 2, time: at(9)}, Position{InSnapshot: true, Time: at(1)}, Lag{}},
+		"newest first": {head{page: 2, time: at(9)}, Position{Filling: true, Time: at(9)}, Lag{}},
+		"behind":       {head{page: 7, time: at(9)}, Position{Page: 2, Time: at(1)}, Lag{Known: true, Time: 8 * time.Second, Pages: 5}},
+		"without page": {head{page: 7, time: at(9)}, Position{Time: at(1)}, Lag{Known: true, Time: 8 * time.Second}},
+		"caught up":    {head{page: 7, time: at(9), contentID: "a"}, Position{Page: 6, Time: at(9), ContentID: "a"}, Lag{Known: true}},
+		"ahead":        {head{page: 7, time: at(9)}, Position{Page: 8, Time: at(10)}, Lag{Known: true}},
+	} {
+		if got := test.h.lag(test.p); got != test.want {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+// TestTrend: a lag is compared with what it was five minutes ago, and remembered for a day.
+func TestTrend(t *testing.T) {
+	t.Parallel()
+	seconds := func(n int) Lag { return Lag{Known: true, Time: time.Duration(n) * time.Second} }
+	var h history
+	if got := h.trend(time.Hour); got != Steady {
+		t.Errorf("without history, the trend is %d", got)
+	}
+	for n := range 100 {
+		h.add(seconds(1000 + n))
+	}
+	for now, want := range map[int]Trend{1000: Steady, 1070: Steady, 1170: Steady, 1190: Growing, 980: Steady, 900: Shrinking, 0: Shrinking} {
+		if got := h.trend(time.Duration(now) * time.Second); got != want {
+			t.Errorf("from 1070 s to %d s, the trend is %d, want %d", now, got, want)
+		}
+	}
+	h.add(Lag{})
+	for n := range 10_000 {
+		h.add(seconds(n))
+	}
+	got := h.copy()
+	if len(got.Hour) != 360 || got.Hour[0] != 9640 || got.Hour[359] != 9999 {
+		t.Errorf("the last hour has %d values, from %d to %d", len(got.Hour), got.Hour[0], got.Hour[len(got.Hour)-1])
+	}
+	if last := got.Day[len(got.Day)-1]; len(got.Day) != 288 || last < 9960 || last > 9999 {
+		t.Errorf("the last day has %d values, the last one %d", len(got.Day), last)
+	}
+}
+
+// TestBounded: there are never more readers than Max, strangers do not displace those that announce a
+// name, and what is forgotten is forgotten everywhere.
+func TestBounded(t *testing.T) {
+	t.Parallel()
+	tracker := New(Config{Max: 8})
+	v := visitor{tracker.Handler(scripted(epoch))}
+	v.get("GET", "/feeds/first", feed.ConsumerHeader+`: name="first"`)
+	random := rand.New(rand.NewPCG(1, 2))
+	for n := range 2000 {
+		path := fmt.Sprintf("/feeds/f%d", random.IntN(40))
+		if random.IntN(4) == 0 && n < 1000 {
+			v.get("GET", path, feed.ConsumerHeader+`: name="first"`)
+			v.get("GET", "/feeds/first", feed.ConsumerHeader+`: name="first"`)
+		}
+		v.get("GET", path, fmt.Sprintf("User-Agent: agent %d", n))
+		all, forgotten := tracker.List()
+		strangers, inFeeds := 0, 0
+		for _, r := range all {
+			if r.Name == "" {
+				strangers++
+			}
+			if _, _, ok := tracker.Reader(r.ID); !ok {
+				t.Fatalf("reader %+v is not found", r)
+			}
+		}
+		for _, readers := range tracker.Feeds() {
+			inFeeds += readers
+		}
+		if len(all) > 8 || strangers > 2 || inFeeds != len(all) || len(tracker.byID) != len(all) || len(tracker.byKey) != len(all) {
+			t.Fatalf("%d readers, %d strangers; feeds have %d, IDs %d, keys %d", len(all), strangers, inFeeds, len(tracker.byID), len(tracker.byKey))
+		}
+		if n > 100 && forgotten == 0 {
+			t.Fatal("no reader is said to be forgotten")
+		}
+	}
+	if got := tracker.Summary("first"); got.Readers != 1 {
+		t.Errorf("the reader that was seen often is forgotten: %+v", got)
+	}
+}
+
+// TestRun: the lag of a reader that has stopped grows, since its feed is asked for then, but not more
+// often than each minute.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := map[string]int{}
+		tracker := New(Config{Newest: func(_ context.Context, name string) (*chain.Page, error) {
+			asked[name]++
+			if name == "broken" {
+				return nil, errors.New("the store is away")
+			}
+			return &chain.Page{Number: 20, Last: epoch.Add(time.Duration(asked[name]) * time.Minute)}, nil
+		}})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); tracker.Run(ctx) }()
+		v := visitor{tracker.Handler(scripted(epoch))}
+		v.get("GET", "/feeds/f", announce("stock", 0, 9))
+		v.get("GET", "/feeds/broken", announce("stock", 0, 9))
+		time.Sleep(10*time.Minute + time.Second)
+		synctest.Wait()
+		if asked["f"] < 5 || asked["f"] > 10 || asked["broken"] > 10 {
+			t.Errorf("in 10 minutes, feeds were asked for: %v", asked)
+		}
+		got := tracker.Summary("f")
+		if want := (Lag{Known: true, Time: time.Duration(asked["f"]) * time.Minute, Pages: 11, Trend: Growing}); got.Worst != want {
+			t.Errorf("lag is %+v, want %+v", got.Worst, want)
+		}
+		before := asked["f"]
+		for range 60 {
+			v.get("GET", "/feeds/f", announce("other", 0, 9))
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+		}
+		if asked["f"] != before {
+			t.Error("a feed was asked for although a reader does")
+		}
+		_, history, _ := tracker.Reader(tracker.Of("f")[0].ID)
+		if len(history.Hour) < 59 || len(history.Day) < 1 {
+			t.Errorf("history is %+v", history)
+		}
+		stop()
+		<-done
+	})
+}
+
+// TestWaiting: a reader is known to wait while the server holds its request, and its position is what it
+// said then.
+func TestWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		tracker := New(Config{})
+		h := tracker.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Prefer") != "" {
+				<-release
+			}
+			scripted(epoch).ServeHTTP(w, r)
+		}))
+		v := visitor{h}
+		v.get("GET", "/feeds/f", announce("stock", 1, 9))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			v.get("GET", "/feeds/f", announce("stock", 7, 9), `If-None-Match: "e"`, "Prefer: wait=30")
+		}()
+		synctest.Wait()
+		if got := tracker.Of("f")[0]; got.Waiting != 1 || got.Position.ContentID != "<7>" || got.Requests != 1 {
+			t.Errorf("%+v", got)
+		}
+		close(release)
+		<-done
+		if got := tracker.Of("f")[0]; got.Waiting != 0 || got.Requests != 2 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
