@@ -1,0 +1,55 @@
+package task
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/sink"
+)
+
+// unannounced is the value of --announce with which a server is told nothing.
+const unannounced = "none"
+
+const announceUsage = "`NAME` by which requests tell the server of the feed who reads it, with the position; none: tell nothing (default: from the sink)"
+
+// checkAnnounce checks the value of --announce.
+func checkAnnounce(name string) error {
+	if name != feed.CleanConsumerName(name) {
+		return exit.Usagef("--announce %q must be at most %d printable ASCII characters, without a space at an end", name, feed.MaxConsumerName)
+	}
+	return nil
+}
+
+// announced returns the name that a consumer with this --announce and sink tells.
+func announced(name, into string) string {
+	switch name {
+	case unannounced:
+		return ""
+	case "":
+		return sinkName(into)
+	}
+	return name
+}
+
+// sinkName returns a name for the consumer of a sink, such as "sqlite:zones". It has no host, user,
+// password or directory.
+func sinkName(into string) string {
+	s, err := sink.ParseSpec(into)
+	if err != nil {
+		return ""
+	}
+	if s.Scheme == "-" {
+		return "stdout"
+	}
+	name := cmp.Or(s.Params.Get("table"), s.Params.Get("name"))
+	if name == "" {
+		path := strings.TrimRight(s.Path, `/\`)
+		name = path[strings.LastIndexAny(path, `/\`)+1:]
+	}
+	if strings.ContainsAny(name, "@#") || name == "" { // there may be a password before it
+		return s.Scheme
+	}
+	return feed.CleanConsumerName(s.Scheme + ":" + name)
+}
