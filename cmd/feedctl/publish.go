@@ -18,6 +18,7 @@ import (
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/internal/task"
+	"github.com/feedctl/feedctl/internal/tracing"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/producer"
 	"github.com/feedctl/feedctl/publish"
@@ -127,6 +128,7 @@ func runPublish(ctx context.Context, a *app.App, f *publishFlags, arg, file stri
 		return err
 	}
 	im.Entities, im.Tell = src.Entities, src.Tell
+	im.To = tracing.FromContext(ctx).Target(name, im.To)
 
 	var published, bytes atomic.Int64
 	im.Progress = func(r publish.Result) {
@@ -213,6 +215,7 @@ func (f *publishFlags) openFeed(ctx context.Context, a *app.App, at locate.Store
 	feed, err := producer.Open(ctx, store, at.Name, producer.Config{
 		MaxPageBytes:    f.pages.Bytes,
 		MaxPageEntities: f.pages.Entities,
+		Observe:         tracing.FromContext(ctx).Writes(),
 		Logger:          a.Log,
 	})
 	if err != nil {

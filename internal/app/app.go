@@ -71,6 +71,7 @@ type App struct {
 	verbose   bool
 	logFormat string
 	logLevel  string
+	trace     string
 }
 
 // New returns an App for a command line that uses the streams.
@@ -98,6 +99,7 @@ func (a *App) Prepare(c *cobra.Command) {
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "at the end, print on stderr how long it took and how many requests were made")
 	flags.StringVar(&a.logFormat, "log-format", "text", "`FORMAT` of log lines on stderr: text or json")
 	flags.StringVar(&a.logLevel, "log-level", "", "lowest `LEVEL` of log lines: debug, info, warn or error (default warn on a terminal, else info)")
+	flags.StringVar(&a.trace, "trace", "", traceUsage)
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.PersistentPreRunE = a.Configure
 	c.SetOut(a.Out)
@@ -145,7 +147,7 @@ func (a *App) noteRun(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
 			a.running = true
-			return run(c, args)
+			return traced(c, func() error { return run(c, args) })
 		}
 	}
 	for _, sub := range c.Commands() {
@@ -190,7 +192,7 @@ func (a *App) Configure(c *cobra.Command, _ []string) error {
 	}
 	a.Log = slog.New(metrics.CountLog(handler, &a.logged))
 	cli.WarnUnknownVariables(c.Root(), a.Log, credentialVariables...)
-	return nil
+	return a.openTracer(c)
 }
 
 // count has the requests to a store counted.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/tracing"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/observe"
@@ -101,6 +102,7 @@ func (e *Env) observed(ctx context.Context, store storage.Store) storage.Store {
 	if e.Log.Enabled(ctx, slog.LevelDebug) {
 		store = observe.Log(store, e.Log)
 	}
+	store = tracing.FromContext(ctx).Store(store)
 	if e.Opened != nil {
 		store = e.Opened(store)
 	}
