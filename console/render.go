@@ -112,11 +112,23 @@ type moment struct{ Time, Now time.Time }
 
 // Ago returns the time in words: "12s ago".
 func (m moment) Ago() string {
-	d := m.Now.Sub(m.Time)
-	if d < 0 {
-		return "in " + human.Duration(-d)
+	if d := m.Now.Sub(m.Time); d >= 0 {
+		return rough(d) + " ago"
 	}
-	return human.Duration(d) + " ago"
+	return "in " + rough(m.Time.Sub(m.Now))
+}
+
+// rough returns a time in its largest unit; the exact one is in the title.
+func rough(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d >= time.Minute:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	}
+	return fmt.Sprintf("%ds", d/time.Second)
 }
 
 // errNoPage means that there is no page at a path.
