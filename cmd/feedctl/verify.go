@@ -40,6 +40,8 @@ values. If the source changes meanwhile, verify compares again. SOURCE is one of
   kinto:URL     of a collection. All pages of its list are of one state (If-Match). The
                 versions of a copy are Content-IDs; a copy of records from a Kinto bridge
                 has none and needs --deep.
+  postgres:URL  of the database with the outbox ("outbox attach --db"): the rows of the table
+                that is attached to the feed, whose bodies are always compared.
 
 Verify prints the differences, the first thousand of them; with --json they are the member
 "against" of the report. The exit status is 5 if there are any. A feed without its oldest
@@ -51,6 +53,7 @@ FEEDCTL_AGAINST_CREDENTIALS, is a line "basic USER:PASSWORD" or "bearer TOKEN".`
   feedctl verify https://data.example.org/snapshots/zones --json
   feedctl verify --index zones
   feedctl verify zones --against couchdb:https://couch.example.org/zones
+  feedctl verify products --against 'postgres://feedctl@db.example.org/shop'
   feedctl verify zones --against kinto:https://kinto.example.org/v1/buckets/dns/collections/zones`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

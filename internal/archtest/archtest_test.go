@@ -72,7 +72,7 @@ var rooms = map[string]room{
 	"internal/complete":   {rooms: []string{"bridge/couchdb", "chain", "input", "internal/locate", "outbox", "snapshot/snapshots", "storage"}, libraries: []string{"github.com/spf13/pflag"}},
 	"internal/cli":        {rooms: []string{"internal/suggest"}, libraries: []string{"github.com/knadh/koanf", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"internal/credential": {rooms: []string{"consumer", "couchdb", "kinto"}},
-	"internal/against":    {rooms: []string{"bridge/couchdb/changes", "consumer", "couchdb", "feed", "internal/backoff", "kinto", "sink/kinto", "sink/patch", "sink/sqlite"}},
+	"internal/against":    {rooms: []string{"bridge/couchdb/changes", "consumer", "couchdb", "feed", "internal/backoff", "kinto", "outbox", "sink/kinto", "sink/patch", "sink/sqlite"}},
 	"internal/directory":  {rooms: []string{"consumer", "internal/credential", "layout", "server", "sink"}},
 	"internal/exit":       {rooms: []string{"chain", "consumer", "couchdb", "digest", "digest/digests", "internal/credential", "kinto", "layout", "outbox", "page", "producer", "snapshot", "snapshot/snapshots", "storage", "verify"}},
 	"internal/locate": {rooms: []string{
@@ -194,7 +194,7 @@ var rooms = map[string]room{
 	},
 
 	"internal/actions":    {rooms: []string{"console", "internal/exit", "internal/human", "internal/progress", "internal/shell", "internal/task", "internal/units", "jobs", "jobs/kinds", "layout", "producer"}},
-	"internal/webconsole": {rooms: []string{"console", "feedstore", "internal/access", "internal/app", "internal/exit", "internal/webserver", "server"}, libraries: []string{"github.com/spf13/pflag"}},
+	"internal/webconsole": {rooms: []string{"console", "feedstore", "internal/access", "internal/actions", "internal/app", "internal/exit", "internal/webserver", "server"}, libraries: []string{"github.com/spf13/pflag"}},
 
 	// Jobs.
 	"internal/jobdb":   {rooms: []string{"internal/pgerr", "internal/schema", "internal/suggest", "internal/tcp"}, libraries: []string{"github.com/riverqueue/river", "riverqueue.com/riverui"}},
@@ -211,7 +211,7 @@ var rooms = map[string]room{
 	},
 
 	"internal/jobscmd": {rooms: []string{
-		"internal/app", "internal/cli", "internal/credential", "internal/exit", "internal/human", "internal/metrics", "internal/suggest", "internal/units", "internal/webserver", "jobs", "jobs/...", "server", "sink",
+		"console", "internal/actions", "internal/app", "internal/cli", "internal/credential", "internal/exit", "internal/human", "internal/metrics", "internal/suggest", "internal/units", "internal/webconsole", "internal/webserver", "jobs", "jobs/...", "server", "sink",
 	}, libraries: []string{"github.com/spf13/pflag", "golang.org/x/sync"}},
 	"jobs/api": {
 		rooms:     []string{"internal/access", "internal/httpfield", "internal/pgerr", "internal/problem", "internal/suggest", "jobs", "server", "sink"},

@@ -39,7 +39,7 @@ type Verify struct {
 func (v *Verify) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&v.Index, "index", false, "check a snapshot, whatever the server says it is")
 	flags.StringVar(&v.State, "state", "", "`FILE` in which to remember the pages from one run to the next; not for snapshots and stores")
-	flags.StringVar(&v.Against, "against", "", "compare what the feed has for each key with its `SOURCE` or a copy: couchdb:URL or kinto:URL")
+	flags.StringVar(&v.Against, "against", "", "compare what the feed has for each key with its `SOURCE` or a copy: couchdb:URL, kinto:URL or the URL of an outbox")
 	v.AgainstCredential.Variable = "FEEDCTL_AGAINST_CREDENTIALS"
 	flags.StringVar(&v.AgainstCredential.File, "against-credentials-file", "", "`FILE` with the credential for the source (default: the variable FEEDCTL_AGAINST_CREDENTIALS)")
 	flags.BoolVar(&v.Deep, "deep", false, "with --against: compare bodies too, as JSON values")
@@ -74,8 +74,12 @@ func (v *Verify) parseAgainst() (scheme, address string, err error) {
 	scheme, address, _ = strings.Cut(v.Against, ":")
 	shown := sink.Redact(address)
 	switch {
+	case scheme == "postgres" || scheme == "postgresql":
+		_, err = locate.ParseDatabase("--against", v.Against)
+		return "postgres", v.Against, err
 	case scheme != "kinto" && scheme != "couchdb" || !locate.IsWeb(address):
-		return "", "", exit.Usagef("--against %s: want couchdb:https://HOST/DATABASE or kinto:https://HOST/v1/buckets/BUCKET/collections/COLLECTION", sink.Redact(v.Against))
+		return "", "", exit.Usagef("--against %s: want couchdb:https://HOST/DATABASE, kinto:https://HOST/v1/buckets/BUCKET/collections/COLLECTION "+
+			"or the --db of an outbox", sink.Redact(v.Against))
 	case shown != address:
 		return "", "", exit.WithHint(
 			exit.Usagef("--against %s:%s contains credentials, which other users of this machine can see", scheme, shown),
@@ -94,14 +98,22 @@ func (v *Verify) parseAgainst() (scheme, address string, err error) {
 	return scheme, address, nil
 }
 
-// source opens what to compare with.
-func (v *Verify) source(e *Env) (against.Source, error) {
+// source opens what to compare the feed with.
+func (v *Verify) source(ctx context.Context, e *Env, at *locate.Location) (against.Source, error) {
 	scheme, address, err := v.parseAgainst()
 	if err != nil {
 		return nil, err
 	}
 	http := &http.Client{Transport: e.Transport}
-	if scheme == "couchdb" {
+	switch scheme {
+	case "postgres":
+		name := at.Name
+		if at.Store == nil {
+			_, name, _ = strings.Cut(at.URL, layout.FeedPath(""))
+		}
+		db, err := (&Outbox{DB: address}).Open(ctx, e, Access{})
+		return against.Table{Outbox: db, Feed: name}, err
+	case "couchdb":
 		auth, err := v.AgainstCredential.ReadCouch()
 		if err != nil {
 			return nil, err
@@ -183,11 +195,12 @@ const maxAgainst = 64 << 20
 
 // compare compares a feed with its source, or with a copy.
 func (v *Verify) compare(ctx context.Context, e *Env, at *locate.Location) (*against.Report, error) {
-	source, err := v.source(e)
+	source, err := v.source(ctx, e, at)
 	if err != nil {
 		return nil, err
 	}
-	c := against.Config{Source: source, URL: at.URL, Deep: v.Deep, Log: e.Log}
+	_, isTable := source.(against.Table)
+	c := against.Config{Source: source, URL: at.URL, Deep: v.Deep || isTable, Log: e.Log}
 	if at.Store != nil {
 		c.Feed = at.Title
 	}
@@ -201,7 +214,7 @@ func (v *Verify) compare(ctx context.Context, e *Env, at *locate.Location) (*aga
 	if errors.Is(err, against.ErrNoVersion) {
 		err = exit.WithHint(err, "--deep, which compares the bodies")
 	}
-	return report, HintSource(err)
+	return report, HintOutbox(HintSource(err))
 }
 
 func verifyAt(ctx context.Context, at *locate.Location, index bool, config verify.Config) (*verify.Report, error) {
