@@ -176,6 +176,9 @@ func (b *tab) listen(event any) {
 		details, _ := json.Marshal(e.Issue.Details)
 		complain("issue %s: %s", e.Issue.Code, details)
 	case *log.EventEntryAdded:
+		if _, ok := b.statuses[e.Entry.URL]; ok && e.Entry.Source == log.EntrySourceNetwork {
+			break // the status of a page, for expectStatus
+		}
 		complain("log: %s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL)
 	case *runtime.EventExceptionThrown:
 		d := e.ExceptionDetails

@@ -1,0 +1,86 @@
+package console_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/feedctl/feedctl/console"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// Texts that run as script where a page contains them as they are, or that break out of an attribute, a text
+// field, a script or a comment.
+const (
+	scriptTag = `<script>hacked()</script>`
+	breakOut  = `"'></title><img/src=x/onerror=hacked()>`
+	scriptURL = `javascript:hacked()`
+	svgBody   = `<svg xmlns="http://www.w3.org/2000/svg" onload="hacked()"><script>hacked()</script></svg>`
+	htmlBody  = `</pre></code></textarea></title><script>hacked()</script><img src=x onerror=hacked()><iframe srcdoc="<script>parent.hacked()</script>">`
+	jsonBody  = `{"</script><script>hacked()</script>":"-->\u003cscript>hacked()</script>","url":"javascript:hacked()","n":12345678901234567890.00}`
+	terminal  = "\u202e\u2066right to left\u2069 \x1b[31mred\x07"
+)
+
+// hostileEntities have script in every field that publishers can set.
+func hostileEntities() []*feed.Entity {
+	header := []feed.Field{
+		{Name: "X-Note", Value: htmlBody}, {Name: "Link", Value: "<" + scriptURL + ">; rel=" + breakOut}, {Name: "Refresh", Value: "0; url=" + scriptURL},
+		{Name: "Content-Security-Policy", Value: "default-src *"}, {Name: "X-'onerror'hacked", Value: breakOut},
+	}
+	return []*feed.Entity{
+		{ContentID: scriptTag, Operation: feed.Put, ContentType: "text/html", ContentLocation: scriptURL, Header: header, Body: []byte(htmlBody)},
+		{ContentID: breakOut, Operation: feed.Put, ContentType: `application/json; a="` + scriptTag + `"`, ContentLocation: breakOut, Header: header, Body: []byte(jsonBody)},
+		{ContentID: "//elsewhere.example/" + breakOut, Operation: feed.Patch, ContentType: "image/svg+xml", ContentLocation: scriptTag, Body: []byte(svgBody)},
+		{ContentID: "text", Operation: feed.Put, ContentType: "text/plain", ContentLocation: scriptTag, Body: []byte(terminal + htmlBody)},
+		{ContentID: "binary", Operation: feed.Put, ContentType: "application/octet-stream", ContentLocation: scriptTag, Body: append([]byte{0, 0xff, 0xfe}, htmlBody...)},
+		{ContentID: "deleted", Operation: feed.Delete, ContentType: "text/html", ContentLocation: scriptTag, Body: []byte(htmlBody)},
+	}
+}
+
+// hostileJob is the name of a job that no scheduler accepts.
+const hostileJob = "<b>/" + breakOut
+
+// TestHostile opens all pages of a console whose names, header fields, bodies and errors are script. They are
+// text on all of them: nothing of it runs, nor would it if there were no policy.
+func TestHostile(t *testing.T) {
+	s := newSite(t, func(c *console.Config) {
+		c.StoreName, c.FeedsURL, c.JobsName = "file:"+scriptTag, scriptURL, scriptTag
+	})
+	s.jobs.add(hostileJob, scriptTag, scriptURL, htmlBody, jobs.Failed, time.Hour, htmlBody, nil)
+	job := s.jobs.jobs[len(s.jobs.jobs)-1]
+	job.LastError = &jobs.RunError{Time: s.jobs.now, Message: htmlBody, Hint: scriptTag}
+	job.Node, job.Command, job.Document.Labels = scriptTag, breakOut, map[string]string{breakOut: scriptTag}
+	(&demo{t: t, store: s.store}).publish("hostile", 100, []moment{{time.Now(), hostileEntities()}})
+	if run := s.post(t, "/verify", url.Values{"feed": {"hostile"}}); run != "/run?id=1" {
+		t.Fatalf("the first action has the page %s", run)
+	}
+
+	b := s.open(t, desktop)
+	for _, path := range s.console.Paths() {
+		for _, names := range [][2]string{{"hostile", hostileJob}, {breakOut, scriptTag}} { // there are none with the second names
+			b.visit(address(path, names[0], names[1]))
+			b.expect(address(path, names[0], names[1]), append(b.findings(), b.foreign()...))
+		}
+	}
+}
+
+// foreign returns the elements of a page that the console has not made, or that lead elsewhere.
+func (b *tab) foreign() []string {
+	b.t.Helper()
+	return evaluate[[]string](b, `[...document.querySelectorAll("*")].filter(e =>
+		[...e.attributes].some(a => /^on/i.test(a.name) || /^\s*javascript:/i.test(a.value)) ||
+		/^(img|iframe|object|embed|base|b|style)$/.test(e.localName) ||
+		e.localName === "script" && !/^assets\//.test(e.getAttribute("src")) ||
+		e.localName === "a" && e.origin !== location.origin,
+	).map(e => "foreign element " + e.outerHTML.slice(0, 200))`)
+}
+
+// shows fails the test unless the page has a text as it is.
+func (b *tab) shows(text string) {
+	b.t.Helper()
+	if !strings.Contains(b.text(), text) {
+		b.t.Errorf("the page does not show %q, but:\n%s", text, b.text())
+	}
+}
