@@ -22,9 +22,7 @@
   const words = ms => {
     const s = Math.floor(ms / 1000), m = Math.floor(s / 60), h = Math.floor(m / 60);
     if (h >= 48) return Math.floor(h / 24) + "d";
-    if (h) return h + "h" + m % 60 + "m";
-    if (m) return m + "m" + (s % 60 ? s % 60 + "s" : "");
-    return s + "s";
+    return h ? h + "h" : m ? m + "m" : s + "s";
   };
   // The clocks of the server and of this machine may differ: ages are counted from when the page was made.
   let made = all("footer time[datetime]").map(t => Date.parse(t.dateTime))[0] || Date.now();
