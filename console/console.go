@@ -26,6 +26,9 @@ type Config struct {
 	StoreName string
 	// FeedsURL is the URL of a server of the feeds, as consumers reach it. It may be empty.
 	FeedsURL string
+	// Requests counts the requests to the store, and Space returns how much room the store has. nil: not known.
+	Requests *Requests
+	Space    func() *Space
 	// Readers are the readers of the feeds. nil: not known.
 	Readers Readers
 	// Jobs are the jobs of a scheduler. nil: none.
@@ -53,15 +56,18 @@ const requestTime = 20 * time.Second
 // A Console is the HTTP handler of a console. Make one with [New]. All its links are relative, so it may
 // be mounted at any path that ends with a slash, behind [http.StripPrefix] or a proxy.
 type Console struct {
-	config  Config
-	log     *slog.Logger
-	access  *access.Control
-	pages   map[string]*renderer
-	paths   []string
-	nav     []navEntry
-	runs    *runs
-	rates   *rates
-	handler http.Handler
+	config Config
+	log    *slog.Logger
+	access *access.Control
+	pages  map[string]*renderer
+	paths  []string
+	nav    []navEntry
+	runs   *runs
+	rates  *rates
+	hub    *hub
+	// summaries are nil without feeds.
+	summaries *summaries
+	handler   http.Handler
 }
 
 // New returns a console.
@@ -76,7 +82,10 @@ func New(c Config) (*Console, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure console: %w", err)
 	}
-	console := &Console{config: c, log: c.Logger, access: control, runs: newRuns(c.Now), rates: newRates()}
+	console := &Console{config: c, log: c.Logger, access: control, runs: newRuns(c.Now), rates: newRates(), hub: newHub(c.Feeds)}
+	if c.Feeds != nil {
+		console.summaries = newSummaries(c)
+	}
 	if err := console.mount(console.routes()); err != nil {
 		return nil, fmt.Errorf("configure console: %w", err)
 	}
@@ -91,7 +100,11 @@ func (c *Console) Paths() []string { return slices.Clone(c.paths) }
 
 // Close ends the actions in progress, as Ctrl-C ends commands, and waits for them.
 func (c *Console) Close(context.Context) error {
+	c.hub.close()
 	c.runs.close()
+	if c.summaries != nil {
+		c.summaries.close()
+	}
 	return nil
 }
 
@@ -116,6 +129,11 @@ func (c *Console) routes() []route {
 	if c.config.Feeds != nil {
 		routes = append(routes,
 			route{path: "/", nav: "Overview", page: "overview", get: c.getOverview},
+			route{path: "/feeds", nav: "Feeds", page: "feeds", get: c.getFeeds},
+			route{path: "/feed", page: "feed", get: c.getFeed},
+			route{path: "/pages", page: "pages", get: c.getPages},
+			route{path: "/page", page: "page", get: c.getPage},
+			route{path: "/snapshots", nav: "Snapshots", page: "snapshots", get: c.getSnapshots},
 		)
 	}
 	if c.config.Jobs != nil {
@@ -128,6 +146,7 @@ func (c *Console) routes() []route {
 func (c *Console) mount(routes []route) error {
 	mux := chi.NewRouter()
 	mux.Get("/assets/{name}", c.getAsset)
+	mux.Get("/events", func(w http.ResponseWriter, r *http.Request) { c.hub.answer(c, w, r) })
 	pages, err := parse("error")
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func do(c http.Handler, r *http.Request, fields ...string) *httptest.ResponseRec
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, memory.New(), nil)
-	for path, status := range map[string]int{"/": 200, "/nothing": 404, "/?part=feeds": 200, "/?part=nothing": 404, "/assets/console.css": 200, "/assets/nothing": 404} {
+	for path, status := range map[string]int{"/": 200, "/nothing": 404, "/?part=overview": 200, "/?part=nothing": 404, "/assets/console.css": 200, "/assets/nothing": 404} {
 		w := get(c, path)
 		if w.Code != status {
 			t.Errorf("%s: status %d, want %d", path, w.Code, status)

@@ -2,37 +2,117 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/shell"
+	"github.com/feedctl/feedctl/jobs"
 )
 
-// headsWait is how long a page waits for feeds to be polled.
-const headsWait = 30 * time.Millisecond
+// Limits of the overview.
+const (
+	headsWait   = 20 * time.Millisecond // for feeds to be polled
+	summaryWait = 40 * time.Millisecond // for feeds to be summarized
+	overviewMax = 40                    // feeds
+	failingMax  = 5                     // jobs
+)
 
 // overviewView is what the overview shows.
 type overviewView struct {
 	page
-	Feeds []feedRow
+	Count         int // of the feeds in the store
+	Read          int // of those that have been read so far
+	Active, Quiet int
+	feedsTable
+	Store   storeView
+	Failing *failingView // nil without jobs
 }
 
-// A feedRow is a feed in a list.
-type feedRow struct {
-	Name   string
-	State  string
-	Last   time.Time // of the newest entity
-	Newest int64     // number of the newest page
+// A storeView is what the overview shows of the store.
+type storeView struct {
+	Name     string
+	Requests *requestsView // nil if they are not counted
+	Space    *Space        // nil if it is not known
 }
+
+// A failingView are the jobs that need attention.
+type failingView struct {
+	Total int
+	Jobs  []jobRow
+}
+
+// A Space is how much room a store has.
+type Space struct{ Free, Total int64 } // bytes
+
+// Low reports whether less than 5 % or 1 GiB is free, as "feedctl doctor" does.
+func (s *Space) Low() bool { return s.Free < 1<<30 || s.Free*20 < s.Total }
 
 // getOverview answers "/".
-func (c *Console) getOverview(*http.Request) (content, error) {
-	v := &overviewView{page: page{Title: "Overview", Command: "feedctl list --store " + c.config.StoreName}}
-	heads, _ := c.config.Feeds.Heads(headsWait)
-	slices.SortFunc(heads, func(a, b *chain.Page) int { return cmp.Compare(a.Feed, b.Feed) })
+func (c *Console) getOverview(r *http.Request) (content, error) {
+	v := &overviewView{page: page{Title: "Overview", Command: shell.Line("feedctl", "list", "--store", c.config.StoreName)}}
+	now := c.config.Now()
+	heads, count := c.config.Feeds.Heads(headsWait)
+	v.Count, v.Read = max(count, len(heads)), len(heads)
 	for _, p := range heads {
-		v.Feeds = append(v.Feeds, feedRow{Name: p.Feed, State: "quiet", Last: p.Last, Newest: p.Number})
+		if stateOf(p, now) == stateActive {
+			v.Active++
+		} else {
+			v.Quiet++
+		}
+	}
+	v.feedsTable = c.feedRows(r.Context(), latest(heads, overviewMax))
+	v.Store.Name = c.config.StoreName
+	if c.config.Requests != nil {
+		v.Store.Requests = c.config.Requests.view(now)
+	}
+	if c.config.Space != nil {
+		v.Store.Space = c.config.Space()
+	}
+	var err error
+	if c.config.Jobs != nil {
+		v.Failing, err = c.failing(r.Context())
+	}
+	return v, err
+}
+
+// latest returns the names of the feeds with the newest entities, at most limit: in the order of their
+// names if these are all, and otherwise the newest first.
+func latest(heads []*chain.Page, limit int) (names []string) {
+	order := func(a, b *chain.Page) int { return strings.Compare(a.Feed, b.Feed) }
+	if len(heads) > limit {
+		order = func(a, b *chain.Page) int { return cmp.Or(b.Last.Compare(a.Last), strings.Compare(a.Feed, b.Feed)) }
+	}
+	slices.SortFunc(heads, order)
+	for _, p := range heads[:min(len(heads), limit)] {
+		names = append(names, p.Feed)
+	}
+	return names
+}
+
+// failing returns the jobs that have failed, or wait to be tried again after an error.
+func (c *Console) failing(ctx context.Context) (*failingView, error) {
+	states := []jobs.State{jobs.Failed, jobs.Crashing}
+	totals, err := c.config.Jobs.Totals(ctx, jobs.Filter{})
+	if err != nil {
+		return nil, jobsProblem(err)
+	}
+	v := new(failingView)
+	for _, state := range states {
+		v.Total += totals[state]
+	}
+	if v.Total == 0 {
+		return v, nil
+	}
+	found, err := c.config.Jobs.List(ctx, jobs.Filter{States: states, Limit: failingMax})
+	if err != nil {
+		return nil, jobsProblem(err)
+	}
+	for n := range found.Jobs {
+		v.Jobs = append(v.Jobs, c.jobRow(&found.Jobs[n]))
 	}
 	return v, nil
 }

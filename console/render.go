@@ -50,7 +50,7 @@ type renderer struct{ template *template.Template }
 func parse(names ...string) (map[string]*renderer, error) {
 	pages := make(map[string]*renderer)
 	for _, name := range names {
-		t, err := template.New("layout.html").Funcs(functions()).ParseFS(templates, "templates/layout.html", "templates/blocks.html", "templates/"+name+".html")
+		t, err := template.New("layout.html").Funcs(functions()).ParseFS(templates, "templates/layout.html", "templates/blocks.html", "templates/tables.html", "templates/"+name+".html")
 		if err != nil {
 			return nil, fmt.Errorf("parse template: %w", err)
 		}
@@ -62,16 +62,19 @@ func parse(names ...string) (map[string]*renderer, error) {
 // functions are for templates.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"asset":  assetURL,
-		"count":  func(n any) string { return count(n) },
-		"bytes":  human.Bytes,
-		"plural": human.Plural,
-		"text":   text,
-		"lines":  lines,
-		"stamp":  func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
-		"at":     func(t, now time.Time) moment { return moment{Time: t, Now: now} },
-		"shape":  shape,
-		"tone":   tone,
+		"asset":    assetURL,
+		"count":    func(n any) string { return count(n) },
+		"bytes":    human.Bytes,
+		"plural":   plural,
+		"text":     text,
+		"lines":    lines,
+		"stamp":    func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
+		"at":       func(t, now time.Time) moment { return moment{Time: t, Now: now} },
+		"shape":    shape,
+		"tone":     tone,
+		"utc":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") },
+		"duration": human.Duration,
+		"pageURL":  pageURL,
 	}
 }
 
@@ -86,6 +89,14 @@ func count(n any) string {
 		return human.Count(*n)
 	}
 	return fmt.Sprint(n)
+}
+
+// plural returns a number and a noun.
+func plural(n any, one, many string) string {
+	if text := count(n); text != "1" {
+		return text + " " + many
+	}
+	return "1 " + one
 }
 
 // text returns what others have written, for one line; an empty text becomes a dash.

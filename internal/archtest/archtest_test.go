@@ -78,7 +78,7 @@ var rooms = map[string]room{
 	"internal/locate": {rooms: []string{
 		"chain", "consumer", "consumer/fromstore", "digest", "internal/backoff", "internal/directory", "internal/exit", "internal/suggest", "layout", "sink", "storage", "storage/postgres", "storage/stores",
 	}},
-	"internal/metrics":         {rooms: []string{"bridge", "consumer", "internal/metrics/catalog", "jobs", "outbox", "publish", "replica", "retention/maintain"}, libraries: []string{"github.com/prometheus/client_golang"}},
+	"internal/metrics":         {rooms: []string{"bridge", "consumer", "internal/metrics/catalog", "internal/readiness", "jobs", "outbox", "replica", "retention/maintain"}, libraries: []string{"github.com/prometheus/client_golang"}},
 	"internal/metrics/catalog": {libraries: []string{"github.com/prometheus/client_golang"}},
 	"internal/console":         {},
 	"internal/tracing":         {rooms: []string{"consumer", "feed", "producer", "publish", "storage", "storage/observe"}, libraries: []string{"google.golang.org/protobuf"}},
@@ -164,7 +164,7 @@ var rooms = map[string]room{
 		},
 	},
 	"console": {
-		rooms:     []string{"chain", "feed", "feedstore", "internal/access", "internal/human", "internal/lru", "internal/problem", "internal/shell", "internal/units", "jobs", "layout", "page", "server", "snapshot", "snapshot/snapshots", "storage"},
+		rooms:     []string{"chain", "feed", "feedstore", "internal/access", "internal/human", "internal/lru", "internal/problem", "internal/shell", "internal/units", "jobs", "layout", "page", "server", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
 		libraries: []string{"github.com/go-chi/chi/v5"},
 	},
 	"readers":       {rooms: []string{"chain", "feed", "feedstore", "layout"}},
@@ -187,7 +187,7 @@ var rooms = map[string]room{
 	},
 	"internal/app": {
 		rooms: []string{
-			"internal/cli", "internal/complete", "internal/console", "internal/exit", "internal/human", "internal/metrics", "internal/progress", "internal/task", "internal/tracing", "internal/webserver",
+			"internal/cli", "internal/complete", "internal/console", "internal/exit", "internal/human", "internal/metrics", "internal/progress", "internal/readiness", "internal/task", "internal/tracing", "internal/webserver",
 			"sink", "storage", "storage/observe", "storage/stores",
 		},
 		libraries: []string{"golang.org/x/term"},

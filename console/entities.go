@@ -1,0 +1,132 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/layout"
+	multipart "github.com/feedctl/feedctl/page"
+)
+
+// An entityRow is an entity in a list, without its body.
+type entityRow struct {
+	Feed      string
+	Page      int64
+	Index     int // in the page, from 0
+	Time      time.Time
+	ContentID string
+	Key       string
+	Operation string
+	Type      string
+	Size      int64 // of the body, in bytes; -1 if not known
+	Problem   string
+	URL       string
+	end       int64 // of a page that was not read as a whole: where the next entity is
+}
+
+// Limits of what is read to list entities.
+const (
+	maxWhole  = 8 << 20   // bytes of a page that is read and verified as a whole
+	chunkSize = 160 << 10 // bytes of a larger page that are read at once: more than the largest header
+	maxText   = 160       // bytes of a text in a list
+)
+
+// errNoEntity means that there is no entity where one should be.
+var errNoEntity = errors.New("there is no entity here: the page may be damaged; check it with \"feedctl verify\"")
+
+// listEntities returns at most limit entities of a page, from an index on. Of a page that is too large to read
+// as a whole only the headers are read, and nothing is verified; at is where the entity is in such a page, as
+// returned with the entities before it.
+func (c *Console) listEntities(ctx context.Context, f *feedstore.Feed, p *chain.Page, from int, at int64, limit int) (rows []entityRow, next int64, err error) {
+	if p.Size > maxWhole {
+		return c.skim(ctx, p, from, at, limit)
+	}
+	index := 0
+	for header, err := range f.Headers(ctx, p.Number) {
+		if err != nil {
+			return nil, 0, err
+		}
+		if index >= from {
+			rows = append(rows, newEntityRow(p, index, header))
+		}
+		if index++; len(rows) == limit {
+			break
+		}
+	}
+	return rows, 0, nil
+}
+
+// newEntityRow returns the row of an entity with a header.
+func newEntityRow(p *chain.Page, index int, header multipart.Header) entityRow {
+	row := entityRow{Feed: p.Feed, Page: p.Number, Index: index, Size: -1, URL: entityURL(p.Feed, p.Number, index)}
+	var e feed.Entity
+	if err := feed.Parse(&e, &multipart.Part{Index: index, Header: header, Body: []byte{}}, true); err != nil {
+		row.Problem = cut(err.Error(), maxText)
+		return row
+	}
+	row.Time, row.Operation, row.Size = e.LastModified, string(e.Operation), e.Size
+	row.ContentID, row.Key, row.Type = cut(e.ContentID, maxText), cut(e.Key(), maxText), cut(e.ContentType, maxText)
+	return row
+}
+
+// skim is listEntities for a page that is too large to read as a whole: it jumps over the bodies.
+func (c *Console) skim(ctx context.Context, p *chain.Page, from int, at int64, limit int) (rows []entityRow, next int64, err error) {
+	for next = at; from+len(rows) < p.Entities && len(rows) < limit; {
+		begin := len(rows)
+		for row, err := range c.chunk(ctx, p, from+begin, next) {
+			if err != nil && len(rows) == begin {
+				return nil, 0, err
+			}
+			if err != nil {
+				break // the next chunk begins with this entity
+			}
+			rows, next = append(rows, row), row.end
+			if from+len(rows) == p.Entities || len(rows) == limit {
+				break
+			}
+		}
+		if len(rows) == begin {
+			return nil, 0, fmt.Errorf("read page %d of %s at byte %d: %w", p.Number, p.Feed, next, errNoEntity)
+		}
+	}
+	return rows, next, nil
+}
+
+// chunk yields the entities whose headers are in the bytes of a page from at on; the first of them has an index.
+// It ends with an error in the middle of a header, and without one after a body that ends elsewhere.
+func (c *Console) chunk(ctx context.Context, p *chain.Page, index int, at int64) iter.Seq2[entityRow, error] {
+	return func(yield func(entityRow, error) bool) {
+		object, err := c.config.Store.Get(ctx, layout.FeedPage(p.Feed, p.Number), at, chunkSize)
+		if err != nil {
+			yield(entityRow{}, fmt.Errorf("read page %d of %s: %w", p.Number, p.Feed, err))
+			return
+		}
+		defer object.Body.Close()
+		r := multipart.NewReader(object.Body, p.Boundary, multipart.ReaderOptions{MaxWhole: 1})
+		for part, err := range r.Parts() {
+			if err != nil {
+				yield(entityRow{}, fmt.Errorf("read page %d of %s: %w", p.Number, p.Feed, err))
+				return
+			}
+			row := newEntityRow(p, index, part.Header)
+			row.URL += "&at=" + strconv.FormatInt(at+part.Offset, 10)
+			if row.end = at + r.Offset(); part.Stream != nil {
+				if row.Size < 0 {
+					yield(entityRow{}, fmt.Errorf("read page %d of %s: %w: %s", p.Number, p.Feed, errNoEntity, row.Problem))
+					return
+				}
+				row.end += row.Size + int64(len("\r\n"))
+			}
+			if index++; !yield(row, nil) || row.end >= at+chunkSize {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/feedctl/feedctl/internal/problem"
+)
+
+// URLs of pages are relative, since all of them are beside each other.
+
+// rangeURL returns the URL of the page of a feed; the range may be empty.
+func rangeURL(name, span string) string {
+	query := url.Values{"name": {name}}
+	if span != "" {
+		query.Set("range", span)
+	}
+	return "feed?" + query.Encode()
+}
+
+// pageURL returns the URL of a page of a feed.
+func pageURL(feed string, n int64) string {
+	return "page?" + url.Values{"feed": {feed}, "n": {strconv.FormatInt(n, 10)}}.Encode()
+}
+
+// entityURL returns the URL of an entity.
+func entityURL(feed string, page int64, index int) string {
+	return "entity?" + url.Values{"feed": {feed}, "n": {strconv.FormatInt(page, 10)}, "i": {strconv.Itoa(index)}}.Encode()
+}
+
+// parameter parses a number in a query, which is at least least and by default that.
+func parameter(r *http.Request, name string, least int64) (int64, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return least, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < least {
+		return 0, badRequest("The %s %.40q is not a number from %d on.", name, text, least)
+	}
+	return n, nil
+}
+
+// badRequest returns the error of a request that says something impossible.
+func badRequest(format string, args ...any) error {
+	return problem.New(http.StatusBadRequest, "invalid-request", format, args...)
+}
