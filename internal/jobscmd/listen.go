@@ -5,14 +5,18 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/feedctl/feedctl/console"
+	"github.com/feedctl/feedctl/internal/actions"
 	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/metrics"
+	"github.com/feedctl/feedctl/internal/webconsole"
 	"github.com/feedctl/feedctl/internal/webserver"
 	"github.com/feedctl/feedctl/jobs"
 	"github.com/feedctl/feedctl/jobs/api"
 	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/sink"
 )
 
 // listenFlags say where a node serves the API and metrics.
@@ -20,12 +24,14 @@ type listenFlags struct {
 	address             string
 	metrics             string // address
 	openMetrics         bool
+	console             webconsole.Flags
 	readFile, writeFile string
 	config              api.Config
 }
 
 func (f *listenFlags) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.address, "listen", "", "serve the API of jobs on this `ADDRESS`, such as 127.0.0.1:8090; port 0 takes a free one (default: no API)")
+	f.console.Var(flags)
 	flags.StringVar(&f.metrics, "metrics", "", app.MetricsUsage)
 	flags.BoolVar(&f.openMetrics, "insecure-allow-anonymous-metrics", false, "allow everyone who can reach the address of --metrics to read them")
 	flags.StringVar(&f.readFile, "read-credentials-file", "", "`FILE` with the credentials that allow reading (default: the variable FEEDCTL_READ_CREDENTIALS)")
@@ -53,6 +59,9 @@ func (f *listenFlags) check() (err error) {
 			return exit.WithHint(exit.Usagef("%w", err), "--read-credentials-file FILE and --write-credentials-file FILE")
 		}
 	}
+	if err := f.console.Check(len(f.config.ReadAuth) + len(f.config.WriteAuth)); err != nil {
+		return err
+	}
 	if f.metrics != "" && !f.openMetrics {
 		if err := api.CheckMetrics(f.metrics, f.config); err != nil {
 			return exit.WithHint(exit.Usagef("%w", err), "--read-credentials-file FILE, or --insecure-allow-anonymous-metrics")
@@ -68,6 +77,29 @@ func (f *listenFlags) serveMetrics(c *commands, collector *metrics.Jobs) error {
 		return err
 	}
 	return c.ServeMetricsBy(f.metrics, handler)
+}
+
+// serveConsole serves the console until the command ends. Its actions use what this node has, such as
+// credentials.
+func (f *listenFlags) serveConsole(ctx context.Context, c *commands, store *jobs.Scheduler, node string) error {
+	runner := actions.Runner{Log: c.Log, Transport: c.Transport}
+	shown := console.Config{
+		Jobs: store, JobsName: sink.Redact(c.db), JobActions: &actions.Jobs{Runner: runner, Node: node},
+		ReadAuth: people(f.config.ReadAuth), WriteAuth: people(f.config.WriteAuth),
+	}
+	url, err := f.console.Start(ctx, c.App, shown, nil)
+	if err == nil && url != "" {
+		c.Log.Info("serving the console", "url", url)
+	}
+	return err
+}
+
+// people returns credentials of the API as those of people.
+func people(list []api.Credential) (all []console.Credential) {
+	for _, c := range list {
+		all = append(all, console.Credential(c))
+	}
+	return all
 }
 
 func credentials(file, variable string) (list []api.Credential, err error) {

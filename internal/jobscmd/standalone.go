@@ -28,7 +28,8 @@ The database of --db is a file in which jobs keep their states, counters and err
 positions are in the feeds and sinks: if the file is lost, nothing else is. Other commands
 can use the file meanwhile. With --db sqlite::memory: there is no file.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl jobs standalone -f jobs.yaml
-  feedctl jobs standalone -f /etc/feedctl/jobs --db sqlite:/var/lib/feedctl/jobs.db`,
+  feedctl jobs standalone -f /etc/feedctl/jobs --db sqlite:/var/lib/feedctl/jobs.db
+  feedctl jobs standalone -f jobs.yaml --console 127.0.0.1:9090`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.maxJobs == 0 && cmd.Flags().Changed("max-jobs") {

@@ -29,7 +29,7 @@ type workerFlags struct {
 func (f *workerFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "name", "", "unique `NAME` of the node (default: the name of the host)")
-	flags.IntVar(&f.maxJobs, "max-jobs", 0, "run at most this `NUMBER` of jobs at the same time (default: the setting max-jobs); 0, for a worker only: just serve the API")
+	flags.IntVar(&f.maxJobs, "max-jobs", 0, "run at most this `NUMBER` of jobs at the same time (default: the setting max-jobs); 0, for a worker only: just serve the API or the console")
 	flags.StringSliceVar(&f.labels, "labels", nil, "`LABELS` of the node, such as eu,ssd: it also runs jobs that require them")
 	f.listen.flags(flags)
 }
@@ -37,7 +37,7 @@ func (f *workerFlags) flags(cmd *cobra.Command) {
 // config returns what the flags say.
 func (f *workerFlags) config(c *commands) (jobs.WorkerConfig, error) {
 	if f.maxJobs < 0 || f.maxJobs > jobs.MaxSlots {
-		return jobs.WorkerConfig{}, exit.Usagef("invalid --max-jobs %d: want 1 to %d, or 0 to only serve the API", f.maxJobs, jobs.MaxSlots)
+		return jobs.WorkerConfig{}, exit.Usagef("invalid --max-jobs %d: want 1 to %d, or 0 to only serve the API or the console", f.maxJobs, jobs.MaxSlots)
 	}
 	if problems := jobs.CheckNodeLabels(f.labels); len(problems) > 0 {
 		return jobs.WorkerConfig{}, exit.Usagef("--labels: %s", strings.Join(problems, ", "))
@@ -71,10 +71,10 @@ and other nodes run them at once. If it is killed, they do so within 30 seconds.
 Any number of workers can use a PostgreSQL database, but only one can use an SQLite file. A
 worker with the name of another ends within seconds, unless the other was killed.
 
-With --max-jobs 0 and --listen, it only serves the API: it is not a node, runs no jobs and
-watches no servers.` + exit.Help(exit.Interrupted),
+With --max-jobs 0 and --listen or --console, it only serves the API or the console: it is not
+a node, runs no jobs and watches no servers.` + exit.Help(exit.Interrupted),
 		Example: `  feedctl jobs worker --db postgres://db.example.org/jobs --name node-1
-  feedctl jobs worker --max-jobs 100`,
+  feedctl jobs worker --max-jobs 100 --console 127.0.0.1:9090`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.serves = f.maxJobs == 0 && cmd.Flags().Changed("max-jobs")
@@ -93,8 +93,8 @@ func runWorker(ctx context.Context, c *commands, f *workerFlags) error {
 	if err := f.listen.check(); err != nil {
 		return err
 	}
-	if f.serves && f.listen.address == "" {
-		return exit.Usagef("--max-jobs 0: this worker would do nothing without --listen")
+	if f.serves && f.listen.address == "" && f.listen.console.Address == "" {
+		return exit.Usagef("--max-jobs 0: this worker would do nothing without --listen or --console")
 	}
 	c.Follower = true // also while it opens its database
 	store, err := c.create(ctx)
@@ -116,6 +116,9 @@ func (c *commands) work(ctx context.Context, store *jobs.Scheduler, config jobs.
 	observed := metrics.NewJobs(store, c.Connections)
 	config.Observer = observed
 	if err := f.listen.serveMetrics(c, observed); err != nil {
+		return err
+	}
+	if err := f.listen.serveConsole(ctx, c, store, config.Name); err != nil {
 		return err
 	}
 	g, both := errgroup.WithContext(ctx)

@@ -12,6 +12,7 @@ import (
 	"github.com/feedctl/feedctl/console"
 	"github.com/feedctl/feedctl/feedstore"
 	"github.com/feedctl/feedctl/internal/access"
+	"github.com/feedctl/feedctl/internal/actions"
 	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/webserver"
@@ -44,7 +45,7 @@ func (f *Flags) Check(credentials int) error {
 }
 
 // Start serves a console on the address until the command ends, and returns its URL; without an address
-// it does nothing. It sets Feeds, if there is a store, and Logger. With secure, it serves HTTPS.
+// it does nothing. It sets Feeds and Actions, if there is a store, and Logger. With secure, it serves HTTPS.
 func (f *Flags) Start(ctx context.Context, a *app.App, c console.Config, secure *tls.Config) (url string, err error) {
 	if f.Address == "" {
 		return "", nil
@@ -52,6 +53,7 @@ func (f *Flags) Start(ctx context.Context, a *app.App, c console.Config, secure 
 	c.Logger = a.Log
 	if c.Store != nil {
 		c.Feeds = feedstore.NewLocal(c.Store, a.Log)
+		c.Actions = &actions.Feeds{Runner: actions.Runner{Log: a.Log, Transport: a.Transport, Store: a.Store, StoreName: c.StoreName}}
 		a.AtEnd(func() error { c.Feeds.Close(context.WithoutCancel(ctx)); return nil }, "reader of the console")
 	}
 	handler, err := console.New(c)
