@@ -50,11 +50,12 @@ func (d *DB) rows(ctx context.Context, name string, use func(*feed.Entity) error
 }
 
 // Mark returns a text that differs after each change of a captured table, and after rows of the feed have
-// been moved.
+// been moved: "event 17, 3 waiting".
 func (d *DB) Mark(ctx context.Context, feed string) (mark string, err error) {
 	err = d.do(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `
-			SELECT last_value || ' ' || is_called || ' ' || (SELECT count(*) FROM outbox WHERE feed = $1) FROM outbox_id_seq`, feed).Scan(&mark)
+			SELECT 'event ' || CASE WHEN is_called THEN last_value ELSE 0 END || ', ' || (SELECT count(*) FROM outbox WHERE feed = $1) || ' waiting'
+			FROM outbox_id_seq`, feed).Scan(&mark)
 	})
 	if err != nil {
 		return "", fmt.Errorf("read the state of the outbox: %w", err)

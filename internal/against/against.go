@@ -121,13 +121,21 @@ func (d Difference) String() string {
 	}
 	switch d.Kind {
 	case missing:
-		return fmt.Sprintf("missing: the feed does not have %q, which the %s has in version %s", d.Key, source, d.Source)
+		return fmt.Sprintf("missing: the feed does not have %q, which the %s has%s", d.Key, source, inVersion(d.Source))
 	case extra:
-		return fmt.Sprintf("extra: the feed has %q in version %s, which the %s does not have", d.Key, d.Feed, source)
+		return fmt.Sprintf("extra: the feed has %q%s, which the %s does not have", d.Key, inVersion(d.Feed), source)
 	case version:
-		return fmt.Sprintf("version: the feed has %q in version %s, the %s in version %s", d.Key, d.Feed, source, d.Source)
+		return fmt.Sprintf("version: the feed has %q%s, the %s%s", d.Key, inVersion(d.Feed), source, inVersion(d.Source))
 	}
-	return fmt.Sprintf("body: the bodies of %q in version %s differ", d.Key, d.Feed)
+	return fmt.Sprintf("body: the bodies of %q%s differ", d.Key, inVersion(d.Feed))
+}
+
+// inVersion returns nothing for rows of tables, which have no versions.
+func inVersion(v string) string {
+	if v == "" {
+		return ""
+	}
+	return " in version " + v
 }
 
 // Kinds of differences.
