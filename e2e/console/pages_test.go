@@ -19,6 +19,11 @@ type place struct {
 // places are the pages of the console, by the path of their route.
 var places = map[string]place{
 	"/":              {},
+	"/feeds":         {},
+	"/feed":          {query: "name=FEED"},
+	"/pages":         {query: "feed=FEED"},
+	"/page":          {query: "feed=FEED&n=3"},
+	"/snapshots":     {},
 	"/jobs":          {},
 	"/job":           {query: "name=JOB"},
 	"/nodes":         {},
