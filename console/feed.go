@@ -43,6 +43,7 @@ type feedView struct {
 	Snapshots    []string // IDs, newest first
 	More         bool     // snapshots
 	Live         string   // URL of this page, for script
+	Actions      []link
 
 	HasReaders bool
 	Readers    ReadersSummary
@@ -65,6 +66,7 @@ func (c *Console) getFeed(r *http.Request) (content, error) {
 	if newest.Closed {
 		v.Digest, v.DigestOf = newest.Digest(), newest.Number
 	}
+	v.Actions = c.feedActions(r, name)
 	if c.config.Readers != nil {
 		v.HasReaders, v.Readers = true, c.config.Readers.Summary(name)
 	}

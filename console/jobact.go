@@ -169,6 +169,9 @@ func (c *Console) jobRoutes() []route {
 		{path: "/job", page: "job", get: c.getJob, forJobs: true},
 		{path: "/nodes", page: "nodes", get: c.getNodes, forJobs: true},
 	}
+	if c.config.Feeds == nil {
+		routes = append(routes, route{path: "/", page: "jobs", get: c.getJobs, forJobs: true})
+	}
 	for _, v := range jobVerbs() {
 		routes = append(routes, route{path: "/" + v.name, page: "confirm", get: c.confirmJob(v), post: c.postJob(v), forJobs: true})
 	}

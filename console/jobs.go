@@ -31,8 +31,10 @@ type Jobs interface {
 	Restart(ctx context.Context, ids ...string) (int, error)
 }
 
-// jobsAPage is how many jobs a page of the list has.
-const jobsAPage = 50
+const (
+	jobsAPage = 50  // jobs on a page of the list
+	maxFilter = 300 // bytes of a filter
+)
 
 // jobsView is a page of the list of jobs.
 type jobsView struct {
@@ -67,8 +69,8 @@ type jobRow struct {
 	Why                  string
 	Node                 string
 	Rate                 string // entities a second; "" if that is not known
-	Pending, Rejected    *int64 // nil if they are not known
-	Lag                  string
+	Pending, Lag         string // "" if they are not known
+	Rejected             string // entities that were set aside
 	Errors               int64
 }
 
@@ -91,6 +93,9 @@ func (c *Console) getJobs(r *http.Request) (content, error) {
 		filter.States = append(filter.States, jobs.State(state))
 	}
 	filter.Limit, filter.After = jobsAPage, query.Get("after")
+	if filter.After != "" && !strings.Contains(filter.After, "/") {
+		return nil, problem.New(http.StatusBadRequest, "filter", "A list does not begin after %.100q: follow the links of the list.", filter.After)
+	}
 	found, err := c.config.Jobs.List(r.Context(), filter)
 	if err != nil {
 		return nil, jobsProblem(err)
@@ -115,8 +120,8 @@ func (c *Console) getJobs(r *http.Request) (content, error) {
 func (f *jobsForm) filter(ctx context.Context) (jobs.Filter, error) {
 	filter := jobs.Filter{Name: f.Name, Kind: f.Kind, Namespace: f.Namespace, Origin: f.Origin}
 	for _, text := range append([]string{f.Name, f.Kind, f.Namespace, f.Label, f.Origin}, f.States...) {
-		if strings.ToValidUTF8(text, "") != text || strings.Contains(text, "\x00") {
-			return filter, problem.New(http.StatusBadRequest, "filter", "A filter is not UTF-8, or has a NUL.")
+		if len(text) > maxFilter || text != "" && human.Printable(text) != text {
+			return filter, problem.New(http.StatusBadRequest, "filter", "A filter has more than %d bytes, or characters that cannot be printed.", maxFilter)
 		}
 	}
 	for _, state := range f.States {
@@ -205,9 +210,9 @@ func (c *Console) jobRow(j *jobs.Listed) jobRow {
 		row.Next = j.NotBefore
 	}
 	if s := j.Stats; s != nil {
-		row.Rejected, row.Rate = &s.Rejected, c.rates.of(id, s.Entities, j.Updated, j.Job.State == jobs.Running)
+		row.Rejected, row.Rate = human.Count(s.Rejected), c.rates.of(id, s.Entities, j.Updated, j.Job.State == jobs.Running)
 		if s.Pending >= 0 {
-			row.Pending = &s.Pending
+			row.Pending = human.Count(s.Pending)
 		}
 		if s.Lag >= 0 {
 			row.Lag = human.Duration(s.Lag)
@@ -223,24 +228,6 @@ func jobURL(id string) string { return "job?" + url.Values{"name": {id}}.Encode(
 func splitID(id string) (namespace, name string) {
 	namespace, name, _ = strings.Cut(id, "/")
 	return namespace, name
-}
-
-// failingJobs returns the first jobs that have failed or wait to be tried again after an error, at most
-// limit, and how many there are.
-func (c *Console) failingJobs(ctx context.Context, limit int) (rows []jobRow, total int, err error) {
-	filter := jobs.Filter{States: []jobs.State{jobs.Crashing, jobs.Failed}, Limit: limit}
-	totals, err := c.config.Jobs.Totals(ctx, filter)
-	if err != nil {
-		return nil, 0, jobsProblem(err)
-	}
-	found, err := c.config.Jobs.List(ctx, filter)
-	if err != nil {
-		return nil, 0, jobsProblem(err)
-	}
-	for n := range found.Jobs {
-		rows = append(rows, c.jobRow(&found.Jobs[n]))
-	}
-	return rows, totals[jobs.Crashing] + totals[jobs.Failed], nil
 }
 
 // forbidden is the problem of a person whose credentials are not for a namespace, whether or not the
