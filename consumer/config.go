@@ -134,6 +134,9 @@ type RetryConfig struct {
 	// MaxRetryAfter limits the pause that a server requests by Retry-After.
 	// 0: 5 min.
 	MaxRetryAfter time.Duration
+	// Failed, if not nil, is called before each pause, with the error of the attempt. That of a sink
+	// matches [ErrSinkUnavailable].
+	Failed func(error)
 }
 
 // A Client reads feeds and snapshots. It is safe for concurrent use.

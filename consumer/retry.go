@@ -41,6 +41,9 @@ func (r *retry) pause(ctx context.Context, err error) error {
 	} else {
 		log.WarnContext(ctx, "request failed, retrying")
 	}
+	if c.Failed != nil {
+		c.Failed(err)
+	}
 	return backoff.Sleep(ctx, pause)
 }
 

@@ -72,6 +72,7 @@ there. After SIGTERM the exit status of a run with --follow is 0.` + exit.Help(e
   feedctl consume https://data.example.org/feeds/products --into 'sqlite:products.db?table=products' --newest-first --follow
   feedctl consume https://data.example.org/feeds/zones --into dir:zones --from snapshot --until 2026-03-01T12:00:00Z
   feedctl consume https://data.example.org/feeds/events --into - --from latest --follow
+  feedctl consume https://data.example.org/feeds/zones --into 'sqlite:zones.db?table=zones' --follow --metrics 127.0.0.1:9464
   feedctl consume 's3://bucket/prefix?region=eu-central-1#zones' --into couchdb:http://127.0.0.1:5984/zones`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -87,7 +88,7 @@ there. After SIGTERM the exit status of a run with --follow is 0.` + exit.Help(e
 
 func runConsume(ctx context.Context, a *app.App, t *task.Consume, address string) error {
 	a.Follower = t.Follow
-	if err := a.ServeMetrics(address, metrics.Consumer(t.Progress)); err != nil {
+	if err := a.ServeMetrics(address, metrics.Consumer(t.Progress, t)); err != nil {
 		return err
 	}
 	a.Progress("consume", t.Status)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -64,6 +65,10 @@ func runCopy(ctx context.Context, a *app.App, source, target string, follow bool
 	case locate.Stored{Store: fromURL}.Identity() == locate.Stored{Store: toURL}.Identity():
 		return exit.Usagef("copy %s to %s: that is the same store", sink.Redact(source), sink.Redact(target))
 	}
+	var copied atomic.Pointer[replica.Copy]
+	if err := a.ServeMetrics(address, metrics.Copy(copied.Load)); err != nil {
+		return err
+	}
 	from, err := a.OpenStore(ctx, fromURL, task.Access{Follow: follow})
 	if err != nil {
 		return err
@@ -73,9 +78,7 @@ func runCopy(ctx context.Context, a *app.App, source, target string, follow bool
 		return err
 	}
 	c := replica.New(from, to, replica.Config{Name: name, Follow: follow, Logger: a.Log})
-	if err := a.ServeMetrics(address, metrics.Copy(c.Report)); err != nil {
-		return err
-	}
+	copied.Store(c)
 	a.Progress("copy", func() progress.Status {
 		r := c.Report()
 		return progress.Status{Entities: r.Pages.Entities, Bytes: r.Pages.Bytes + r.Snapshots.Bytes, Lag: -1}

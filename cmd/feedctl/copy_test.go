@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/pgtest"
@@ -22,7 +23,7 @@ func TestCopyMetrics(t *testing.T) {
 	c := replica.New(from, to, replica.Config{})
 	scrape := func() string {
 		w := httptest.NewRecorder()
-		metrics.Handler(metrics.Copy(c.Report), new(metrics.Transport), new(metrics.Tally)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		app.New(app.Streams{}).Metrics(metrics.Copy(func() *replica.Copy { return c })).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		return w.Body.String()
 	}
 	const complete = "\nfeedctl_copy_last_complete_timestamp_seconds 1"

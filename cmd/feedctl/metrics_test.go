@@ -33,7 +33,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatalf("%v: %s", err, &out)
 	}
 	w := httptest.NewRecorder()
-	a.Metrics(metrics.Consumer(new(task.Consume).Progress)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	a.Metrics(metrics.Consumer(new(task.Consume).Progress, nil)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for _, want := range []string{
 		`feedctl_http_client_requests_total{method="HEAD"} 3`, `feedctl_http_client_failures_total{method="HEAD"} 2`,
 		`feedctl_log_messages_total{level="warn"} 3`, "feedctl_consume_commits_total 0", "process_start_time_seconds ",

@@ -54,7 +54,7 @@ default, if no row could be published.` + exit.Help(exit.Invalid, exit.Quarantin
 
 func runOutboxRun(ctx context.Context, a *app.App, t *task.OutboxRun, address string) error {
 	a.Follower = !t.Once
-	if err := a.ServeMetrics(address, metrics.Outbox(t.Opened)); err != nil {
+	if err := a.ServeMetrics(address, metrics.Outbox(t.Opened), metrics.OutboxReady(t.Opened)); err != nil {
 		return err
 	}
 	a.Progress("outbox", t.Status)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/internal/task"
 	"github.com/feedctl/feedctl/internal/tracing"
@@ -32,6 +32,7 @@ type publishFlags struct {
 	credentialsFile string
 	retries         int
 	resume          string
+	metrics         string
 	pages           task.PageLimits
 }
 
@@ -79,6 +80,7 @@ were published. With --to, a request that fails then is not retried.` + exit.Hel
 	flags.StringVar(&f.credentialsFile, "credentials-file", "", "`FILE` with the credential for --to (default: the variable FEEDCTL_CREDENTIALS)")
 	flags.IntVar(&f.retries, "retries", 8, "with --to: give up after a request has failed this `NUMBER` of times; negative: never")
 	flags.StringVar(&f.resume, "resume", "", "`STATE` file that records how far the input was published")
+	flags.StringVar(&f.metrics, "metrics", "", app.MetricsUsage)
 	f.pages.Flags(flags, "; not with --to")
 	c.MarkFlagsMutuallyExclusive("to", "max-page-bytes")
 	c.MarkFlagsMutuallyExclusive("to", "max-page-entities")
@@ -103,6 +105,10 @@ func runPublish(ctx context.Context, a *app.App, f *publishFlags, arg, file stri
 	}
 	name := at.Name
 	if err := f.check(); err != nil {
+		return err
+	}
+	var sofar metrics.Published
+	if err := a.ServeMetrics(f.metrics, &sofar); err != nil {
 		return err
 	}
 	im := &publish.Import{PageEntities: f.pages.Entities, PageBytes: f.pages.Bytes, Memory: localMemory}
@@ -130,13 +136,10 @@ func runPublish(ctx context.Context, a *app.App, f *publishFlags, arg, file stri
 	im.Entities, im.Tell = src.Entities, src.Tell
 	im.To = tracing.FromContext(ctx).Target(name, im.To)
 
-	var published, bytes atomic.Int64
-	im.Progress = func(r publish.Result) {
-		published.Store(r.Published)
-		bytes.Store(r.Bytes)
-	}
+	im.Progress = sofar.Note
 	a.Progress("publish", func() progress.Status {
-		return progress.Status{Entities: published.Load(), Bytes: bytes.Load(), Total: src.Size, Lag: -1}
+		r := sofar.Result()
+		return progress.Status{Entities: r.Published, Bytes: r.Bytes, Total: src.Size, Lag: -1}
 	})
 	done, err := im.Run(ctx)
 	result := publishJSON{

@@ -10,11 +10,13 @@ import (
 	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/human"
+	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/task"
 )
 
 func newRestore(a *app.App) *cobra.Command {
 	var t task.Restore
+	address := ""
 	c := &cobra.Command{
 		Use:   "restore URL|FEED|STORE#FEED --at TIME|CONTENT-ID --into SINK",
 		Short: "Restore what a feed was at a point in time into a new sink",
@@ -43,6 +45,9 @@ See docs/backup.md for backups of CouchDB.` + exit.Help(exit.NotFound, exit.Gap,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			t.Feed = args[0]
+			if err := a.ServeMetrics(address, metrics.Consumer(t.Progress, nil)); err != nil {
+				return err
+			}
 			a.Progress("restore", t.Status)
 			done, err := t.Run(c.Context(), &a.Env)
 			if done == nil {
@@ -52,6 +57,7 @@ See docs/backup.md for backups of CouchDB.` + exit.Help(exit.NotFound, exit.Gap,
 		},
 	}
 	t.Flags(c.Flags())
+	c.Flags().StringVar(&address, "metrics", "", app.MetricsUsage)
 	app.Must(c.MarkFlagRequired("into"))
 	app.Must(c.MarkFlagRequired("at"))
 	return c

@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -23,7 +21,6 @@ import (
 	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/progress"
 	"github.com/feedctl/feedctl/internal/task"
-	"github.com/feedctl/feedctl/internal/webserver"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/observe"
@@ -227,36 +224,4 @@ func (a *App) Progress(verb string, read func() progress.Status) {
 		d.Terminal = a.Console
 	}
 	a.stopProgress = d.Show(verb, read)
-}
-
-// MetricsUsage is the help of the flag --metrics.
-const MetricsUsage = "serve metrics for Prometheus at /metrics of this `ADDRESS`"
-
-// ServeMetrics serves /metrics until the command ends: those of the collector, and what all
-// commands that run for long have. Without an address it does nothing.
-func (a *App) ServeMetrics(address string, collector prometheus.Collector) error {
-	return a.ServeMetricsBy(address, a.Metrics(collector))
-}
-
-// ServeMetricsBy does what ServeMetrics does, by a handler.
-func (a *App) ServeMetricsBy(address string, handler http.Handler) error {
-	if address == "" {
-		return nil
-	}
-	if err := webserver.CheckAddress(address); err != nil {
-		return exit.Usagef("--metrics %q is not HOST:PORT: %w", address, err)
-	}
-	stop, err := metrics.Serve(address, handler, a.Log)
-	if err == nil {
-		a.AtEnd(stop, "metrics")
-	}
-	return err
-}
-
-// Connections returns how many connections for HTTP are open, by HOST:PORT.
-func (a *App) Connections() map[string]int { return a.web.Connections() }
-
-// Metrics returns the handler of /metrics.
-func (a *App) Metrics(collector prometheus.Collector) http.Handler {
-	return metrics.Handler(collector, a.web, &a.logged)
 }

@@ -60,6 +60,7 @@ var rooms = map[string]room{
 	"internal/faulttest":  {rooms: []string{"storage", "storage/fault", "storage/memory"}},
 	"internal/filepart":   {},
 	"internal/longfeed":   {rooms: []string{"chain", "feed", "layout", "page", "storage"}},
+	"internal/monitoring": {rooms: []string{"internal/metrics/catalog"}, libraries: []string{"go.yaml.in/yaml/v3"}},
 	"internal/notices":    {},
 	"internal/regular":    {},
 	"internal/suggest":    {},
@@ -78,7 +79,7 @@ var rooms = map[string]room{
 	"internal/locate": {rooms: []string{
 		"chain", "consumer", "consumer/fromstore", "digest", "internal/backoff", "internal/directory", "internal/exit", "internal/suggest", "layout", "sink", "storage", "storage/postgres", "storage/stores",
 	}},
-	"internal/metrics":         {rooms: []string{"bridge", "consumer", "internal/metrics/catalog", "internal/readiness", "jobs", "outbox", "replica", "retention/maintain"}, libraries: []string{"github.com/prometheus/client_golang"}},
+	"internal/metrics":         {rooms: []string{"bridge", "consumer", "internal/metrics/catalog", "internal/readiness", "jobs", "outbox", "publish", "replica", "retention/maintain"}, libraries: []string{"github.com/prometheus/client_golang"}},
 	"internal/metrics/catalog": {libraries: []string{"github.com/prometheus/client_golang"}},
 	"internal/console":         {},
 	"internal/tracing":         {rooms: []string{"consumer", "feed", "producer", "publish", "storage", "storage/observe"}, libraries: []string{"google.golang.org/protobuf"}},
@@ -164,7 +165,7 @@ var rooms = map[string]room{
 		},
 	},
 	"console": {
-		rooms:     []string{"chain", "feed", "feedstore", "internal/access", "internal/human", "internal/lru", "internal/problem", "internal/shell", "internal/units", "jobs", "layout", "page", "server", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
+		rooms:     []string{"bridge", "chain", "feed", "feedstore", "internal/access", "internal/human", "internal/lru", "internal/problem", "internal/shell", "internal/units", "jobs", "layout", "page", "readers", "server", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
 		libraries: []string{"github.com/go-chi/chi/v5"},
 	},
 	"readers":       {rooms: []string{"chain", "feed", "feedstore", "layout"}},
@@ -194,7 +195,7 @@ var rooms = map[string]room{
 	},
 
 	"internal/actions":    {rooms: []string{"console", "internal/exit", "internal/human", "internal/progress", "internal/shell", "internal/task", "internal/units", "jobs", "jobs/kinds", "layout", "producer"}},
-	"internal/webconsole": {rooms: []string{"console", "feedstore", "internal/access", "internal/actions", "internal/app", "internal/exit", "internal/webserver", "server"}, libraries: []string{"github.com/spf13/pflag"}},
+	"internal/webconsole": {rooms: []string{"chain", "console", "doctor", "feedstore", "internal/access", "internal/actions", "internal/app", "internal/exit", "internal/webserver", "readers", "server", "storage", "storage/observe", "storage/stores"}, libraries: []string{"github.com/spf13/pflag"}},
 
 	// Jobs.
 	"internal/jobdb":   {rooms: []string{"internal/pgerr", "internal/schema", "internal/suggest", "internal/tcp"}, libraries: []string{"github.com/riverqueue/river", "riverqueue.com/riverui"}},

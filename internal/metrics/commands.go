@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/feedctl/feedctl/bridge"
@@ -27,10 +29,22 @@ func Bridge(progress func() bridge.Progress) prometheus.Collector {
 	})
 }
 
-// Consumer returns the metrics of a consumer.
-func Consumer(progress func() consumer.Progress) prometheus.Collector {
+// A Follower knows how far it is behind a feed.
+type Follower interface {
+	Lag() time.Duration  // negative if it is not known
+	CaughtUp() time.Time // zero if it is not known
+}
+
+// Consumer returns the metrics of a consumer. Without a follower, some are missing.
+func Consumer(progress func() consumer.Progress, f Follower) prometheus.Collector {
 	return collector(func(to sender) {
 		p := progress()
+		if f != nil {
+			if lag := f.Lag(); lag >= 0 {
+				to.value("consume_lag_seconds", lag.Seconds())
+			}
+			to.time("consume_caught_up_timestamp_seconds", f.CaughtUp())
+		}
 		to.count("consume_entities_total", p.Entities)
 		to.count("consume_bytes_total", p.Bytes)
 		to.count("consume_commits_total", p.Batches)
@@ -43,10 +57,19 @@ func Consumer(progress func() consumer.Progress) prometheus.Collector {
 	})
 }
 
-// Copy returns the metrics of a copy between stores.
-func Copy(report func() replica.Report) prometheus.Collector {
+// Certificate returns the metric of a certificate that expires at a time.
+func Certificate(expires time.Time) prometheus.Collector {
+	return collector(func(to sender) { to.time("tls_certificate_expiry_timestamp_seconds", expires) })
+}
+
+// Copy returns the metrics of a copy between stores, which is nil before the stores are open.
+func Copy(opened func() *replica.Copy) prometheus.Collector {
 	return collector(func(to sender) {
-		r := report()
+		c := opened()
+		if c == nil {
+			return
+		}
+		r := c.Report()
 		to.count("copy_feeds", int64(r.Feeds))
 		to.count("copy_entities_total", r.Pages.Entities)
 		to.count("copy_pages_total", r.Pages.Pages)

@@ -15,25 +15,36 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
+// A follower is behind by a given time.
+type follower struct {
+	lag      time.Duration
+	caughtUp time.Time
+}
+
+func (f *follower) Lag() time.Duration  { return f.lag }
+func (f *follower) CaughtUp() time.Time { return f.caughtUp }
+
 func TestConsumeMetrics(t *testing.T) {
 	var p consumer.Progress
+	f := &follower{lag: -1}
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(Consumer(func() consumer.Progress { return p }))
+	registry.MustRegister(Consumer(func() consumer.Progress { return p }, f))
 	scrape := func() string {
 		w := httptest.NewRecorder()
 		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		return w.Body.String()
 	}
-	if got := scrape(); strings.Contains(got, "timestamp") {
+	if got := scrape(); strings.Contains(got, "timestamp") || strings.Contains(got, "lag") {
 		t.Errorf("before the first commit there are times:\n%s", got)
 	}
+	f.lag, f.caughtUp = 3*time.Second, time.Unix(1_700_000_001, 0)
 	p = consumer.Progress{
 		Stats:    consumer.Stats{Entities: 7, Rejected: consumer.Rejected{Refused: 2, Quarantined: 3}},
 		Position: feed.Position{LastModified: time.Unix(1_700_000_000, 0)}, Committed: time.Unix(1_800_000_000, 0),
 	}
 	got := scrape()
 	for _, want := range []string{
-		"entities_total 7", "refused_total 2", "quarantined_total 3", "last_commit_timestamp_seconds 1.8e+09",
+		"lag_seconds 3", "caught_up_timestamp_seconds 1.700000001e+09", "entities_total 7", "refused_total 2", "quarantined_total 3", "last_commit_timestamp_seconds 1.8e+09",
 		"position_timestamp_seconds 1.7e+09",
 	} {
 		if !strings.Contains(got, "\nfeedctl_consume_"+want+"\n") {

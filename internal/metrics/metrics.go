@@ -57,11 +57,12 @@ const maxScrapes = 4
 // sendTime limits how long a client may take to read the metrics, which count as a request meanwhile.
 const sendTime = 30 * time.Second
 
-// NewRegistry returns a registry with the metrics that every process has: of the requests that it
-// sends by HTTP, of its log, of the Go runtime and of the process.
-func NewRegistry(web *Transport, logged *Tally) *prometheus.Registry {
+// NewRegistry returns a registry with the metrics that every process has: of this version of feedctl,
+// of the requests that it sends by HTTP, of its log, of the Go runtime and of the process.
+func NewRegistry(version string, web *Transport, logged *Tally) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector(func(to sender) {
+		to.count("build_info", 1, version)
 		to.tally("http_client_requests_total", &web.Tally)
 		to.tally("http_client_failures_total", &web.failed)
 		to.tally("log_messages_total", logged)
@@ -69,21 +70,20 @@ func NewRegistry(web *Transport, logged *Tally) *prometheus.Registry {
 	return registry
 }
 
-// Handler returns a handler that serves the metrics of c, and those that every process has.
-func Handler(c prometheus.Collector, web *Transport, logged *Tally) http.Handler {
-	registry := NewRegistry(web, logged)
-	registry.MustRegister(c)
+// Handler returns a handler that serves metrics.
+func Handler(registry *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes})
 }
 
-// Serve serves a handler at /metrics of an address until stop is called, and logs the URL.
-func Serve(address string, handler http.Handler, log *slog.Logger) (stop func() error, err error) {
+// Serve serves handlers at /metrics and /readyz of an address until stop is called, and logs the URL.
+func Serve(address string, handler, ready http.Handler, log *slog.Logger) (stop func() error, err error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s for metrics: %w", address, err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", handler)
+	mux.Handle("GET /readyz", ready)
 	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: sendTime}
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(listener) }()

@@ -2,16 +2,30 @@ package metrics
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/feedctl/feedctl/internal/metrics/catalog"
+	"github.com/feedctl/feedctl/internal/readiness"
 	"github.com/feedctl/feedctl/outbox"
 )
 
 // scrapeTimeout limits how long the database may take to answer a scrape.
 const scrapeTimeout = 5 * time.Second
+
+// OutboxReady checks that the database of an outbox responds.
+func OutboxReady(opened func() (*outbox.DB, *outbox.Group)) readiness.Check {
+	return readiness.Essential("database", func(ctx context.Context) error {
+		db, _ := opened()
+		if db == nil {
+			return errors.New("it has not been opened yet; the log says why")
+		}
+		_, err := db.Status(ctx)
+		return err
+	})
+}
 
 // Outbox returns the metrics of the runners of this process, and of the outbox in their database,
 // which each scrape queries.

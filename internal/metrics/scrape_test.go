@@ -11,10 +11,12 @@ import (
 func TestScrapes(t *testing.T) {
 	t.Parallel()
 	began, end := make(chan struct{}), make(chan struct{})
-	h := Handler(collector(func(sender) {
+	registry := NewRegistry("v1", NewTransport(), new(Tally))
+	registry.MustRegister(collector(func(sender) {
 		began <- struct{}{}
 		<-end
-	}), NewTransport(), new(Tally))
+	}))
+	h := Handler(registry)
 	get := func() int {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))

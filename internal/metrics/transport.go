@@ -1,10 +1,13 @@
 package metrics
 
 import (
+	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/feedctl/feedctl/consumer"
+	"github.com/feedctl/feedctl/internal/readiness"
 )
 
 // A Transport counts HTTP requests by their method.
@@ -13,6 +16,7 @@ type Transport struct {
 	Tally
 	failed Tally // requests that may succeed later
 	open   open
+	watch  atomic.Pointer[readiness.Watch] // nil: none
 }
 
 // NewTransport returns a transport for up to 20 requests at a time to one server.
@@ -28,12 +32,25 @@ func NewTransport() *Transport {
 // Connections returns how many connections are open, by the HOST:PORT that was dialed.
 func (t *Transport) Connections() map[string]int { return t.open.counts() }
 
+// Watch has it noted whether the servers respond.
+func (t *Transport) Watch(w *readiness.Watch) { t.watch.Store(w) }
+
 // RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	t.Add(request.Method)
 	response, err := t.Transport.RoundTrip(request)
-	if err != nil && request.Context().Err() == nil || err == nil && consumer.Retryable(&consumer.StatusError{StatusCode: response.StatusCode}) {
+	failed := err
+	if err == nil && consumer.Retryable(&consumer.StatusError{StatusCode: response.StatusCode}) {
+		failed = fmt.Errorf("%s %s: %s", request.Method, request.URL.Path, response.Status)
+	}
+	if failed != nil && request.Context().Err() != nil {
+		return response, err // the client has ended it
+	}
+	if failed != nil {
 		t.failed.Add(request.Method)
+	}
+	if w := t.watch.Load(); w != nil {
+		w.Note("server "+request.URL.Scheme+"://"+request.URL.Host, failed)
 	}
 	return response, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/tracing"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/sink"
@@ -40,11 +41,14 @@ type Consume struct {
 	Columns        string
 	Strict         bool
 	Quarantine     units.Limit
+	// Announce is the name that the server of the feed is told, "none" for none, or "" for one from the sink.
+	Announce string
 	// Idle is called with Follow as [consumer.Config.Idle]; nil: never.
 	Idle func()
 
 	counted
 	oldest    atomic.Pointer[time.Time]
+	caughtUp  atomic.Pointer[time.Time]
 	searching atomic.Pointer[consumer.Search] // nil or zero if the start of the feed is not being searched for
 }
 
@@ -57,6 +61,7 @@ func (c *Consume) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.NewestFirst, "newest-first", false, "fill a new sink with the newest entities first")
 	flags.StringVar(&c.OnGap, "on-gap", "fail", "`POLICY` if entities after the position are gone from the feed: fail, replay or snapshot")
 	limitFlag(flags, &c.Quarantine)
+	flags.StringVar(&c.Announce, "announce", "", announceUsage)
 	c.Client.Flags(flags)
 }
 
@@ -81,7 +86,7 @@ var gapPolicies = map[string]consumer.GapPolicy{
 // Check returns what is wrong with the arguments and flags. It uses no network.
 func (c *Consume) Check() error {
 	_, err := c.sinkSpec()
-	problems := []error{checkArgument(c.Feed), err, CheckPointer("--key", c.Key), locate.CheckFrom(c.From), c.Client.Check()}
+	problems := []error{checkArgument(c.Feed), err, CheckPointer("--key", c.Key), locate.CheckFrom(c.From), c.Client.Check(), checkAnnounce(c.Announce)}
 	if _, ok := gapPolicies[c.OnGap]; !ok {
 		problems = append(problems, exit.Usagef("--on-gap %q is not one of fail, replay, snapshot", c.OnGap))
 	}
@@ -180,11 +185,14 @@ func (c *Consume) Run(ctx context.Context, e *Env) (*Consumed, error) {
 	if consumer.AtLeastOnce(job.Sink) {
 		e.Log.Warn("the sink keeps no position: entities may be repeated after a restart", "sink", into)
 	}
-	runCtx, end := context.WithCancelCause(ctx)
+	traced, observe := tracing.FromContext(ctx).Batches(ctx, at.Title, into)
+	job.Observe = observe
+	runCtx, end := context.WithCancelCause(traced)
 	defer end(nil)
 	job.Progress = func(p consumer.Progress) {
 		c.oldest.Store(nil)
 		c.set(p)
+		e.reached("sink "+into, nil)
 		if c.Quarantine.Exceeded(p.Rejected.Total(), p.Entities, false) {
 			end(errQuarantine)
 		}
@@ -222,7 +230,9 @@ func (c *Consume) openSink(ctx context.Context, e *Env) (consumer.Sink, error) {
 		return nil, err
 	}
 	return locate.Wait(ctx, e.Log, locate.ForSink(c.Into, c.Follow && !e.FailFast), func() (consumer.Sink, error) {
-		return e.openSink(ctx, spec, c.IntoCredential)
+		to, err := e.openSink(ctx, spec, c.IntoCredential)
+		e.reached("sink "+sink.Redact(c.Into), err)
+		return to, err
 	})
 }
 
@@ -248,11 +258,41 @@ func (c *Consume) job(e *Env, at *locate.Location) (job *consumer.Job, err error
 			return nil, err
 		}
 	}
-	at.Config.Follow, at.Config.Idle = c.Follow, c.Idle
+	at.Config.Follow, at.Config.Idle, at.Config.Announce = c.Follow, c.idle(e), announced(c.Announce, c.Into)
+	at.Config.Retry.Failed = func(err error) {
+		if errors.Is(err, consumer.ErrSinkUnavailable) {
+			e.reached("sink "+sink.Redact(c.Into), err)
+		}
+	}
 	at.Config.Searching = func(s consumer.Search) { c.searching.Store(&s) }
 	e.TellMissing(at)
 	job.Client, err = consumer.New(at.Config)
 	return job, err
+}
+
+// idle returns what is called when there is nothing more to consume: nil if that matters to no one,
+// since finding it out at once takes a request.
+func (c *Consume) idle(e *Env) func() {
+	if c.Idle == nil && e.Reached == nil {
+		return nil
+	}
+	return func() {
+		now := time.Now()
+		c.caughtUp.Store(&now)
+		e.reached("sink "+sink.Redact(c.Into), nil)
+		if c.Idle != nil {
+			c.Idle()
+		}
+	}
+}
+
+// CaughtUp returns when the feed last had nothing more; zero if that is not known, such as without
+// Follow. It may be called while the task runs.
+func (c *Consume) CaughtUp() time.Time {
+	if t := c.caughtUp.Load(); t != nil {
+		return *t
+	}
+	return time.Time{}
 }
 
 // positionTimeout limits how long a sink is asked, at the end, where it stands: it knows,
@@ -271,19 +311,25 @@ func positionOf(ctx context.Context, to consumer.Sink, into string) (feed.Positi
 }
 
 // Lag returns the age of the oldest entity of the feed that has not been consumed: 0 if there is
-// none, negative if it is not known, such as while a feed is read newest first. It may be called
-// while the task runs.
+// none, negative if it is not known, such as while a feed is read newest first. While only the newest
+// one is known, it is the age of that. It may be called while the task runs.
 func (c *Consume) Lag() time.Duration {
-	if c.Progress().Position.Tail != nil {
+	p := c.Progress()
+	if p.Position.Tail != nil {
 		return -1
 	}
 	if oldest := c.oldest.Load(); oldest != nil {
 		return max(0, time.Since(*oldest))
 	}
-	if p := c.Progress(); !p.Newest.IsZero() && !p.Newest.After(p.Position.LastModified) {
+	switch t := c.CaughtUp(); {
+	case !t.IsZero() && t.After(p.Committed):
 		return 0
+	case p.Newest.IsZero():
+		return -1
+	case p.Newest.After(p.Position.LastModified):
+		return max(0, time.Since(p.Newest))
 	}
-	return -1
+	return 0
 }
 
 // Status returns the progress for people.

@@ -38,6 +38,10 @@ type Env struct {
 	// whether another one is meant. Without Missing, the log says so.
 	Missing func(feed, question string)
 
+	// Reached, if not nil, is called with the result of each use of a store, a database or a sink, by
+	// its name; the error is nil if it worked.
+	Reached func(name string, err error)
+
 	// Shared has what the runs of a process have opened. Without it, each run opens its own.
 	Shared *Shared
 
@@ -88,13 +92,30 @@ func (e *Env) OpenStore(ctx context.Context, rawURL string, want Access) (storag
 	}
 	store, err := open(ctx, e, &common.open, fmt.Sprint(want.Create, " ", rawURL), storage.Store.Close, func(ctx context.Context) (storage.Store, error) {
 		return locate.Wait(ctx, e.Log, locate.ForStore(rawURL, want.Follow && !e.FailFast), func() (storage.Store, error) {
-			return openIt(ctx, rawURL, stores.Options{Create: want.Create, Memory: s3Memory})
+			store, err := openIt(ctx, rawURL, stores.Options{Create: want.Create, Memory: s3Memory})
+			e.reached("store "+sink.Redact(rawURL), err)
+			return store, err
 		})
 	})
 	if err != nil {
 		return nil, HintInit(err, rawURL)
 	}
+	if e.Reached != nil {
+		store = observe.Wrap(store, func(_ context.Context, o observe.Operation) {
+			if !o.Failed() {
+				o.Err = nil
+			}
+			e.reached("store "+sink.Redact(rawURL), o.Err)
+		})
+	}
 	return e.observed(ctx, store), nil
+}
+
+// reached calls Reached, unless the run ends.
+func (e *Env) reached(name string, err error) {
+	if e.Reached != nil && !errors.Is(err, context.Canceled) {
+		e.Reached(name, err)
+	}
 }
 
 // observed returns what is used in place of a store that was opened.

@@ -8,6 +8,7 @@ import (
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/shared"
 	"github.com/feedctl/feedctl/outbox"
+	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/postgres"
 	"github.com/feedctl/feedctl/storage/stores"
@@ -50,7 +51,11 @@ func (e *Env) OpenOutbox(ctx context.Context, rawURL string, want Access) (*outb
 	}
 	closeIt := func(db *outbox.DB) error { db.Close(); return nil }
 	return open(ctx, e, &e.shared().outboxes, fmt.Sprint(want.Create, " ", rawURL), closeIt, func(ctx context.Context) (*outbox.DB, error) {
-		return locate.Wait(ctx, e.Log, locate.ForStore(rawURL, want.Follow && !e.FailFast), func() (*outbox.DB, error) { return openIt(ctx, rawURL) })
+		return locate.Wait(ctx, e.Log, locate.ForStore(rawURL, want.Follow && !e.FailFast), func() (*outbox.DB, error) {
+			db, err := openIt(ctx, rawURL)
+			e.reached("outbox "+sink.Redact(rawURL), err)
+			return db, err
+		})
 	})
 }
 

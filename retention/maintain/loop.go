@@ -36,6 +36,7 @@ type Stats struct {
 	Pages     int64     // that were pruned
 	Bytes     int64     // of these
 	Failures  int64     // runs that ended with an error, which is in the log
+	Failing   int64     // of these, in the last round
 	Complete  time.Time // when the last round ended; zero before that
 }
 
@@ -59,7 +60,7 @@ func (l *Loop) Run(ctx context.Context) {
 
 // round maintains all feeds.
 func (l *Loop) round(ctx context.Context) {
-	feeds := int64(0)
+	feeds, failures := int64(0), l.Stats().Failures
 	for name, err := range chain.Feeds(ctx, l.Store, "") {
 		if ctx.Err() != nil {
 			return
@@ -81,7 +82,7 @@ func (l *Loop) round(ctx context.Context) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stats.Feeds, l.stats.Complete = feeds, time.Now()
+	l.stats.Feeds, l.stats.Failing, l.stats.Complete = feeds, l.stats.Failures-failures, time.Now()
 }
 
 // count adds what a run has done, even if it failed after that.
