@@ -83,7 +83,7 @@ type feedsView struct {
 
 // getFeeds answers "/feeds". In the query, "q" is a part of the name, and "after" is where to continue.
 func (c *Console) getFeeds(r *http.Request) (content, error) {
-	query, after := r.URL.Query().Get("q"), r.URL.Query().Get("after")
+	query, after := strings.ToValidUTF8(r.URL.Query().Get("q"), "\ufffd"), r.URL.Query().Get("after")
 	if len(query) > maxQuery {
 		return nil, badRequest("The text to search for is longer than %d bytes.", maxQuery)
 	}

@@ -50,7 +50,7 @@ type renderer struct{ template *template.Template }
 func parse(names ...string) (map[string]*renderer, error) {
 	pages := make(map[string]*renderer)
 	for _, name := range names {
-		t, err := template.New("layout.html").Funcs(functions()).ParseFS(templates, "templates/layout.html", "templates/blocks.html", "templates/tables.html", "templates/"+name+".html")
+		t, err := template.New("layout.html").Funcs(functions()).ParseFS(templates, "templates/layout.html", "templates/blocks.html", "templates/tables.html", "templates/scan.html", "templates/"+name+".html")
 		if err != nil {
 			return nil, fmt.Errorf("parse template: %w", err)
 		}
@@ -68,6 +68,7 @@ func functions() template.FuncMap {
 		"plural":   plural,
 		"text":     text,
 		"lines":    lines,
+		"short":    func(t string) string { return text(cut(t, maxText)) },
 		"stamp":    func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
 		"at":       func(t, now time.Time) moment { return moment{Time: t, Now: now} },
 		"shape":    shape,

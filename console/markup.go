@@ -1,0 +1,47 @@
+package console
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/feedctl/feedctl/internal/console"
+)
+
+// A room is how many bytes of HTML there still is room for. What comes from feeds is shown as text, and text
+// that consists of quotation marks becomes five times as long in HTML.
+type room int
+
+// show returns as much of a text as there is room for, in whole characters, and whether that is all of it. Characters
+// that control or reorder text are escaped as in JSON; see [console.Escape].
+func (r *room) show(text []byte) (string, bool) {
+	n := 0
+	for n < len(text) {
+		if len(text)-n < utf8.UTFMax && !utf8.FullRune(text[n:]) {
+			break // it was cut within this character
+		}
+		c, size := utf8.DecodeRune(text[n:])
+		takes := markup(c, size)
+		if takes > int(*r) {
+			break
+		}
+		*r -= room(takes)
+		n += size
+	}
+	var b strings.Builder
+	_, _ = console.Escape(&b).Write(text[:n]) // never fails
+	return b.String(), n == len(text)
+}
+
+// markup returns how many bytes a character takes in HTML at most.
+func markup(c rune, size int) int {
+	switch {
+	case strings.ContainsRune(`"'&<>+`, c):
+		return len("&#34;")
+	case c == '\n' || c == '\t':
+		return 1
+	case c == utf8.RuneError || !unicode.IsPrint(c):
+		return len(`\u0000\u0000`)
+	}
+	return size
+}

@@ -1,0 +1,166 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/internal/human"
+	feedpage "github.com/feedctl/feedctl/page"
+)
+
+// Limits of one scan. The page that shows what it has found has a link to continue.
+const (
+	scanFound = 50              // entities
+	scanPages = 100             // of the feed
+	scanBytes = 32 << 20        // of pages
+	scanTime  = 2 * time.Second // after which no other page is begun
+)
+
+// A place is where a scan begins: at the entity before Index on Page, or at the last one of Page if Index is 0. The
+// zero place is that of the newest entity.
+type place struct {
+	Page  int64
+	Index int
+}
+
+// String returns the place for a URL.
+func (p place) String() string {
+	if p.Index == 0 {
+		return strconv.FormatInt(p.Page, 10)
+	}
+	return fmt.Sprintf("%d.%d", p.Page, p.Index)
+}
+
+// parsePlace parses the result of String. It returns the zero place for everything else.
+func parsePlace(text string) place {
+	page, index, _ := strings.Cut(text, ".")
+	n, err := strconv.ParseInt(page, 10, 64)
+	if err != nil || n < 1 {
+		return place{}
+	}
+	i, _ := strconv.Atoi(index)
+	return place{n, max(i, 0)}
+}
+
+// A scan goes back through a feed, and finds entities.
+type scan struct {
+	// match reports whether to find an entity with this header, and which field is the reason; "" if that is plain.
+	match func(feedpage.Header) (field string, ok bool)
+
+	Found []hit // newest first
+	// From and To are the newest and the oldest page that was read, and Oldest is that of the feed. Bytes is
+	// the size of those that were read.
+	From, To, Oldest int64
+	Bytes            int64
+	// Partly are pages of which only the first scanBytes were read.
+	Partly []int64
+	// Next is where to continue; nil at the beginning of the feed.
+	Next *place
+}
+
+// A hit is an entity that was found.
+type hit struct {
+	entityRow
+	Field string // the header field that was the reason; "" if that is plain
+}
+
+// A scanView is the part of a page that shows a scan; see the template "scan".
+type scanView struct {
+	Scan *scan  // nil if there was none
+	Next string // URL to continue; "" if the beginning of the feed was reached
+	None string // for people, if nothing was found
+}
+
+// Looked says how far the scan has looked.
+func (s *scan) Looked() string {
+	where := "page " + human.Count(s.From)
+	if s.To < s.From {
+		where = fmt.Sprintf("pages %s to %s", human.Count(s.From), human.Count(s.To))
+	}
+	if s.Next == nil {
+		return fmt.Sprintf("Looked at %s (%s), back to the beginning of the feed.", where, human.Bytes(s.Bytes))
+	}
+	return fmt.Sprintf("Looked at %s (%s); the oldest page is %s.", where, human.Bytes(s.Bytes), human.Count(s.Oldest))
+}
+
+// scanFrom scans a feed from a place backwards.
+func (c *Console) scanFrom(ctx context.Context, name string, from place, s *scan) error {
+	f, newest, floor, err := c.config.Feeds.Look(ctx, name)
+	if err != nil {
+		return err
+	}
+	if from.Page == 0 || from.Page > newest.Number {
+		from = place{Page: newest.Number}
+	}
+	begun := c.config.Now()
+	o := &opened{feed: f, newest: newest, floor: floor}
+	s.From, s.To, s.Oldest = from.Page, from.Page, floor
+	for n := from.Page; n >= floor; n-- {
+		if s.From-n >= scanPages || s.Bytes >= scanBytes || c.config.Now().Sub(begun) >= scanTime || len(s.Found) == scanFound {
+			s.Next = &place{Page: n}
+			return nil
+		}
+		before := 0
+		if n == from.Page {
+			before = from.Index
+		}
+		err := s.page(ctx, o, n, before)
+		if errors.Is(err, chain.ErrPruned) {
+			return nil
+		}
+		if err != nil || s.Next != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// page looks at the entities of page n before the given one, or at all if that is 0.
+func (s *scan) page(ctx context.Context, o *opened, n int64, before int) error {
+	if err := o.open(ctx, n); err != nil {
+		return err
+	}
+	defer o.close()
+	limited := &io.LimitedReader{R: o.page.Whole(o.body), N: scanBytes}
+	o.reader.Reset(limited, o.page.Boundary)
+	var hits []hit // the last ones on the page, oldest first
+	room, more := scanFound-len(s.Found), false
+	for part, err := range o.parts() {
+		if err != nil && limited.N == 0 {
+			s.Partly = append(s.Partly, n)
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if before > 0 && part.Index >= before {
+			break
+		}
+		if field, ok := s.match(part.Header); ok {
+			if len(hits) == room {
+				hits, more = slices.Delete(hits, 0, 1), true
+			}
+			hits = append(hits, hit{o.row(part), field})
+		}
+	}
+	if limited.N > 0 {
+		if err := o.verify(); err != nil {
+			return err
+		}
+	}
+	s.To, s.Bytes = n, s.Bytes+min(o.page.Size, scanBytes)
+	for _, h := range slices.Backward(hits) {
+		s.Found = append(s.Found, h)
+	}
+	if more {
+		s.Next = &place{n, hits[0].Index}
+	}
+	return nil
+}

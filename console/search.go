@@ -1,0 +1,179 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/problem"
+	"github.com/feedctl/feedctl/internal/shell"
+	feedpage "github.com/feedctl/feedctl/page"
+)
+
+// maxSearch limits the text of a search, in bytes.
+const maxSearch = 1 << 10
+
+// A searchView is the page of a search.
+type searchView struct {
+	page
+	scanView
+	Feed, Query string
+	// Feeds are those with the text in their name, if no feed was given, and MoreFeeds is the URL of more of them.
+	Feeds     []string
+	MoreFeeds string
+	// Page is the page of that number, if the text is one; 0 if there is none.
+	Page int64
+	// At is the time that the text means, and AtEntity the first entity that is not older.
+	At       time.Time
+	AtEntity *hit
+	// Indexed is the last PUT of that key, according to the state digest of a time.
+	Indexed   *hit
+	IndexedAt time.Time
+	// AsText is the URL of the search for the text of a time in the entities.
+	AsText string
+}
+
+// getSearch answers "/search". The query has the name of a feed, which may be empty, the text q, and where to begin.
+func (c *Console) getSearch(r *http.Request) (content, error) {
+	query := r.URL.Query()
+	v := &searchView{page: page{Title: "Search"}, Feed: strings.TrimSpace(query.Get("feed"))}
+	v.Query = strings.TrimSpace(strings.ToValidUTF8(query.Get("q"), "\ufffd"))
+	switch {
+	case len(v.Query) > maxSearch:
+		return nil, problem.New(http.StatusBadRequest, "query", "The text to search for has more than %d bytes.", maxSearch)
+	case v.Query == "":
+		return v, nil
+	case v.Feed == "":
+		return v, c.searchNames(r.Context(), v)
+	}
+	begin := parsePlace(query.Get("before"))
+	if err := c.searchPlaces(r.Context(), v, begin); err != nil {
+		return nil, err
+	}
+	here := "search?feed=" + url.QueryEscape(v.Feed) + "&q=" + url.QueryEscape(v.Query)
+	if !v.At.IsZero() && query.Get("as") != asText {
+		v.AsText = here + "&as=" + asText
+		return v, nil
+	}
+	v.scanView = scanView{Scan: &scan{match: matcher(v.Query)}, None: "No entity on these pages has this text."}
+	if err := c.scanFrom(r.Context(), v.Feed, begin, v.Scan); err != nil {
+		return nil, err
+	}
+	if v.Scan.Next != nil {
+		v.Next = here + "&as=" + asText + "&before=" + v.Scan.Next.String()
+	}
+	if typeable(v.Query) {
+		v.Command = shell.Line("feedctl", "tail", v.Feed, "--store", c.config.StoreName, "--from", "beginning", "--follow=false", "--json") +
+			" | " + shell.Line("grep", "-i", "-F", "-e", v.Query)
+	}
+	return v, nil
+}
+
+// searchNames finds feeds by name.
+func (c *Console) searchNames(ctx context.Context, v *searchView) error {
+	names, last, err := c.findFeeds(ctx, v.Query, "")
+	if v.Feeds = names; last != "" {
+		v.MoreFeeds = feedsURL(v.Query, last)
+	}
+	return err
+}
+
+// searchPlaces finds what the text leads to without reading the entities: a page by its number, an entity by a time, or
+// by a key that a state digest has.
+func (c *Console) searchPlaces(ctx context.Context, v *searchView, begin place) error {
+	_, newest, floor, err := c.config.Feeds.Look(ctx, v.Feed)
+	if err != nil {
+		return err
+	}
+	if begin != (place{}) {
+		return nil // shown before
+	}
+	if n, err := strconv.ParseInt(v.Query, 10, 64); err == nil && floor <= n && n <= newest.Number {
+		v.Page = n
+	}
+	if t, ok := parseMoment(v.Query); ok {
+		v.At = t
+		v.AtEntity, err = c.entityAt(ctx, v.Feed, t)
+		return err
+	}
+	v.Indexed, v.IndexedAt, err = c.entityOf(ctx, v.Feed, v.Query)
+	if err != nil && ctx.Err() == nil {
+		c.log.WarnContext(ctx, "search for a key in the state digest", "feed", v.Feed, "error", err)
+		err = nil // the scan finds it
+	}
+	return err
+}
+
+// parseMoment parses a time as people write it, in UTC unless it says otherwise.
+func parseMoment(text string) (time.Time, bool) {
+	for _, form := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.Parse(form, text); err == nil {
+			return t, true
+		}
+	}
+	t, err := feed.ParseTime(text)
+	return t, err == nil
+}
+
+// entityAt returns the first entity of a feed that is not older than t, or nil.
+func (c *Console) entityAt(ctx context.Context, name string, t time.Time) (*hit, error) {
+	n, err := c.config.Feeds.PageBefore(ctx, name, t)
+	for ; err == nil; n++ { // this page or, if all of it is older, the next one
+		var first *hit
+		if first, err = c.firstFrom(ctx, name, n, feed.Truncate(t)); first != nil {
+			return first, nil
+		}
+		err = ignore(err, chain.ErrPruned)
+	}
+	return nil, ignore(err, chain.ErrNoPage)
+}
+
+// firstFrom returns the first entity of page n that is not older than t, or nil.
+func (c *Console) firstFrom(ctx context.Context, name string, n int64, t time.Time) (*hit, error) {
+	o, err := c.openPage(ctx, name, n)
+	if err != nil {
+		return nil, err
+	}
+	defer o.close()
+	for part, err := range o.parts() {
+		if err != nil {
+			return nil, err
+		}
+		if row := o.row(part); !row.Time.Before(t) {
+			return &hit{entityRow: row}, nil
+		}
+	}
+	return nil, nil
+}
+
+// matcher returns a function that reports whether a header has a text in its Content-ID, its key, or a field that
+// feedctl does not know, whatever the case of its letters. The field is "" for the first two.
+func matcher(text string) func(feedpage.Header) (string, bool) {
+	text = strings.ToLower(text)
+	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
+	return func(h feedpage.Header) (string, bool) {
+		for _, f := range h {
+			switch name := string(f.Name); strings.ToLower(name) {
+			case "last-modified", "content-length", "operation-type", "content-type":
+			case "content-id":
+				if has(string(f.Value)) {
+					return "", true
+				}
+			case "content-location":
+				if has(string(f.Value)) || has(keyOf(h)) {
+					return "", true
+				}
+			default:
+				if has(string(f.Value)) {
+					return name, true
+				}
+			}
+		}
+		return "", false
+	}
+}
