@@ -165,8 +165,8 @@ var rooms = map[string]room{
 		},
 	},
 	"console": {
-		rooms:     []string{"bridge", "chain", "feed", "feedstore", "internal/access", "internal/human", "internal/lru", "internal/problem", "internal/shell", "internal/units", "jobs", "layout", "page", "readers", "server", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
-		libraries: []string{"github.com/go-chi/chi/v5"},
+		rooms:     []string{"bridge", "chain", "digest", "digest/digests", "feed", "feedstore", "internal/access", "internal/console", "internal/human", "internal/jsonscan", "internal/lru", "internal/problem", "internal/shell", "internal/units", "jobs", "layout", "page", "readers", "server", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
+		libraries: []string{"github.com/go-chi/chi/v5", "golang.org/x/sync"},
 	},
 	"readers":       {rooms: []string{"chain", "feed", "feedstore", "layout"}},
 	"replica":       {rooms: []string{"chain", "digest", "digest/digests", "feed", "layout", "snapshot", "snapshot/snapshots", "storage"}, libraries: []string{"golang.org/x/sync"}},
