@@ -49,6 +49,16 @@ func ParseCheckpoint(data []byte, kind, feed string) (c Checkpoint, err error) {
 	return c, nil
 }
 
+// SourceOf returns the kind and the URL of the source of a bridge that has written a checkpoint; empty for
+// the checkpoint of another producer.
+func SourceOf(checkpoint []byte) (kind, url string) {
+	var c Checkpoint
+	if json.Unmarshal(checkpoint, &c) != nil || c.Bridge == "" {
+		return "", ""
+	}
+	return c.Bridge, c.Source
+}
+
 // Begins reports whether nothing has been published yet.
 func (c *Checkpoint) Begins() bool { return c.Bridge == "" }
 

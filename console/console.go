@@ -136,6 +136,15 @@ func (c *Console) routes() []route {
 			route{path: "/snapshots", nav: "Snapshots", page: "snapshots", get: c.getSnapshots},
 		)
 	}
+	if c.config.Readers != nil {
+		routes = append(routes,
+			route{path: "/readers", nav: "Readers", page: "readers", get: c.getReaders},
+			route{path: "/reader", page: "reader", get: c.getReader},
+		)
+	}
+	if c.config.Feeds != nil {
+		routes = append(routes, route{path: "/map", nav: "Map", page: "map", get: c.getMap})
+	}
 	if c.config.Jobs != nil {
 		routes = append(routes, c.jobRoutes()...)
 	}

@@ -20,13 +20,13 @@ func shape(state string) string {
 // tone returns what a state means to a person: good, busy, warn, bad or calm.
 func tone(state string) string {
 	switch state {
-	case "active", "alive", "up", "done", "completed":
+	case "active", "alive", "up", "done", "completed", "waiting for more":
 		return "good"
-	case "running":
+	case "running", "reading":
 		return "busy"
 	case "crashing", "waits", "cancelled", "found problems":
 		return "warn"
-	case "damaged", "failed", "down", "lost":
+	case "damaged", "failed", "failing", "down", "lost":
 		return "bad"
 	}
 	return "calm"

@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/feedctl/feedctl/chain"
 )
 
 // The history of a lag has a value for every SampleEvery of the last hour, and the largest of
@@ -107,9 +109,10 @@ const (
 	askTime  = 5 * time.Second // for all of them
 )
 
-// Run samples the lag of all readers, and finds out how far the feeds are whose readers do not ask for
-// their newest pages, until ctx ends.
-func (t *Tracker) Run(ctx context.Context) {
+// Run samples the lag of all readers until ctx ends. It calls newest, which returns the newest page of a
+// feed, for feeds whose readers do not ask for it: about once a minute for each, and at most 50 times
+// in ten seconds. Without Run, the newest page of a feed is that of the last response that had it.
+func (t *Tracker) Run(ctx context.Context, newest func(ctx context.Context, feed string) (*chain.Page, error)) {
 	ticker := time.NewTicker(SampleEvery)
 	defer ticker.Stop()
 	for {
@@ -117,7 +120,7 @@ func (t *Tracker) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			t.ask(ctx)
+			t.ask(ctx, newest)
 			t.sample()
 		}
 	}
@@ -135,14 +138,11 @@ func (t *Tracker) sample() {
 }
 
 // ask asks for the newest pages of feeds for which no one has asked for long.
-func (t *Tracker) ask(ctx context.Context) {
-	if t.config.Newest == nil {
-		return
-	}
+func (t *Tracker) ask(ctx context.Context, newest func(context.Context, string) (*chain.Page, error)) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	for _, name := range t.due() {
-		p, err := t.config.Newest(ctx, name)
+		p, err := newest(ctx, name)
 		if err != nil {
 			t.config.Logger.DebugContext(ctx, "newest page of a feed is not known", "feed", name, "error", err)
 		}

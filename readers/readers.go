@@ -87,7 +87,11 @@ const (
 // A Summary is about all readers of a feed.
 type Summary struct {
 	Readers int
-	Worst   Lag // of the reader that is furthest behind in time
+	// Known is set if the lag of a reader is known: Lag and Trend are those of the one that is furthest
+	// behind.
+	Known bool
+	Lag   time.Duration
+	Trend Trend
 }
 
 // A head is the newest page of a feed, as last seen.

@@ -3,7 +3,6 @@ package readers
 import (
 	"cmp"
 	"container/list"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
@@ -22,10 +21,6 @@ type Config struct {
 	Max int
 	// Users means that the server checks the credentials of readers, so that their user names are known.
 	Users bool
-	// Newest returns the newest page of a feed. [Tracker.Run] calls it for feeds whose readers do not
-	// ask for it, about once a minute for each and at most 50 times in ten seconds. nil: the newest
-	// page is that of the last response that had it.
-	Newest func(ctx context.Context, feed string) (*chain.Page, error)
 	// Now is the clock. nil: [time.Now].
 	Now func() time.Time
 	// Logger logs errors at level Debug. nil: no logging.
@@ -186,8 +181,8 @@ func (t *Tracker) Summary(feed string) Summary {
 	}
 	s := Summary{Readers: len(f.readers)}
 	for e := range f.readers {
-		if l := e.lag(f); l.Known && (!s.Worst.Known || l.Time > s.Worst.Time) {
-			s.Worst = l
+		if l := e.lag(f); l.Known && (!s.Known || l.Time > s.Lag) {
+			s.Known, s.Lag, s.Trend = true, l.Time, l.Trend
 		}
 	}
 	return s

@@ -238,16 +238,17 @@ func TestBounded(t *testing.T) {
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := map[string]int{}
-		tracker := New(Config{Newest: func(_ context.Context, name string) (*chain.Page, error) {
+		tracker := New(Config{})
+		newest := func(_ context.Context, name string) (*chain.Page, error) {
 			asked[name]++
 			if name == "broken" {
 				return nil, errors.New("the store is away")
 			}
 			return &chain.Page{Number: 20, Last: epoch.Add(time.Duration(asked[name]) * time.Minute)}, nil
-		}})
+		}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		go func() { defer close(done); tracker.Run(ctx) }()
+		go func() { defer close(done); tracker.Run(ctx, newest) }()
 		v := visitor{tracker.Handler(scripted(epoch))}
 		v.get("GET", "/feeds/f", announce("stock", 0, 9))
 		v.get("GET", "/feeds/broken", announce("stock", 0, 9))
@@ -257,8 +258,8 @@ func TestRun(t *testing.T) {
 			t.Errorf("in 10 minutes, feeds were asked for: %v", asked)
 		}
 		got := tracker.Summary("f")
-		if want := (Lag{Known: true, Time: time.Duration(asked["f"]) * time.Minute, Pages: 11, Trend: Growing}); got.Worst != want {
-			t.Errorf("lag is %+v, want %+v", got.Worst, want)
+		if want := (Summary{Readers: 1, Known: true, Lag: time.Duration(asked["f"]) * time.Minute, Trend: Growing}); got != want {
+			t.Errorf("summary is %+v, want %+v", got, want)
 		}
 		before := asked["f"]
 		for range 60 {
