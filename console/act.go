@@ -210,11 +210,15 @@ func (c *Console) postConfirm(r *http.Request) (string, error) {
 	if err := parseForm(r); err != nil {
 		return "", err
 	}
-	x, a, err := c.runs.confirm(r.Context(), number(r.PostForm.Get("run")))
+	var see string
+	err := c.runs.confirm(r.Context(), number(r.PostForm.Get("run")), func(x run, a Action) (err error) {
+		see, err = c.startRun(r, a, &run{Target: x.Target, Job: x.Job})
+		return err
+	})
 	if err != nil {
 		return "", actionProblem(err)
 	}
-	return c.startRun(r, a, &run{Target: x.Target, Job: x.Job})
+	return see, nil
 }
 
 // mayActOn reports whether the credentials of a request allow actions on the target of a run.

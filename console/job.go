@@ -98,18 +98,26 @@ func (c *Console) getJob(r *http.Request) (content, error) {
 
 // describe returns all that is known about a job that a request names.
 func (c *Console) describe(r *http.Request, id string) (*jobs.Description, error) {
-	namespace, name := splitID(id)
-	if namespace == "" || name == "" || strings.ToValidUTF8(id, "") != id || strings.Contains(id, "\x00") {
-		return nil, problem.New(http.StatusBadRequest, "name", "%.100q is not the name of a job: want NAMESPACE/NAME.", id)
-	}
-	if !jobs.Visible(r.Context(), namespace) {
-		return nil, forbidden(namespace)
+	if err := checkID(r, id); err != nil {
+		return nil, err
 	}
 	d, err := c.config.Jobs.Describe(r.Context(), id)
 	if err != nil {
 		return nil, jobsProblem(err)
 	}
 	return d, nil
+}
+
+// checkID returns an error if a request must not name a job so.
+func checkID(r *http.Request, id string) error {
+	namespace, name := splitID(id)
+	if namespace == "" || name == "" || human.Printable(id) != id {
+		return problem.New(http.StatusBadRequest, "name", "%.100q is not the name of a job: want NAMESPACE/NAME.", id)
+	}
+	if !jobs.Visible(r.Context(), namespace) {
+		return forbidden(namespace)
+	}
+	return nil
 }
 
 // fileOf returns a document as a file of jobs: credentials are references, as in the output of

@@ -115,10 +115,7 @@ func (c *Console) formJob(r *http.Request) (id string, err error) {
 		return "", err
 	}
 	id = r.PostForm.Get("job")
-	if namespace, _ := splitID(id); !jobs.Visible(r.Context(), namespace) {
-		return "", forbidden(namespace)
-	}
-	return id, nil
+	return id, checkID(r, id)
 }
 
 // offered returns an action for a job that a request names.

@@ -233,7 +233,9 @@ func TestHostileJobs(t *testing.T) {
 	s := newScheduler(t, "sqlite::memory:", kind, d)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Work(ctx, jobs.WorkerConfig{Name: "node", Slots: 1, Logger: slog.New(slog.DiscardHandler)}) }()
+	go func() {
+		ended <- s.Work(ctx, jobs.WorkerConfig{Name: "node", Slots: 1, Logger: slog.New(slog.DiscardHandler)})
+	}()
 	<-ran
 	for failed := false; !failed; { // the run has ended, but may not have been noted yet
 		totals, err := s.Totals(t.Context(), jobs.Filter{})
@@ -323,4 +325,3 @@ func TestRates(t *testing.T) {
 		}
 	}
 }
-

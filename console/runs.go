@@ -63,10 +63,14 @@ func (r *run) State() string {
 	return "done"
 }
 
-// visible reports whether the caller of a context may know of a run.
+// visible reports whether the caller of a context may know of a run. One who is limited to namespaces
+// may know of nothing that belongs to none.
 func (r *run) visible(ctx context.Context) bool {
-	namespace, _ := splitID(r.Target)
-	return !r.Job || jobs.Visible(ctx, namespace)
+	namespace := ""
+	if r.Job {
+		namespace, _ = splitID(r.Target)
+	}
+	return jobs.Visible(ctx, namespace)
 }
 
 // runs are the actions of a console: those in progress and the last ones that have ended. They are
@@ -76,6 +80,8 @@ type runs struct {
 	ctx    context.Context // ends when the console is closed
 	cancel context.CancelFunc
 	active sync.WaitGroup
+
+	confirming sync.Mutex // held before mu
 
 	mu     sync.Mutex
 	closed bool
@@ -142,7 +148,7 @@ func (r *runs) start(a Action, new *run, ended func(run)) (id int64, err error) 
 	return new.ID, nil
 }
 
-// do runs an action at once, in a request.
+// do runs an action at once, in a request. The error is that of the action, too.
 func (r *runs) do(ctx context.Context, a Action, new *run) (run, error) {
 	new.Action, new.Command = a.Name, a.Command
 	if err := r.begin(new); err != nil {
@@ -150,7 +156,7 @@ func (r *runs) do(ctx context.Context, a Action, new *run) (run, error) {
 	}
 	defer r.active.Done()
 	result, err := a.Run(ctx, func(string) {})
-	return r.end(new, result, err), nil
+	return r.end(new, result, err), err
 }
 
 func (r *runs) progress(x *run, text string) {
@@ -201,21 +207,28 @@ func (r *runs) get(ctx context.Context, id int64) (run, bool) {
 	return run{}, false
 }
 
-// Confirmable reports whether a run has a result that can be confirmed.
+// confirmable reports whether a run has a result that can be confirmed.
 func (r *runs) confirmable(x *run) bool {
 	return x.confirm != nil && r.now().Sub(x.Ended) < confirmTime
 }
 
-// confirm returns what the result of a run has prepared, once.
-func (r *runs) confirm(ctx context.Context, id int64) (run, Action, error) {
+// confirm calls start with what the result of a run has prepared, unless it has been started before.
+func (r *runs) confirm(ctx context.Context, id int64, start func(x run, a Action) error) error {
+	r.confirming.Lock()
+	defer r.confirming.Unlock()
+	x, ok := r.get(ctx, id)
+	if !ok || !r.confirmable(&x) {
+		return errConfirmed
+	}
+	if err := start(x, *x.confirm); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, x := range r.all {
-		if x.ID == id && x.visible(ctx) && r.confirmable(x) {
-			action := *x.confirm
+		if x.ID == id {
 			x.confirm = nil
-			return *x, action, nil
 		}
 	}
-	return run{}, Action{}, errConfirmed
+	return nil
 }
