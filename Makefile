@@ -103,6 +103,10 @@ test: need-test build versitygw couchdb kinto axe ## Run all tests: unit, confor
 race: need-race build versitygw couchdb kinto ## Run the tests under the race detector, except those of binaries (needs a C compiler)
 	CGO_ENABLED=1 go test -race $(RACEFLAGS) -short $(TESTFLAGS) $$(go list ./... | grep -v -e /interop -e /e2e)
 
+.PHONY: mutants
+mutants: ## Remove each rule of the commit protocol, and expect the tests of producer to fail
+	CGO_ENABLED=0 go test $(TESTFLAGS) ./producer -run TestMutants -mutants
+
 .PHONY: versitygw
 versitygw: $(TOOLS)/versitygw-$(VERSITYGW_VERSION) ## Install the S3 server for the tests
 

@@ -3,6 +3,7 @@ package producer_test
 import (
 	"cmp"
 	"encoding/json"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 )
+
+var allMutants = flag.Bool("mutants", false, "test the tests: remove each rule of the commit protocol")
 
 // A mutant is the code without one rule of the commit protocol.
 type mutant struct {
@@ -101,8 +104,8 @@ var deleteMutants = []mutant{
 
 // TestMutants removes one rule at a time and expects a test to fail.
 func TestMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the package once for every rule")
+	if !*allMutants {
+		t.Skip("compiles the package once for every rule: run by \"make mutants\"")
 	}
 	schedules := []string{"schedule_test.go", "model_test.go", "modelcheck_test.go"}
 	for _, m := range mutants {
