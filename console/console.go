@@ -116,6 +116,8 @@ type route struct {
 	// page names the template of a page, in templates/PAGE.html, and get returns what it shows.
 	page string
 	get  func(*http.Request) (content, error)
+	// raw answers a request for something that is not a page.
+	raw func(http.ResponseWriter, *http.Request) error
 	// post carries out an action and returns the relative URL to see then. Write credentials are required,
 	// as they are for get, on which a person confirms it.
 	post func(*http.Request) (see string, err error)
@@ -135,6 +137,7 @@ func (c *Console) routes() []route {
 			route{path: "/page", page: "page", get: c.getPage},
 			route{path: "/snapshots", nav: "Snapshots", page: "snapshots", get: c.getSnapshots},
 		)
+		routes = append(routes, c.entityRoutes()...)
 	}
 	if c.config.Readers != nil {
 		routes = append(routes,
@@ -164,6 +167,10 @@ func (c *Console) mount(routes []route) error {
 	for _, r := range routes {
 		if r.post != nil {
 			mux.Post(r.path, c.act(r))
+		}
+		if r.raw != nil {
+			mux.Get(r.path, c.answer(r))
+			mux.Head(r.path, c.answer(r))
 		}
 		if r.get == nil {
 			continue
