@@ -46,6 +46,16 @@ func statfs(dir string) (unix.Statfs_t, error) {
 	return fs, nil
 }
 
+// Space returns how many bytes of a directory's file system are free for its users, and how many it has. It is
+// implemented on Linux only.
+func Space(dir string) (free, all int64, err error) {
+	fs, err := statfs(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	return int64(fs.Bavail) * fs.Bsize, int64(fs.Blocks) * fs.Bsize, nil //nolint:gosec,unconvert // no disk is that large; Bsize is an int32 elsewhere
+}
+
 func checkFileSystem(dir string) result {
 	fs, err := statfs(dir)
 	if err != nil {

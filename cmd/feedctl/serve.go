@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -8,16 +9,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/feedctl/feedctl/console"
 	"github.com/feedctl/feedctl/internal/accesslog"
 	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/regular"
 	"github.com/feedctl/feedctl/internal/task"
+	"github.com/feedctl/feedctl/internal/tracing"
 	"github.com/feedctl/feedctl/internal/units"
+	"github.com/feedctl/feedctl/internal/webconsole"
 	"github.com/feedctl/feedctl/internal/webserver"
 	"github.com/feedctl/feedctl/pagecache"
+	"github.com/feedctl/feedctl/readers"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/sink"
 )
@@ -31,6 +37,7 @@ type serveFlags struct {
 	readyFile       string
 	cache           pagecache.Config
 	accessLog       string
+	console         webconsole.Flags
 	maintain        bool
 	tables          string
 }
@@ -62,6 +69,11 @@ to one process and may be removed when the process has ended. While a client wai
 entities of a feed, a remote store is polled every --poll-interval, with one request for
 each feed: this is the longest delay, and it determines the cost.
 
+With --console, serve also shows web pages about the feeds to people, at an address of its
+own: how fresh each feed is, its pages and entities, its snapshots. They need read
+credentials, if there are any; with write credentials, people may also act in it. Without
+credentials, the console listens only on a loopback address.
+
 With --maintain, serve also carries out the retention policies of all feeds (see "feedctl
 retain"), one after another, at the start and about once an hour. Several servers of a store
 may do so.
@@ -71,6 +83,7 @@ entities, finishes the others, and exits with status 0.` + exit.Help(exit.NotFou
 		Example: `  feedctl serve --listen 127.0.0.1:8080
   feedctl serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --public-url https://data.example.org:8443
   feedctl serve --store 's3://bucket/prefix?region=eu-central-1' --cache /var/cache/feedctl --cache-size 20GiB
+  feedctl serve --listen 127.0.0.1:8080 --console 127.0.0.1:9090
   feedctl serve --writable --write-credentials-file writers.txt --listen 127.0.0.1:0 --ready-file url.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -99,6 +112,7 @@ entities, finishes the others, and exits with status 0.` + exit.Help(exit.NotFou
 	flags.BoolVar(&f.NoListing, "no-listing", false, "do not list the feeds and snapshots at /")
 	flags.StringVar(&f.accessLog, "access-log", "", "append a line for each request to `FILE`, or - for stdout, in combined log format, without queries")
 	flags.BoolVar(&f.maintain, "maintain", false, "carry out the retention policies of the feeds")
+	f.console.Var(flags)
 	task.TablesVar(flags, &f.tables)
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	return c
@@ -123,16 +137,24 @@ func runServe(ctx context.Context, a *app.App, f *serveFlags) error {
 		}
 		a.AtEnd(f.Cache.Close, "cache")
 	}
+	f.Registry = a.Registry()
+	if secure != nil {
+		f.Registry.MustRegister(metrics.Certificate(secure.Certificates[0].Leaf.NotAfter))
+	}
 	if f.maintain {
-		if f.Registry, err = startMaintenance(ctx, a, store, f.tables); err != nil {
+		if err := f.startMaintenance(ctx, a, store); err != nil {
 			return err
 		}
 	}
+	tracer := tracing.FromContext(ctx)
+	f.Producer.Observe = tracer.Writes()
+	store = f.console.Watch(store)
+	f.console.Readers = readers.New(readers.Config{Users: len(f.ReadAuth) > 0, Logger: a.Log})
 	handler, err := server.New(store, f.Config)
 	if err != nil {
 		return err
 	}
-	logged, closeLog, err := accesslog.Open(f.accessLog, handler, a.Out, a.Log)
+	logged, closeLog, err := accesslog.Open(f.accessLog, tracer.Handler(f.console.Readers.Handler(handler)), a.Out, a.Log)
 	if err != nil {
 		return err
 	}
@@ -140,7 +162,18 @@ func runServe(ctx context.Context, a *app.App, f *serveFlags) error {
 	web := webserver.Server{Server: server.NewHTTPServer(logged, a.Log), Drain: handler.Close, Log: a.Log}
 	web.TLSConfig = secure
 	return web.Run(ctx, f.listen, func(url string) error {
-		err := a.Printf(serveJSON{URL: url}, "serving %s on %s\n", sink.Redact(a.Store), url)
+		shown := console.Config{
+			Store: store, StoreName: sink.Redact(a.Store), FeedsURL: cmp.Or(f.PublicURL, url), ReadAuth: console.Credentials(f.ReadAuth), WriteAuth: console.Credentials(f.WriteAuth),
+		}
+		consoleURL, err := f.console.Start(ctx, a, shown, secure)
+		if err != nil {
+			return err
+		}
+		text := fmt.Sprintf("serving %s on %s\n", sink.Redact(a.Store), url)
+		if consoleURL != "" {
+			text += "console on " + consoleURL + "\n"
+		}
+		err = a.Printf(serveJSON{URL: url, Console: consoleURL}, "%s", text)
 		if err != nil || f.readyFile == "" {
 			return err
 		}
@@ -169,6 +202,9 @@ func (f *serveFlags) check() (err error) {
 	}
 	if err := webserver.CheckAddress(f.listen); err != nil {
 		return exit.Usagef("--listen %q is not HOST:PORT: %w", f.listen, err)
+	}
+	if err := f.console.Check(len(f.ReadAuth) + len(f.WriteAuth)); err != nil {
+		return err
 	}
 	if err := server.CheckExposure(f.listen, f.Config); err != nil {
 		return exit.WithHint(exit.Usagef("%w", err), "--write-credentials-file FILE, or --insecure-allow-anonymous-writes")

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
+	"fmt"
 
 	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/metrics"
@@ -13,21 +11,21 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// startMaintenance maintains the feeds of a store until the end of the command. It returns a registry
-// with the metrics.
-func startMaintenance(ctx context.Context, a *app.App, store storage.Store, tables string) (*prometheus.Registry, error) {
-	config, err := task.Maintenance(&a.Env, tables, nil)
+// startMaintenance maintains the feeds of a store until the end of the command. It registers the
+// metrics, and has /readyz tell of failures.
+func (f *serveFlags) startMaintenance(ctx context.Context, a *app.App, store storage.Store) error {
+	config, err := task.Maintenance(&a.Env, f.tables, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	loop, registry := &maintain.Loop{Store: store, Config: config}, prometheus.NewRegistry()
-	for _, c := range []prometheus.Collector{
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), metrics.Maintenance(loop.Stats),
-	} {
-		if err := registry.Register(c); err != nil {
-			return nil, err
+	loop := &maintain.Loop{Store: store, Config: config}
+	f.Registry.MustRegister(metrics.Maintenance(loop.Stats))
+	f.Checks = map[string]func(context.Context) error{"maintenance": func(context.Context) error {
+		if n := loop.Stats().Failing; n > 0 {
+			return fmt.Errorf("%d retention policies could not be carried out in the last round; see the log of the server", n)
 		}
-	}
+		return nil
+	}}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -35,5 +33,5 @@ func startMaintenance(ctx context.Context, a *app.App, store storage.Store, tabl
 		loop.Run(ctx)
 	}()
 	a.AtEnd(func() error { cancel(); <-done; return nil }, "maintenance")
-	return registry, nil
+	return nil
 }

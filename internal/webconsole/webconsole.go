@@ -9,19 +9,30 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/console"
+	"github.com/feedctl/feedctl/doctor"
 	"github.com/feedctl/feedctl/feedstore"
 	"github.com/feedctl/feedctl/internal/access"
 	"github.com/feedctl/feedctl/internal/actions"
 	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/webserver"
+	"github.com/feedctl/feedctl/readers"
 	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/observe"
+	"github.com/feedctl/feedctl/storage/stores"
 )
 
 // Flags are the flags of a command with a console.
 type Flags struct {
 	Address string // HOST:PORT; "" for no console
+
+	// Readers, if not nil, are the readers of the feeds. Their lag is sampled while the console runs.
+	Readers *readers.Tracker
+
+	requests console.Requests
 }
 
 // Var adds the flags to those of a command.
@@ -44,8 +55,17 @@ func (f *Flags) Check(credentials int) error {
 		"--read-credentials-file FILE, or --console 127.0.0.1:9090")
 }
 
+// Watch returns a store whose requests the console counts, if there is one.
+func (f *Flags) Watch(store storage.Store) storage.Store {
+	if f.Address == "" {
+		return store
+	}
+	return observe.Wrap(store, f.requests.Observe)
+}
+
 // Start serves a console on the address until the command ends, and returns its URL; without an address
-// it does nothing. It sets Feeds and Actions, if there is a store, and Logger. With secure, it serves HTTPS.
+// it does nothing. It sets Logger and, if there is a store, Feeds, Actions, Requests and Space. With secure, it
+// serves HTTPS.
 func (f *Flags) Start(ctx context.Context, a *app.App, c console.Config, secure *tls.Config) (url string, err error) {
 	if f.Address == "" {
 		return "", nil
@@ -54,6 +74,8 @@ func (f *Flags) Start(ctx context.Context, a *app.App, c console.Config, secure 
 	if c.Store != nil {
 		c.Feeds = feedstore.NewLocal(c.Store, a.Log)
 		c.Actions = &actions.Feeds{Runner: actions.Runner{Log: a.Log, Transport: a.Transport, Store: a.Store, StoreName: c.StoreName}}
+		f.sample(ctx, a, &c)
+		c.Requests, c.Space = &f.requests, space(a.Store)
 		a.AtEnd(func() error { c.Feeds.Close(context.WithoutCancel(ctx)); return nil }, "reader of the console")
 	}
 	handler, err := console.New(c)
@@ -80,5 +102,38 @@ func (f *Flags) Start(ctx context.Context, a *app.App, c console.Config, secure 
 	}
 }
 
+// sample has the console show the readers, and samples their lag until the command ends.
+func (f *Flags) sample(ctx context.Context, a *app.App, c *console.Config) {
+	if f.Readers == nil {
+		return
+	}
+	c.Readers = f.Readers
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Readers.Run(ctx, func(ctx context.Context, feed string) (*chain.Page, error) {
+			_, newest, _, err := c.Feeds.Look(ctx, feed)
+			return newest, err
+		})
+	}()
+	a.AtEnd(func() error { stop(); <-done; return nil }, "readers")
+}
+
 // errEnded is why a console stops.
 var errEnded = errors.New("the command ends")
+
+// space returns how to find out the room of a store in a directory, and nil for other stores.
+func space(store string) func() *console.Space {
+	dir, ok := stores.Directory(store)
+	if !ok {
+		return nil
+	}
+	return func() *console.Space {
+		free, all, err := doctor.Space(dir)
+		if err != nil {
+			return nil
+		}
+		return &console.Space{Free: free, Total: all}
+	}
+}
