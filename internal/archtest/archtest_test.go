@@ -173,7 +173,7 @@ var rooms = map[string]room{
 	"doctor":        {rooms: []string{"feed", "layout", "page", "storage"}, libraries: []string{"golang.org/x/sys"}},
 	"reconcile":     {rooms: []string{"consumer", "digest", "feed", "internal/jsonptr", "sink"}},
 	"snapshot/fold": {rooms: []string{"chain", "consumer", "consumer/fromstore", "digest", "digest/digests", "feed", "internal/draft", "layout", "sink", "sink/sqlite", "snapshot", "snapshot/snapshots", "storage"}},
-	"verify":        {rooms: []string{"chain", "feed", "internal/inprocess", "internal/regular", "layout", "page", "server", "snapshot", "storage"}},
+	"verify":        {rooms: []string{"chain", "feed", "internal/inprocess", "internal/regular", "layout", "page", "pageindex", "server", "snapshot", "storage"}},
 	"erase":         {rooms: []string{"bridge", "chain", "feed", "internal/jsonptr", "internal/together", "layout", "page", "producer", "storage"}},
 	"restore":       {rooms: []string{"bridge/couchdb/changes", "consumer", "couchdb", "digest", "feed", "internal/jsonscan", "sink", "sink/sqlite"}},
 	"repair":        {rooms: []string{"chain", "feed", "internal/human", "layout", "page", "storage"}},
@@ -245,7 +245,7 @@ var drivers = map[string][]string{
 	"github.com/prometheus/client_golang": {"server", "internal/app", "internal/metrics", "internal/metrics/catalog", "cmd/feedctl"},
 	"github.com/spf13/cobra":              {"internal/app", "internal/cli", "internal/complete", "internal/jobscmd", "cmd/feedctl"},
 	"github.com/knadh/koanf":              {"internal/cli"},
-	"go.opentelemetry.io":                 {"internal/tracing"},
+	"go.opentelemetry.io":                 {"internal/tracing", "e2e"},
 }
 
 // never names packages that must not be reached, not even through an allowed import.

@@ -1,0 +1,164 @@
+package e2e
+
+import (
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// spans are those that a collector has received, by the span's id.
+type spans struct {
+	mu   sync.Mutex
+	all  map[string]*tracepb.Span
+	from map[string]bool // attributes of the processes
+}
+
+// collectSpans returns a collector for OpenTelemetry's traces, and what it receives.
+func collectSpans(t *testing.T) (string, *spans) {
+	s := &spans{all: map[string]*tracepb.Span{}, from: map[string]bool{}}
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var data tracepb.TracesData
+		if err == nil {
+			err = proto.Unmarshal(body, &data)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, resource := range data.GetResourceSpans() {
+			for _, a := range resource.GetResource().GetAttributes() {
+				s.from[a.GetKey()+"="+a.GetValue().GetStringValue()] = true
+			}
+			for _, scope := range resource.GetScopeSpans() {
+				for _, span := range scope.GetSpans() {
+					s.all[hex.EncodeToString(span.GetSpanId())] = span
+				}
+			}
+		}
+	}))
+	t.Cleanup(collector.Close)
+	return collector.URL, s
+}
+
+// names returns the names of all spans.
+func (s *spans) names() (names []string) {
+	for _, span := range s.all {
+		names = append(names, span.GetName())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// after returns the names of the spans that a span leads to: by being their parent, or by their link
+// to it.
+func (s *spans) after(name string) map[string]bool {
+	reached := map[string]bool{}
+	for id, span := range s.all {
+		if span.GetName() == name {
+			reached[id] = true
+		}
+	}
+	for before := 0; before != len(reached); {
+		before = len(reached)
+		for id, span := range s.all {
+			linked := slices.ContainsFunc(span.GetLinks(), func(l *tracepb.Span_Link) bool { return reached[hex.EncodeToString(l.GetSpanId())] })
+			if linked || reached[hex.EncodeToString(span.GetParentSpanId())] {
+				reached[id] = true
+			}
+		}
+	}
+	names := map[string]bool{}
+	for id := range reached {
+		names[s.all[id].GetName()] = true
+	}
+	return names
+}
+
+// TestTrace follows an entity from its publisher through a server to a sink: three processes.
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	collector, s := collectSpans(t)
+	dir := t.TempDir()
+	urlFile, table := filepath.Join(dir, "url"), "sqlite:"+filepath.Join(dir, "zones.db")
+	store := "file:" + filepath.Join(dir, "store")
+	feedctl(t, "init", store)
+	server := &process{t: t, name: "server", args: []string{
+		"serve", "--store", store, "--writable", "--listen", "127.0.0.1:0", "--ready-file", urlFile, "--trace", collector,
+	}}
+	server.start()
+	t.Cleanup(func() { server.kill(os.Kill) })
+	base := ""
+	waitFor(t, server.stderr.String, func() bool {
+		text, _ := os.ReadFile(urlFile)
+		base = strings.TrimSpace(string(text))
+		return base != ""
+	})
+	input := filepath.Join(dir, "input")
+	if err := os.WriteFile(input, []byte("{\"id\":1}\n{\"id\":2}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	feedctl(t, "publish", "zones", input, "--key", "/id", "--to", base, "--trace", collector)
+	feedctl(t, "consume", base+"/feeds/zones", "--into", table, "--trace", collector)
+	feedctl(t, "verify", base+"/feeds/zones", "--trace", collector)
+	server.kill(syscall.SIGTERM)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reached := s.after("send zones")
+	for _, name := range []string{
+		"send zones", "POST", "POST /feeds", "commit zones", "store create", // published
+		"process zones", "commit " + table, // consumed
+	} {
+		if !reached[name] {
+			t.Errorf("the trace of the publisher does not lead to %q", name)
+		}
+	}
+	if reached["GET /feeds"] {
+		t.Error("reading the page is part of the trace of a publisher")
+	}
+	reached = s.after("GET") // the consumer's request
+	for _, name := range []string{"GET /feeds", "store get", "process zones"} {
+		if !reached[name] {
+			t.Errorf("the request for the page does not lead to %q", name)
+		}
+	}
+	if !s.after("feedctl verify")["GET /feeds"] {
+		t.Error("what verify requests is not part of its trace")
+	}
+	if t.Failed() {
+		t.Logf("%q, reached %v", s.names(), reached)
+	}
+	if !s.from["service.name=feedctl"] {
+		t.Errorf("the spans are from %v", s.from)
+	}
+}
+
+// TestTraceDeadCollector: commands do their work, and log the failure once.
+func TestTraceDeadCollector(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	publish := &process{t: t, name: "publish", args: []string{
+		"publish", "zones", "--store", "file:" + filepath.Join(dir, "store"), "--trace", "http://" + unusedAddress(t), "--log-level", "warn",
+	}, input: func(w io.Writer) error {
+		_, err := io.WriteString(w, `{"id":"UTC"}`)
+		return err
+	}}
+	publish.start()
+	<-publish.exited
+	if out := publish.stderr.String(); publish.err != nil || !strings.Contains(out, "published 1 entity") || strings.Count(out, "\n") != 2 || !strings.Contains(out, "connection refused") {
+		t.Errorf("publish: %v\n%s", publish.err, out)
+	}
+}
