@@ -3,6 +3,7 @@ package kinds
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/feedctl/feedctl/internal/exit"
@@ -53,7 +54,14 @@ func Actions(d *jobs.Document, node string) []Action {
 
 // retryAction publishes again what a bridge has put into quarantine.
 func retryAction(p *parsed, s *task.CouchSource) Action {
-	words, variables := credentialOf(p.Document, "source", "--credentials-file", "FEEDCTL_CREDENTIALS", []string{"bridge", "quarantine", p.Target, "--retry", p.Source}, nil)
+	words := []string{"bridge", "quarantine", p.Target, "--retry", p.Source}
+	if s.Index != "" {
+		words = append(words, "--index", s.Index)
+	}
+	if s.MaxDocument != 0 {
+		words = append(words, "--max-document", strconv.FormatInt(s.MaxDocument, 10))
+	}
+	words, variables := credentialOf(p.Document, "source", "--credentials-file", "FEEDCTL_CREDENTIALS", words, nil)
 	words, variables = credentialOf(p.Document, "target", "", "PGPASSWORD", words, variables)
 	return Action{
 		Name:    "retry quarantine",
