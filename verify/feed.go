@@ -44,6 +44,7 @@ type feedWalk struct {
 	*visit
 	cut    bool       // there may be pages before the oldest one listed
 	before feed.Chain // of the page read last; zero if it could not be read
+	index  indexCheck
 }
 
 // head returns what the headers of a page say, without reading it.
@@ -185,6 +186,9 @@ func (w *feedWalk) walk() error {
 			w.before = s.chain
 			w.checkPrev(i, s.links.Prev)
 			w.checkNext(i, s.links.Next)
+			if err := w.checkIndex(s); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -54,6 +54,9 @@ const (
 	// Caching: a page without a next link, which may still change, is not
 	// declared immutable (RFC 8246).
 	Caching Rule = "caching"
+	// PageIndex: what the page index says of a page, if the feed has one (package
+	// pageindex), is true, and lists each page that has a next link.
+	PageIndex Rule = "page-index"
 )
 
 // The rules for snapshots.

@@ -85,6 +85,7 @@ type seen struct {
 	hasLinks bool // they could be read
 	modified time.Time
 	chain    feed.Chain
+	page     PageState // only of a response that was read whole
 }
 
 // read checks the response to GET for the i-th page. Errors are those of the
@@ -123,6 +124,7 @@ func (v *visit) read(i int, response *http.Response) (seen, error) {
 	digests.check(v.report, c.url, whole, long)
 	c.now.Size, c.now.SHA256 = body.size, Sum(whole.Sum(nil))
 	c.finish()
+	s.page = c.now
 	return s, nil
 }
 
