@@ -151,6 +151,7 @@ func (c *Console) routes() []route {
 	if c.config.Jobs != nil {
 		routes = append(routes, c.jobRoutes()...)
 	}
+	routes = append(routes, route{path: "/checks", nav: "Checks", page: "checks", get: c.getChecks, forJobs: true})
 	return append(routes, c.actionRoutes()...)
 }
 

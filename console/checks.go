@@ -1,0 +1,74 @@
+package console
+
+import (
+	"net/http"
+
+	"github.com/feedctl/feedctl/internal/shell"
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// checkRows is how many checks the page of checks shows, and how many jobs that check.
+const checkRows = 20
+
+// A checksView is the page of checks.
+type checksView struct {
+	page
+	Checks []checkRow // newest first
+	More   int        // older ones, of those that the console remembers
+	// Corrupt is how many objects this process has read whose digests were wrong.
+	Corrupt int64
+	HasJobs bool
+	Jobs    []jobRow // the first ones of kind verify
+	Live    string
+}
+
+// A checkRow is a check that was made.
+type checkRow struct {
+	run
+	URL       string // of its page
+	TargetURL string
+	First     string // the first finding, or the error
+	Findings  int
+}
+
+// isCheck reports whether an action checks something.
+func isCheck(name string) bool { return name == "verify" || name == "doctor" || name == "reconcile" }
+
+// getChecks answers "/checks": what was checked from the console, and where jobs check.
+func (c *Console) getChecks(r *http.Request) (content, error) {
+	v := &checksView{page: page{Title: "Checks"}, HasJobs: c.config.Jobs != nil, Live: "checks?part=checks"}
+	for _, x := range c.runs.list(r.Context()) {
+		switch {
+		case !isCheck(x.Action):
+		case len(v.Checks) == checkRows:
+			v.More++
+		default:
+			v.Checks = append(v.Checks, newCheckRow(x))
+		}
+	}
+	if c.config.Feeds != nil {
+		v.Corrupt = int64(c.config.Feeds.Stats().Corrupt)
+		v.Command = shell.Line("feedctl", "doctor", c.config.StoreName)
+	}
+	if v.HasJobs {
+		found, err := c.config.Jobs.List(r.Context(), jobs.Filter{Kind: "verify", Limit: checkRows})
+		if err != nil {
+			return nil, jobsProblem(err)
+		}
+		for n := range found.Jobs {
+			v.Jobs = append(v.Jobs, c.jobRow(&found.Jobs[n]))
+		}
+	}
+	return v, nil
+}
+
+func newCheckRow(x run) checkRow {
+	row := checkRow{run: x, URL: runURL(x.ID), TargetURL: feedURL(x.Target), First: x.Error, Findings: len(x.Result.Findings) + x.Result.Omitted}
+	if x.Job {
+		row.TargetURL = jobURL(x.Target)
+	}
+	if row.First == "" && len(x.Result.Findings) > 0 {
+		row.First = x.Result.Findings[0]
+	}
+	return row
+}
