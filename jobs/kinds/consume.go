@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -30,7 +31,7 @@ var consume = kind{
 	target:    side{parse: parseSink, missing: "write a sink, such as sqlite:/PATH?table=T"},
 	stored:    "source",
 	follows:   true,
-	neutral:   []string{"allow-origin", "batch-bytes", "batch-entities", "header", "max-quarantine", "newest-first", "retries"},
+	neutral:   []string{"allow-origin", "announce", "batch-bytes", "batch-entities", "header", "max-quarantine", "newest-first", "retries"},
 	exclusive: func(p *parsed) string { return p.target.id },
 	new:       func() runner { return &consumeRun{} },
 	arguments: func(d *jobs.Document) (words, variables []string) {
@@ -52,6 +53,7 @@ type consumeRun struct{ task.Consume }
 func (c *consumeRun) Arguments(d *jobs.Document, with credentials) {
 	c.Feed, c.Into, c.Follow = withPassword(d.Source, with.sourcePassword), withPassword(d.Target, with.targetPassword), d.Follow
 	c.Client.Credential, c.IntoCredential = with.source, with.target
+	c.Announce = cmp.Or(c.Announce, feed.CleanConsumerName(d.ID()))
 	if d.Follow && c.Quarantine.String() == "" {
 		// One entity that does not fit must not end a run that had no other.
 		_ = c.Quarantine.Set("100%")

@@ -1,0 +1,31 @@
+package kinds
+
+import (
+	"testing"
+
+	"github.com/feedctl/feedctl/jobs"
+)
+
+// TestAnnounce: a job tells the server its own name, or what it is told to, and is the same work then.
+func TestAnnounce(t *testing.T) {
+	t.Parallel()
+	d := jobs.Document{Namespace: "shop", Name: "stock", Kind: "consume", Source: "https://feeds.example/feeds/stock", Target: "sqlite:/srv/stock.db?table=stock"}
+	work := consume.Identify(&d).Work
+	for option, want := range map[string]string{"": "shop/stock", "web": "web", "none": "none"} {
+		d := d
+		if option != "" {
+			d.Options = map[string]jobs.Values{"announce": {option}}
+		}
+		k := consume
+		p, problems := k.parse(&d)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if got := p.runner.(*consumeRun).Announce; got != want {
+			t.Errorf("with announce %q, the job announces %q, want %q", option, got, want)
+		}
+		if got := k.Identify(&d).Work; got != work {
+			t.Errorf("with announce %q, it is other work", option)
+		}
+	}
+}
