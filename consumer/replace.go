@@ -41,7 +41,7 @@ func (j *Job) replaces() bool {
 func (r *run) fromSnapshot() Start {
 	start := FromSnapshot(r.SnapshotURL)
 	if start.replaces = r.replaces(); !start.replaces {
-		r.Logger.Warn("the sink keeps what was deleted in the gap, since a snapshot cannot replace its data; for an exact copy use an empty one")
+		r.Logger.Warn("the sink keeps what was deleted in the gap, since a snapshot cannot replace its data; \"feedctl reconcile --repair\" removes it from CouchDB and Kinto")
 	}
 	return start
 }
