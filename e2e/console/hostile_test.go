@@ -57,11 +57,19 @@ func TestHostile(t *testing.T) {
 		t.Fatalf("the first action has the page %s", run)
 	}
 
+	_, newest, _, err := s.feeds.Look(t.Context(), "hostile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := follower{feed: "hostile", name: breakOut, agent: htmlBody, address: "192.0.2.1:1", user: scriptTag, behind: func(time.Duration) time.Duration { return time.Hour }}
+	reader.request(s.readers, newest, newest.Last, 0)
+	id := s.readers.Of("hostile")[0].ID
+
 	b := s.open(t, desktop)
 	for _, path := range s.console.Paths() {
-		for _, names := range [][2]string{{"hostile", hostileJob}, {breakOut, scriptTag}} { // there are none with the second names
-			b.visit(address(path, names[0], names[1]))
-			b.expect(address(path, names[0], names[1]), append(b.findings(), b.foreign()...))
+		for _, url := range []string{address(path, "hostile", hostileJob, id), address(path, breakOut, scriptTag, breakOut)} { // there are none with the second names
+			b.visit(url)
+			b.expect(url, append(b.findings(), b.foreign()...))
 		}
 	}
 }
@@ -71,9 +79,9 @@ func (b *tab) foreign() []string {
 	b.t.Helper()
 	return evaluate[[]string](b, `[...document.querySelectorAll("*")].filter(e =>
 		[...e.attributes].some(a => /^on/i.test(a.name) || /^\s*javascript:/i.test(a.value)) ||
-		/^(img|iframe|object|embed|base|b|style)$/.test(e.localName) ||
+		/^(img|iframe|object|embed|base|style)$/.test(e.localName) ||
 		e.localName === "script" && !/^assets\//.test(e.getAttribute("src")) ||
-		e.localName === "a" && e.origin !== location.origin,
+		e.hasAttribute("href") && new URL(e.getAttribute("href"), document.baseURI).origin !== location.origin,
 	).map(e => "foreign element " + e.outerHTML.slice(0, 200))`)
 }
 

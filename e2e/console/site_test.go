@@ -11,18 +11,21 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 
+	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/console"
 	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/readers"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A site is a console of a store in memory, with all its parts, at an address.
+// A site is a console of a store in memory with the feeds of a demo, with all its parts, at an address.
 type site struct {
 	store   storage.Store
 	feeds   *feedstore.Reader
 	jobs    *scheduler
+	readers *readers.Tracker
 	actions *actions
 	console *console.Console
 	origin  string
@@ -31,16 +34,24 @@ type site struct {
 // newSite starts a console, which is what change makes of the usual configuration.
 func newSite(t *testing.T, change func(*console.Config)) *site {
 	t.Helper()
-	store := memory.New()
+	store, end := memory.New(), time.Now().UTC()
+	(&demo{t: t, store: store, end: end}).fill()
 	feeds := feedstore.NewLocal(store, nil)
 	t.Cleanup(func() { feeds.Close(t.Context()) })
-	s := &site{store: store, feeds: feeds, jobs: newScheduler(), actions: &actions{}}
+	newest := make(map[string]*chain.Page)
+	for _, f := range followers() {
+		var err error
+		if _, newest[f.feed], _, err = feeds.Look(t.Context(), f.feed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &site{store: store, feeds: feeds, jobs: newScheduler(), readers: track(t, end, newest), actions: &actions{}}
 	credentials := func(name string) []console.Credential {
 		return console.Credentials([]server.Credential{{Username: name, Password: "secret"}})
 	}
 	config := console.Config{
 		Store: store, Feeds: feeds, StoreName: "file:/srv/feeds", FeedsURL: "https://feeds.example",
-		Jobs: s.jobs, JobsName: "postgres:///jobs", Actions: s.actions, JobActions: s.actions,
+		Readers: s.readers, Jobs: s.jobs, JobsName: "postgres:///jobs", Actions: s.actions, JobActions: s.actions,
 		ReadAuth: credentials("reader"), WriteAuth: credentials("writer"),
 	}
 	if change != nil {
@@ -57,12 +68,6 @@ func newSite(t *testing.T, change func(*console.Config)) *site {
 	})
 	s.origin = web.URL
 	return s
-}
-
-// demo fills the store with the feeds of a shop.
-func (s *site) demo(t *testing.T) {
-	t.Helper()
-	(&demo{t: t, store: s.store, end: time.Now().UTC()}).fill()
 }
 
 // authorization is that of someone who may act.

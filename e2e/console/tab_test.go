@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/audits"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
@@ -22,8 +23,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// tabTime bounds what a tab does: a test that hangs fails with what it was waiting for.
-const tabTime = 60 * time.Second
+// tabTime bounds what is done in a tab: a test that hangs fails with what it was waiting for.
+const tabTime = 3 * time.Minute
 
 // A view is how a page is looked at.
 type view struct {
@@ -141,10 +142,10 @@ func (b *tab) follow(what string, steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// press presses a key, once.
-func (b *tab) press(key string) {
+// tabulate presses Tab.
+func (b *tab) tabulate() {
 	b.t.Helper()
-	b.do("press a key", chromedp.KeyEvent(key))
+	b.do("press Tab", call(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeRawKeyDown, Key: "Tab", Code: "Tab", WindowsVirtualKeyCode: 9}))
 }
 
 // maxShot is the height of the largest screenshot, in pixels.

@@ -17,7 +17,7 @@ import (
 func (b *tab) focus(name string) {
 	b.t.Helper()
 	for range maxStops {
-		b.press(kb.Tab)
+		b.tabulate()
 		got := evaluate[string](b, `(() => {
 			const e = document.activeElement;
 			return (e.labels?.[0]?.innerText ?? e.getAttribute("aria-label") ?? e.innerText).trim();
@@ -54,7 +54,7 @@ func (b *tab) travel(steps int64) {
 		}
 		break
 	}
-	b.wait(`document.readyState === "complete"`)
+	evaluate[bool](b, `new Promise(done => document.readyState === "complete" ? done(true) : addEventListener("load", () => done(true)))`)
 }
 
 // path returns the path and query of the page.
@@ -65,7 +65,6 @@ func (b *tab) path() string {
 // TestKeyboard pauses and resumes a job, and prunes a feed, without a mouse and without script.
 func TestKeyboard(t *testing.T) {
 	s := newSite(t, nil)
-	s.demo(t)
 	b := s.open(t, desktop.withoutScript())
 	b.visit("/jobs")
 	b.focus("shop/prices-to-web")
