@@ -1,0 +1,72 @@
+package main
+
+var alertsOfSources = []alert{
+	{
+		name:       "FeedctlBridgeSilent",
+		expression: `time() - feedctl_bridge_last_poll_timestamp_seconds > 600`,
+		hold:       "5m", severity: critical,
+		summary: "The source of bridge {{ $labels.instance }} has sent nothing for {{ $value | humanizeDuration }}.",
+		about:   "An idle source still sends heartbeats, or answers polls. It is away, or the bridge hangs. With an `--interval` of more than five minutes, raise the limit.",
+		remedy:  "`GET /readyz` at the address of `--metrics` says whether the source and the store respond; the log has the errors.",
+		fires:   example{[]series{{`feedctl_bridge_last_poll_timestamp_seconds{instance="b"}`, "0x30"}}, "30m", map[string]string{"instance": "b"}, "The source of bridge b has sent nothing for 30m 0s."},
+		quiet:   example{series: []series{{`feedctl_bridge_last_poll_timestamp_seconds{instance="b"}`, "0+60x30"}}, at: "30m"},
+	},
+	{
+		name:       "FeedctlBridgeStuck",
+		expression: `feedctl_bridge_pending > 0 and increase(feedctl_bridge_rows_total[15m]) == 0`,
+		hold:       "5m", severity: warning,
+		summary: "Bridge {{ $labels.instance }} reads nothing, and its source has {{ $value }} more rows.",
+		about:   "Changes of the source do not reach the feed.",
+		remedy:  "`GET /readyz` at the address of `--metrics` says whether the source and the store respond. If both do, a document may be too large to be sent in time: the log names it.",
+		fires: example{
+			[]series{{`feedctl_bridge_pending{instance="b"}`, "70x40"}, {`feedctl_bridge_rows_total{instance="b"}`, "900x40"}}, "40m",
+			map[string]string{"instance": "b"}, "Bridge b reads nothing, and its source has 70 more rows.",
+		},
+		quiet: example{series: []series{
+			{`feedctl_bridge_pending{instance="busy"}`, "70x40"}, {`feedctl_bridge_rows_total{instance="busy"}`, "900+1x40"},
+			{`feedctl_bridge_pending{instance="idle"}`, "0x40"}, {`feedctl_bridge_rows_total{instance="idle"}`, "900x40"},
+			{`feedctl_bridge_pending{instance="unknown"}`, "-1x40"}, {`feedctl_bridge_rows_total{instance="unknown"}`, "900x40"},
+		}, at: "40m"},
+	},
+	{
+		name:       "FeedctlBridgeQuarantines",
+		expression: `increase(feedctl_bridge_quarantined_total[15m]) > 0`,
+		severity:   warning,
+		summary:    "Bridge {{ $labels.instance }} has put documents into quarantine.",
+		about:      "They are not in the feed.",
+		remedy:     "`feedctl bridge quarantine FEED` lists them with the reasons. A later version of a document that can be published makes up for it.",
+		fires:      example{[]series{{`feedctl_bridge_quarantined_total{instance="b"}`, "0x10 2x20"}}, "20m", map[string]string{"instance": "b"}, "Bridge b has put documents into quarantine."},
+		quiet:      example{series: []series{{`feedctl_bridge_quarantined_total{instance="b"}`, "2x30"}}, at: "30m"},
+	},
+	{
+		name:       "FeedctlOutboxBehind",
+		expression: `max by (feed) (feedctl_outbox_lag_seconds) > 60`,
+		hold:       "5m", severity: critical,
+		summary: "Rows of the outbox for feed {{ $labels.feed }} have waited for {{ $value | humanizeDuration }}.",
+		about:   "What applications have committed is not in the feed.",
+		remedy: "See whether a runner works on the feed: `feedctl outbox status`. A transaction that has written to the outbox and is still open holds up " +
+			"only its own rows; see [FeedctlOutboxTransaction](#feedctloutboxtransaction).",
+		fires: example{[]series{{`feedctl_outbox_lag_seconds{instance="o",feed="orders"}`, "0+60x20"}, {`feedctl_outbox_lag_seconds{instance="p",feed="orders"}`, "0+60x20"}}, "20m", map[string]string{"feed": "orders"}, "Rows of the outbox for feed orders have waited for 20m 0s."},
+		quiet: example{series: []series{{`feedctl_outbox_lag_seconds{instance="o",feed="orders"}`, "0x10 90x3 0x7"}}, at: "20m"},
+	},
+	{
+		name:       "FeedctlOutboxQuarantine",
+		expression: `max by (feed) (feedctl_outbox_quarantined_rows) > 0`,
+		hold:       "5m", severity: warning,
+		summary: "{{ $value }} rows of the outbox for feed {{ $labels.feed }} are in quarantine.",
+		about:   "They cannot be published, and are not in the feed.",
+		remedy:  "Read `reason` in the table `outbox_quarantine`. Correct the events and publish them again, or delete the rows.",
+		fires:   example{[]series{{`feedctl_outbox_quarantined_rows{instance="o",feed="orders"}`, "3x20"}}, "20m", map[string]string{"feed": "orders"}, "3 rows of the outbox for feed orders are in quarantine."},
+		quiet:   example{series: []series{{`feedctl_outbox_quarantined_rows{instance="o",feed="orders"}`, "0x20"}}, at: "20m"},
+	},
+	{
+		name:       "FeedctlOutboxTransaction",
+		expression: `max by (job) (feedctl_outbox_oldest_transaction_seconds) > 600`,
+		hold:       "5m", severity: warning,
+		summary: "A transaction that has written to the outbox has been open for {{ $value | humanizeDuration }}.",
+		about:   "Its rows are published when it commits. It was probably forgotten, and keeps PostgreSQL from cleaning up.",
+		remedy:  "`feedctl outbox status` shows its process: end it with `pg_terminate_backend`.",
+		fires:   example{[]series{{`feedctl_outbox_oldest_transaction_seconds{job="feedctl",instance="o"}`, "0+60x30"}}, "30m", map[string]string{"job": "feedctl"}, "A transaction that has written to the outbox has been open for 30m 0s."},
+		quiet:   example{series: []series{{`feedctl_outbox_oldest_transaction_seconds{job="feedctl",instance="o"}`, "0x10 590x20"}}, at: "30m"},
+	},
+}
