@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/problem"
 	"github.com/feedctl/feedctl/internal/shell"
@@ -299,18 +298,15 @@ func newLagChart(name string, values []int32, step time.Duration) *lagChart {
 	return v
 }
 
-// PositionText returns a position for people.
-func (r readerRow) PositionText() string {
-	p := r.Position
-	switch {
+// Stage returns how a reader reads if that is not in the order of the feed.
+func (r readerRow) Stage() string {
+	switch p := r.Position; {
 	case p.InSnapshot:
 		return "in a snapshot, after " + plural(p.SnapshotPages, "page", "pages")
-	case p.Time.IsZero():
-		return ""
 	case p.Filling:
-		return "newest first, from " + feed.FormatTime(p.Time)
+		return "newest first"
 	}
-	return feed.FormatTime(p.Time)
+	return ""
 }
 
 // behindText returns a lag that is known, in words.

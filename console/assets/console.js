@@ -109,7 +109,7 @@
     }
   };
 
-  const nameOf = e => [e.tagName, e.id, e.getAttribute("href"), e.getAttribute("name"), e.id ? "" : e.textContent.slice(0, 80)].join("\n");
+  const nameOf = e => e.tagName + (e.id || e.getAttribute("href") || e.getAttribute("name") || e.textContent);
   const replace = (part, fresh) => {
     const open = new Set(all("details[open]", part).map(d => d.id || d.querySelector("summary")?.textContent));
     for (const d of all("details", fresh)) if (open.has(d.id || d.querySelector("summary")?.textContent)) d.open = true;
