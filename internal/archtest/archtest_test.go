@@ -51,6 +51,7 @@ var rooms = map[string]room{
 	"internal/memlimit":   {},
 	"internal/access":     {rooms: []string{"internal/problem"}},
 	"internal/problem":    {},
+	"internal/jobsready":  {rooms: []string{"internal/problem", "internal/readiness", "jobs"}},
 	"internal/readiness":  {rooms: []string{"internal/problem"}},
 	"internal/idle":       {},
 	"internal/shared":     {},
@@ -212,10 +213,10 @@ var rooms = map[string]room{
 	},
 
 	"internal/jobscmd": {rooms: []string{
-		"console", "internal/actions", "internal/app", "internal/cli", "internal/credential", "internal/exit", "internal/human", "internal/metrics", "internal/suggest", "internal/units", "internal/webconsole", "internal/webserver", "jobs", "jobs/...", "server", "sink",
+		"console", "internal/actions", "internal/app", "internal/cli", "internal/credential", "internal/exit", "internal/human", "internal/jobsready", "internal/metrics", "internal/suggest", "internal/units", "internal/webconsole", "internal/webserver", "jobs", "jobs/...", "server", "sink",
 	}, libraries: []string{"github.com/spf13/pflag", "golang.org/x/sync"}},
 	"jobs/api": {
-		rooms:     []string{"internal/access", "internal/httpfield", "internal/pgerr", "internal/problem", "internal/suggest", "jobs", "server", "sink"},
+		rooms:     []string{"internal/access", "internal/httpfield", "internal/jobsready", "internal/pgerr", "internal/problem", "internal/readiness", "internal/suggest", "jobs", "server", "sink"},
 		libraries: []string{"github.com/go-chi/chi/v5"},
 	},
 

@@ -10,6 +10,7 @@ import (
 	"github.com/feedctl/feedctl/internal/app"
 	"github.com/feedctl/feedctl/internal/credential"
 	"github.com/feedctl/feedctl/internal/exit"
+	"github.com/feedctl/feedctl/internal/jobsready"
 	"github.com/feedctl/feedctl/internal/metrics"
 	"github.com/feedctl/feedctl/internal/webconsole"
 	"github.com/feedctl/feedctl/internal/webserver"
@@ -70,13 +71,13 @@ func (f *listenFlags) check() (err error) {
 	return nil
 }
 
-// serveMetrics serves metrics until the command ends, to those who may read.
-func (f *listenFlags) serveMetrics(c *commands, collector *metrics.Jobs) error {
+// serveMetrics serves metrics until the command ends, to those who may read, and /readyz to everyone.
+func (f *listenFlags) serveMetrics(c *commands, store *jobs.Scheduler, collector *metrics.Jobs) error {
 	handler, err := api.Guard(c.Metrics(collector), f.config)
 	if err != nil {
 		return err
 	}
-	return c.ServeMetricsBy(f.metrics, handler)
+	return c.ServeMetricsBy(f.metrics, handler, jobsready.Check(store))
 }
 
 // serveConsole serves the console until the command ends. Its actions use what this node has, such as

@@ -115,7 +115,7 @@ func (c *commands) work(ctx context.Context, store *jobs.Scheduler, config jobs.
 	config.Watcher = watch.NewManager(store, watch.Sources(watch.Hold(store.Held, config.Transport)), c.Log)
 	observed := metrics.NewJobs(store, c.Connections)
 	config.Observer = observed
-	if err := f.listen.serveMetrics(c, observed); err != nil {
+	if err := f.listen.serveMetrics(c, store, observed); err != nil {
 		return err
 	}
 	if err := f.listen.serveConsole(ctx, c, store, config.Name); err != nil {

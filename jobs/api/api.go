@@ -13,6 +13,8 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/feedctl/feedctl/internal/access"
+	"github.com/feedctl/feedctl/internal/jobsready"
+	"github.com/feedctl/feedctl/internal/readiness"
 	"github.com/feedctl/feedctl/jobs"
 )
 
@@ -76,6 +78,7 @@ func Guard(h http.Handler, c Config) (http.Handler, error) {
 // An API is an [http.Handler] over a scheduler.
 type API struct {
 	jobs             *jobs.Scheduler
+	ready            *readiness.Checks
 	readers, writers *rights
 	log              *slog.Logger
 	router           chi.Router
@@ -95,7 +98,7 @@ func New(s *jobs.Scheduler, c Config) (*API, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &API{jobs: s, readers: readers, writers: writers, log: c.Logger, closing: make(chan struct{})}
+	a := &API{jobs: s, ready: readiness.New(jobsready.Check(s)), readers: readers, writers: writers, log: c.Logger, closing: make(chan struct{})}
 	a.router = a.routes(c.Runs)
 	return a, nil
 }

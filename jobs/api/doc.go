@@ -30,7 +30,7 @@
 //	GET    /_active_tasks                            jobs that run or are idle
 //	GET    /openapi.json                             a description of the resources (OpenAPI 3.1)
 //	GET    /healthz                                  the process works
-//	GET    /readyz                                   so do its database and its node; 503 says what does not
+//	GET    /readyz                                   so do its database and its node; 503 names what does not, and since when
 //
 // Below /runs/ there may be web pages about runs: those of River, the queue of runs. They are read-only: what their
 // buttons request is refused.

@@ -177,7 +177,7 @@ func TestDatabaseAway(t *testing.T) {
 	s := open(t, "sqlite::memory:", api.Config{}, fakeKind{})
 	check(t, s.Close())
 	got := s.want(t, 503, "GET", "/readyz", "")
-	if got["type"] != "urn:feedctl:problem:database-away" {
+	if got["type"] != "urn:feedctl:problem:database-away" || !strings.Contains(fmt.Sprint(got["checks"]), "name:database since:") {
 		t.Errorf("got %v", got)
 	}
 	got = s.want(t, 500, "GET", orders, "")
@@ -204,7 +204,7 @@ func TestLeaseLost(t *testing.T) {
 		check(t, scheduler.Close()) // the database is unavailable
 		time.Sleep(jobs.Defaults().Lease)
 		got := s.want(t, 503, "GET", "/readyz", "")
-		if got["type"] != "urn:feedctl:problem:lease-lost" || !strings.Contains(fmt.Sprint(got), "node-7") {
+		if got["type"] != "urn:feedctl:problem:lease-lost" || !strings.Contains(fmt.Sprint(got["checks"]), "name:lease of node node-7 since:") {
 			t.Errorf("got %v", got)
 		}
 		stop()
