@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/feedctl/feedctl/chain"
-	feedpage "github.com/feedctl/feedctl/page"
+	multipart "github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
 )
@@ -116,15 +116,15 @@ func newHugeStore(t *testing.T, name string) *hugeStore {
 	const size = 8 << 30
 	first, second := put("<1>", "a", ""), put("<2>", "b", "{}")
 	first.LastModified, second.LastModified = start, start
-	head, err := feedpage.AppendPartHeader(nil, p.Boundary, first.AppendHeader(nil), size)
+	head, err := multipart.AppendPartHeader(nil, p.Boundary, first.AppendHeader(nil), size)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tail, err := feedpage.AppendPart([]byte("x"), p.Boundary, second.AppendHeader(nil), second.Body)
+	tail, err := multipart.AppendPart([]byte("x"), p.Boundary, second.AppendHeader(nil), second.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.body = repeated{string(head) + `"`, `"` + string(feedpage.AppendClose(bytes.TrimPrefix(tail, []byte("x")), p.Boundary)), size - 2}
+	s.body = repeated{string(head) + `"`, `"` + string(multipart.AppendClose(bytes.TrimPrefix(tail, []byte("x")), p.Boundary)), size - 2}
 	meta, err := p.Meta()
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ type entityRow struct {
 const (
 	maxWhole  = 8 << 20   // bytes of a page that is read and verified as a whole
 	chunkSize = 160 << 10 // bytes of a larger page that are read at once: more than the largest header
-	maxText   = 160       // bytes of a text in a list
+	maxText   = 160       // bytes of a text in a list, or of its HTML
 )
 
 // errNoEntity means that there is no entity where one should be.
@@ -68,11 +68,11 @@ func newEntityRow(p *chain.Page, index int, header multipart.Header) entityRow {
 	row := entityRow{Feed: p.Feed, Page: p.Number, Index: index, Size: -1, URL: entityURL(p.Feed, p.Number, index)}
 	var e feed.Entity
 	if err := feed.Parse(&e, &multipart.Part{Index: index, Header: header, Body: []byte{}}, true); err != nil {
-		row.Problem = cut(err.Error(), maxText)
+		row.Problem = brief(err.Error())
 		return row
 	}
 	row.Time, row.Operation, row.Size = e.LastModified, string(e.Operation), e.Size
-	row.ContentID, row.Key, row.Type = cut(e.ContentID, maxText), cut(e.Key(), maxText), cut(e.ContentType, maxText)
+	row.ContentID, row.Key, row.Type = brief(e.ContentID), brief(e.Key()), brief(e.ContentType)
 	return row
 }
 

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/feedctl/feedctl/internal/shell"
-	feedpage "github.com/feedctl/feedctl/page"
+	multipart "github.com/feedctl/feedctl/page"
 )
 
 // Limits of the page of an entity.
@@ -93,7 +93,7 @@ func (c *Console) getEntity(r *http.Request) (content, error) {
 }
 
 // beginning returns the beginning of the body of a part, and the size of all of it if that is known.
-func beginning(part *feedpage.Part, size int64) ([]byte, int64, error) {
+func beginning(part *multipart.Part, size int64) ([]byte, int64, error) {
 	if part.Stream == nil {
 		return part.Body, size, nil
 	}
@@ -106,7 +106,7 @@ func beginning(part *feedpage.Part, size int64) ([]byte, int64, error) {
 }
 
 // setHeader sets the header fields.
-func (v *entityView) setHeader(h feedpage.Header) {
+func (v *entityView) setHeader(h multipart.Header) {
 	left := room(maxFields)
 	for n, f := range h {
 		var field headerField
@@ -149,7 +149,7 @@ func (o *opened) neighbours(r *http.Request, i int) (previous, next string, err 
 }
 
 // setCommands sets the command lines.
-func (v *entityView) setCommands(c *Console, r *http.Request, h feedpage.Header) {
+func (v *entityView) setCommands(c *Console, r *http.Request, h multipart.Header) {
 	id, key, mediaType := string(h.Get("Content-ID")), keyOf(h), string(h.Get("Content-Type"))
 	if v.Problem != "" {
 		return

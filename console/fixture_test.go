@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
-	feedpage "github.com/feedctl/feedctl/page"
+	multipart "github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -34,14 +34,14 @@ func writeFeed(t testing.TB, store storage.Store, name string, pages ...[]feed.E
 // writePage writes a page and returns its digest.
 func writePage(t testing.TB, store storage.Store, p *chain.Page, entities []feed.Entity) string {
 	t.Helper()
-	p.Boundary = fmt.Sprintf("boundary-of-%s-%d", p.Feed, p.Number)
+	p.Boundary = fmt.Sprintf("boundary-of-page-%d", p.Number)
 	var body []byte
 	for i, e := range entities {
 		if e.LastModified.IsZero() {
 			e.LastModified = start.Add(time.Duration(p.Number-1) * time.Minute)
 		}
 		var err error
-		if body, err = feedpage.AppendPart(body, p.Boundary, e.AppendHeader(nil), e.Body); err != nil {
+		if body, err = multipart.AppendPart(body, p.Boundary, e.AppendHeader(nil), e.Body); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {
@@ -51,7 +51,7 @@ func writePage(t testing.TB, store storage.Store, p *chain.Page, entities []feed
 	}
 	p.Entities = len(entities)
 	if p.Closed {
-		body = feedpage.AppendClose(body, p.Boundary)
+		body = multipart.AppendClose(body, p.Boundary)
 	}
 	sum := sha256.Sum256(body)
 	p.SHA256 = hex.EncodeToString(sum[:])

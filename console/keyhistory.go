@@ -6,7 +6,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 	"github.com/feedctl/feedctl/internal/problem"
 	"github.com/feedctl/feedctl/internal/shell"
-	feedpage "github.com/feedctl/feedctl/page"
+	multipart "github.com/feedctl/feedctl/page"
 )
 
 // A keyHistoryView is the entities with one key.
@@ -34,7 +34,7 @@ func (c *Console) getKeyHistory(r *http.Request) (content, error) {
 	}
 	v.Of = ref
 	v.Title = "History of a key in " + ref.Feed
-	v.Scan.match = func(h feedpage.Header) (string, bool) { return "", keyOf(h) == v.Key }
+	v.Scan.match = func(h multipart.Header) (string, bool) { return "", keyOf(h) == v.Key }
 	from := place{ref.Page, ref.Index + 1}
 	before := r.URL.Query().Get("before")
 	if before != "" {

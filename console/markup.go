@@ -33,6 +33,16 @@ func (r *room) show(text []byte) (string, bool) {
 	return b.String(), n == len(text)
 }
 
+// brief returns the beginning of a text for a list, with a mark if there is more.
+func brief(text string) string {
+	left := room(maxText)
+	start, all := left.show([]byte(text))
+	if !all {
+		start += "…"
+	}
+	return start
+}
+
 // markup returns how many bytes a character takes in HTML at most.
 func markup(c rune, size int) int {
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/feedstore"
 	"github.com/feedctl/feedctl/internal/problem"
-	feedpage "github.com/feedctl/feedctl/page"
+	multipart "github.com/feedctl/feedctl/page"
 )
 
 // An opened is an open page of a feed.
@@ -25,7 +25,7 @@ type opened struct {
 
 	page   *chain.Page
 	body   io.ReadCloser
-	reader *feedpage.Reader
+	reader *multipart.Reader
 }
 
 // openPage opens page n of a feed.
@@ -56,7 +56,7 @@ func (o *opened) open(ctx context.Context, n int64) (err error) {
 	}
 	whole := o.page.Whole(o.body)
 	if o.reader == nil {
-		o.reader = feedpage.NewReader(whole, o.page.Boundary, feedpage.ReaderOptions{MaxWhole: maxBody})
+		o.reader = multipart.NewReader(whole, o.page.Boundary, multipart.ReaderOptions{MaxWhole: maxBody})
 	} else {
 		o.reader.Reset(whole, o.page.Boundary)
 	}
@@ -67,8 +67,8 @@ func (o *opened) open(ctx context.Context, n int64) (err error) {
 func (o *opened) close() { _ = o.body.Close() } // only read
 
 // parts yields the entities of the page that have not been read yet, in order.
-func (o *opened) parts() iter.Seq2[*feedpage.Part, error] {
-	return func(yield func(*feedpage.Part, error) bool) {
+func (o *opened) parts() iter.Seq2[*multipart.Part, error] {
+	return func(yield func(*multipart.Part, error) bool) {
 		for part, err := range o.reader.Parts() {
 			if err != nil {
 				err = fmt.Errorf("read page %d of feed %q: %w", o.page.Number, o.feed.Name(), err)
@@ -81,7 +81,7 @@ func (o *opened) parts() iter.Seq2[*feedpage.Part, error] {
 }
 
 // part returns entity i of the page, from 0. It is valid until the page is closed.
-func (o *opened) part(i int) (*feedpage.Part, error) {
+func (o *opened) part(i int) (*multipart.Part, error) {
 	for part, err := range o.parts() {
 		if err != nil || part.Index == i {
 			return part, err
@@ -91,7 +91,7 @@ func (o *opened) part(i int) (*feedpage.Part, error) {
 }
 
 // row returns what a list shows of an entity of the page.
-func (o *opened) row(part *feedpage.Part) entityRow {
+func (o *opened) row(part *multipart.Part) entityRow {
 	row := newEntityRow(o.page, part.Index, part.Header)
 	if part.Stream == nil {
 		row.Size = int64(len(part.Body))
@@ -100,7 +100,7 @@ func (o *opened) row(part *feedpage.Part) entityRow {
 }
 
 // keyOf returns the key of an entity.
-func keyOf(h feedpage.Header) string {
+func keyOf(h multipart.Header) string {
 	e := feed.Entity{ContentLocation: string(h.Get("Content-Location"))}
 	return e.Key()
 }

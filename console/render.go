@@ -68,7 +68,7 @@ func functions() template.FuncMap {
 		"plural":   plural,
 		"text":     text,
 		"lines":    lines,
-		"short":    func(t string) string { return text(cut(t, maxText)) },
+		"short":    func(t string) string { return text(brief(t)) },
 		"stamp":    func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
 		"at":       func(t, now time.Time) moment { return moment{Time: t, Now: now} },
 		"shape":    shape,

@@ -12,7 +12,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/human"
-	feedpage "github.com/feedctl/feedctl/page"
+	multipart "github.com/feedctl/feedctl/page"
 )
 
 // Limits of one scan. The page that shows what it has found has a link to continue.
@@ -52,7 +52,7 @@ func parsePlace(text string) place {
 // A scan goes back through a feed, and finds entities.
 type scan struct {
 	// match reports whether to find an entity with this header, and which field is the reason; "" if that is plain.
-	match func(feedpage.Header) (field string, ok bool)
+	match func(multipart.Header) (field string, ok bool)
 
 	Found []hit // newest first
 	// From and To are the newest and the oldest page that was read, and Oldest is that of the feed. Bytes is

@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/problem"
 	"github.com/feedctl/feedctl/internal/shell"
-	feedpage "github.com/feedctl/feedctl/page"
+	multipart "github.com/feedctl/feedctl/page"
 )
 
 // maxSearch limits the text of a search, in bytes.
@@ -153,10 +153,10 @@ func (c *Console) firstFrom(ctx context.Context, name string, n int64, t time.Ti
 
 // matcher returns a function that reports whether a header has a text in its Content-ID, its key, or a field that
 // feedctl does not know, whatever the case of its letters. The field is "" for the first two.
-func matcher(text string) func(feedpage.Header) (string, bool) {
+func matcher(text string) func(multipart.Header) (string, bool) {
 	text = strings.ToLower(text)
 	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
-	return func(h feedpage.Header) (string, bool) {
+	return func(h multipart.Header) (string, bool) {
 		for _, f := range h {
 			switch name := string(f.Name); strings.ToLower(name) {
 			case "last-modified", "content-length", "operation-type", "content-type":
