@@ -30,6 +30,7 @@ var places = map[string]place{
 	"/readers":       {},
 	"/reader":        {query: "id=READER"},
 	"/map":           {},
+	"/checks":        {},
 	"/jobs":          {},
 	"/job":           {query: "name=JOB"},
 	"/nodes":         {},
