@@ -21,6 +21,8 @@ const (
 	mostEvents = 20
 	mostLines  = 25
 	maxReason  = 150     // bytes of a reason in the history
+	maxLead    = 500     // bytes of the reason for the state; the last error is shown whole
+	maxPlace   = 200     // bytes of a position
 	maxLine    = 250     // bytes of a line of the log
 	maxFile    = 6 << 10 // bytes of the document
 )
@@ -104,6 +106,10 @@ func (c *Console) describe(r *http.Request, id string) (*jobs.Description, error
 	d, err := c.config.Jobs.Describe(r.Context(), id)
 	if err != nil {
 		return nil, jobsProblem(err)
+	}
+	d.Why = cut(d.Why, maxLead)
+	if s := d.Stats; s != nil {
+		s.Position, s.SourcePosition = cut(s.Position, maxPlace), cut(s.SourcePosition, maxPlace)
 	}
 	return d, nil
 }

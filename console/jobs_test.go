@@ -219,6 +219,9 @@ func TestHostileJobs(t *testing.T) {
 	const evil = markup + "\x1b[31m\u202e"
 	ran := make(chan struct{}, 1)
 	kind := fakeKind{run: func(_ context.Context, s *jobs.Session) error {
+		for range 300 {
+			s.Logger.Warn(strings.Repeat(`"`, 4000), evil, evil)
+		}
 		s.Logger.Warn(evil, evil, evil)
 		s.Report(jobs.Stats{Entities: 1234, Rejected: 3, Pending: 5, Lag: -1, Position: evil, SourcePosition: evil})
 		select {
