@@ -7,16 +7,21 @@ import (
 	"time"
 )
 
-// sparkHeight is that of a sparkline, in its own units; a step is one unit wide.
-const sparkHeight = 20
+// Of a sparkline.
+const (
+	sparkHeight = 20  // in its own units, in which a step is one unit wide
+	sparkPeak   = 2.5 // how many times the mean has at least the full height
+)
 
-// spark returns the path of a sparkline: an area with a step for each number, relative to the largest.
-// It is flat if there is nothing, and also the smallest number can be seen.
+// spark returns the path of a sparkline: an area with a step for each number. It is flat if there is nothing,
+// and also the smallest number can be seen. The largest has the full height, unless all are alike: what is
+// steady should not look like a peak.
 func spark(steps []float64) string {
-	largest := 0.0
+	largest, total := 0.0, 0.0
 	for _, n := range steps {
-		largest = max(largest, n)
+		largest, total = max(largest, n), total+n
 	}
+	largest = max(largest, sparkPeak*total/float64(len(steps)))
 	var path strings.Builder
 	path.WriteString("M0 " + strconv.Itoa(sparkHeight))
 	for i := 0; i < len(steps); {
@@ -80,7 +85,7 @@ func newChart(s *series) *chart {
 	for _, n := range s.Entities {
 		largest = max(largest, n)
 	}
-	c.Largest, c.Total, c.Bytes = int64(math.Round(largest)), sum(s.Entities), sum(s.Bytes)
+	c.Largest, c.Total, c.Bytes = int64(math.Round(largest)), s.total(s.Entities), s.total(s.Bytes)
 	for i, n := range s.Entities {
 		height := barHeight(n, largest, chartHeight)
 		from := s.From.Add(s.Step * time.Duration(i))

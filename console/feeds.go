@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -54,11 +55,13 @@ func (c *Console) feedRows(ctx context.Context, names []string) feedsTable {
 		s := known[name]
 		switch {
 		case s == nil:
+		case errors.Is(s.Err, chain.ErrNoFeed):
+			continue // it was deleted, or is being created
 		case s.Err != nil:
 			row.Known, row.State, row.Problem = true, stateDamaged, cut(s.Err.Error(), maxText)
 		default:
 			row.Known, row.State, row.Usual, row.Last = true, stateOf(s.Newest, now), usualGap(s.Newest), s.Newest.Last
-			row.Spark, row.Day, row.DayOK = spark(s.Day.Entities), sum(s.Day.Entities), s.Day.Exact
+			row.Spark, row.Day, row.DayOK = spark(s.Day.Entities), s.Day.total(s.Day.Entities), s.Day.Exact
 			row.Pages, row.Total = s.Newest.Number-s.Floor+1, s.Total
 		}
 		if c.config.Readers != nil {

@@ -109,7 +109,19 @@ func (h *history) total() amount {
 		sum.Entities += int64(p.Entities) * pages
 		sum.Bytes += p.Size * pages
 	})
+	if !sum.Exact {
+		sum.Entities, sum.Bytes = rounded(sum.Entities), rounded(sum.Bytes)
+	}
 	return sum
+}
+
+// rounded returns an estimate with the digits that may be right: three.
+func rounded(n int64) int64 {
+	unit := int64(1)
+	for n/unit >= 1000 {
+		unit *= 10
+	}
+	return (n + unit/2) / unit * unit
 }
 
 // A series is how many entities and bytes were published in each of some equal times.
@@ -148,13 +160,16 @@ func (s *series) spread(steps []float64, first, last time.Time, amount float64) 
 	}
 }
 
-// sum returns the sum of some steps, as a whole number.
-func sum(steps []float64) int64 {
-	total := 0.0
+// total returns the sum of some of its steps.
+func (s *series) total(steps []float64) int64 {
+	sum := 0.0
 	for _, n := range steps {
-		total += n
+		sum += n
 	}
-	return int64(math.Round(total))
+	if s.Exact {
+		return int64(math.Round(sum))
+	}
+	return rounded(int64(math.Round(sum)))
 }
 
 // usualGap returns the mean time between the entities of a page.
