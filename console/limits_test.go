@@ -117,7 +117,7 @@ func manyPaths(tracker *readers.Tracker) map[string][]visited {
 		"/pages":         {{"feed=" + long, 60}, {"feed=" + long + "&to=150", 60}},
 		"/page":          {{"feed=" + long + "&n=150", 5}, {"feed=" + long + "&n=300", 5}},
 		"/snapshots":     {{"", 60}, {"name=" + long, 60}},
-		"/search":        {{"", 0}, {"q=warehouse", 2}, {"q=nothing&feed=" + long, 120}, {"q=%3C150-5@&feed=" + long, 120}, {"q=2026-01-01&feed=" + long, 20}},
+		"/search":        {{"", 0}, {"q=warehouse", 2}, {"q=nothing&feed=" + long, 320}, {"q=%3C150-5@&feed=" + long, 320}, {"q=2026-01-01&feed=" + long, 20}},
 		"/entity":        {{"feed=" + long + "&n=150&i=50", 5}, {"feed=" + long + "&n=150&i=0", 5}, {"feed=" + short + "&n=1&i=0", 20}},
 		"/history":       {{"feed=" + long + "&n=150&i=50", 20}, {"feed=" + long + "&n=150&i=50&before=newest", 20}},
 		"/readers":       {{"", 0}, {"feed=" + long, 0}, {"q=reader-39", 0}, {"part=list", 0}},

@@ -13,14 +13,16 @@ import (
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/human"
 	multipart "github.com/feedctl/feedctl/page"
+	"github.com/feedctl/feedctl/storage"
 )
 
 // Limits of one scan. The page that shows what it has found has a link to continue.
 const (
-	scanFound = 50              // entities
-	scanPages = 100             // of the feed
-	scanBytes = 32 << 20        // of pages
-	scanTime  = 2 * time.Second // after which no other page is begun
+	scanFound   = 50                    // entities
+	scanPages   = 400                   // of the feed
+	scanBytes   = 32 << 20              // of pages
+	scanTime    = 50 * time.Millisecond // after which no other page is begun
+	scanTimeFar = 2 * time.Second       // the same for a remote store
 )
 
 // A place is where a scan begins: at the entity before Index on Page, or at the last one of Page if Index is 0. The
@@ -99,11 +101,14 @@ func (c *Console) scanFrom(ctx context.Context, name string, from place, s *scan
 	if from.Page == 0 || from.Page > newest.Number {
 		from = place{Page: newest.Number}
 	}
-	begun := c.config.Now()
+	begun, most := c.config.Now(), scanTime
+	if storage.PropertiesOf(c.config.Store).Remote {
+		most = scanTimeFar
+	}
 	o := &opened{feed: f, newest: newest, floor: floor}
 	s.From, s.To, s.Oldest = from.Page, from.Page, floor
 	for n := from.Page; n >= floor; n-- {
-		if s.From-n >= scanPages || s.Bytes >= scanBytes || c.config.Now().Sub(begun) >= scanTime || len(s.Found) == scanFound {
+		if s.From-n >= scanPages || s.Bytes >= scanBytes || c.config.Now().Sub(begun) >= most || len(s.Found) == scanFound {
 			s.Next = &place{Page: n}
 			return nil
 		}

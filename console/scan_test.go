@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,8 +59,9 @@ func manyPages(t *testing.T, store storage.Store, pages int) {
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
-	manyPages(t, store, 120)
-	c := newConsole(t, store, nil)
+	const pages = scanPages + 20
+	manyPages(t, store, pages)
+	c := newConsole(t, store, still)
 
 	html := shows(t, c, "/history?feed=many&n=3&i=0", http.StatusOK)
 	if got := links(html); !slices.Equal(got, []string{"3.0", "3.0", "1.0"}) { // the first is what the page is about
@@ -70,9 +72,9 @@ func TestHistory(t *testing.T) {
 		t.Error("a history that is complete has a next page")
 	}
 
-	// From the newest entity back, it takes two requests, since one of them reads at most 100 pages.
+	// From the newest entity back, it takes two requests.
 	html = shows(t, c, "/history?feed=many&n=3&i=0&before=newest", http.StatusOK)
-	expect(t, "history", html, "No entity on these pages has this key.", "Looked at pages 120 to 21", "the oldest page is 1.")
+	expect(t, "history", html, "No entity on these pages has this key.", "Looked at pages 420 to 21", "the oldest page is 1.")
 	html = shows(t, c, follow(html), http.StatusOK)
 	expect(t, "history", html, "Looked at pages 20 to 1")
 	if got := links(html)[1:]; !slices.Equal(got, []string{"3.0", "1.0"}) {
@@ -81,7 +83,7 @@ func TestHistory(t *testing.T) {
 
 	// All entities of a key are found once, in order, however many requests that takes.
 	var all []string
-	for path := "/history?feed=many&n=120&i=2"; path != ""; {
+	for path := "/history?feed=many&n=420&i=2"; path != ""; {
 		html := shows(t, c, path, http.StatusOK)
 		found := links(html)[1:]
 		if len(found) > scanFound {
@@ -91,7 +93,7 @@ func TestHistory(t *testing.T) {
 		path = follow(html)
 	}
 	var want []string
-	for n := 120; n > 0; n-- {
+	for n := pages; n > 0; n-- {
 		want = append(want, fmt.Sprintf("%d.2", n), fmt.Sprintf("%d.1", n))
 	}
 	if !slices.Equal(all, want) {
@@ -103,30 +105,43 @@ func TestHistory(t *testing.T) {
 	shows(t, c, "/history?feed=keyless&n=1&i=0", http.StatusNotFound)
 }
 
-// TestScanTime: a scan ends when it has taken long.
+// still is a configuration with a clock that does not go, since a scan ends when it has taken long.
+func still(c *Config) { c.Now = func() time.Time { return start.Add(time.Hour) } }
+
+// TestScanTime: a scan ends when it has taken long, which depends on the store.
 func TestScanTime(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
 	manyPages(t, store, 20)
-	now := start
-	slow := observe.Wrap(store, func(_ context.Context, o observe.Operation) {
-		if o.Name == "get" {
-			now = now.Add(500 * time.Millisecond)
-		}
-	})
-	c := newConsole(t, slow, func(c *Config) { c.Now = func() time.Time { return now } })
-	html := shows(t, c, "/search?feed=many&q=nothing", http.StatusOK)
-	expect(t, "search", html, "Looked at pages 20 to 17", `before=16"`)
+	for _, test := range []struct {
+		store storage.Store
+		get   time.Duration
+	}{{store, 15 * time.Millisecond}, {far{store}, 600 * time.Millisecond}} {
+		var took atomic.Int64
+		slow := observe.Wrap(test.store, func(_ context.Context, o observe.Operation) {
+			if o.Name == "get" {
+				took.Add(int64(test.get))
+			}
+		})
+		c := newConsole(t, slow, func(c *Config) { c.Now = func() time.Time { return start.Add(time.Duration(took.Load())) } })
+		html := shows(t, c, "/search?feed=many&q=nothing", http.StatusOK)
+		expect(t, "search", html, "Looked at pages 20 to 17", `before=16"`)
+	}
 }
+
+// A far is a remote store.
+type far struct{ storage.Store }
+
+func (far) Remote() bool { return true }
 
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
-	manyPages(t, store, 120)
+	manyPages(t, store, 420)
 	hidden := put("<1>", "straße/Zürich", `{}`)
 	hidden.ContentLocation = "stra%c3%9fe/Z%C3%BCrich"
 	writeFeed(t, store, "other", []feed.Entity{hidden, put("<2>", "100%", `{}`)})
-	c := newConsole(t, store, nil)
+	c := newConsole(t, store, still)
 	for query, want := range map[string]struct {
 		links []string
 		texts []string
@@ -135,18 +150,18 @@ func TestSearch(t *testing.T) {
 		"feed=many":                        {nil, []string{`value="many"`}},
 		"q=man":                            {nil, []string{`href="feed?name=many"`, `href="search?feed=many&amp;q=man"`}},
 		"q=nothing":                        {nil, []string{"No feed has this text in its name."}},
-		"feed=many&q=<117-b>":              {[]string{"117.1"}, []string{"Looked at pages 120 to 21", `value="&lt;117-b&gt;"`}},
-		"feed=many&q=KEY-118":              {[]string{"118.0"}, nil},
-		"feed=many&q=nr.+119":              {[]string{"119.0"}, []string{"found in X-Number"}},
-		"feed=many&q=117":                  {[]string{"117.2", "117.1", "117.0"}, []string{`href="page?feed=many&amp;n=117"`}},
-		"feed=many&q=121":                  {nil, []string{"No entity on these pages has this text."}},
+		"feed=many&q=<417-b>":              {[]string{"417.1"}, []string{"Looked at pages 420 to 21", `value="&lt;417-b&gt;"`}},
+		"feed=many&q=KEY-418":              {[]string{"418.0"}, nil},
+		"feed=many&q=nr.+419":              {[]string{"419.0"}, []string{"found in X-Number"}},
+		"feed=many&q=417":                  {[]string{"417.2", "417.1", "417.0"}, []string{`href="page?feed=many&amp;n=417"`}},
+		"feed=many&q=421":                  {nil, []string{"No entity on these pages has this text."}},
 		"feed=many&q=json":                 {nil, []string{"No entity on these pages has this text."}},
 		"feed=many&q=2026-02-03T04:07:00Z": {[]string{"3.0"}, []string{"is the first that is not older", `as=text"`}},
 		"feed=many&q=2026-02-03":           {[]string{"1.0"}, nil},
 		"feed=many&q=2026-02-03+04:05:07":  {[]string{"2.0"}, nil},
 		"feed=many&q=Tue,+03+Feb+2026+04:07:06+GMT": {[]string{"3.0"}, nil},
 		"feed=many&q=2027-01-01":                    {nil, []string{"All entities are older"}},
-		"feed=many&q=2027-01-01&as=text":            {nil, []string{"All entities are older", "Looked at pages 120 to 21"}},
+		"feed=many&q=2027-01-01&as=text":            {nil, []string{"All entities are older", "Looked at pages 420 to 21"}},
 		"feed=other&q=STRASSE":                      {nil, nil},
 		"feed=other&q=stra%C3%9Fe":                  {[]string{"1.0"}, nil},
 		"feed=other&q=z%C3%9Crich":                  {[]string{"1.0"}, nil},
@@ -167,11 +182,11 @@ func TestSearch(t *testing.T) {
 func TestSearchIndex(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
-	manyPages(t, store, 120)
+	manyPages(t, store, 420)
 	if _, err := fold.Digest(t.Context(), store, "many", fold.Config{TempDir: t.TempDir()}); err != nil {
 		t.Fatal(err)
 	}
-	c := newConsole(t, store, nil)
+	c := newConsole(t, store, still)
 	path := "/search?feed=many&q=rare"
 	html := shows(t, c, path, http.StatusOK)
 	expect(t, path, html, "is the last PUT of this key in the state digest of", "No entity on these pages has this text.")

@@ -1,12 +1,14 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feed"
@@ -154,26 +156,43 @@ func (c *Console) firstFrom(ctx context.Context, name string, n int64, t time.Ti
 // matcher returns a function that reports whether a header has a text in its Content-ID, its key, or a field that
 // feedctl does not know, whatever the case of its letters. The field is "" for the first two.
 func matcher(text string) func(multipart.Header) (string, bool) {
-	text = strings.ToLower(text)
-	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
+	want, lower := []byte(strings.ToLower(text)), []byte(nil)
+	has := func(value []byte) bool {
+		lower = appendLower(lower[:0], value)
+		return bytes.Contains(lower, want)
+	}
 	return func(h multipart.Header) (string, bool) {
 		for _, f := range h {
-			switch name := string(f.Name); strings.ToLower(name) {
+			switch name := strings.ToLower(string(f.Name)); name {
 			case "last-modified", "content-length", "operation-type", "content-type":
 			case "content-id":
-				if has(string(f.Value)) {
+				if has(f.Value) {
 					return "", true
 				}
 			case "content-location":
-				if has(string(f.Value)) || has(keyOf(h)) {
+				if has(f.Value) || bytes.IndexByte(f.Value, '%') >= 0 && has([]byte(keyOf(h))) {
 					return "", true
 				}
 			default:
-				if has(string(f.Value)) {
-					return name, true
+				if has(f.Value) {
+					return string(f.Name), true
 				}
 			}
 		}
 		return "", false
 	}
+}
+
+// appendLower appends a text in lower case.
+func appendLower(dst, text []byte) []byte {
+	for i, c := range text {
+		if c >= utf8.RuneSelf {
+			return append(dst, bytes.ToLower(text[i:])...)
+		}
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst
 }
