@@ -36,7 +36,9 @@ In SQLite and in tables of whole entities in PostgreSQL, key, content type and b
 compared; header fields are not. In a table with --columns, only the Content-ID is, if a
 column has @content_id, and otherwise only that the key exists; likewise if the column body
 was altered to jsonb. In CouchDB and Kinto, the Content-ID in the member "feedctl" of a
-document or record is; those without it are not looked at. The output says so.
+document or record is; those without it are not looked at. A copy of a database in CouchDB
+with its revisions ("bridge couchdb --revs") is compared leaf by leaf with the feed, which
+needs no digest. The output says so.
 
 With --repair, rows that differ are written again as the feed has them, and rows that only
 the copy has are deleted: nothing at all, if these are more than --max-deletes allows. No

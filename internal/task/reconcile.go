@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/pflag"
@@ -17,6 +18,7 @@ import (
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/reconcile"
+	"github.com/feedctl/feedctl/restore"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/sink/sinks"
 )
@@ -141,6 +143,12 @@ func (r *Reconcile) Run(ctx context.Context, e *Env) (*Reconciled, error) {
 		err = errors.Join(err, log.Close())
 	default:
 		result.Report, err = r.compare(ctx, e, at, reconcile.Config{Client: client, Found: found}, spec)
+		if ofRevisions(err) && strings.HasPrefix(spec, "couchdb:") && !r.Repair && r.Prefix == "" {
+			report, failed := r.compareRevisions(ctx, e, at, client, spec, found)
+			if !errors.Is(failed, restore.ErrNoRevisions) {
+				result.Report, err = report, failed
+			}
+		}
 	}
 	if result.Report == nil {
 		return nil, r.hint(Suggest(ctx, at, err))

@@ -15,6 +15,14 @@ import (
 	"github.com/feedctl/feedctl/sink/sqlite"
 )
 
+var (
+	// ErrRevisions means that a database in CouchDB has revisions of documents without a Content-ID, so that
+	// [OpenContents] has nothing to compare.
+	ErrRevisions = couchdb.ErrRevisions
+	// ErrChanged means that the consumer wrote to a database in CouchDB while it was read.
+	ErrChanged = couchdb.ErrChanged
+)
+
 // HasContents reports whether [OpenContents] can open the sink that a spec names: it has a state for each
 // key, which can be compared with that of the feed.
 func HasContents(s sink.Spec) bool {
