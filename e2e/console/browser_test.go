@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/internal/installed"
 )
 
-var screenshots = flag.String("screenshots", "../../.cache/screenshots", "keep the screenshots of all pages in this `directory`")
+var screenshots = flag.String("screenshots", "", "take screenshots of all pages and keep them in this `directory`")
 
 // browser is the context of the one browser of all tests.
 var browser context.Context
@@ -49,9 +49,6 @@ func withBrowser(run func() int) (code int, err error) {
 		return 0, fmt.Errorf("read axe-core: %w", err)
 	}
 	axe = string(text)
-	if err := os.MkdirAll(*screenshots, 0o777); err != nil {
-		return 0, fmt.Errorf("make a directory for screenshots: %w", err)
-	}
 
 	path, err := exec.LookPath("chromium")
 	if err != nil {

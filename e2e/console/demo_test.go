@@ -41,6 +41,14 @@ func (d *demo) fill() {
 	d.publish("countries", 100, []moment{{d.end.Add(-12 * 24 * time.Hour), d.countries()}}, nil)
 }
 
+// sources returns the checkpoints of the bridges that publish some of the feeds.
+func sources() map[string]string {
+	return map[string]string{
+		"products":  `{"bridge":"couchdb","feed":"products","source":"https://db.example/products"}`,
+		"countries": `{"bridge":"kinto","feed":"countries","source":"https://kinto.example/v1/buckets/places/collections/countries"}`,
+	}
+}
+
 // A moment is what is published at a time.
 type moment struct {
 	at       time.Time
@@ -83,10 +91,19 @@ func (d *demo) publish(name string, size int, parts ...[]moment) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	checkpoint, err := f.Checkpoint(context.Background())
+	if err != nil {
+		d.t.Fatal(err)
+	}
 	for _, moments := range parts {
 		for _, m := range moments {
 			now = m.at
-			if _, err := f.Publish(context.Background(), m.entities...); err != nil {
+			batch := producer.Batch{Entities: m.entities}
+			if source := sources()[name]; source != "" {
+				batch.Previous, batch.Checkpoint = checkpoint, []byte(source)
+				checkpoint = batch.Checkpoint
+			}
+			if _, err := f.PublishBatch(context.Background(), batch); err != nil {
 				d.t.Fatal(err)
 			}
 		}

@@ -1,10 +1,7 @@
 package console_test
 
 import (
-	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -126,14 +123,5 @@ func (b *tab) expectStatus(path string, want int64) {
 	defer b.mu.Unlock()
 	if got := b.statuses[b.origin+path]; got != want {
 		b.t.Errorf("%s has status %d, want %d", path, got, want)
-	}
-}
-
-// screenshot keeps an image of the page, for a person to look at.
-func (b *tab) screenshot(name string) {
-	b.t.Helper()
-	file := filepath.Join(*screenshots, name+".png")
-	if err := os.WriteFile(file, b.capture(), 0o666); err != nil {
-		b.t.Fatal(fmt.Errorf("keep a screenshot: %w", err))
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/memory"
+	"github.com/feedctl/feedctl/storage/observe"
 )
 
 // A site is a console of a store in memory with the feeds of a demo, with all its parts, at an address.
@@ -36,7 +37,8 @@ func newSite(t *testing.T, change func(*console.Config)) *site {
 	t.Helper()
 	store, end := memory.New(), time.Now().UTC()
 	(&demo{t: t, store: store, end: end}).fill()
-	feeds := feedstore.NewLocal(store, nil)
+	requests := &console.Requests{}
+	feeds := feedstore.NewLocal(observe.Wrap(store, requests.Observe), nil)
 	t.Cleanup(func() { feeds.Close(t.Context()) })
 	newest := make(map[string]*chain.Page)
 	for _, f := range followers() {
@@ -50,7 +52,8 @@ func newSite(t *testing.T, change func(*console.Config)) *site {
 		return console.Credentials([]server.Credential{{Username: name, Password: "secret"}})
 	}
 	config := console.Config{
-		Store: store, Feeds: feeds, StoreName: "file:/srv/feeds", FeedsURL: "https://feeds.example",
+		Store: store, Feeds: feeds, Requests: requests, Space: func() *console.Space { return &console.Space{Free: 61 << 30, Total: 100 << 30} },
+		StoreName: "file:/srv/feeds", FeedsURL: "https://feeds.example",
 		Readers: s.readers, Jobs: s.jobs, JobsName: "postgres:///jobs", Actions: s.actions, JobActions: s.actions,
 		ReadAuth: credentials("reader"), WriteAuth: credentials("writer"),
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -146,25 +145,6 @@ func (b *tab) follow(what string, steps ...chromedp.Action[chromedp.Void]) {
 func (b *tab) tabulate() {
 	b.t.Helper()
 	b.do("press Tab", call(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeRawKeyDown, Key: "Tab", Code: "Tab", WindowsVirtualKeyCode: 9}))
-}
-
-// maxShot is the height of the largest screenshot, in pixels.
-const maxShot = 3000
-
-// capture returns an image of the page, as far as it is not too long.
-func (b *tab) capture() (png []byte) {
-	b.t.Helper()
-	height := evaluate[float64](b, `scrollTo(0, 0), Math.max(innerHeight, document.documentElement.scrollHeight)`)
-	width := evaluate[float64](b, `innerWidth`)
-	b.do("capture the page", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		yes := true
-		shot, err := cdp.Call(ctx, target, page.CaptureScreenshot, page.CaptureScreenshotParams{
-			CaptureBeyondViewport: &yes, OptimizeForSpeed: &yes, Clip: &page.Viewport{Width: width, Height: min(height, maxShot), Scale: 1},
-		})
-		png = shot.Data
-		return err
-	}))
-	return png
 }
 
 // listen is called for each event of the tab, in their order.
