@@ -20,8 +20,9 @@ need_demo-couchdb  := $(need_demo) $(need_couchdb)
 need_demo-backup   := $(need_demo) $(need_couchdb)
 need_demo-kinto    := $(need_demo) $(need_kinto) initdb=postgresql
 need_demo-jobs     := $(need_demo) $(need_couchdb) initdb=postgresql
-need_race          := $(need_kinto) gcc sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer
-need_test          := $(need_kinto) sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer mvn=maven javac=default-jdk-headless pip3=python3-pip chromium
+need_race          := $(need_kinto) gcc sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer promtool=prometheus
+need_test          := $(need_kinto) sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer promtool=prometheus mvn=maven javac=default-jdk-headless pip3=python3-pip chromium
+need_screenshots   := $(need_axe) chromium
 need_bench         := $(need_kinto) nginx=nginx-light wrk curl initdb=postgresql
 
 # The tests' CouchDB server comes from npm; it is installed again when the lock file changes.
@@ -39,6 +40,9 @@ KINTOJS := $(CURDIR)/.cache/kintojs-$(shell sha256sum $(KINTOJS_SOURCE)/package-
 # axe-core, with which the tests check the accessibility of the console, comes from npm.
 AXE_SOURCE := e2e/console/axe
 AXE := $(CURDIR)/.cache/axe-$(shell sha256sum $(AXE_SOURCE)/package-lock.json | cut -c 1-12)
+
+# feedctl as it was at the commit that scripts/previous-state names, with which the tests of upgrades run.
+PREVIOUS := $(shell cut -c 1-12 scripts/previous-state)
 
 # SQLite's code, C translated into Go, is not instrumented: it would be several times slower, and the detector does not
 # understand C. Its Go callers and callbacks are. No wider pattern: generic code that other packages share would lose its
@@ -96,7 +100,7 @@ demo-jobs: need-demo-jobs build couchdb ## Run 200 jobs on three workers while o
 	@scripts/with-postgres scripts/with-couchdb scripts/demo-jobs
 
 .PHONY: test
-test: need-test build versitygw couchdb kinto axe ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
+test: need-test build versitygw couchdb kinto axe previous ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
 	CGO_ENABLED=0 go test $(TESTFLAGS) ./...
 
 .PHONY: race
@@ -110,6 +114,9 @@ mutants: ## Remove each rule of the commit protocol, and expect the tests of pro
 .PHONY: versitygw
 versitygw: $(TOOLS)/versitygw-$(VERSITYGW_VERSION) ## Install the S3 server for the tests
 
+.PHONY: previous
+previous: $(TOOLS)/previous-$(PREVIOUS) ## Build the previous state of feedctl for the tests of upgrades
+
 .PHONY: couchdb
 couchdb: need-couchdb $(COUCHDB) ## Install the CouchDB-compatible server for the tests
 
@@ -118,6 +125,13 @@ kinto: need-kinto $(KINTO) $(KINTOJS) ## Install the Kinto server and clients fo
 
 .PHONY: axe
 axe: need-axe $(AXE) ## Install the accessibility checks for the tests
+
+.PHONY: screenshots
+screenshots: need-screenshots axe ## Take screenshots of all pages of the console into .cache/screenshots; two are for the README
+	CGO_ENABLED=0 go test -count=1 ./e2e/console -run 'TestPages|TestScreenshots' -args -screenshots $(CURDIR)/.cache/screenshots
+	mkdir -p docs/images
+	cp .cache/screenshots/readme-light.png docs/images/console-light.png
+	cp .cache/screenshots/readme-dark.png docs/images/console-dark.png
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s)
@@ -143,10 +157,11 @@ vuln: $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION) ## Check the called code for k
 	scripts/vulncheck $<
 
 .PHONY: generate
-generate: ## Write the generated files: docs/cli and the notices of linked modules
+generate: ## Write the generated files: docs/cli, metrics and alerts, and the notices of linked modules
 	@mkdir -p .cache
 	go run ./internal/notices >.cache/notices.txt
 	mv .cache/notices.txt cmd/feedctl/notices.txt
+	go run ./internal/monitoring .
 	$(MAKE) build
 	rm -rf docs/cli
 	bin/feedctl gen-docs docs/cli
@@ -154,8 +169,8 @@ generate: ## Write the generated files: docs/cli and the notices of linked modul
 .PHONY: generate-check
 generate-check: generate ## Check that the generated files and go.mod are up to date
 	go mod tidy -diff
-	@test -z "$$(git status --porcelain -- docs/cli cmd/feedctl/notices.txt)" || { \
-	  git status --short -- docs/cli cmd/feedctl/notices.txt; git --no-pager diff --stat -- docs/cli cmd/feedctl/notices.txt; \
+	@test -z "$$(git status --porcelain -- docs/cli docs/alerts.md docs/metrics.md monitoring cmd/feedctl/notices.txt)" || { \
+	  git status --short -- docs/cli docs/alerts.md docs/metrics.md monitoring cmd/feedctl/notices.txt; git --no-pager diff --stat -- docs/cli docs/alerts.md docs/metrics.md monitoring cmd/feedctl/notices.txt; \
 	  echo 'generated files are not up to date: run "make generate" and commit'; exit 1; }
 
 .PHONY: ci
@@ -178,6 +193,9 @@ $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION):
 
 $(TOOLS)/versitygw-$(VERSITYGW_VERSION):
 	scripts/go-tool github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION) $@
+
+$(TOOLS)/previous-$(PREVIOUS):
+	scripts/previous $$(cat scripts/previous-state) $@
 
 $(COUCHDB):
 	scripts/npm-ci $(COUCHDB_SOURCE) $@

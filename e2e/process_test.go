@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -13,10 +14,11 @@ import (
 
 // A process is a feedctl command that can be killed and restarted.
 type process struct {
-	t     *testing.T
-	name  string
-	args  []string
-	input func(w io.Writer) error // writes standard input; nil: none
+	t      *testing.T
+	name   string
+	binary string // empty: the tested feedctl
+	args   []string
+	input  func(w io.Writer) error // writes standard input; nil: none
 
 	cmd    *exec.Cmd
 	stderr *output
@@ -26,7 +28,7 @@ type process struct {
 
 func (p *process) start() {
 	p.t.Helper()
-	p.cmd = exec.Command(binary, p.args...)
+	p.cmd = exec.Command(cmp.Or(p.binary, binary), p.args...)
 	p.stderr = &output{}
 	p.cmd.Stdout, p.cmd.Stderr = p.stderr, p.stderr
 	p.exited = make(chan struct{})

@@ -40,6 +40,22 @@ func Tool(name, target string) (string, error) {
 	return inCache(filepath.Join("bin", name), "", target)
 }
 
+// Previous returns the path of feedctl as it was at the commit that scripts/previous-state names.
+func Previous() (string, error) {
+	top, err := root()
+	if err != nil {
+		return "", err
+	}
+	commit, err := os.ReadFile(filepath.Join(top, "scripts", "previous-state"))
+	if err != nil {
+		return "", err
+	}
+	if len(commit) < 12 {
+		return "", fmt.Errorf("scripts/previous-state has %q, which is no commit", commit)
+	}
+	return Tool("previous-"+string(commit[:12]), "previous")
+}
+
 // inCache returns the path of what make installs, if it has the file has.
 func inCache(name, has, target string) (string, error) {
 	top, err := root()
