@@ -4,6 +4,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/feedctl/feedctl/console"
+	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/readers"
+	"github.com/feedctl/feedctl/storage/memory"
 )
 
 // A place is a page of the console, with a query that has something to show. FEED, JOB and READER stand for the
@@ -92,6 +97,24 @@ func TestPages(t *testing.T) {
 				t.Errorf("the page has no heading without script:\n%s", bare.text())
 			}
 		})
+	}
+}
+
+// TestEmpty looks at the pages of a store and a scheduler in which there is nothing yet, for someone who may not act.
+func TestEmpty(t *testing.T) {
+	s := newSite(t, func(c *console.Config) {
+		c.Store = memory.New()
+		c.Feeds = feedstore.NewLocal(c.Store, nil)
+		c.Jobs, c.Readers, c.ReadAuth, c.WriteAuth = &scheduler{}, readers.New(readers.Config{}), nil, nil
+	})
+	b := open(t, s.origin, phone)
+	for _, path := range []string{"/", "/feeds", "/snapshots", "/readers", "/map", "/checks", "/jobs", "/search?q=nothing", "/feed?name=nothing", "/nothing"} {
+		b.visit(path)
+		b.theme("light")
+		b.expect(path+": axe-core", b.accessibility())
+		b.expect(path+": width of a phone", b.overflow())
+		b.expect(path+": findings", b.findings())
+		b.screenshot("empty-" + strings.Trim(strings.NewReplacer("/", "", "?", "-", "=", "-").Replace(path), "-"))
 	}
 }
 

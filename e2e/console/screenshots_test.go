@@ -53,7 +53,7 @@ func TestScreenshots(t *testing.T) {
 		b.visit(shot.url)
 		b.shows(shot.text)
 		if *screenshots != "" {
-			b.keep(shot.name, page.Viewport{Width: float64(desktop.width), Height: float64(desktop.height), Scale: 2})
+			b.keep(shot.name, page.Viewport{Width: float64(desktop.width), Height: 760, Scale: 1.5})
 		}
 	}
 	b.expect("findings", b.findings())
