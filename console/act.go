@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -87,6 +88,9 @@ func parseRules(form url.Values) (rules PruneRules, err error) {
 		}
 	}
 	rules.KeepAge, rules.BeforeSnapshot = time.Duration(age), form.Get("before-snapshot")
+	if rules == (PruneRules{}) {
+		return rules, problem.New(http.StatusBadRequest, "form", "There is no rule: fill in keep age, keep pages or before snapshot.")
+	}
 	return rules, nil
 }
 
@@ -155,12 +159,16 @@ func actionProblem(err error) error {
 // startRun starts an action in the background, and returns the URL of the page that shows it.
 func (c *Console) startRun(r *http.Request, a Action, x *run) (string, error) {
 	x.User = userOf(r)
+	do := a.Run
+	a.Run = func(ctx context.Context, progress func(string)) (Result, error) {
+		c.log.Info("console action started", "action", a.Name, "target", x.Target, "user", x.User, "run", x.ID)
+		return do(ctx, progress)
+	}
 	id, err := c.runs.start(a, x, func(ended run) { c.audit(ended, nil) })
 	if err != nil {
 		c.audit(run{Action: a.Name, Target: x.Target, User: x.User}, err)
 		return "", actionProblem(err)
 	}
-	c.log.Info("console action started", "action", a.Name, "target", x.Target, "user", x.User, "run", id)
 	return runURL(id), nil
 }
 

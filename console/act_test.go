@@ -159,7 +159,9 @@ func TestWhoActs(t *testing.T) {
 			}
 		}
 		if strings.HasPrefix(target, "shop/") {
-			if w := submit(c, http.MethodPost, path, form, asAnn); w.Code != http.StatusSeeOther || !strings.Contains(log.String(), "user=ann") {
+			w := submit(c, http.MethodPost, path, form, asAnn)
+			c.runs.active.Wait()
+			if w.Code != http.StatusSeeOther || !strings.Contains(log.String(), "user=ann") {
 				t.Errorf("%s by ann: %d\n%s", path, w.Code, log.String())
 			}
 			form.Set("job", "other/b")

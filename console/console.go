@@ -98,14 +98,14 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.
 // Paths returns the paths of the pages, in the order of the navigation and without queries.
 func (c *Console) Paths() []string { return slices.Clone(c.paths) }
 
-// Close ends the actions in progress, as Ctrl-C ends commands, and waits for them.
-func (c *Console) Close(context.Context) error {
+// Close ends the actions in progress, as Ctrl-C ends commands, and waits for them until ctx ends.
+func (c *Console) Close(ctx context.Context) error {
 	c.hub.close()
-	c.runs.close()
+	err := c.runs.close(ctx)
 	if c.summaries != nil {
 		c.summaries.close()
 	}
-	return nil
+	return err
 }
 
 // A route is a page or an action of the console. Paths have one element, so that links can be relative.

@@ -94,13 +94,23 @@ func newRuns(now func() time.Time) *runs {
 	return &runs{now: now, ctx: ctx, cancel: cancel}
 }
 
-// close ends the runs in progress, as Ctrl-C ends commands, and waits for them.
-func (r *runs) close() {
+// close ends the runs in progress, as Ctrl-C ends commands, and waits for them until ctx ends.
+func (r *runs) close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
 	r.cancel()
-	r.active.Wait()
+	ended := make(chan struct{})
+	go func() {
+		r.active.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the actions of the console: %w", context.Cause(ctx))
+	}
 }
 
 // begin adds a run, unless another one has the same target, or there are too many.

@@ -58,7 +58,9 @@ func TestRuns(t *testing.T) {
 		if err := start(first.Target, first.Job); err != nil {
 			t.Errorf("again after its end: %v", err)
 		}
-		r.close()
+		if err := r.close(t.Context()); err != nil {
+			t.Error(err)
+		}
 		for range mostRuns {
 			if x := <-ended; x.State() != "cancelled" || x.Error == "" {
 				t.Errorf("after the console was closed: %+v", x)
@@ -70,11 +72,29 @@ func TestRuns(t *testing.T) {
 	})
 }
 
+// TestHangs closes a console while an action hangs.
+func TestHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, wait := newRuns(time.Now), make(chan struct{})
+		hangs := Action{Name: "hang", Run: func(context.Context, func(string)) (Result, error) { <-wait; return Result{}, nil }}
+		if _, err := r.start(hangs, &run{Target: "a"}, func(run) {}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("close: %v", err)
+		}
+		close(wait)
+	})
+}
+
 // TestManyRuns remembers the last ones, and shows people those of their namespaces.
 func TestManyRuns(t *testing.T) {
 	t.Parallel()
 	r := newRuns(time.Now)
-	defer r.close()
+	defer func() { _ = r.close(t.Context()) }()
 	long := strings.Repeat("x", keepText+10)
 	report := Action{Name: "find", Run: func(context.Context, func(string)) (Result, error) {
 		findings := make([]string, keepFinds+7)

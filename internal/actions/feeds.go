@@ -130,7 +130,11 @@ func words(rules console.PruneRules, dry bool) []string {
 
 // summary describes a result of pruning.
 func summary(verb string, p *task.Pruned) string {
-	text := fmt.Sprintf("%s %s (%s); pages %d to %d remain", verb, human.Plural(p.Pages, "page", "pages"), human.Bytes(p.Bytes), p.Floor, p.Newest)
+	left := fmt.Sprintf("pages %d to %d remain", p.Floor, p.Newest)
+	if p.Floor == p.Newest {
+		left = fmt.Sprintf("page %d remains", p.Newest)
+	}
+	text := fmt.Sprintf("%s %s (%s); %s", verb, human.Plural(p.Pages, "page", "pages"), human.Bytes(p.Bytes), left)
 	if p.Reason != "" {
 		text += ": " + p.Reason
 	}

@@ -122,7 +122,9 @@ func (c *commands) work(ctx context.Context, store *jobs.Scheduler, config jobs.
 		return err
 	}
 	g, both := errgroup.WithContext(ctx)
-	if !f.serves {
+	if f.serves {
+		g.Go(func() error { <-both.Done(); return nil }) // the console alone would not wait
+	} else {
 		g.Go(func() error { return store.Work(both, config) })
 	}
 	g.Go(func() error { return f.listen.serve(both, c, store) })
