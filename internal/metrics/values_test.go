@@ -145,6 +145,7 @@ func TestValues(t *testing.T) {
 		`feedctl_scheduler_db_errors_total{loop="watch"}`:                          {1, 1},
 		`feedctl_jobs_lag_seconds_bucket{namespace="n",le="300"}`:                  {2, 2},
 		`feedctl_jobs_longest_lag_seconds{kind="fake",namespace="n",state="idle"}`: {0, 0},
+		`feedctl_jobs_pending{kind="fake",namespace="n",state="crashing"}`:         {7, 7},
 	} {
 		if v, ok := got[series]; !ok || v < want[0] || v > want[1] {
 			t.Errorf("%s is %v (%v), want %v to %v", series, v, ok, want[0], want[1])
