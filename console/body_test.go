@@ -72,7 +72,7 @@ func TestLargeBody(t *testing.T) {
 			if v.All || len(html) < maxHex || len(html) > maxMarkup+maxMarkup/8 {
 				t.Errorf("%s as %s: %d bytes of HTML, all of it: %t", name, as, len(html), v.All)
 			}
-			if rest := strings.TrimRight(v.Text, "\x80"); strings.Contains(rest, "\ufffd") {
+			if strings.Contains(v.Text, "\ufffd") {
 				t.Errorf("%s as %s: a character was cut", name, as)
 			}
 		}
@@ -104,7 +104,6 @@ func (letters) Read(b []byte) (int, error) {
 // hugeStore has a page with an entity of 8 GiB, which is made when it is read.
 type hugeStore struct {
 	storage.Store
-	key  string
 	info storage.Info
 	body repeated
 }

@@ -20,7 +20,9 @@ import (
 func BenchmarkPages(b *testing.B) {
 	stores := map[string]func() (storage.Store, error){
 		"memory": func() (storage.Store, error) { return memory.New(), nil },
-		"file":   func() (storage.Store, error) { return file.Create(context.Background(), &url.URL{Scheme: "file", Opaque: b.TempDir()}) },
+		"file": func() (storage.Store, error) {
+			return file.Create(context.Background(), &url.URL{Scheme: "file", Opaque: b.TempDir()})
+		},
 	}
 	for _, kind := range slices.Sorted(maps.Keys(stores)) {
 		b.Run(kind, func(b *testing.B) {
