@@ -150,6 +150,7 @@ func runServe(ctx context.Context, a *app.App, f *serveFlags) error {
 	f.Producer.Observe = tracer.Writes()
 	store = f.console.Watch(store)
 	f.console.Readers = readers.New(readers.Config{Users: len(f.ReadAuth) > 0, Logger: a.Log})
+	f.Registry.MustRegister(metrics.Readers(f.console.Readers))
 	handler, err := server.New(store, f.Config)
 	if err != nil {
 		return err

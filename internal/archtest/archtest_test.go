@@ -80,7 +80,7 @@ var rooms = map[string]room{
 	"internal/locate": {rooms: []string{
 		"chain", "consumer", "consumer/fromstore", "digest", "internal/backoff", "internal/directory", "internal/exit", "internal/suggest", "layout", "sink", "storage", "storage/postgres", "storage/stores",
 	}},
-	"internal/metrics":         {rooms: []string{"bridge", "consumer", "internal/metrics/catalog", "internal/readiness", "jobs", "outbox", "publish", "replica", "retention/maintain"}, libraries: []string{"github.com/prometheus/client_golang"}},
+	"internal/metrics":         {rooms: []string{"bridge", "consumer", "internal/metrics/catalog", "internal/readiness", "jobs", "outbox", "publish", "readers", "replica", "retention/maintain"}, libraries: []string{"github.com/prometheus/client_golang"}},
 	"internal/metrics/catalog": {libraries: []string{"github.com/prometheus/client_golang"}},
 	"internal/console":         {},
 	"internal/tracing":         {rooms: []string{"consumer", "feed", "producer", "publish", "storage", "storage/observe"}, libraries: []string{"google.golang.org/protobuf"}},

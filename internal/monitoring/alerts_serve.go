@@ -34,6 +34,35 @@ and feedctl:feed_age_seconds > 2 * max_over_time(feedctl:feed_age_seconds[7d] of
 		},
 	},
 	{
+		name: "FeedctlReaderBehind",
+		expression: `max by (job, feed) (feedctl_feed_last_modified_timestamp_seconds)
+- on (job, feed) group_right () max by (job, feed, reader) (feedctl_reader_position_timestamp_seconds) > 900
+and on (job, feed, reader) time() - max by (job, feed, reader) (feedctl_reader_seen_timestamp_seconds) < 86400`,
+		hold: "15m", severity: warning,
+		summary: "Reader {{ $labels.reader }} is {{ $value | humanizeDuration }} behind feed {{ $labels.feed }}.",
+		about: "A consumer that tells its name and position has not committed what was published more than 15 minutes ago. It may have stopped, or be " +
+			"too slow. The alert ends a day after the last request of a reader, so that one that is gone for good is not a reason for ever.",
+		remedy: "See the log of the consumer, and whether it runs; the page of the reader in the console shows whether its lag grows. A consumer that runs " +
+			"once a day is always behind: let it announce `none`.",
+		fires: example{
+			[]series{
+				{`feedctl_feed_last_modified_timestamp_seconds{job="feedctl",instance="a",feed="zones"}`, "2000x60"},
+				{`feedctl_reader_position_timestamp_seconds{job="feedctl",instance="a",feed="zones",reader="stock",user=""}`, "1000x60"},
+				{`feedctl_reader_seen_timestamp_seconds{job="feedctl",instance="a",feed="zones",reader="stock",user=""}`, "0x60"},
+			}, "30m", map[string]string{"job": "feedctl", "feed": "zones", "reader": "stock"}, "Reader stock is 16m 40s behind feed zones.",
+		},
+		quiet: example{
+			series: []series{
+				{`feedctl_feed_last_modified_timestamp_seconds{job="feedctl",instance="a",feed="zones"}`, "2000x1500"},
+				{`feedctl_reader_position_timestamp_seconds{job="feedctl",instance="a",feed="zones",reader="gone",user=""}`, "1000x1500"},
+				{`feedctl_reader_seen_timestamp_seconds{job="feedctl",instance="a",feed="zones",reader="gone",user=""}`, "0x1500"},
+				{`feedctl_reader_position_timestamp_seconds{job="feedctl",instance="a",feed="zones",reader="moved",user=""}`, "1000x1500"},
+				{`feedctl_reader_position_timestamp_seconds{job="feedctl",instance="b",feed="zones",reader="moved",user=""}`, "2000x1500"},
+				{`feedctl_reader_seen_timestamp_seconds{job="feedctl",instance="b",feed="zones",reader="moved",user=""}`, "0+60x1500"},
+			}, at: "24h30m",
+		},
+	},
+	{
 		name:       "FeedctlFeedsLeftOut",
 		expression: `feedctl_feeds_left_out > 0`,
 		hold:       "1h", severity: warning,

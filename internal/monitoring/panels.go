@@ -36,6 +36,9 @@ var rows = []row{
 		{"Duplicates", "ops", false, []query{{`sum by (feed) (rate(feedctl_duplicate_entities_total{$i}[$__rate_interval]))`, "{{feed}}"}}},
 		{"Feeds", "none", false, []query{{`max(feedctl_feeds{$i})`, "feeds"}, {`max(feedctl_feeds_left_out{$i})`, "without metrics"}}},
 		{"New pages", "none", false, []query{{`topk(10, sum by (feed) (delta(feedctl_feed_newest_page{$i}[1h])))`, "{{feed}}, per hour"}}},
+		{"Readers behind", "s", true, []query{{`topk(10, max by (job, feed) (feedctl_feed_last_modified_timestamp_seconds{$i}) - on (job, feed) group_right () max by (job, feed, reader) (feedctl_reader_position_timestamp_seconds{$i}))`, "{{reader}} of {{feed}}"}}},
+		{"Since readers were seen", "s", true, []query{{`topk(10, time() - max by (feed, reader) (feedctl_reader_seen_timestamp_seconds{$i}))`, "{{reader}} of {{feed}}"}}},
+		{"Readers", "none", false, []query{{`sum(feedctl_readers{$i})`, "readers"}, {`sum(feedctl_readers_left_out{$i})`, "without metrics"}}},
 		{"Certificate expires in", "s", false, []query{{`feedctl_tls_certificate_expiry_timestamp_seconds{$i} - time()`, "{{instance}}"}}},
 	}},
 	{"Consumers", []panel{

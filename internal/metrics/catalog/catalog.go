@@ -45,7 +45,7 @@ type Group struct {
 // Groups returns all metrics, in the order of the documentation.
 func Groups() []Group {
 	return []Group{
-		process, served, feeds, pages, maintenance, consumers, published, bridges, outboxes, copies, jobsOfAll, jobsOfNode, origins,
+		process, served, feeds, readers, pages, maintenance, consumers, published, bridges, outboxes, copies, jobsOfAll, jobsOfNode, origins,
 	}
 }
 

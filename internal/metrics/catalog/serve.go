@@ -44,6 +44,19 @@ var feeds = Group{
 	},
 }
 
+var readers = Group{
+	Title:    "Readers",
+	Commands: []string{"serve"},
+	Text: "Readers that announce a name, as `consume` does, have series of their own: the 1,000 that were seen last. How far a reader is behind is " +
+		"`feedctl_feed_last_modified_timestamp_seconds` minus its position. What readers tell is not verified.",
+	Metrics: []Metric{
+		{Name: "readers", Type: Gauge, Help: "Readers of feeds that are remembered: at most 4,096."},
+		{Name: "readers_left_out", Type: Gauge, Help: "Readers with a name that have no metrics of their own, since there are too many."},
+		{Name: "reader_position_timestamp_seconds", Type: Gauge, Labels: []string{"feed", "reader", "user"}, Help: "Last-Modified of the last entity that the reader has committed, as it told."},
+		{Name: "reader_seen_timestamp_seconds", Type: Gauge, Labels: []string{"feed", "reader", "user"}, Help: "When the reader last asked for something."},
+	},
+}
+
 var pages = Group{
 	Title:    "Store and page cache",
 	Commands: []string{"serve"},
