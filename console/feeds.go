@@ -138,6 +138,20 @@ func (c *Console) findFeeds(ctx context.Context, query, after string) (names []s
 	return names, "", nil
 }
 
+// firstFeeds returns the first names of feeds, at most limit, and whether there are more.
+func (c *Console) firstFeeds(ctx context.Context, limit int) (names []string, more bool, err error) {
+	for name, err := range chain.Feeds(ctx, c.config.Store, "") {
+		if err != nil {
+			return nil, false, fmt.Errorf("list feeds: %w", err)
+		}
+		if len(names) == limit {
+			return names, true, nil
+		}
+		names = append(names, name)
+	}
+	return names, false, nil
+}
+
 // mostNames returns how many names a search looks at.
 func (c *Console) mostNames() int {
 	if storage.PropertiesOf(c.config.Store).Remote {

@@ -91,7 +91,7 @@ func TestOverview(t *testing.T) {
 			`aria-label="3 entities in the last 24 hours"`, `aria-label="4 entities in the last 24 hours"`, `aria-label="nothing in the last 24 hours"><path d="M0 20V20h48V20z"/>`,
 			"3m ago", "3h ago", "50d ago",
 		)
-		if states := statesIn(html); !slices.Equal(states, []string{"busy active", "calm quiet", "slow active"}) {
+		if states := statesIn(html); !slices.Equal(states, []string{"busy active", "calm quiet", "slow active", "torn damaged"}) {
 			t.Errorf("the feeds are %q", states)
 		}
 		html = shows(t, c, "/feeds", 200)

@@ -27,6 +27,7 @@ type overviewView struct {
 	Count         int // of the feeds in the store
 	Read          int // of those that have been read so far
 	Active, Quiet int
+	Latest        bool // the table has only the feeds that changed last
 	feedsTable
 	Store   storeView
 	Failing *failingView // nil without jobs
@@ -64,7 +65,15 @@ func (c *Console) getOverview(r *http.Request) (content, error) {
 			v.Quiet++
 		}
 	}
-	v.feedsTable = c.feedRows(r.Context(), latest(heads, overviewMax))
+	names, more, err := c.firstFeeds(r.Context(), overviewMax)
+	if err != nil {
+		return nil, err
+	}
+	if v.Latest = more; more {
+		names = latest(heads, overviewMax)
+	}
+	v.Count = max(v.Count, len(names))
+	v.feedsTable = c.feedRows(r.Context(), names)
 	v.Store.Name = c.config.StoreName
 	if c.config.Requests != nil {
 		v.Store.Requests = c.config.Requests.view(now)
@@ -72,21 +81,15 @@ func (c *Console) getOverview(r *http.Request) (content, error) {
 	if c.config.Space != nil {
 		v.Store.Space = c.config.Space()
 	}
-	var err error
 	if c.config.Jobs != nil {
 		v.Failing, err = c.failing(r.Context())
 	}
 	return v, err
 }
 
-// latest returns the names of the feeds with the newest entities, at most limit: in the order of their
-// names if these are all, and otherwise the newest first.
+// latest returns the names of the feeds with the newest entities, at most limit, newest first.
 func latest(heads []*chain.Page, limit int) (names []string) {
-	order := func(a, b *chain.Page) int { return strings.Compare(a.Feed, b.Feed) }
-	if len(heads) > limit {
-		order = func(a, b *chain.Page) int { return cmp.Or(b.Last.Compare(a.Last), strings.Compare(a.Feed, b.Feed)) }
-	}
-	slices.SortFunc(heads, order)
+	slices.SortFunc(heads, func(a, b *chain.Page) int { return cmp.Or(b.Last.Compare(a.Last), strings.Compare(a.Feed, b.Feed)) })
 	for _, p := range heads[:min(len(heads), limit)] {
 		names = append(names, p.Feed)
 	}

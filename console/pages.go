@@ -60,7 +60,7 @@ func (c *Console) getPages(r *http.Request) (content, error) {
 		if v.Target, err = c.find(ctx, f, v.To, newest, floor); err != nil {
 			return nil, err
 		}
-		first = v.Target + pagesAPage/2
+		first = v.Target + 2 // newer pages above it
 	}
 	first = min(max(first, floor+pagesAPage-1), newest.Number)
 	if v.Rows, err = pageRows(ctx, f, max(first-pagesAPage+1, floor), first, newest); err != nil {

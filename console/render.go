@@ -74,6 +74,7 @@ func functions() template.FuncMap {
 		"shape":    shape,
 		"tone":     tone,
 		"utc":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") },
+		"seconds":  func(t time.Time) string { return t.UTC().Format(time.DateTime) },
 		"duration": human.Duration,
 		"pageURL":  pageURL,
 	}
