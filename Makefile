@@ -23,6 +23,9 @@ need_demo-jobs     := $(need_demo) $(need_couchdb) initdb=postgresql
 need_race          := $(need_kinto) gcc sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer promtool=prometheus
 need_test          := $(need_kinto) sqlite3 strace jq curl nginx=nginx-light initdb=postgresql pgbouncer promtool=prometheus mvn=maven javac=default-jdk-headless pip3=python3-pip chromium
 need_screenshots   := $(need_axe) chromium
+need_release       := $(need_go) ssh-keygen=openssh-client
+need_packaging-check := $(need_release) systemd-analyze=systemd
+need_release-check := $(need_packaging-check) dpkg rpm mandoc zsh fish
 need_bench         := $(need_kinto) nginx=nginx-light wrk curl initdb=postgresql
 
 # The tests' CouchDB server comes from npm; it is installed again when the lock file changes.
@@ -146,10 +149,24 @@ lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Run gofmt, go vet and g
 	@files=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$files" ] || { echo "not gofmt'd:" $$files; exit 1; }
 	go vet ./...
 	$< run ./...
-	for system in darwin/arm64 windows/amd64; do GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 go build -o /dev/null ./cmd/feedctl; done
+	for system in darwin/arm64 windows/amd64; do GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /dev/null ./cmd/feedctl; done
+	cd packaging && go vet ./... && $< run ./...
+
+.PHONY: release
+release: need-release ## Write the release of the last commit into dist; KEY=FILE signs it
+	rm -rf dist
+	go run -C packaging . -out ../dist $(if $(KEY),-key $(abspath $(KEY)))
+
+.PHONY: packaging-check
+packaging-check: need-packaging-check build ## Check the units, the compose file, Kustomize, signatures and lists of modules
+	go test -C packaging $(TESTFLAGS) ./...
+
+.PHONY: release-check
+release-check: need-release-check ## Make a release twice and compare; install its packages and image, and run them (needs root)
+	go test -C packaging $(TESTFLAGS) -run TestRelease . -args -release
 
 .PHONY: install-check
-install-check: ## Install the last commit with "go install" from a module proxy, and check the version it prints
+install-check: ## Check that "go install", a build at a tag, and the tag have the same version
 	scripts/check-install
 
 .PHONY: vuln
@@ -169,6 +186,7 @@ generate: ## Write the generated files: docs/cli, metrics and alerts, and the no
 .PHONY: generate-check
 generate-check: generate ## Check that the generated files and go.mod are up to date
 	go mod tidy -diff
+	go mod -C packaging tidy -diff
 	@test -z "$$(git status --porcelain -- docs/cli docs/alerts.md docs/metrics.md monitoring cmd/feedctl/notices.txt)" || { \
 	  git status --short -- docs/cli docs/alerts.md docs/metrics.md monitoring cmd/feedctl/notices.txt; git --no-pager diff --stat -- docs/cli docs/alerts.md docs/metrics.md monitoring cmd/feedctl/notices.txt; \
 	  echo 'generated files are not up to date: run "make generate" and commit'; exit 1; }
@@ -179,7 +197,7 @@ ci: ## Run everything that must pass before a change lands
 
 .PHONY: clean
 clean: ## Remove build outputs
-	rm -rf bin .cache interop/java/target bench.json
+	rm -rf bin dist .cache interop/java/target bench.json
 
 need-%:
 	@scripts/need $(need_$*)

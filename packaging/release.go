@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+type options struct {
+	repository string
+	commit     string
+	out        string
+	key        string // file of the private key; empty for none
+	signers    string
+	platforms  []platform
+}
+
+// A build is what the parts of a release are made from.
+type build struct {
+	source  string    // directory with the files of the commit
+	version string    // as "feedctl version" prints it, such as "v1.2.3"
+	time    time.Time // of the commit, and of all files in the release
+	docs    []file    // manual pages and completions, named as in an archive
+}
+
+// number returns the version without its v, as in names of files and packages.
+func (b build) number() string { return strings.TrimPrefix(b.version, "v") }
+
+// release writes a release into o.out, which is complete when it has SHA256SUMS.
+func release(ctx context.Context, o options) error {
+	if entries, err := os.ReadDir(o.out); err == nil && len(entries) > 0 {
+		return fmt.Errorf("%s is not empty: remove it first", o.out)
+	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(o.out, 0o777); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "feedctl-release-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	b, err := checkout(ctx, o.repository, o.commit, filepath.Join(work, "source"))
+	if err != nil {
+		return err
+	}
+	var binaries []binary
+	for _, p := range o.platforms {
+		bin, err := compile(ctx, b.source, filepath.Join(work, p.String()), p)
+		if err != nil {
+			return err
+		}
+		if b.version != "" && bin.version() != b.version {
+			return fmt.Errorf("%s has version %s, not %s", p, bin.version(), b.version)
+		}
+		b.version = bin.version()
+		binaries = append(binaries, bin)
+	}
+	host, err := compile(ctx, b.source, filepath.Join(work, "host"), hostPlatform())
+	if err != nil {
+		return err
+	}
+	if b.docs, err = documents(ctx, host.path, work, b); err != nil {
+		return err
+	}
+	for _, bin := range binaries {
+		if err := writeParts(o.out, b, bin); err != nil {
+			return err
+		}
+	}
+	if err := writeImage(filepath.Join(o.out, b.name("oci.tar")), b, binaries); err != nil {
+		return err
+	}
+	if err := writeSums(o.out); err != nil {
+		return err
+	}
+	return sign(ctx, filepath.Join(o.out, sumsName), o.key, o.signers)
+}
+
+// name returns the name of a file of the release.
+func (b build) name(rest string) string { return "feedctl_" + b.number() + "_" + rest }
+
+// writeParts writes what is made for one platform.
+func writeParts(out string, b build, bin binary) error {
+	if err := writeArchive(out, b, bin); err != nil {
+		return err
+	}
+	if err := writeBOM(filepath.Join(out, b.name(bin.platform.String()+".cdx.json")), b, bin); err != nil {
+		return err
+	}
+	if bin.platform.os == "linux" {
+		return writePackages(out, b, bin)
+	}
+	return nil
+}
