@@ -62,6 +62,10 @@ There is a gap if the feed no longer has the entities after the sink's position:
   --on-gap snapshot  starts over from the snapshot. At its end, what it does not have is
                      removed from SQLite, PostgreSQL and directories; other sinks keep it
 
+Requests tell the server of the feed a name and the position that was committed, so that its
+operators see who reads, and how far behind. The name is made from the sink, without host,
+user, password and directory: --announce says another one, or none.
+
 The exit status is 6 if all entities went into quarantine or were refused, or more than
 --max-quarantine allows. Ctrl-C and SIGTERM commit what was applied; the next run continues
 there. After SIGTERM the exit status of a run with --follow is 0.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Quarantine, exit.Interrupted),
