@@ -220,7 +220,7 @@ func TestHostileJobs(t *testing.T) {
 	ran := make(chan struct{}, 1)
 	kind := fakeKind{run: func(_ context.Context, s *jobs.Session) error {
 		for range 300 {
-			s.Logger.Warn(strings.Repeat(`"`, 4000), evil, evil)
+			s.Logger.Warn("long", "text", strings.Repeat(`"`, 4000), evil, evil)
 		}
 		s.Logger.Warn(evil, evil, evil)
 		s.Report(jobs.Stats{Entities: 1234, Rejected: 3, Pending: 5, Lag: -1, Position: evil, SourcePosition: evil})

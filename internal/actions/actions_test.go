@@ -256,7 +256,9 @@ func TestFeeds(t *testing.T) {
 	if err := store.Delete(t.Context(), layout.FeedPage("zones", 3)); err != nil {
 		t.Fatal(err)
 	}
-	a, err = feeds.Verify("zones")
+	if a, err = feeds.Verify("zones"); err != nil {
+		t.Fatal(err)
+	}
 	if result, err := a.Run(t.Context(), func(string) {}); err == nil && len(result.Findings) == 0 {
 		t.Errorf("the damaged feed: %+v, %v", result, err)
 	}
