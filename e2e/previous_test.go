@@ -149,8 +149,11 @@ func TestPreviousServer(t *testing.T) {
 		waitFor(t, server.stderr.String, func() bool {
 			text, _ := os.ReadFile(urlFile)
 			base = strings.TrimSpace(string(text))
-			return base != ""
+			return base != "" || server.ended()
 		})
+		if base == "" {
+			t.Fatalf("%s: %s", g.name, server.stderr)
+		}
 		client := all[(n+1)%2]
 		client.run(ten(n), "published 10 entities", "publish", "zones", "--key", "/id", "--content-id", "/event", "--to", base)
 		client.run("", "consumed 10 entities", "consume", base+"/feeds/zones", "--into", into)
@@ -254,4 +257,30 @@ func change(t *testing.T, database, statement string) {
 	if _, err := conn.Exec(t.Context(), statement); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestPreviousGuide runs the transcripts of docs/upgrade.md with both states.
+func TestPreviousGuide(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../docs/upgrade.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	data, err := filepath.Abs("../data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{"data": data, "feedctl": binary, "feedctl.previous": generations(t)[0].binary} {
+		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tr := &transcript{t: t, dir: dir, address: unusedAddress(t), env: append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"), "XDG_CONFIG_HOME="+t.TempDir())}
+	blocks := strings.Split(string(text), "```\n")
+	if len(blocks) != 5 {
+		t.Fatalf("docs/upgrade.md has %d transcripts, not 2", len(blocks)/2)
+	}
+	tr.run(blocks[1])
+	tr.run(blocks[3])
 }

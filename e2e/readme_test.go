@@ -133,7 +133,7 @@ func (tr *transcript) check(command, want string) {
 	for {
 		output, err := tr.command(ctx, command).CombinedOutput()
 		got := tr.normal(string(output))
-		if err == nil && (want == "" || got == tr.normal(want)) {
+		if err == nil && (want == "" || got == tr.normal(tr.local(want))) {
 			return
 		}
 		if !queries.MatchString(command) || ctx.Err() != nil {
