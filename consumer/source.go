@@ -119,6 +119,7 @@ func (s *session) sendSome(q Request, attempts int) (*response, error) {
 		if err := retry.pause(s.ctx, err); err != nil {
 			return nil, err
 		}
+		q.Wait = 0 // a server that works again says so at once
 	}
 }
 
