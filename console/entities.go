@@ -31,6 +31,12 @@ type entityRow struct {
 	end       int64 // of a page that was not read as a whole: where the next entity is
 }
 
+// entitiesTable is what the template "entities" shows.
+type entitiesTable struct {
+	Entities []entityRow
+	Absolute bool // times, instead of how long ago they were
+}
+
 // Limits of what is read to list entities.
 const (
 	maxWhole  = 8 << 20   // bytes of a page that is read and verified as a whole

@@ -26,18 +26,18 @@ const (
 // feedView is the page of a feed.
 type feedView struct {
 	page
-	Name         string
-	State        string
-	Usual        time.Duration
-	Newest       *chain.Page
-	Floor        int64
-	Pages        int64
-	Total        amount
-	Identity     feed.Identity
-	Digest       string // of the chain
-	DigestOf     int64  // the last page that it covers; 0 if there is none
-	Chart        *chart
-	Entities     []entityRow
+	Name     string
+	State    string
+	Usual    time.Duration
+	Newest   *chain.Page
+	Floor    int64
+	Pages    int64
+	Total    amount
+	Identity feed.Identity
+	Digest   string // of the chain
+	DigestOf int64  // the last page that it covers; 0 if there is none
+	Chart    *chart
+	entitiesTable
 	MoreEntities bool
 	LastID       string   // Content-ID of the newest entity
 	Snapshots    []string // IDs, newest first

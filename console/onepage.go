@@ -14,12 +14,12 @@ import (
 // onePageView is a page of a feed: its entities.
 type onePageView struct {
 	page
-	Feed       string
-	Page       *chain.Page
-	Digest     string
-	First      int // of the entities that are shown, from 1
-	Last       int
-	Entities   []entityRow
+	Feed   string
+	Page   *chain.Page
+	Digest string
+	First  int // of the entities that are shown, from 1
+	Last   int
+	entitiesTable
 	Older      string // URLs of the pages beside it; "" at the ends
 	Newer      string
 	Back       string // URL of the first entities; "" if these are
@@ -59,6 +59,7 @@ func (c *Console) getPage(r *http.Request) (content, error) {
 	v := &onePageView{
 		page: page{Title: "Page " + strconv.FormatInt(n, 10) + " of " + name, Command: c.pageCommand(p)},
 		Feed: name, Page: p, First: int(from) + 1, Unverified: p.Size > maxWhole,
+		entitiesTable: entitiesTable{Absolute: true},
 	}
 	if p.Closed {
 		v.Digest = p.Digest()

@@ -56,13 +56,14 @@ func (c *Console) getPages(r *http.Request) (content, error) {
 	if first == 0 {
 		first = newest.Number
 	}
+	first = max(first, floor+pagesAPage-1)
 	if v.To != "" {
 		if v.Target, err = c.find(ctx, f, v.To, newest, floor); err != nil {
 			return nil, err
 		}
 		first = v.Target + 2 // newer pages above it
 	}
-	first = min(max(first, floor+pagesAPage-1), newest.Number)
+	first = min(first, newest.Number)
 	if v.Rows, err = pageRows(ctx, f, max(first-pagesAPage+1, floor), first, newest); err != nil {
 		return nil, err
 	}

@@ -50,13 +50,13 @@ func TestPages(t *testing.T) {
 		"&from=1":                      "150 101 50 ",
 		"&from=99999":                  "1000 951 50 ",
 		"&to=500":                      "502 453 50 500",
-		"&to=1":                        "150 101 50 101",
+		"&to=1":                        "103 101 3 101",
 		"&to=5000":                     "1000 951 50 1000",
 		"&to=+2026-02-03T12:25:06Z":    "502 453 50 500", // start and 500 minutes
 		"&to=2026-02-03+12:25":         "502 453 50 500",
 		"&to=2026-02-03T13:25%2B01:00": "502 453 50 500",
 		"&to=2026-02-03T12:25:07":      "503 454 50 501",
-		"&to=2020-01-01":               "150 101 50 101",
+		"&to=2020-01-01":               "103 101 3 101",
 		"&to=2030-01-01":               "1000 951 50 1000",
 	} {
 		path := "/pages?feed=long" + query
@@ -92,7 +92,7 @@ func TestPage(t *testing.T) {
 	c := newConsole(t, store, func(c *Config) { c.FeedsURL = "https://feeds.example" })
 	const first = "/page?feed=zones&n=1"
 	html := shows(t, c, first, 200)
-	expect(t, first, html, "Entities 1 to 50", ">&lt;0&gt;<", ">&lt;49&gt;<", "key-49", ">closed<", ">PUT<", "2 B", `href="page?feed=zones&amp;n=2">Page after<`, "curl https://feeds.example/feeds/zones/pages/1")
+	expect(t, first, html, "2026-02-03 03:05:06</time>", "Entities 1 to 50", ">&lt;0&gt;<", ">&lt;49&gt;<", "key-49", ">closed<", ">PUT<", "2 B", `href="page?feed=zones&amp;n=2">Page after<`, "curl https://feeds.example/feeds/zones/pages/1")
 	next := "/" + linkOf(html, "Next entities")
 	html = shows(t, c, next, 200)
 	expect(t, next, html, "Entities 51 to 100", ">&lt;50&gt;<", `href="entity?feed=zones&amp;i=50&amp;n=1"`, ">First entities<")
