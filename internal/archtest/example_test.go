@@ -12,7 +12,7 @@ import (
 )
 
 // notPublic are packages that no other module imports.
-var notPublic = []string{"bench", "cmd/...", "e2e", "examples/...", "interop", "interop/clients"}
+var notPublic = []string{"bench", "cmd/...", "e2e/...", "examples/...", "interop", "interop/clients"}
 
 // notRun are packages whose examples are compiled only: they need a test or a server.
 var notRun = []string{
