@@ -8,6 +8,7 @@ import (
 	"github.com/feedctl/feedctl/digest"
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/feedstore"
+	"github.com/feedctl/feedctl/internal/represent"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 )
@@ -20,7 +21,7 @@ func (s *Server) getNewestDigest(w *responder, r *http.Request) error {
 		return err
 	}
 	location := s.base(r) + layout.DigestRootPath(name, id)
-	return s.serve(w, r, &digestPart{server: s, part: feedstore.DigestPart{Feed: name, ID: id}, location: location}, nil)
+	return s.sender.Send(w, r, &digestPart{server: s, part: feedstore.DigestPart{Feed: name, ID: id}, location: location}, nil)
 }
 
 // getDigest answers /digests/{feed}/{id}.
@@ -29,7 +30,7 @@ func (s *Server) getDigest(w *responder, r *http.Request) error {
 	if layout.CheckName(name) != nil || layout.CheckName(id) != nil {
 		return feedstore.ErrNoDigest
 	}
-	return s.serve(w, r, &digestPart{server: s, part: feedstore.DigestPart{Feed: name, ID: id}}, nil)
+	return s.sender.Send(w, r, &digestPart{server: s, part: feedstore.DigestPart{Feed: name, ID: id}}, nil)
 }
 
 // getDigestNode answers /digests/{feed}/nodes/{hash}.
@@ -39,7 +40,7 @@ func (s *Server) getDigestNode(w *responder, r *http.Request) error {
 	if err != nil || layout.CheckName(name) != nil {
 		return feedstore.ErrNoDigest
 	}
-	return s.serve(w, r, &digestPart{server: s, part: feedstore.DigestPart{Feed: name, Name: hash}}, nil)
+	return s.sender.Send(w, r, &digestPart{server: s, part: feedstore.DigestPart{Feed: name, Name: hash}}, nil)
 }
 
 // A digestPart is the resource of a root, node or leaf of a state digest. It is served as stored.
@@ -49,8 +50,8 @@ type digestPart struct {
 	location string // of the root, if it was requested as the newest
 }
 
-// stat implements resource.
-func (d *digestPart) stat(ctx context.Context) (*representation, error) {
+// Stat implements [represent.Resource].
+func (d *digestPart) Stat(ctx context.Context) (*represent.Representation, error) {
 	info, sum, err := d.server.reader.StatDigest(ctx, d.part)
 	if err != nil {
 		return nil, err
@@ -58,8 +59,8 @@ func (d *digestPart) stat(ctx context.Context) (*representation, error) {
 	return d.represent(info, sum), nil
 }
 
-// open implements resource.
-func (d *digestPart) open(ctx context.Context, offset, length int64) (*representation, io.ReadCloser, error) {
+// Open implements [represent.Resource].
+func (d *digestPart) Open(ctx context.Context, offset, length int64) (*represent.Representation, io.ReadCloser, error) {
 	info, sum, body, err := d.server.reader.OpenDigest(ctx, d.part, offset, length)
 	if err != nil {
 		return nil, nil, err
@@ -67,16 +68,16 @@ func (d *digestPart) open(ctx context.Context, offset, length int64) (*represent
 	return d.represent(info, sum), body, nil
 }
 
-func (d *digestPart) represent(info storage.Info, sum string) *representation {
-	return &representation{
-		contentType: digest.MediaType,
-		tag:         shortDigest(sum),
-		sum:         sum,
-		modified:    feed.Truncate(info.Modified),
-		immutable:   d.location == "",
-		hosted:      d.location != "" && d.server.publicURL == "",
-		location:    d.location,
-		stored:      info.Size,
-		digest:      func(context.Context) ([]byte, error) { return decodeDigest(sum), nil },
+func (d *digestPart) represent(info storage.Info, sum string) *represent.Representation {
+	return &represent.Representation{
+		ContentType: digest.MediaType,
+		Tag:         shortDigest(sum),
+		Sum:         sum,
+		Modified:    feed.Truncate(info.Modified),
+		Immutable:   d.location == "",
+		Hosted:      d.location != "" && d.server.publicURL == "",
+		Location:    d.location,
+		Stored:      info.Size,
+		Digest:      func(context.Context) ([]byte, error) { return decodeDigest(sum), nil },
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/problem"
+	"github.com/feedctl/feedctl/internal/represent"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/snapshot/snapshots"
 )
@@ -69,7 +70,7 @@ func (s *Server) getDirectory(w *responder, r *http.Request) error {
 	}
 	var body bytes.Buffer
 	h := w.Header()
-	if prefersHTML(r.Header.Values("Accept")) {
+	if represent.PrefersHTML(r.Header.Values("Accept")) {
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 		h.Set("Referrer-Policy", "no-referrer")
@@ -85,7 +86,7 @@ func (s *Server) getDirectory(w *responder, r *http.Request) error {
 		h.Set("Link", "<"+d.Next+`>; rel="next"`)
 	}
 	h.Set("Vary", "Accept")
-	h.Set("Cache-Control", s.cacheControl(&representation{hosted: s.publicURL == ""}))
+	h.Set("Cache-Control", s.sender.CacheControl(&represent.Representation{Hosted: s.publicURL == ""}))
 	_, err = w.Write(body.Bytes())
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/feedstore"
 	"github.com/feedctl/feedctl/internal/problem"
+	"github.com/feedctl/feedctl/internal/represent"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/page"
 	"github.com/feedctl/feedctl/pageindex"
@@ -96,7 +97,7 @@ func (s *Server) serveLinked(w *responder, r *http.Request, f *feedstore.Feed, n
 	if r.Method == http.MethodHead {
 		f.Crawl(n, floor)
 	}
-	return s.serve(w, r, &feedPage{server: s, feed: f, number: n, linked: true, floor: floor, base: s.base(r)}, nil)
+	return s.sender.Send(w, r, &feedPage{server: s, feed: f, number: n, linked: true, floor: floor, base: s.base(r)}, nil)
 }
 
 // floorOf returns the number of the oldest page of a feed.
@@ -115,8 +116,8 @@ func (s *Server) serveNewest(w *responder, r *http.Request, f *feedstore.Feed, n
 	res := &feedPage{server: s, feed: f, number: n, seen: newest, floor: floor, base: s.base(r), entry: entry}
 	rep := res.represent(newest)
 	wait := preferredWait(r.Header.Values("Prefer"), s.config.MaxWait)
-	coding, _ := acceptedCoding(r.Header.Values("Accept-Encoding"))
-	if wait > 0 && len(r.Header["If-None-Match"]) > 0 && precondition(r, rep, rep.etag(coding)) == http.StatusNotModified {
+	coding, _ := represent.Coding(r)
+	if wait > 0 && len(r.Header["If-None-Match"]) > 0 && represent.Precondition(r, rep, rep.ETag(coding)) == http.StatusNotModified {
 		later, granted, err := f.Wait(r.Context(), newest, wait)
 		if err != nil {
 			return err
@@ -145,7 +146,7 @@ func (s *Server) serveNewest(w *responder, r *http.Request, f *feedstore.Feed, n
 		res.seen = later
 		rep = res.represent(later)
 	}
-	return s.serve(w, r, res, rep)
+	return s.sender.Send(w, r, res, rep)
 }
 
 // A feedPage is the resource of one page.
@@ -161,8 +162,8 @@ type feedPage struct {
 	known  bool   // seen is what this process knows; the request has not read it
 }
 
-// stat implements resource.
-func (f *feedPage) stat(ctx context.Context) (*representation, error) {
+// Stat implements [represent.Resource].
+func (f *feedPage) Stat(ctx context.Context) (*represent.Representation, error) {
 	var p *chain.Page
 	var err error
 	if f.linked {
@@ -176,8 +177,8 @@ func (f *feedPage) stat(ctx context.Context) (*representation, error) {
 	return f.represent(p), nil
 }
 
-// open implements resource.
-func (f *feedPage) open(ctx context.Context, offset, length int64) (*representation, io.ReadCloser, error) {
+// Open implements [represent.Resource].
+func (f *feedPage) Open(ctx context.Context, offset, length int64) (*represent.Representation, io.ReadCloser, error) {
 	if f.linked {
 		p, body, err := f.feed.Open(ctx, f.number, offset, length)
 		if err != nil {
@@ -199,7 +200,7 @@ func (f *feedPage) open(ctx context.Context, offset, length int64) (*representat
 	}
 	rep := f.represent(p)
 	if digest != nil {
-		rep.digest = func(context.Context) ([]byte, error) { return digest, nil }
+		rep.Digest = func(context.Context) ([]byte, error) { return digest, nil }
 	}
 	return rep, body, nil
 }
@@ -219,7 +220,7 @@ func (k linkedKey) weight() int { return 2<<10 + 4*len(k.base) }
 const maxLinked = 1 << 20
 
 // represent describes a state of the page. The result must not be changed.
-func (f *feedPage) represent(p *chain.Page) *representation {
+func (f *feedPage) represent(p *chain.Page) *represent.Representation {
 	if !f.linked {
 		return f.describe(p)
 	}
@@ -227,7 +228,7 @@ func (f *feedPage) represent(p *chain.Page) *representation {
 	rep, ok := f.server.linked.Get(key)
 	if !ok {
 		rep = f.describe(p)
-		rep.common = f.server.commonFields(rep)
+		rep.Common = f.server.sender.CommonFields(rep)
 		rep = f.server.linked.Add(key, rep, key.weight())
 	}
 	return rep
@@ -235,42 +236,42 @@ func (f *feedPage) represent(p *chain.Page) *representation {
 
 // describe describes a state of the page. An open page ends with a closing
 // delimiter that is not stored.
-func (f *feedPage) describe(p *chain.Page) *representation {
+func (f *feedPage) describe(p *chain.Page) *represent.Representation {
 	url := func(n int64) string { return f.base + layout.FeedPagePath(f.feed.Name(), n) }
 	links := feed.Links{Self: url(p.Number), Last: f.base + layout.FeedPath(f.feed.Name())}
 	if p.Number > f.floor {
 		links.Prev = url(p.Number - 1)
 	}
 	links.Timemap = f.base + layout.FeedIndexPath(f.feed.Name(), pageindex.TileOf(p.Number))
-	rep := &representation{
-		contentType: page.ContentType(p.Boundary),
-		tag:         shortDigest(p.SHA256),
-		modified:    feed.Truncate(p.Last),
-		changing:    true,
-		hosted:      f.server.publicURL == "",
-		stored:      p.Size,
-		chain:       f.chainOf(p).Header(),
-		digest:      func(ctx context.Context) ([]byte, error) { return f.feed.Digest(ctx, p) },
+	rep := &represent.Representation{
+		ContentType: page.ContentType(p.Boundary),
+		Tag:         shortDigest(p.SHA256),
+		Modified:    feed.Truncate(p.Last),
+		Changing:    true,
+		Hosted:      f.server.publicURL == "",
+		Stored:      p.Size,
+		Chain:       f.chainOf(p).Header(),
+		Digest:      func(ctx context.Context) ([]byte, error) { return f.feed.Digest(ctx, p) },
 	}
 	if p.Closed {
-		rep.sum = p.SHA256
-		rep.digest = func(context.Context) ([]byte, error) { return decodeDigest(p.SHA256), nil }
+		rep.Sum = p.SHA256
+		rep.Digest = func(context.Context) ([]byte, error) { return decodeDigest(p.SHA256), nil }
 	} else {
-		rep.tail = string(page.AppendClose(nil, p.Boundary))
+		rep.Tail = string(page.AppendClose(nil, p.Boundary))
 	}
 	if f.linked {
 		links.Next = url(p.Number + 1)
-		rep.tag += "-l"
-		rep.immutable = true
+		rep.Tag += "-l"
+		rep.Immutable = true
 	} else { // an immutable page would have them as they once were
 		links.First = url(min(f.floor, p.Number))
 		links.Timegate = f.base + layout.FeedTimegatePath(f.feed.Name())
 		links.DescribedBy = f.base + layout.DigestPath(f.feed.Name())
 	}
 	if f.entry {
-		rep.location = links.Self
+		rep.Location = links.Self
 	}
-	rep.links = links.Header()
+	rep.Links = links.Header()
 	return rep
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/represent"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/snapshot"
 )
@@ -33,13 +34,13 @@ type indexResource struct {
 // A servedIndex is an index as served to the clients of one base URL. Its body is generated
 // while it is sent: head, the URLs of the pages, which differ only in their numbers, and tail.
 type servedIndex struct {
-	representation
+	represent.Representation
 	head, page, tail []byte
 	pages            int
 }
 
-// stat implements resource.
-func (x *indexResource) stat(ctx context.Context) (*representation, error) {
+// Stat implements [represent.Resource].
+func (x *indexResource) Stat(ctx context.Context) (*represent.Representation, error) {
 	served, err := x.load(ctx)
 	if err != nil {
 		return nil, err
@@ -47,8 +48,8 @@ func (x *indexResource) stat(ctx context.Context) (*representation, error) {
 	return x.represent(served), nil
 }
 
-// open implements resource.
-func (x *indexResource) open(ctx context.Context, offset, length int64) (*representation, io.ReadCloser, error) {
+// Open implements [represent.Resource].
+func (x *indexResource) Open(ctx context.Context, offset, length int64) (*represent.Representation, io.ReadCloser, error) {
 	served, err := x.load(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -63,11 +64,11 @@ func (x *indexResource) open(ctx context.Context, offset, length int64) (*repres
 	return x.represent(served), io.NopCloser(body), nil
 }
 
-func (x *indexResource) represent(served *servedIndex) *representation {
-	rep := served.representation
-	rep.location = x.location
-	rep.immutable = x.location == ""
-	rep.hosted = x.server.publicURL == ""
+func (x *indexResource) represent(served *servedIndex) *represent.Representation {
+	rep := served.Representation
+	rep.Location = x.location
+	rep.Immutable = x.location == ""
+	rep.Hosted = x.server.publicURL == ""
 	return &rep
 }
 
@@ -123,13 +124,13 @@ func (x *indexResource) prepare(index *snapshot.Stored) (*servedIndex, error) {
 		return nil, err
 	}
 	digest := hash.Sum(nil)
-	served.representation = representation{
-		contentType: snapshot.MediaType,
-		tag:         shortDigest(hex.EncodeToString(digest)),
-		modified:    index.CreatedAt,
-		links:       links,
-		stored:      size,
-		digest:      func(context.Context) ([]byte, error) { return digest, nil },
+	served.Representation = represent.Representation{
+		ContentType: snapshot.MediaType,
+		Tag:         shortDigest(hex.EncodeToString(digest)),
+		Modified:    index.CreatedAt,
+		Links:       links,
+		Stored:      size,
+		Digest:      func(context.Context) ([]byte, error) { return digest, nil },
 	}
 	return served, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/internal/httpfield"
+	"github.com/feedctl/feedctl/internal/represent"
 )
 
 // errOutdated means that the page in the store is not the one that was known, or a later state of it.
@@ -25,20 +26,20 @@ func (s *Server) serveKnown(w *responder, r *http.Request, name string) (bool, e
 		return false, nil //nolint:nilerr // the caller finds it again
 	}
 	floor, fresh := f.FreshFloor()
-	coding, acceptable := acceptedCoding(r.Header.Values("Accept-Encoding"))
+	coding, acceptable := represent.Coding(r)
 	newest := f.After(func(sum string) bool {
-		before := representation{tag: shortDigest(sum)}
-		return httpfield.MatchesETag(r.Header["If-None-Match"], before.etag(coding), true)
+		before := represent.Representation{Tag: shortDigest(sum)}
+		return httpfield.MatchesETag(r.Header["If-None-Match"], before.ETag(coding), true)
 	})
 	if !fresh || !acceptable || newest == nil || newest.Number < floor {
 		return false, nil
 	}
 	res := &feedPage{server: s, feed: f, number: newest.Number, seen: newest, floor: floor, base: s.base(r), entry: true, known: true}
 	rep := res.represent(newest)
-	if precondition(r, rep, rep.etag(coding)) != 0 {
+	if represent.Precondition(r, rep, rep.ETag(coding)) != 0 {
 		return false, nil
 	}
-	err = s.serve(w, r, res, rep)
+	err = s.sender.Send(w, r, res, rep)
 	return !errors.Is(err, errOutdated), err
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/feedstore"
 	"github.com/feedctl/feedctl/internal/problem"
+	"github.com/feedctl/feedctl/internal/represent"
 	"github.com/feedctl/feedctl/pageindex"
 )
 
@@ -36,7 +37,7 @@ type tileKey struct {
 
 // A tile is a tile of a page index as served to all clients: its URLs are relative.
 type tile struct {
-	representation
+	represent.Representation
 	body []byte
 }
 
@@ -70,7 +71,7 @@ func (s *Server) getTile(w *responder, r *http.Request) error {
 	if last < res.floor {
 		return fmt.Errorf("tile %d of feed %q: pages %d to %d: %w (the oldest is %d)", n, f.Name(), first, last, chain.ErrPruned, res.floor)
 	}
-	return s.serve(w, r, res, nil)
+	return s.sender.Send(w, r, res, nil)
 }
 
 // A tileResource is the resource of a tile.
@@ -83,16 +84,16 @@ type tileResource struct {
 	tile        *tile
 }
 
-// stat implements resource.
-func (t *tileResource) stat(ctx context.Context) (*representation, error) {
+// Stat implements [represent.Resource].
+func (t *tileResource) Stat(ctx context.Context) (*represent.Representation, error) {
 	if err := t.load(ctx); err != nil {
 		return nil, err
 	}
-	return &t.tile.representation, nil
+	return &t.tile.Representation, nil
 }
 
-// open implements resource.
-func (t *tileResource) open(ctx context.Context, offset, length int64) (*representation, io.ReadCloser, error) {
+// Open implements [represent.Resource].
+func (t *tileResource) Open(ctx context.Context, offset, length int64) (*represent.Representation, io.ReadCloser, error) {
 	if err := t.load(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -100,7 +101,7 @@ func (t *tileResource) open(ctx context.Context, offset, length int64) (*represe
 	if length >= 0 {
 		part = part[:length]
 	}
-	return &t.tile.representation, io.NopCloser(bytes.NewReader(part)), nil
+	return &t.tile.Representation, io.NopCloser(bytes.NewReader(part)), nil
 }
 
 // load makes the tile from the metadata of its pages, once for a request. It is not in the store:
@@ -124,7 +125,7 @@ func (t *tileResource) load(ctx context.Context) (err error) {
 	if t.tile, err = t.make(ctx, full); err != nil {
 		return err
 	}
-	if t.tile.immutable {
+	if t.tile.Immutable {
 		t.tile = t.server.tiles.Add(key, t.tile, len(t.tile.body))
 	}
 	return nil
@@ -139,7 +140,7 @@ func (t *tileResource) make(ctx context.Context, full bool) (*tile, error) {
 		list.Next = strconv.FormatInt(t.number+1, 10)
 	}
 	// A tile changes at times that no page records, so Last-Modified is the time of the response.
-	rep := representation{contentType: pageindex.MediaType, modified: feed.Truncate(time.Now()), changing: true}
+	rep := represent.Representation{ContentType: pageindex.MediaType, Modified: feed.Truncate(time.Now()), Changing: true}
 	for p, err := range t.feed.LinkedPages(ctx, max(t.first, t.floor), t.last) {
 		if err != nil {
 			return nil, err
@@ -156,11 +157,11 @@ func (t *tileResource) make(ctx context.Context, full bool) (*tile, error) {
 	}
 	digest := sha256.Sum256(body)
 	sum := hex.EncodeToString(digest[:])
-	rep.tag, rep.stored = shortDigest(sum), int64(len(body))
-	rep.digest = func(context.Context) ([]byte, error) { return digest[:], nil }
+	rep.Tag, rep.Stored = shortDigest(sum), int64(len(body))
+	rep.Digest = func(context.Context) ([]byte, error) { return digest[:], nil }
 	if len(list.Pages) == pageindex.Size {
-		rep.modified, rep.changing = feed.Truncate(list.Pages[pageindex.Size-1].Last), false
-		rep.immutable, rep.sum = true, sum
+		rep.Modified, rep.Changing = feed.Truncate(list.Pages[pageindex.Size-1].Last), false
+		rep.Immutable, rep.Sum = true, sum
 	}
 	return &tile{rep, body}, nil
 }

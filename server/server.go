@@ -18,6 +18,7 @@ import (
 	"github.com/feedctl/feedctl/internal/lru"
 	"github.com/feedctl/feedctl/internal/problem"
 	"github.com/feedctl/feedctl/internal/readiness"
+	"github.com/feedctl/feedctl/internal/represent"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/observe"
@@ -34,9 +35,8 @@ type Server struct {
 	router    http.Handler
 
 	access    *access.Control
-	coders    *coders
-	encodings *encodings
-	linked    *lru.Cache[linkedKey, *representation]
+	sender    *represent.Sender
+	linked    *lru.Cache[linkedKey, *represent.Representation]
 	directory *template.Template
 
 	reader   *feedstore.Reader
@@ -75,8 +75,8 @@ func New(store storage.Store, c Config) (*Server, error) {
 	s := &Server{
 		store: store, config: c, publicURL: publicURL, log: c.Logger,
 		access:     control,
-		coders:     newCoders(c.MaxCoded),
-		linked:     lru.New[linkedKey, *representation](maxLinked),
+		sender:     represent.NewSender(represent.Config{MaxCoded: c.MaxCoded, MaxEncoded: max(c.MaxEncoded, 0), Private: !control.OpenReads()}),
+		linked:     lru.New[linkedKey, *represent.Representation](maxLinked),
 		indexes:    lru.New[string, *servedIndex](maxIndexes),
 		indexing:   make(chan struct{}, 1),
 		tiles:      lru.New[tileKey, *tile](maxTiles),
@@ -87,7 +87,6 @@ func New(store storage.Store, c Config) (*Server, error) {
 		closing:    make(chan struct{}),
 	}
 	s.ready = s.checks(operations)
-	s.encodings = newEncodings(max(c.MaxEncoded, 0), s.coders)
 	if s.metrics, err = newMetrics(s, operations); err != nil {
 		return nil, fmt.Errorf("configure server: register metrics: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/feedstore"
 	"github.com/feedctl/feedctl/internal/problem"
+	"github.com/feedctl/feedctl/internal/represent"
 	"github.com/feedctl/feedctl/layout"
 )
 
@@ -34,7 +35,7 @@ func (s *Server) getNewestIndex(w *responder, r *http.Request) error {
 	}
 	res := s.index(r, name, id)
 	res.location = res.base + layout.SnapshotIndexPath(name, id)
-	return s.serve(w, r, res, nil)
+	return s.sender.Send(w, r, res, nil)
 }
 
 // parseAt returns the time in the query, or the zero time if there is none.
@@ -56,7 +57,7 @@ func (s *Server) getIndex(w *responder, r *http.Request) error {
 	if layout.CheckName(name) != nil || layout.CheckName(id) != nil {
 		return feedstore.ErrNoSnapshot
 	}
-	return s.serve(w, r, s.index(r, name, id), nil)
+	return s.sender.Send(w, r, s.index(r, name, id), nil)
 }
 
 func (s *Server) index(r *http.Request, name, id string) *indexResource {
@@ -77,7 +78,7 @@ func (s *Server) getSnapshotPage(w *responder, r *http.Request) error {
 	if err := s.reader.FindSnapshot(r.Context(), name, id); err != nil {
 		return err
 	}
-	return s.serve(w, r, &snapshotPage{server: s, name: name, id: id, number: int(n)}, nil)
+	return s.sender.Send(w, r, &snapshotPage{server: s, name: name, id: id, number: int(n)}, nil)
 }
 
 // A snapshotPage is the resource of one page of a snapshot.
@@ -87,8 +88,8 @@ type snapshotPage struct {
 	number   int
 }
 
-// stat implements resource.
-func (p *snapshotPage) stat(ctx context.Context) (*representation, error) {
+// Stat implements [represent.Resource].
+func (p *snapshotPage) Stat(ctx context.Context) (*represent.Representation, error) {
 	found, err := p.server.reader.StatSnapshotPage(ctx, p.name, p.id, p.number)
 	if err != nil {
 		return nil, err
@@ -96,8 +97,8 @@ func (p *snapshotPage) stat(ctx context.Context) (*representation, error) {
 	return p.represent(found), nil
 }
 
-// open implements resource.
-func (p *snapshotPage) open(ctx context.Context, offset, length int64) (*representation, io.ReadCloser, error) {
+// Open implements [represent.Resource].
+func (p *snapshotPage) Open(ctx context.Context, offset, length int64) (*represent.Representation, io.ReadCloser, error) {
 	found, body, err := p.server.reader.OpenSnapshotPage(ctx, p.name, p.id, p.number, offset, length)
 	if err != nil {
 		return nil, nil, err
@@ -106,14 +107,14 @@ func (p *snapshotPage) open(ctx context.Context, offset, length int64) (*represe
 }
 
 // represent describes the page.
-func (p *snapshotPage) represent(found *feedstore.SnapshotPage) *representation {
-	return &representation{
-		contentType: found.ContentType,
-		tag:         shortDigest(found.SHA256),
-		sum:         found.SHA256,
-		modified:    feed.Truncate(found.Modified),
-		immutable:   true,
-		stored:      found.Size,
-		digest:      func(context.Context) ([]byte, error) { return decodeDigest(found.SHA256), nil },
+func (p *snapshotPage) represent(found *feedstore.SnapshotPage) *represent.Representation {
+	return &represent.Representation{
+		ContentType: found.ContentType,
+		Tag:         shortDigest(found.SHA256),
+		Sum:         found.SHA256,
+		Modified:    feed.Truncate(found.Modified),
+		Immutable:   true,
+		Stored:      found.Size,
+		Digest:      func(context.Context) ([]byte, error) { return decodeDigest(found.SHA256), nil },
 	}
 }

@@ -63,6 +63,7 @@ var rooms = map[string]room{
 	"internal/longfeed":   {rooms: []string{"chain", "feed", "layout", "page", "storage"}},
 	"internal/monitoring": {rooms: []string{"internal/metrics/catalog"}, libraries: []string{"go.yaml.in/yaml/v3"}},
 	"internal/notices":    {},
+	"internal/represent":  {rooms: []string{"feed", "internal/httpfield", "internal/problem"}, libraries: []string{"github.com/klauspost/compress"}},
 	"internal/regular":    {},
 	"internal/suggest":    {},
 	"internal/together":   {},
@@ -160,10 +161,8 @@ var rooms = map[string]room{
 
 	// Serving and checking.
 	"server": {
-		rooms: []string{"chain", "digest", "feed", "feedstore", "input", "internal/access", "internal/httpfield", "internal/lru", "internal/metrics/catalog", "internal/problem", "internal/readiness", "layout", "page", "pagecache", "pageindex", "producer", "retention", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
-		libraries: []string{
-			"github.com/go-chi/chi/v5", "github.com/klauspost/compress", "github.com/prometheus/client_golang", "golang.org/x/sync",
-		},
+		rooms:     []string{"chain", "digest", "feed", "feedstore", "input", "internal/access", "internal/httpfield", "internal/lru", "internal/metrics/catalog", "internal/problem", "internal/readiness", "internal/represent", "layout", "page", "pagecache", "pageindex", "producer", "retention", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
+		libraries: []string{"github.com/go-chi/chi/v5", "github.com/prometheus/client_golang", "golang.org/x/sync"},
 	},
 	"console": {
 		rooms:     []string{"bridge", "chain", "digest", "digest/digests", "feed", "feedstore", "internal/access", "internal/console", "internal/human", "internal/jsonscan", "internal/lru", "internal/problem", "internal/shell", "internal/units", "jobs", "layout", "page", "readers", "server", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},

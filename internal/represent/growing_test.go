@@ -1,7 +1,8 @@
-package server
+package represent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/feedctl/feedctl/storage/memory"
+	"github.com/feedctl/feedctl/internal/problem"
 )
 
 // A growing is a resource that grows before it is opened, the first times.
@@ -19,16 +20,16 @@ type growing struct {
 	opens int
 }
 
-func (g *growing) represent() *representation {
-	return &representation{
-		tag: fmt.Sprint(len(g.text)), stored: int64(len(g.text)), tail: "-end",
-		digest: func(context.Context) ([]byte, error) { return nil, nil },
+func (g *growing) represent() *Representation {
+	return &Representation{
+		Tag: fmt.Sprint(len(g.text)), Stored: int64(len(g.text)), Tail: "-end",
+		Digest: func(context.Context) ([]byte, error) { return nil, nil },
 	}
 }
 
-func (g *growing) stat(context.Context) (*representation, error) { return g.represent(), nil }
+func (g *growing) Stat(context.Context) (*Representation, error) { return g.represent(), nil }
 
-func (g *growing) open(_ context.Context, offset, length int64) (*representation, io.ReadCloser, error) {
+func (g *growing) Open(_ context.Context, offset, length int64) (*Representation, io.ReadCloser, error) {
 	if g.opens++; g.opens <= g.times {
 		g.text += fmt.Sprint("+", g.opens)
 	}
@@ -42,11 +43,7 @@ func (g *growing) open(_ context.Context, offset, length int64) (*representation
 // TestGrowing requests parts of a resource that grows between the moment when the part is computed and
 // when it is opened. A part up to the end is sent with what has been added, without opening it again.
 func TestGrowing(t *testing.T) {
-	s, err := New(memory.New(), Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close(t.Context())
+	s := NewSender(Config{MaxCoded: 1})
 	for _, c := range []struct {
 		header, value string // besides Range
 		part          string
@@ -76,10 +73,11 @@ func TestGrowing(t *testing.T) {
 		}
 		recorder := httptest.NewRecorder()
 		status := 0
-		if err := s.serve(newResponder(recorder, 0), r, g, nil); err != nil {
-			status = problemOf(err).Status
-		} else {
+		var p *problem.Error
+		if err := s.Send(recorder, r, g, nil); err == nil {
 			status = recorder.Code
+		} else if errors.As(err, &p) {
+			status = p.Status
 		}
 		body, contentRange := recorder.Body.String(), recorder.Header().Get("Content-Range")
 		if status != c.status || body != c.body || contentRange != c.contentRange || g.opens != c.opens {

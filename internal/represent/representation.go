@@ -1,4 +1,4 @@
-package server
+package represent
 
 import (
 	"context"
@@ -17,59 +17,82 @@ import (
 	"github.com/feedctl/feedctl/internal/problem"
 )
 
-// A representation is one state of a resource, without a content coding.
-type representation struct {
-	contentType string
-	tag         string    // names the state; part of the ETag
-	sum         string    // SHA-256 of the whole, in hex, if it never changes; otherwise ""
-	modified    time.Time // in whole seconds
-	changing    bool      // modified may belong to several states
-	immutable   bool      // there will be no other state
-	hosted      bool      // contains the Host of the request
-	links       []string  // values of Link
-	chain       string    // value of feed.ChainHeader, or ""
-	location    string    // Content-Location, if it differs from the request's URL
+// A Representation is one state of a resource, without a content coding.
+type Representation struct {
+	ContentType string
+	Tag         string    // names the state; part of the ETag
+	Sum         string    // SHA-256 of the whole, in hex, if it never changes; otherwise ""
+	Modified    time.Time // in whole seconds
+	Changing    bool      // Modified may belong to several states
+	Immutable   bool      // there will be no other state
+	Hosted      bool      // contains the Host of the request
+	Links       []string  // values of Link
+	Chain       string    // value of [feed.ChainHeader], or ""
+	Location    string    // Content-Location, if it differs from the request's URL
 
-	common http.Header // see Server.commonFields; nil unless the representation is shared by requests
+	Common http.Header // see [Sender.CommonFields]; nil unless the representation is shared by requests
 
-	stored int64  // bytes in the store
-	tail   string // follows the stored bytes
-	// digest returns the SHA-256 of the whole, or nil if it is not available. An error means
+	Stored int64  // bytes in the store
+	Tail   string // follows the stored bytes
+	// Digest returns the SHA-256 of the whole, or nil if it is not available. An error means
 	// that the store is corrupt.
-	digest func(context.Context) ([]byte, error)
+	Digest func(context.Context) ([]byte, error)
 }
 
-func (rep *representation) size() int64 { return rep.stored + int64(len(rep.tail)) }
+func (rep *Representation) size() int64 { return rep.Stored + int64(len(rep.Tail)) }
 
 // modifiedAfter reports whether there may be a newer state than one with the given
 // Last-Modified.
-func (rep *representation) modifiedAfter(since time.Time) bool {
-	return rep.modified.After(since) || rep.changing && rep.modified.Equal(since)
+func (rep *Representation) modifiedAfter(since time.Time) bool {
+	return rep.Modified.After(since) || rep.Changing && rep.Modified.Equal(since)
 }
 
-// A resource is what a URL identifies.
-type resource interface {
-	// stat returns the current representation.
-	stat(context.Context) (*representation, error)
-	// open returns the current representation and opens length of its stored bytes,
+// A Resource is what a URL identifies.
+type Resource interface {
+	// Stat returns the current representation.
+	Stat(context.Context) (*Representation, error)
+	// Open returns the current representation and opens length of its stored bytes,
 	// or the rest if length is negative.
-	open(ctx context.Context, offset, length int64) (*representation, io.ReadCloser, error)
+	Open(ctx context.Context, offset, length int64) (*Representation, io.ReadCloser, error)
+}
+
+// A Sender sends representations. Its methods may be called concurrently.
+type Sender struct {
+	coders    *coders
+	encodings *encodings
+	private   bool
+}
+
+// Config configures a Sender.
+type Config struct {
+	// MaxCoded is how many responses are compressed at once.
+	MaxCoded int
+	// MaxEncoded limits the memory for compressed representations that never change, in bytes; 0 is none.
+	MaxEncoded int64
+	// Private: shared caches may keep nothing, since reading requires credentials.
+	Private bool
+}
+
+// NewSender returns a Sender.
+func NewSender(c Config) *Sender {
+	coders := newCoders(c.MaxCoded)
+	return &Sender{coders: coders, encodings: newEncodings(c.MaxEncoded, coders), private: c.Private}
 }
 
 // maxReopened is how often a range is opened again because the resource has changed
 // since the range was computed.
 const maxReopened = 10
 
-// serve answers a GET or HEAD. rep is the current representation if the
-// caller has it, or nil.
-func (s *Server) serve(w *responder, r *http.Request, res resource, rep *representation) error {
-	coding, ok := acceptedCoding(r.Header.Values("Accept-Encoding"))
+// Send answers a GET or HEAD. rep is the current representation if the caller has it, or nil. An error is
+// a problem, is of the resource, or, if the header has been written, is that the response is incomplete.
+func (s *Sender) Send(w http.ResponseWriter, r *http.Request, res Resource, rep *Representation) error {
+	coding, ok := Coding(r)
 	if !ok {
 		return problem.New(http.StatusNotAcceptable, "not-acceptable", "Accept-Encoding excludes zstd, gzip and identity")
 	}
 	if rep == nil && needsState(r) {
 		var err error
-		if rep, err = res.stat(r.Context()); err != nil {
+		if rep, err = res.Stat(r.Context()); err != nil {
 			return err
 		}
 	}
@@ -89,11 +112,11 @@ func (s *Server) serve(w *responder, r *http.Request, res resource, rep *represe
 				length = -1 // with what is added until it is opened
 			}
 		}
-		opened, body, err := res.open(r.Context(), offset, length)
+		opened, body, err := res.Open(r.Context(), offset, length)
 		if err != nil {
 			return err
 		}
-		if part.partial && opened.tag != rep.tag {
+		if part.partial && opened.Tag != rep.Tag {
 			now, answered, err := s.answer(w, r, opened, coding)
 			if answered || err != nil {
 				_ = body.Close() // not read
@@ -111,7 +134,7 @@ func (s *Server) serve(w *responder, r *http.Request, res resource, rep *represe
 		if !part.partial {
 			part.length = opened.size()
 		}
-		if coding != "" && opened.sum != "" {
+		if coding != "" && opened.Sum != "" {
 			if err := s.serveEncoded(w, r, opened, coding, body); !errors.Is(err, errNotEncoded) {
 				return err
 			}
@@ -133,8 +156,8 @@ func (s *Server) serve(w *responder, r *http.Request, res resource, rep *represe
 
 // serveEncoded answers a GET with a page in a content coding that is kept for other requests. The
 // error matches errNotEncoded if that is not possible.
-func (s *Server) serveEncoded(w *responder, r *http.Request, rep *representation, coding string, body io.Reader) error {
-	encoded, err := s.encodings.get(r.Context(), encodingKey{rep.sum, coding}, rep.size(), body)
+func (s *Sender) serveEncoded(w http.ResponseWriter, r *http.Request, rep *Representation, coding string, body io.Reader) error {
+	encoded, err := s.encodings.get(r.Context(), encodingKey{rep.Sum, coding}, rep.size(), body)
 	if err != nil {
 		return err
 	}
@@ -164,9 +187,9 @@ func needsState(r *http.Request) bool {
 
 // answer answers requests that need no body. Otherwise it returns the part of the
 // representation to send.
-func (s *Server) answer(w *responder, r *http.Request, rep *representation, coding string) (part span, answered bool, err error) {
-	etag := rep.etag(coding)
-	switch precondition(r, rep, etag) {
+func (s *Sender) answer(w http.ResponseWriter, r *http.Request, rep *Representation, coding string) (part span, answered bool, err error) {
+	etag := rep.ETag(coding)
+	switch Precondition(r, rep, etag) {
 	case http.StatusNotModified:
 		s.setCommon(w.Header(), rep, coding)
 		w.WriteHeader(http.StatusNotModified)
@@ -188,54 +211,55 @@ func (s *Server) answer(w *responder, r *http.Request, rep *representation, codi
 	return part, false, nil
 }
 
-func (rep *representation) etag(coding string) string {
+// ETag returns the entity tag in a content coding; empty: none.
+func (rep *Representation) ETag(coding string) string {
 	if coding == "" {
-		return `"` + rep.tag + `"`
+		return `"` + rep.Tag + `"`
 	}
-	return `"` + rep.tag + "-" + coding + `"`
+	return `"` + rep.Tag + "-" + coding + `"`
 }
 
 // setCommon sets the fields that a 200 and a 304 have in common (RFC 9110,
 // section 15.4.5), and Link and the chain, since caches update stored responses with
 // the fields of a 304.
-func (s *Server) setCommon(h http.Header, rep *representation, coding string) {
-	common := rep.common
+func (s *Sender) setCommon(h http.Header, rep *Representation, coding string) {
+	common := rep.Common
 	if common == nil {
-		common = s.commonFields(rep)
+		common = s.CommonFields(rep)
 	}
 	maps.Copy(h, common) // nothing changes the values
-	h.Set("Etag", rep.etag(coding))
+	h.Set("Etag", rep.ETag(coding))
 }
 
-// commonFields returns the fields that do not depend on the content coding.
-func (s *Server) commonFields(rep *representation) http.Header {
+// CommonFields returns the fields that do not depend on the content coding.
+func (s *Sender) CommonFields(rep *Representation) http.Header {
 	h := make(http.Header)
 	h.Set("Vary", "Accept-Encoding")
-	h.Set("Last-Modified", feed.FormatTime(rep.modified))
-	if len(rep.links) > 0 {
-		h["Link"] = slices.Clip(rep.links)
+	h.Set("Last-Modified", feed.FormatTime(rep.Modified))
+	if len(rep.Links) > 0 {
+		h["Link"] = slices.Clip(rep.Links)
 	}
-	if rep.chain != "" {
-		h.Set(feed.ChainHeader, rep.chain)
+	if rep.Chain != "" {
+		h.Set(feed.ChainHeader, rep.Chain)
 	}
-	if rep.location != "" {
-		h.Set("Content-Location", rep.location)
+	if rep.Location != "" {
+		h.Set("Content-Location", rep.Location)
 	}
-	h.Set("Cache-Control", s.cacheControl(rep))
+	h.Set("Cache-Control", s.CacheControl(rep))
 	return h
 }
 
-// cacheControl lets shared caches keep only what is the same for every client. A
+// CacheControl returns the value of the field. It lets shared caches keep only what is the same for every client. A
 // representation that contains the request's Host is not: a client could send a Host
 // that is not part of the cache's key.
-func (s *Server) cacheControl(rep *representation) string {
+func (s *Sender) CacheControl(rep *Representation) string {
 	var directives []string
-	if rep.hosted || !s.access.OpenReads() {
+	if rep.Hosted || s.private {
 		directives = append(directives, "private")
-	} else if rep.immutable {
+	} else if rep.Immutable {
 		directives = append(directives, "public")
 	}
-	if rep.immutable {
+	if rep.Immutable {
 		directives = append(directives, "max-age=31536000", "immutable")
 	} else {
 		directives = append(directives, "no-cache")
@@ -245,17 +269,17 @@ func (s *Server) cacheControl(rep *representation) string {
 
 // writeHeader sends the header of a 200 or 206. Ranges and digests exist only without
 // a coding; with one, the size is not known beforehand.
-func (s *Server) writeHeader(w *responder, r *http.Request, rep *representation, coding string, part span) error {
+func (s *Sender) writeHeader(w http.ResponseWriter, r *http.Request, rep *Representation, coding string, part span) error {
 	var digest []byte
 	if coding == "" {
 		var err error
-		if digest, err = rep.digest(r.Context()); err != nil {
+		if digest, err = rep.Digest(r.Context()); err != nil {
 			return err
 		}
 	}
 	h := w.Header()
 	s.setCommon(h, rep, coding)
-	h.Set("Content-Type", rep.contentType)
+	h.Set("Content-Type", rep.ContentType)
 	status := http.StatusOK
 	if coding != "" {
 		h.Set("Content-Encoding", coding)
@@ -275,15 +299,15 @@ func (s *Server) writeHeader(w *responder, r *http.Request, rep *representation,
 }
 
 // storedPart returns the part of a span that is in the store.
-func (rep *representation) storedPart(part span) (offset, length int64) {
-	offset = min(part.offset, rep.stored)
-	return offset, min(part.offset+part.length, rep.stored) - offset
+func (rep *Representation) storedPart(part span) (offset, length int64) {
+	offset = min(part.offset, rep.Stored)
+	return offset, min(part.offset+part.length, rep.Stored) - offset
 }
 
 // writeBody sends the body and the part of the tail that is in the span.
-func (s *Server) writeBody(w *responder, rep *representation, coding string, part span, body io.Reader) error {
+func (s *Sender) writeBody(w http.ResponseWriter, rep *Representation, coding string, part span, body io.Reader) error {
 	offset, length := rep.storedPart(part)
-	tail := rep.tail[max(part.offset-rep.stored, 0):max(part.offset+part.length-rep.stored, 0)]
+	tail := rep.Tail[max(part.offset-rep.Stored, 0):max(part.offset+part.length-rep.Stored, 0)]
 	if coding != "" {
 		return s.coders.write(w, coding, io.MultiReader(body, strings.NewReader(tail)), rep.size())
 	}

@@ -1,6 +1,15 @@
-package server
+package represent
 
-import "strings"
+import (
+	"net/http"
+	"strings"
+)
+
+// Coding returns the content coding in which a request is answered; empty: none. ok is false if the request
+// excludes all of them.
+func Coding(r *http.Request) (coding string, ok bool) {
+	return acceptedCoding(r.Header.Values("Accept-Encoding"))
+}
 
 // qualities reads a list of weighted values, as in Accept and Accept-Encoding
 // (RFC 9110, section 12.4.2), and returns the weight of each in thousandths, in
@@ -77,9 +86,8 @@ func acceptedCoding(header []string) (coding string, ok bool) {
 	return coding, ok
 }
 
-// prefersHTML reports whether an Accept header puts text/html before
-// application/json, as browsers do.
-func prefersHTML(header []string) bool {
+// PrefersHTML reports whether an Accept header puts text/html before application/json, as browsers do.
+func PrefersHTML(header []string) bool {
 	weights := qualities(header)
 	html, ok := weights["text/html"]
 	return ok && html > weights["application/json"]

@@ -1,4 +1,4 @@
-package server
+package represent
 
 import (
 	"net/http"
@@ -8,16 +8,16 @@ import (
 	"github.com/feedctl/feedctl/internal/httpfield"
 )
 
-// precondition evaluates the conditions of a GET or HEAD in the order of RFC
+// Precondition evaluates the conditions of a GET or HEAD in the order of RFC
 // 9110, section 13.2.2. It returns 304, 412, or 0 to answer the request as if it
 // had none.
-func precondition(r *http.Request, rep *representation, etag string) int {
+func Precondition(r *http.Request, rep *Representation, etag string) int {
 	h := r.Header
 	if header := h.Values("If-Match"); len(header) > 0 {
 		if !httpfield.MatchesETag(header, etag, false) {
 			return http.StatusPreconditionFailed
 		}
-	} else if since, err := feed.ParseTime(h.Get("If-Unmodified-Since")); err == nil && rep.modified.After(since) {
+	} else if since, err := feed.ParseTime(h.Get("If-Unmodified-Since")); err == nil && rep.Modified.After(since) {
 		return http.StatusPreconditionFailed
 	}
 	if header := h.Values("If-None-Match"); len(header) > 0 {
@@ -32,7 +32,7 @@ func precondition(r *http.Request, rep *representation, etag string) int {
 
 // rangeHolds evaluates If-Range (RFC 9110, section 13.1.5): it reports whether
 // the part that the client has is of this representation.
-func rangeHolds(r *http.Request, rep *representation, etag string) bool {
+func rangeHolds(r *http.Request, rep *Representation, etag string) bool {
 	condition := r.Header.Get("If-Range")
 	if condition == "" {
 		return true
@@ -41,5 +41,5 @@ func rangeHolds(r *http.Request, rep *representation, etag string) bool {
 		return condition == etag
 	}
 	since, err := feed.ParseTime(condition)
-	return err == nil && since.Equal(rep.modified) && !rep.changing
+	return err == nil && since.Equal(rep.Modified) && !rep.Changing
 }
