@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // A platform is an operating system and a processor, as Go names them.
@@ -70,13 +72,27 @@ func checkout(ctx context.Context, repository, commit, dir string) (build, error
 	return build{source: dir, time: time.Unix(n, 0).UTC()}, nil
 }
 
+// compileAll builds feedctl for all platforms.
+func compileAll(ctx context.Context, source, dir string, platforms []platform) ([]binary, error) {
+	binaries := make([]binary, len(platforms))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.NumCPU())
+	for i, p := range platforms {
+		group.Go(func() (err error) {
+			binaries[i], err = compile(ctx, source, filepath.Join(dir, p.String()), p)
+			return err
+		})
+	}
+	return binaries, group.Wait()
+}
+
 // compile builds feedctl into dir. Variables of the builder that change the result have no effect.
 func compile(ctx context.Context, source, dir string, p platform) (binary, error) {
 	path := filepath.Join(dir, p.program())
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", path, "./cmd/feedctl")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./cmd/feedctl")
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(),
-		"GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0", "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off")
+		"GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0", "CGO_ENABLED=0", "GOFLAGS=-buildvcs=true", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return binary{}, fmt.Errorf("build for %s: %w\n%s", p, err, out)
 	}

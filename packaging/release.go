@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 type options struct {
@@ -49,29 +53,25 @@ func release(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	var binaries []binary
-	for _, p := range o.platforms {
-		bin, err := compile(ctx, b.source, filepath.Join(work, p.String()), p)
-		if err != nil {
-			return err
-		}
-		if b.version != "" && bin.version() != b.version {
-			return fmt.Errorf("%s has version %s, not %s", p, bin.version(), b.version)
-		}
-		b.version = bin.version()
-		binaries = append(binaries, bin)
-	}
-	host, err := compile(ctx, b.source, filepath.Join(work, "host"), hostPlatform())
+	binaries, err := compileAll(ctx, b.source, work, o.platforms)
 	if err != nil {
 		return err
 	}
-	if b.docs, err = documents(ctx, host.path, work, b); err != nil {
+	b.version = binaries[0].version()
+	host := slices.IndexFunc(binaries, func(bin binary) bool { return bin.platform == hostPlatform() })
+	if host < 0 {
+		return fmt.Errorf("no platform of the release is that of this machine, %s, which makes the manual pages", hostPlatform())
+	}
+	if b.docs, err = documents(ctx, binaries[host].path, work, b); err != nil {
 		return err
 	}
+	var group errgroup.Group
+	group.SetLimit(runtime.NumCPU())
 	for _, bin := range binaries {
-		if err := writeParts(o.out, b, bin); err != nil {
-			return err
-		}
+		group.Go(func() error { return writeParts(o.out, b, bin) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	if err := writeImage(filepath.Join(o.out, b.name("oci.tar")), b, binaries); err != nil {
 		return err
