@@ -1,9 +1,11 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/problem"
@@ -23,7 +25,8 @@ type nodesView struct {
 	MoreNodes   int // that are not listed
 	MoreOrigins int
 	MoreTenants int
-	DB          string
+
+	OriginsCommand, TenantsCommand string
 }
 
 type nodeRow struct {
@@ -42,8 +45,19 @@ func (c *Console) getNodes(r *http.Request) (content, error) {
 	if namespaces := namespacesOf(r); len(namespaces) > 0 {
 		return nil, problem.New(http.StatusForbidden, "forbidden", "Your credentials are only for jobs of the namespaces %s.", strings.Join(namespaces, ", "))
 	}
-	v := &nodesView{page: page{Title: "Nodes", Command: shell.Line("feedctl", "jobs", "nodes", "--db", c.config.JobsName)}, DB: c.config.JobsName}
-	nodes, err := c.config.Jobs.Nodes(r.Context())
+	v := &nodesView{
+		page:           page{Title: "Nodes", Command: shell.Line("feedctl", "jobs", "nodes", "--db", c.config.JobsName)},
+		OriginsCommand: shell.Line("feedctl", "jobs", "origins", "--db", c.config.JobsName),
+		TenantsCommand: shell.Line("feedctl", "jobs", "tenants", "--db", c.config.JobsName),
+	}
+	var nodes []jobs.NodeStatus
+	var origins []jobs.OriginStatus
+	var tenants []jobs.TenantStatus
+	err := together(
+		func() (err error) { nodes, err = c.config.Jobs.Nodes(r.Context()); return err },
+		func() (err error) { origins, err = c.config.Jobs.Origins(r.Context()); return err },
+		func() (err error) { tenants, err = c.config.Jobs.Tenants(r.Context()); return err },
+	)
 	if err != nil {
 		return nil, jobsProblem(err)
 	}
@@ -51,23 +65,26 @@ func (c *Console) getNodes(r *http.Request) (content, error) {
 	for n := range atMost(nodes, &v.MoreNodes) {
 		v.Nodes = append(v.Nodes, nodeOf(&nodes[n]))
 	}
-	origins, err := c.config.Jobs.Origins(r.Context())
-	if err != nil {
-		return nil, jobsProblem(err)
-	}
 	slices.SortStableFunc(origins, func(a, b jobs.OriginStatus) int {
 		return first(a.Down || a.Wait > 0, b.Down || b.Wait > 0)
 	})
 	for n := range atMost(origins, &v.MoreOrigins) {
 		v.Origins = append(v.Origins, originOf(&origins[n]))
 	}
-	tenants, err := c.config.Jobs.Tenants(r.Context())
-	if err != nil {
-		return nil, jobsProblem(err)
-	}
 	slices.SortStableFunc(tenants, func(a, b jobs.TenantStatus) int { return b.Waiting - a.Waiting })
 	v.Tenants = atMost(tenants, &v.MoreTenants)
 	return v, nil
+}
+
+// together calls functions at the same time, and returns their errors.
+func together(all ...func() error) error {
+	errs := make([]error, len(all))
+	var calls sync.WaitGroup
+	for n, call := range all {
+		calls.Go(func() { errs[n] = call() })
+	}
+	calls.Wait()
+	return errors.Join(errs...)
 }
 
 // atMost returns the first rows of a list, and sets how many are left.
