@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -52,7 +53,8 @@ func TestHostile(t *testing.T) {
 	job := s.jobs.jobs[len(s.jobs.jobs)-1]
 	job.LastError = &jobs.RunError{Time: s.jobs.now, Message: htmlBody, Hint: scriptTag}
 	job.Node, job.Command, job.Document.Labels = scriptTag, breakOut, map[string]string{breakOut: scriptTag}
-	(&demo{t: t, store: s.store}).publish("hostile", 100, []moment{{time.Now(), hostileEntities()}})
+	entities := hostileEntities()
+	(&demo{t: t, store: s.store}).publish("hostile", 100, []moment{{time.Now(), entities}})
 	if run := s.post(t, "/verify", url.Values{"feed": {"hostile"}}); run != "/run?id=1" {
 		t.Fatalf("the first action has the page %s", run)
 	}
@@ -72,6 +74,20 @@ func TestHostile(t *testing.T) {
 			b.expect(url, append(b.findings(), b.foreign()...))
 		}
 	}
+	for i, e := range entities {
+		for _, form := range []string{"json", "text", "hex"} {
+			url := fmt.Sprintf("/entity?feed=hostile&n=1&i=%d&as=%s", i, form)
+			b.visit(url)
+			b.shows(e.ContentID)
+			b.expect(url, append(b.findings(), b.foreign()...))
+		}
+	}
+	b.visit("/entity?feed=hostile&n=1&i=0&as=text")
+	b.shows(htmlBody)
+	b.visit(address("/job", "", hostileJob, ""))
+	b.shows(scriptTag)
+	b.visit(address("/reader", "", "", id))
+	b.shows(breakOut)
 }
 
 // foreign returns the elements of a page that the console has not made, or that lead elsewhere.
