@@ -137,7 +137,7 @@ func spanName(method, top string) string {
 		method = "HTTP"
 	}
 	switch top {
-	case "feeds", "snapshots", "digests":
+	case "changes", "digests", "feeds", "snapshots":
 		return method + " /" + top
 	}
 	return method
