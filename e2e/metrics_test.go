@@ -49,11 +49,11 @@ func TestEveryMetric(t *testing.T) {
 	}
 	m.command(lines, "publish", "events", "--key", "/id", "--content-id", "/id", "--to", base)
 	m.command(nil, "consume", base+"/feeds/events", "--into", "jsonl:"+m.path("out.jsonl"), "--follow")
-	m.command(nil, "consume", "http://127.0.0.1:1/feeds/none", "--into", "jsonl:"+m.path("none.jsonl"), "--follow") // which fails, and says so
+	none := m.command(nil, "consume", "http://127.0.0.1:1/feeds/none", "--into", "jsonl:"+m.path("none.jsonl"), "--follow") // which fails, and says so
 	m.command(nil, "copy", bucket, copied, "--follow")
 	database := couchtest.NewFake(t).NewDB(t)
 	m.put(database+"/one", `{}`)
-	m.command(nil, "bridge", "couchdb", database, files+"#docs", "--index", m.path("index.db"), "--follow")
+	bridge := m.command(nil, "bridge", "couchdb", database, files+"#docs", "--index", m.path("index.db"), "--follow")
 	outbox := pgtest.Start(t).URL("metrics")
 	feedctl(t, "init", outbox)
 	m.command(nil, "outbox", "run", "--db", outbox, "--all")
@@ -89,8 +89,20 @@ jobs:
 		}
 		return len(missing()) == 0
 	})
-	for _, target := range m.targets {
+	for n, target := range m.targets {
 		m.promtool(m.get(target + "/metrics"))
+		want := "ready\n"
+		switch n {
+		case 1:
+			want = `"name":"store","state":"failed","error":"the store does not exist; is its disk mounted?","since":"2`
+		case none:
+			want = `"name":"server http://127.0.0.1:1","state":"failed","error":"dial tcp 127.0.0.1:1: connect: connection refused","since":"2`
+		case bridge:
+			continue // its store is the one that is gone
+		}
+		if got := m.get(target + "/readyz"); got != want && (want == "ready\n" || !strings.Contains(got, want)) {
+			t.Errorf("%s/readyz: %s, want %s", target, got, want)
+		}
 	}
 }
 
@@ -121,8 +133,8 @@ func (m *scrapes) serve(name string, args ...string) string {
 
 var announced = regexp.MustCompile(`serving metrics" url=(\S+)/metrics`)
 
-// command starts a command with --metrics.
-func (m *scrapes) command(input func(io.Writer) error, args ...string) {
+// command starts a command with --metrics, and returns the index of its target.
+func (m *scrapes) command(input func(io.Writer) error, args ...string) int {
 	p := m.start(input, append(args, "--metrics", "127.0.0.1:0"))
 	var found []string
 	waitFor(m.t, p.stderr.String, func() bool {
@@ -130,6 +142,7 @@ func (m *scrapes) command(input func(io.Writer) error, args ...string) {
 		return found != nil
 	})
 	m.targets = append(m.targets, found[1])
+	return len(m.targets) - 1
 }
 
 func (m *scrapes) start(input func(io.Writer) error, args []string) *process {

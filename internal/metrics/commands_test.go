@@ -13,6 +13,7 @@ import (
 	"github.com/feedctl/feedctl/bridge"
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/readiness"
 )
 
 // A follower is behind by a given time.
@@ -75,6 +76,35 @@ func TestBridgeMetrics(t *testing.T) {
 			if m.GetGauge().GetValue() != -1 {
 				t.Error(family)
 			}
+		}
+	}
+}
+
+// TestWatchedTransport has a server that fails for a while.
+func TestWatchedTransport(t *testing.T) {
+	status := http.StatusServiceUnavailable
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	defer server.Close()
+	var watch readiness.Watch
+	transport := NewTransport()
+	transport.Watch(&watch)
+	defer transport.CloseIdleConnections()
+	for _, test := range []struct {
+		status int
+		want   string
+	}{
+		{http.StatusServiceUnavailable, "failed: GET /path: 503 Service Unavailable"},
+		{http.StatusNotFound, "ok: "}, // it responds
+	} {
+		status = test.status
+		response, err := (&http.Client{Transport: transport}).Get(server.URL + "/path?secret")
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		got := watch.Check(t.Context())
+		if len(got) != 1 || got[0].Name != "server "+server.URL || string(got[0].State)+": "+got[0].Error != test.want {
+			t.Errorf("%+v, want %s", got, test.want)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestLoop(t *testing.T) {
 		l, done := &maintain.Loop{Store: store, Config: quick(t)}, make(chan struct{})
 		go func() { l.Run(ctx); close(done) }()
 		synctest.Wait()
-		if s := l.Stats(); s.Snapshots != 1 || s.Feeds != 2 || s.Failures != 1 || !s.Complete.Equal(time.Now()) {
+		if s := l.Stats(); s.Snapshots != 1 || s.Feeds != 2 || s.Failures != 1 || s.Failing != 1 || !s.Complete.Equal(time.Now()) {
 			t.Errorf("after the first round: %+v", s)
 		}
 		time.Sleep(maintain.Interval - maintain.Interval/10)
@@ -43,7 +43,7 @@ func TestLoop(t *testing.T) {
 			h.publish(t, store)
 			time.Sleep(maintain.Interval)
 		}
-		if s := l.Stats(); s.Snapshots < 45 || s.Pages < 50 || s.Bytes == 0 || s.Deleted < 25 || s.Failures < 100 || s.Failures > 113 {
+		if s := l.Stats(); s.Snapshots < 45 || s.Pages < 50 || s.Bytes == 0 || s.Deleted < 25 || s.Failures < 100 || s.Failures > 113 || s.Failing != 1 {
 			t.Errorf("after a hundred hours: %+v", s)
 		}
 		h.check(t, store)
