@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -139,7 +140,7 @@ func (v *mapView) draw() {
 	for _, e := range v.Feeds {
 		y := row*mapRow + 1
 		if e.Source != "" {
-			v.box(mapSource, y, "source", "", e.Source)
+			v.box(mapSource, y, "source", "", strings.Replace(e.Source, "https://", "", 1))
 			v.edge(mapSource+mapWide, y, mapFeed, y, "")
 		}
 		v.box(mapFeed, y, "feed", e.URL, e.Name)
@@ -150,7 +151,8 @@ func (v *mapView) draw() {
 			}
 			text := r.Label
 			if r.Lag.Known {
-				text = shortened(text, mapText-8) + " · " + behindText(r.Lag)
+				behind := " · " + behindText(r.Lag)
+				text = shortened(text, mapText-len([]rune(behind))) + behind
 			}
 			v.box(mapReader, at, "reader "+class, r.URL, text)
 			v.edge(mapFeed+mapWide, y, mapReader, at, class)

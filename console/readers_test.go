@@ -87,7 +87,7 @@ func TestReaders(t *testing.T) {
 	}
 	_, urls := rows(get(w.console, "/readers?q=slow").Body.String())
 	one := get(w.console, "/"+urls[0])
-	for _, want := range []string{"<h1>slow</h1>", "1h30m behind", "what it has committed", `href="page?feed=tea&amp;n=7"`, "There is nothing to show yet", "&lt;1&gt;"} {
+	for _, want := range []string{"<h1>slow</h1>", "1h30m", "what it has committed", `href="page?feed=tea&amp;n=7"`, "There is nothing to show yet", "&lt;1&gt;"} {
 		if !strings.Contains(one.Body.String(), want) {
 			t.Errorf("the page of a reader does not have %q", want)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/feedstore"
 )
 
@@ -85,7 +86,7 @@ func within(ctx context.Context, f *feedstore.Feed, newest *chain.Page, at int64
 		return Count{More: true}, nil
 	case err != nil:
 		return Count{}, fmt.Errorf("count the entities after a position: %w", err)
-	case p.ContentID == "" || p.ContentID == page.LastContentID:
+	case p.ContentID == page.LastContentID, p.ContentID == "" && !feed.Truncate(page.Last).After(p.Time):
 		return Count{}, nil // the whole page was read
 	case page.Size > countBytes:
 		return Count{More: true}, nil
@@ -95,10 +96,14 @@ func within(ctx context.Context, f *feedstore.Feed, newest *chain.Page, at int64
 		if err != nil {
 			return Count{}, fmt.Errorf("count the entities after a position: %w", err)
 		}
+		if p.ContentID == "" { // the position is a time
+			t, err := feed.ParseTime(string(h.Get("Last-Modified")))
+			found = found || err == nil && t.After(p.Time)
+		}
 		if found {
 			after++
 		}
-		found = found || string(h.Get("Content-ID")) == p.ContentID
+		found = found || p.ContentID != "" && string(h.Get("Content-ID")) == p.ContentID
 	}
 	return Count{Entities: after, More: !found}, nil
 }

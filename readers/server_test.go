@@ -155,6 +155,7 @@ func TestBehind(t *testing.T) {
 			"before it":      {readers.Position{Page: 3, Time: times[5], ContentID: ids[5]}, readers.Count{Entities: 1}},
 			"within a page":  {readers.Position{Page: 2, Time: times[2], ContentID: ids[2]}, readers.Count{Entities: 4}},
 			"without a page": {readers.Position{Time: times[2], ContentID: ids[2]}, readers.Count{Entities: 4}},
+			"a time":         {readers.Position{Page: 2, Time: times[2]}, readers.Count{Entities: 4}},
 			"a whole page":   {readers.Position{Page: 1, Time: times[1]}, readers.Count{Entities: 5}},
 			"pruned":         {readers.Position{Page: 2, Time: times[2], ContentID: "<gone>"}, readers.Count{Entities: 3, More: true}},
 		} {
