@@ -130,12 +130,12 @@ func (p product) json(note string) string {
 // products returns the catalogue.
 func products() []product {
 	var all []product
-	for _, line := range strings.SplitSeq(strings.TrimSpace(`
+	for line := range strings.SplitSeq(strings.TrimSpace(`
 tea-assam Assam|tea-ceylon Ceylon|tea-darjeeling Darjeeling first flush|tea-earl-grey Earl Grey|tea-genmaicha Genmaicha|tea-gunpowder Gunpowder|tea-jasmine Jasmine pearls|tea-keemun Keemun
 tea-lapsang Lapsang souchong|tea-mint Moroccan mint|tea-oolong Oolong, lightly roasted|tea-pu-erh Pu-erh|tea-rooibos Rooibos|tea-sencha Sencha|tea-white White peony|tea-yunnan Yunnan gold
 coffee-brazil Brazil|coffee-colombia Colombia|coffee-costa-rica Costa Rica|coffee-decaf Decaffeinated|coffee-espresso Espresso blend|coffee-ethiopia Ethiopia, washed|coffee-guatemala Guatemala|coffee-kenya Kenya
 cup-porcelain Cup, porcelain|cup-glass Cup, double glass|filter-paper Paper filters|filter-steel Steel filter|grinder-hand Hand grinder|kettle-gooseneck Gooseneck kettle|pot-cast-iron Cast-iron pot|pot-glass Glass pot`), "\n") {
-		for _, item := range strings.SplitSeq(line, "|") {
+		for item := range strings.SplitSeq(line, "|") {
 			sku, name, _ := strings.Cut(item, " ")
 			all = append(all, product{sku, name, "100 g", fmt.Sprintf("%d.%02d", 3+len(name)%13, 10*(len(sku)%10))})
 		}
@@ -180,7 +180,7 @@ func (d *demo) order() *feed.Entity {
 }
 
 func (d *demo) countries() (all []*feed.Entity) {
-	for _, line := range strings.SplitSeq("AT Austria|BE Belgium|CH Switzerland|CI Côte d’Ivoire|CR Costa Rica|DE Germany|DK Denmark|ES Spain|ET Ethiopia|FI Finland|FR France|GR Greece|IN India|IT Italy|JP Japan|KE Kenya|LK Sri Lanka|NL Netherlands|NO Norway|PT Portugal|SE Sweden", "|") {
+	for line := range strings.SplitSeq("AT Austria|BE Belgium|CH Switzerland|CI Côte d’Ivoire|CR Costa Rica|DE Germany|DK Denmark|ES Spain|ET Ethiopia|FI Finland|FR France|GR Greece|IN India|IT Italy|JP Japan|KE Kenya|LK Sri Lanka|NL Netherlands|NO Norway|PT Portugal|SE Sweden", "|") {
 		code, name, _ := strings.Cut(line, " ")
 		all = append(all, d.put(code, fmt.Sprintf(`{"code":%q,"name":%q}`, code, name)))
 	}
