@@ -61,10 +61,7 @@ func statPages(ctx context.Context, f *feedstore.Feed, numbers []int64, newest *
 
 // sampled returns at most limit numbers between first and last, evenly distributed, in order, and with both ends.
 func sampled(first, last int64, limit int) (numbers []int64) {
-	count := last - first + 1
-	if count > int64(limit) {
-		count = int64(limit)
-	}
+	count := min(last-first+1, int64(limit))
 	for i := range count {
 		n := last
 		if count > 1 {

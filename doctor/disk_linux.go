@@ -53,7 +53,8 @@ func Space(dir string) (free, all int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	return int64(fs.Bavail) * fs.Bsize, int64(fs.Blocks) * fs.Bsize, nil //nolint:gosec,unconvert // no disk is that large; Bsize is an int32 elsewhere
+	size := int64(fs.Bsize)                                      //nolint:unconvert // it is an int32 elsewhere
+	return int64(fs.Bavail) * size, int64(fs.Blocks) * size, nil //nolint:gosec // no disk is that large
 }
 
 func checkFileSystem(dir string) result {

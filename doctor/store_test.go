@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
+	"runtime"
 	"testing"
 	"time"
 
@@ -227,5 +229,23 @@ func TestDirectory(t *testing.T) {
 		if f.Level == doctor.OK {
 			t.Errorf("%+v", f)
 		}
+	}
+}
+
+// TestSpace asks for the room of a file system that exists, and of one that does not.
+func TestSpace(t *testing.T) {
+	t.Parallel()
+	free, all, err := doctor.Space(t.TempDir())
+	if runtime.GOOS != "linux" {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("error is %v", err)
+		}
+		return
+	}
+	if err != nil || free < 0 || all < 1<<20 || free > all {
+		t.Errorf("%d of %d bytes are free: %v", free, all, err)
+	}
+	if _, _, err := doctor.Space(t.TempDir() + "/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error is %v", err)
 	}
 }
