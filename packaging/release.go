@@ -49,6 +49,14 @@ func release(ctx context.Context, o options) error {
 		return err
 	}
 	defer os.RemoveAll(work)
+	// A key that cannot be used is reported now, not after minutes.
+	probe := filepath.Join(work, "probe")
+	if err := os.WriteFile(probe, nil, 0o666); err != nil {
+		return err
+	}
+	if err := sign(ctx, probe, o.key, o.signers); err != nil {
+		return err
+	}
 	b, err := checkout(ctx, o.repository, o.commit, filepath.Join(work, "source"))
 	if err != nil {
 		return err
