@@ -4,6 +4,7 @@ package file_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -20,6 +21,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/file"
 )
+
+var powerLosses = flag.Int("power-losses", 1, "lose power that many times as often")
 
 // TestPowerLoss simulates that the machine loses power at each system call of several appends:
 // of what was written since a file was synced last, any sectors may have reached the disk. What
@@ -42,8 +45,8 @@ func TestPowerLoss(t *testing.T) {
 			if _, err := s.Create(t.Context(), tracedKey, longMeta(0), storage.Bytes([]byte(longTail(0)))); err != nil {
 				t.Fatal(err)
 			}
-			l.lose(dir, 0, 50, name, func(image string, n int) {
-				l.lose(image, n, 10, "", nil)
+			l.lose(dir, 0, 8**powerLosses, name, func(image string, n int) {
+				l.lose(image, n, 5, "", nil)
 			})
 		})
 	}
