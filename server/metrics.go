@@ -12,6 +12,10 @@ import (
 	"github.com/feedctl/feedctl/internal/metrics/catalog"
 )
 
+// maxPublishedFeeds is how many feeds have counters of their own; what is published to others is counted
+// together.
+const maxPublishedFeeds = 10_000
+
 // metrics are the metrics of a server for Prometheus.
 type metrics struct {
 	requests   *prometheus.CounterVec
@@ -20,6 +24,7 @@ type metrics struct {
 	waiters    prometheus.Gauge
 	published  *prometheus.CounterVec
 	duplicates *prometheus.CounterVec
+	feeds      *catalog.Values // of published and duplicates
 	handler    http.Handler
 }
 
@@ -27,6 +32,7 @@ func newMetrics(s *Server, operations *storeMetrics) (*metrics, error) {
 	m := &metrics{
 		requests: catalog.NewCounter("http_requests_total"), seconds: catalog.NewHistogram("http_request_duration_seconds"),
 		bytes: catalog.NewCounter("http_response_bytes_total"), waiters: catalog.NewGauge("http_waiters"),
+		feeds:     catalog.NewValues(maxPublishedFeeds),
 		published: catalog.NewCounter("published_entities_total"), duplicates: catalog.NewCounter("duplicate_entities_total"),
 	}
 	registry := s.config.Registry

@@ -71,8 +71,9 @@ func (s *Server) publish(w *responder, r *http.Request) error {
 	writer := f.Writer(producer.WriterOptions{
 		Memory: s.readAhead,
 		Done: func(o producer.Outcome) error {
-			s.metrics.published.WithLabelValues(name).Add(float64(o.Receipt.Published))
-			s.metrics.duplicates.WithLabelValues(name).Add(float64(o.Receipt.Duplicates))
+			label := s.metrics.feeds.Label(name)
+			s.metrics.published.WithLabelValues(label).Add(float64(o.Receipt.Published))
+			s.metrics.duplicates.WithLabelValues(label).Add(float64(o.Receipt.Duplicates))
 			return nil
 		},
 	})

@@ -2,14 +2,20 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/feedctl/feedctl/internal/app"
+	"github.com/feedctl/feedctl/internal/cli"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/metrics"
+	"github.com/feedctl/feedctl/internal/metrics/catalog"
 	"github.com/feedctl/feedctl/internal/task"
 )
 
@@ -41,5 +47,24 @@ func TestMetrics(t *testing.T) {
 		if !strings.Contains(w.Body.String(), "\n"+want) {
 			t.Errorf("there is no %s:\n%s", want, w.Body)
 		}
+	}
+}
+
+// TestMetricsOfCommands: the list of metrics names exactly the commands that have metrics.
+func TestMetricsOfCommands(t *testing.T) {
+	have, listed := map[string]bool{"serve": true}, map[string]bool{}
+	walk(newRoot(app.New(app.Streams{})), func(c *cobra.Command) {
+		if c.Flags().Lookup("metrics") != nil {
+			have[cli.Name(c)] = true
+		}
+	})
+	for _, g := range catalog.Groups() {
+		for _, command := range g.Commands {
+			name, _, _ := strings.Cut(command, " --")
+			listed[name] = true
+		}
+	}
+	if !maps.Equal(have, listed) {
+		t.Errorf("metrics have %v, listed are %v", slices.Sorted(maps.Keys(have)), slices.Sorted(maps.Keys(listed)))
 	}
 }

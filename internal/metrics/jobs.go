@@ -18,8 +18,8 @@ type Jobs struct {
 	runs        *prometheus.CounterVec
 	healed      *prometheus.HistogramVec
 	woken       *prometheus.CounterVec
-	origins     *names // of woken
-	namespaces  *names // of delay
+	origins     *catalog.Values // of woken
+	namespaces  *catalog.Values // of delay
 	delay       *prometheus.HistogramVec
 	adopted     *prometheus.CounterVec
 	loop        *prometheus.HistogramVec
@@ -30,7 +30,7 @@ type Jobs struct {
 // of connections to each HOST:PORT.
 func NewJobs(store *jobs.Scheduler, connections func() map[string]int) *Jobs {
 	return &Jobs{
-		store: store, connections: connections, origins: newNames(maxOrigins), namespaces: newNames(maxNamespaces),
+		store: store, connections: connections, origins: catalog.NewValues(maxOrigins), namespaces: catalog.NewValues(maxNamespaces),
 		healed: catalog.NewHistogram("job_heal_seconds"), woken: catalog.NewCounter("watch_wakeups_total"),
 		runs: catalog.NewCounter("job_runs_total"), delay: catalog.NewHistogram("job_start_delay_seconds"),
 		adopted: catalog.NewCounter("job_adoptions_total"), loop: catalog.NewHistogram("scheduler_tick_seconds"),
@@ -40,7 +40,7 @@ func NewJobs(store *jobs.Scheduler, connections func() map[string]int) *Jobs {
 
 // Started implements [jobs.Observer].
 func (j *Jobs) Started(d *jobs.Document, delay time.Duration) {
-	if j.namespaces.add(d.Namespace) {
+	if j.namespaces.Add(d.Namespace) {
 		j.delay.WithLabelValues(d.Namespace).Observe(max(0, delay).Seconds())
 	}
 }
@@ -55,7 +55,7 @@ func (j *Jobs) Healed(after time.Duration) {
 
 // Woken implements [jobs.Observer].
 func (j *Jobs) Woken(origin, how string, jobs int) {
-	j.woken.WithLabelValues(j.origins.label(origin), how).Add(float64(jobs))
+	j.woken.WithLabelValues(j.origins.Label(origin), how).Add(float64(jobs))
 }
 
 // Adopted implements [jobs.Observer].

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/feedctl/feedctl/internal/metrics/catalog"
@@ -19,47 +18,6 @@ const (
 	maxJobs       = 1000
 	maxNamespaces = 200
 )
-
-// names are the values that a label may have, up to a number.
-type names struct {
-	most  int
-	mu    sync.Mutex
-	known map[string]bool
-}
-
-func newNames(most int) *names { return &names{most: most, known: map[string]bool{}} }
-
-// add reports whether the label may have a value.
-func (n *names) add(name string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !n.known[name] && len(n.known) == n.most {
-		return false
-	}
-	n.known[name] = true
-	return true
-}
-
-// label returns a value, or "other" if there are too many.
-func (n *names) label(name string) string {
-	if name == "" || !n.add(name) {
-		return "other"
-	}
-	return name
-}
-
-// keep forgets all values but the given ones, and returns those that it has forgotten.
-func (n *names) keep(some map[string]bool) (gone []string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for name := range n.known {
-		if !some[name] {
-			gone = append(gone, name)
-			delete(n.known, name)
-		}
-	}
-	return gone
-}
 
 // query sends what the database has, and what is known about the origins that it has.
 func (j *Jobs) query(ctx context.Context, to sender, here []jobs.LocalNode) error {
@@ -74,7 +32,7 @@ func (j *Jobs) query(ctx context.Context, to sender, here []jobs.LocalNode) erro
 			some[name] = true
 		}
 	}
-	for _, name := range j.namespaces.keep(all) {
+	for _, name := range j.namespaces.Keep(all) {
 		j.delay.DeleteLabelValues(name)
 	}
 	to.value("namespaces_left_out", float64(len(all)-len(some)))

@@ -68,21 +68,3 @@ func TestConnections(t *testing.T) {
 		t.Errorf("after all were closed: %v, %v", transport.Connections(), err)
 	}
 }
-
-// TestNames has more names than a label may have.
-func TestNames(t *testing.T) {
-	t.Parallel()
-	n := newNames(maxOrigins)
-	for k := range maxOrigins {
-		name := string(rune('a' + k))
-		if got := n.label(name); got != name {
-			t.Fatalf("name %d is %q", k, got)
-		}
-	}
-	if a, b, c := n.label("a"), n.label("one more"), n.label(""); a != "a" || b != "other" || c != "other" {
-		t.Errorf("after %d names: %q, %q, %q", maxOrigins, a, b, c)
-	}
-	if gone := n.keep(map[string]bool{"a": true}); len(gone) != maxOrigins-1 || n.label("one more") != "one more" {
-		t.Errorf("%d names were forgotten, want %d", len(gone), maxOrigins-1)
-	}
-}

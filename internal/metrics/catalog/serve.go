@@ -2,7 +2,7 @@ package catalog
 
 var process = Group{
 	Title:    "Every process",
-	Commands: []string{"serve", "consume", "publish", "bridge", "outbox run", "copy", "restore", "jobs worker", "jobs standalone"},
+	Commands: []string{"serve", "consume", "publish", "bridge couchdb", "bridge kinto", "outbox run", "copy", "restore", "jobs worker", "jobs standalone"},
 	Text: "Every process also has the metrics of the Go runtime (`go_…`) and of its process (`process_…`, such as " +
 		"`process_resident_memory_bytes` and `process_start_time_seconds`). Requests to stores in S3 are counted only by `serve`.",
 	Metrics: []Metric{
@@ -25,7 +25,7 @@ var served = Group{
 		},
 		{Name: "http_response_bytes_total", Type: Counter, Labels: []string{"route"}, Help: "Bytes of response bodies."},
 		{Name: "http_waiters", Type: Gauge, Help: "Requests waiting for a feed to change."},
-		{Name: "published_entities_total", Type: Counter, Labels: []string{"feed"}, Help: "Entities that were published through this server."},
+		{Name: "published_entities_total", Type: Counter, Labels: []string{"feed"}, Help: "Entities that were published through this server, by feed, or of \"other\" feeds beyond the first 10,000."},
 		{Name: "duplicate_entities_total", Type: Counter, Labels: []string{"feed"}, Help: "Entities that were in the feed already when they were published."},
 		{Name: "tls_certificate_expiry_timestamp_seconds", Type: Gauge, Help: "When the certificate of the server expires, with --tls-cert."},
 	},

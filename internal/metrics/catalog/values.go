@@ -1,0 +1,46 @@
+package catalog
+
+import "sync"
+
+// Values are those that a label may have, up to a number, so that a metric has a bounded number of
+// series. They are safe for concurrent use.
+type Values struct {
+	most  int
+	mu    sync.Mutex
+	known map[string]bool
+}
+
+// NewValues returns no values yet, of which there may be this many.
+func NewValues(most int) *Values { return &Values{most: most, known: map[string]bool{}} }
+
+// Add reports whether the label may have a value.
+func (v *Values) Add(value string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.known[value] && len(v.known) == v.most {
+		return false
+	}
+	v.known[value] = true
+	return true
+}
+
+// Label returns a value, or "other" if it is empty or there are too many.
+func (v *Values) Label(value string) string {
+	if value == "" || !v.Add(value) {
+		return "other"
+	}
+	return value
+}
+
+// Keep forgets all values but the given ones, and returns those that it has forgotten.
+func (v *Values) Keep(some map[string]bool) (gone []string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for value := range v.known {
+		if !some[value] {
+			gone = append(gone, value)
+			delete(v.known, value)
+		}
+	}
+	return gone
+}
