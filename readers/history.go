@@ -44,7 +44,10 @@ type ring struct {
 }
 
 func (r *ring) add(v int32, limit int) {
-	if len(r.values) < limit {
+	if n := len(r.values); n < limit {
+		if n == cap(r.values) { // append would leave more room than is ever used
+			r.values = append(make([]int32, 0, min(2*n+8, limit)), r.values...)
+		}
 		r.values = append(r.values, v)
 		return
 	}
