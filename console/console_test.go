@@ -1,6 +1,8 @@
 package console
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -127,5 +129,20 @@ func TestCSS(t *testing.T) {
 	}
 	if limit := 12 << 10; len(data) > limit {
 		t.Errorf("console.css has %d bytes, more than %d", len(data), limit)
+	}
+}
+
+// TestRebinding: a console without credentials answers no web page that resolves its own name to a loopback address.
+func TestRebinding(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t, memory.New(), nil)
+	for host, status := range map[string]int{"localhost:9090": 200, "127.0.0.1:9090": 200, "rebound.example": http.StatusMisdirectedRequest} {
+		ctx := context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9090})
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+		r.Host = host
+		w := do(c, r)
+		if w.Code != status || (status != 200) != strings.Contains(w.Body.String(), "start it with read credentials") {
+			t.Errorf("%s: status %d, want %d\n%s", host, w.Code, status, w.Body)
+		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 // Limits of the overview.
 const (
-	headsWait   = 20 * time.Millisecond // for feeds to be polled
-	summaryWait = 40 * time.Millisecond // for feeds to be summarized
+	headsWait   = 10 * time.Millisecond // for feeds to be polled
+	summaryWait = 30 * time.Millisecond // for feeds to be summarized
 	overviewMax = 40                    // feeds
 	failingMax  = 5                     // jobs
 )

@@ -27,12 +27,9 @@ type page struct {
 	Title string
 	// Command is the command line that shows the same; see the template "command".
 	Command string
-	// Refresh is for pages without live parts: nothing.
-
-	Nav    []navEntry
-	Here   string // Path of the current entry of Nav
-	MayAct bool   // the request has write credentials: show the forms of actions
-	Now    time.Time
+	Nav     []navEntry
+	Here    string // Path of the current entry of Nav
+	Now     time.Time
 }
 
 func (p *page) common() *page { return p }
@@ -188,6 +185,7 @@ func (c *Console) act(route route) http.HandlerFunc {
 			c.fail(w, r, err)
 			return
 		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTime)) // not all servers can
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		see, err := route.post(r)
 		if err != nil {
@@ -199,8 +197,12 @@ func (c *Console) act(route route) http.HandlerFunc {
 	}
 }
 
-// maxForm is the largest body of a request for an action, in bytes.
-const maxForm = 64 << 10
+// Limits of clients.
+const (
+	maxForm  = 64 << 10         // bytes of a form
+	formTime = 10 * time.Second // to send a form
+	sendTime = 30 * time.Second // to receive a page
+)
 
 // fail answers a request with an error.
 func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
@@ -215,6 +217,9 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 // explain returns the problem that describes an error to a person.
 func explain(err error) *problem.Error {
 	if p, ok := errors.AsType[*problem.Error](err); ok {
+		if p.Named("host") {
+			return problem.New(p.Status, "host", "The console has no credentials, so it answers only requests for this machine: use localhost, or start it with read credentials.")
+		}
 		return p
 	}
 	switch {
@@ -239,7 +244,7 @@ func explain(err error) *problem.Error {
 // render sends a template.
 func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, p *renderer, name string, view content) {
 	common := view.common()
-	common.Nav, common.Now, common.MayAct = c.nav, c.config.Now(), c.access.Writer(r) >= 0
+	common.Nav, common.Now = c.nav, c.config.Now()
 	if p.template.Lookup(name) == nil {
 		c.fail(w, r, errNoPage)
 		return
@@ -254,6 +259,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, p *
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "private, no-cache")
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendTime)) // not all servers can
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body.Bytes()) // an error means that the client has disconnected
