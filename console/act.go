@@ -34,8 +34,8 @@ type field struct {
 // A feedVerb is an action on a feed.
 type feedVerb struct {
 	path, name, about string
-	command           []string // words before and after those of the store and the feed
-	flags             []string
+	command           []string // the words before the feed
+	flags             []string // an example, if some are needed
 	fields            []field
 	action            func(feed string, form url.Values) (Action, error)
 }

@@ -227,6 +227,14 @@ func TestJobVerbs(t *testing.T) {
 			t.Errorf("%s: the job is %s, want %s", step.verb, got, step.state)
 		}
 	}
+	wait := make(chan struct{})
+	if _, err := c.startRun(httpRequest(t), waits(wait), &run{Target: "shop/a", Job: true}); err != nil {
+		t.Fatal(err)
+	}
+	if w := submit(c, http.MethodPost, "/pause", url.Values{"job": {"shop/a"}}, asAll); w.Code != http.StatusSeeOther {
+		t.Errorf("a job cannot be paused while its data is compared: %d\n%s", w.Code, w.Body)
+	}
+	close(wait)
 	for form, status := range map[string]int{"job=shop/none": 404, "job=": 400, "job=shop/a&job=shop/b": 400, "job=shop/%00": 400, "job=shop/%ff": 400} {
 		values, err := url.ParseQuery(form)
 		if err != nil {

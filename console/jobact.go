@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -102,6 +103,9 @@ func (c *Console) postJob(v jobVerb) func(*http.Request) (string, error) {
 			return "", err
 		}
 		done, err := c.carryOut(r, v.action(c.config.Jobs, id, c.config.JobsName), &run{Target: id, Job: true})
+		if errors.Is(err, errClosing) {
+			return "", actionProblem(err)
+		}
 		if err != nil {
 			return "", jobsProblem(err)
 		}

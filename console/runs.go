@@ -46,6 +46,7 @@ type run struct {
 	Cancelled bool   // because the console was closed
 
 	confirm *Action // not confirmed yet
+	atOnce  bool    // in a request, whatever else is in progress
 }
 
 // State is a word for people.
@@ -74,7 +75,7 @@ func (r *run) visible(ctx context.Context) bool {
 }
 
 // runs are the actions of a console: those in progress and the last ones that have ended. They are
-// lost when the process ends, as a scrollback is.
+// lost when the process ends.
 type runs struct {
 	now    func() time.Time
 	ctx    context.Context // ends when the console is closed
@@ -113,34 +114,45 @@ func (r *runs) close(ctx context.Context) error {
 	}
 }
 
-// begin adds a run, unless another one has the same target, or there are too many.
+// begin adds a run. In the background, another one must not have the same target, and there must not be
+// too many.
 func (r *runs) begin(new *run) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return errClosing
 	}
-	active := 0
-	for _, x := range r.all {
-		if !x.Ended.IsZero() {
-			continue
+	if !new.atOnce {
+		if err := r.room(new); err != nil {
+			return fmt.Errorf("%s %s: %w", new.Action, new.Target, err)
 		}
-		if x.Target == new.Target && x.Job == new.Job {
-			return fmt.Errorf("%s %s: %w", new.Action, new.Target, errBusy)
-		}
-		active++
-	}
-	if active >= mostRuns {
-		return fmt.Errorf("%s %s: %w", new.Action, new.Target, errTooMany)
 	}
 	r.last++
 	new.ID, new.Started = r.last, r.now()
 	r.all = append(r.all, new)
-	if len(r.all) > keepRuns+mostRuns {
-		oldest := slices.IndexFunc(r.all, func(x *run) bool { return !x.Ended.IsZero() })
+	oldest := slices.IndexFunc(r.all, func(x *run) bool { return !x.Ended.IsZero() })
+	if len(r.all) > keepRuns+mostRuns && oldest >= 0 {
 		r.all = slices.Delete(r.all, oldest, oldest+1)
 	}
 	r.active.Add(1)
+	return nil
+}
+
+// room returns why a run cannot begin in the background now. The caller must hold mu.
+func (r *runs) room(new *run) error {
+	active := 0
+	for _, x := range r.all {
+		if x.atOnce || !x.Ended.IsZero() {
+			continue
+		}
+		if x.Target == new.Target && x.Job == new.Job {
+			return errBusy
+		}
+		active++
+	}
+	if active >= mostRuns {
+		return errTooMany
+	}
 	return nil
 }
 
@@ -160,7 +172,7 @@ func (r *runs) start(a Action, new *run, ended func(run)) (id int64, err error) 
 
 // do runs an action at once, in a request. The error is that of the action, too.
 func (r *runs) do(ctx context.Context, a Action, new *run) (run, error) {
-	new.Action, new.Command = a.Name, a.Command
+	new.Action, new.Command, new.atOnce = a.Name, a.Command, true
 	if err := r.begin(new); err != nil {
 		return run{}, err
 	}
