@@ -15,21 +15,29 @@ var alertsOfCommands = []alert{
 	{
 		name: "FeedctlConsumerStuck",
 		expression: `time() - (feedctl_consume_caught_up_timestamp_seconds > feedctl_consume_last_commit_timestamp_seconds
-or feedctl_consume_last_commit_timestamp_seconds or feedctl_consume_caught_up_timestamp_seconds) > 900`,
+or feedctl_consume_last_commit_timestamp_seconds or feedctl_consume_caught_up_timestamp_seconds
+or process_start_time_seconds and on (job, instance) feedctl_consume_entities_total) > 900`,
 		hold: "5m", severity: critical,
 		summary: "Consumer {{ $labels.instance }} has neither committed nor reached the end of its feed for {{ $value | humanizeDuration }}.",
-		about:   "It hangs, or the source or the sink is unavailable. The lag may be 0, since the consumer cannot know what it cannot read.",
+		about:   "It hangs, or the feed does not exist, or the source or the sink is unavailable, perhaps since the start. The lag may be 0, since the consumer cannot know what it cannot read.",
 		remedy:  "`GET /readyz` at the address of `--metrics`, and the log, say what it waits for.",
 		fires: example{
 			[]series{
 				{`feedctl_consume_last_commit_timestamp_seconds{instance="c"}`, "0x40"},
 				{`feedctl_consume_caught_up_timestamp_seconds{instance="c"}`, "0+60x10 600x30"},
+				{`process_start_time_seconds{instance="c"}`, "0x40"}, {`feedctl_consume_entities_total{instance="c"}`, "7x40"},
 			}, "40m", map[string]string{"instance": "c"}, "Consumer c has neither committed nor reached the end of its feed for 30m 0s.",
 		},
+		more: []example{{
+			[]series{{`process_start_time_seconds{instance="new"}`, "0x40"}, {`feedctl_consume_entities_total{instance="new"}`, "0x40"}}, "40m",
+			map[string]string{"instance": "new"}, "Consumer new has neither committed nor reached the end of its feed for 40m 0s.",
+		}},
 		quiet: example{series: []series{
 			{`feedctl_consume_last_commit_timestamp_seconds{instance="idle"}`, "0x40"},
 			{`feedctl_consume_caught_up_timestamp_seconds{instance="idle"}`, "0+60x40"},
 			{`feedctl_consume_last_commit_timestamp_seconds{instance="busy"}`, "0+60x40"},
+			{`process_start_time_seconds{instance="busy"}`, "0x40"}, {`feedctl_consume_entities_total{instance="busy"}`, "0+1x40"},
+			{`process_start_time_seconds{instance="serve"}`, "0x40"},
 		}, at: "40m"},
 	},
 	{

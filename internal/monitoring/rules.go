@@ -37,6 +37,7 @@ type alert struct {
 	about      string // what it means, and what follows; Markdown
 	remedy     string // what to do; Markdown
 	fires      example
+	more       []example // others for which it fires
 	quiet      example
 }
 
@@ -136,32 +137,36 @@ func alertRules() ([]byte, error) {
 func alertTests() ([]byte, error) {
 	f := testFile{RuleFiles: []string{"alerts.yaml"}, EvaluationInterval: "5m"} // one took too long for two days of a feed
 	for _, a := range alerts() {
-		fires := expected{Labels: map[string]string{"severity": a.severity}, Annotations: map[string]string{"summary": a.fires.summary, "runbook_url": a.url()}}
-		for name, value := range a.fires.labels {
-			fires.Labels[name] = value
+		for _, e := range append([]example{a.fires}, a.more...) {
+			fires := expected{Labels: map[string]string{"severity": a.severity}, Annotations: map[string]string{"summary": e.summary, "runbook_url": a.url()}}
+			for name, value := range e.labels {
+				fires.Labels[name] = value
+			}
+			if err := f.add(&a, "fires", e, []expected{fires}); err != nil {
+				return nil, err
+			}
 		}
-		for _, test := range []struct {
-			name string
-			example
-			want []expected
-		}{
-			{a.name + " fires", a.fires, []expected{fires}},
-			{a.name + " does not fire", a.quiet, []expected{}},
-		} {
-			if len(test.series) == 0 || test.at == "" {
-				return nil, fmt.Errorf("there is no test that %s", test.name)
-			}
-			one := ruleTest{Name: test.name, Interval: "1m", Alerts: []alertTest{{At: test.at, Alert: a.name, Expected: test.want}}}
-			for _, s := range test.series {
-				if _, err := check(s.name); err != nil {
-					return nil, fmt.Errorf("test of %s: %w", a.name, err)
-				}
-				one.Input = append(one.Input, inputSeries{s.name, s.values})
-			}
-			f.Tests = append(f.Tests, one)
+		if err := f.add(&a, "does not fire", a.quiet, []expected{}); err != nil {
+			return nil, err
 		}
 	}
 	return toYAML(f)
+}
+
+// add adds an example of what an alert does.
+func (f *testFile) add(a *alert, does string, e example, want []expected) error {
+	if len(e.series) == 0 || e.at == "" {
+		return fmt.Errorf("there is no test that %s %s", a.name, does)
+	}
+	one := ruleTest{Name: a.name + " " + does, Interval: "1m", Alerts: []alertTest{{At: e.at, Alert: a.name, Expected: want}}}
+	for _, s := range e.series {
+		if _, err := check(s.name); err != nil {
+			return fmt.Errorf("test of %s: %w", a.name, err)
+		}
+		one.Input = append(one.Input, inputSeries{s.name, s.values})
+	}
+	f.Tests = append(f.Tests, one)
+	return nil
 }
 
 func toYAML(v any) ([]byte, error) {
