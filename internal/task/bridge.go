@@ -25,6 +25,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/tracing"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/snapshot/fold"
 	"github.com/feedctl/feedctl/storage"
@@ -274,6 +275,7 @@ func (b *BridgeCouchDB) Run(ctx context.Context, e *Env) (*Replication, error) {
 		return nil, err
 	}
 	config.Attempts = e.attempts(b.Retries)
+	config.Producer.Observe = tracing.FromContext(ctx).Writes()
 	at, store, err := b.open(ctx, e)
 	if err != nil {
 		return nil, err

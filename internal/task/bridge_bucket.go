@@ -10,6 +10,7 @@ import (
 	bridgekinto "github.com/feedctl/feedctl/bridge/kinto"
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/locate"
+	"github.com/feedctl/feedctl/internal/tracing"
 	"github.com/feedctl/feedctl/kinto"
 	"github.com/feedctl/feedctl/sink"
 	"github.com/feedctl/feedctl/storage"
@@ -86,6 +87,7 @@ func (b *BridgeKinto) RunBucket(ctx context.Context, e *Env) (*KintoBucket, erro
 		return nil, err
 	}
 	config.Attempts, config.Log, config.MaxRecord = e.attempts(b.Retries), e.Log, b.Source.MaxRecord
+	config.Producer.Observe = tracing.FromContext(ctx).Writes()
 	store, err := e.OpenStore(ctx, at.Store, Access{Create: true, Follow: b.Follow})
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/tracing"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/kinto"
 	"github.com/feedctl/feedctl/sink"
@@ -203,6 +204,7 @@ func (b *BridgeKinto) Run(ctx context.Context, e *Env) (*KintoBridged, error) {
 		return nil, err
 	}
 	config.Attempts = e.attempts(b.Retries)
+	config.Producer.Observe = tracing.FromContext(ctx).Writes()
 	at, store, err := b.open(ctx, e)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 	"github.com/feedctl/feedctl/internal/locate"
 	"github.com/feedctl/feedctl/internal/progress"
+	"github.com/feedctl/feedctl/internal/tracing"
 	"github.com/feedctl/feedctl/internal/units"
 	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/outbox"
@@ -58,6 +59,7 @@ func (o *Outbox) OpenPages(ctx context.Context, e *Env, config *outbox.Config, w
 	if err != nil {
 		return err
 	}
+	config.Producer.Observe = tracing.FromContext(ctx).Writes()
 	to := local
 	if o.Pages != "" {
 		scheme, _, _ := strings.Cut(o.Pages, ":")
