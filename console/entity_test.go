@@ -136,6 +136,18 @@ func TestDownload(t *testing.T) {
 	}
 }
 
+// TestDownloadAccess: bodies need the credentials that pages need.
+func TestDownloadAccess(t *testing.T) {
+	t.Parallel()
+	c, _ := actConsole(t, &fakeActions{}, &strings.Builder{})
+	const all, limited = "Authorization: Bearer all", "Authorization: Basic YW5uOnA="
+	for fields, status := range map[string]int{"": 401, limited: 403, all: 200} {
+		if w := get(c, "/body?feed=zones&n=1&i=0", fields); w.Code != status || (w.Body.String() == "v") != (status == 200) {
+			t.Errorf("%q: status %d, want %d", fields, w.Code, status)
+		}
+	}
+}
+
 // TestDamaged: a page whose digest is wrong is not shown, and a download of it does not end well.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
