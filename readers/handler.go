@@ -24,7 +24,10 @@ func (t *Tracker) Handler(next http.Handler) http.Handler {
 		}
 		recorded := &recorder{ResponseWriter: w}
 		waiting := t.begin(v)
-		defer func() { t.end(v, waiting, recorded) }() // even if the response was cut off
+		defer func() { // even if the response was cut off
+			left := r.Context().Err() != nil && !recorded.whole() // a reader may disconnect at the end of its response
+			t.end(v, waiting, left, recorded)
+		}()
 		next.ServeHTTP(recorded, r)
 	})
 }
@@ -140,12 +143,15 @@ func (t *Tracker) begin(v visit) *entry {
 	return e
 }
 
-// end records a request that was answered.
-func (t *Tracker) end(v visit, waiting *entry, answer *recorder) {
+// end records a request that was answered, unless the reader had left.
+func (t *Tracker) end(v visit, waiting *entry, left bool, answer *recorder) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if waiting != nil {
 		waiting.Waiting-- // it may have been forgotten meanwhile
+	}
+	if left {
+		return
 	}
 	status := answer.status
 	if status == 0 {
@@ -200,10 +206,17 @@ func (t *Tracker) learn(e *entry, v visit, h http.Header, now time.Time) {
 	}
 }
 
-// A recorder records the status of a response. It implements [io.ReaderFrom].
+// A recorder records a response. It implements [io.ReaderFrom].
 type recorder struct {
 	http.ResponseWriter
 	status int
+	bytes  int64 // of the body
+}
+
+// whole reports whether the response was successful and, as far as its length is known, sent to its end.
+func (w *recorder) whole() bool {
+	length, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
+	return w.status < http.StatusBadRequest && (err != nil || w.bytes == length)
 }
 
 // Unwrap is for [http.ResponseController].
@@ -216,8 +229,18 @@ func (w *recorder) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
+func (w *recorder) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
+}
+
 // ReadFrom implements [io.ReaderFrom].
-func (w *recorder) ReadFrom(src io.Reader) (int64, error) { return io.Copy(w.ResponseWriter, src) }
+func (w *recorder) ReadFrom(src io.Reader) (int64, error) {
+	n, err := io.Copy(w.ResponseWriter, src)
+	w.bytes += n
+	return n, err
+}
 
 // String returns what was asked for, for people.
 func (a Asked) String() string {

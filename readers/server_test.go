@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -93,6 +94,8 @@ func TestServer(t *testing.T) {
 
 		publish(t, store, 4) // of which it has read one, and not committed it
 		response, err := web.Get(url)
+		check(t, err)
+		_, err = io.Copy(io.Discard, response.Body)
 		check(t, err)
 		check(t, response.Body.Close())
 		synctest.Wait()

@@ -307,5 +307,41 @@ func TestWaiting(t *testing.T) {
 		if got := tracker.Of("f")[0]; got.Waiting != 0 || got.Requests != 2 {
 			t.Errorf("%+v", got)
 		}
+
+		var ended context.CancelFunc
+		whole := tracker.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", r.Header.Get("X-Length"))
+			_, _ = w.Write([]byte("body"))
+			ended() // the reader disconnects
+		}))
+		for agent, length := range map[string]string{"all": "4", "a part": "5"} {
+			ctx, end := context.WithCancel(t.Context())
+			ended = end
+			r := httptest.NewRequestWithContext(ctx, "GET", "/feeds/whole", nil)
+			r.Header.Set("X-Length", length)
+			r.Header.Set("User-Agent", agent)
+			whole.ServeHTTP(httptest.NewRecorder(), r)
+			end()
+		}
+		if got := tracker.Of("whole"); len(got) != 1 || got[0].Agent != "all" {
+			t.Errorf("of a reader that has received all, and one that has not, there are %+v", got)
+		}
+
+		ctx, leave := context.WithCancel(t.Context())
+		leave()
+		r := httptest.NewRequestWithContext(ctx, "GET", "/feeds/f", nil)
+		for name, value := range map[string]string{"X-Status": "503", "If-None-Match": "e", "Prefer": "wait=30"} {
+			r.Header.Set(name, value)
+		}
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		if got := len(tracker.Of("f")); got != 1 {
+			t.Errorf("with a stranger that has left, there are %d readers", got)
+		}
+		name, value, _ := strings.Cut(announce("stock", 7, 9), ": ")
+		r.Header.Set(name, value)
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		if got := tracker.Of("f")[0]; got.Waiting != 0 || got.Failures != 0 {
+			t.Errorf("after the reader has left in the middle: %+v", got)
+		}
 	})
 }
