@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// plain matches what means itself to a shell.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+// plain matches what means itself to a shell. To zsh, an equals sign at the beginning does not.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*$`)
 
 // Quote quotes a word for a shell (POSIX, "Single-Quotes").
 func Quote(word string) string {

@@ -20,3 +20,13 @@ func TestLine(t *testing.T) {
 		t.Errorf("a shell reads the words\n%q, want\n%q", got, strings.Join(words, "\x00"))
 	}
 }
+
+// TestQuote: zsh replaces =NAME by the path of a command.
+func TestQuote(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{"=ls": "'=ls'", "--keep-age=30d": "--keep-age=30d"} {
+		if got := shell.Quote(word); got != want {
+			t.Errorf("%s is quoted as %s, want %s", word, got, want)
+		}
+	}
+}
