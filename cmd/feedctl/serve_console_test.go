@@ -77,7 +77,7 @@ func TestServeConsole(t *testing.T) {
 	}
 }
 
-// TestServeConsoleWrong: a console that everyone could reach is refused, as is an address that is none.
+// TestServeConsoleWrong: a console that everyone could reach is refused, as is an invalid address.
 func TestServeConsoleWrong(t *testing.T) {
 	store := "file:" + t.TempDir() + "/store"
 	for address, want := range map[string]string{
