@@ -15,6 +15,8 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
 // spans are those that a collector has received, by the span's id.
@@ -160,5 +162,31 @@ func TestTraceDeadCollector(t *testing.T) {
 	<-publish.exited
 	if out := publish.stderr.String(); publish.err != nil || !strings.Contains(out, "published 1 entity") || strings.Count(out, "\n") != 2 || !strings.Contains(out, "connection refused") {
 		t.Errorf("publish: %v\n%s", publish.err, out)
+	}
+}
+
+// TestTraceOutbox: an event that an application wrote in a trace leads to the commits of its page and
+// of the sink. Nothing else of the runner is sampled.
+func TestTraceOutbox(t *testing.T) {
+	collector, s := collectSpans(t)
+	t.Setenv("OTEL_TRACES_SAMPLER", "traceidratio")
+	t.Setenv("OTEL_TRACES_SAMPLER_ARG", "0")
+	database, sink := pgtest.Start(t).URL("trace"), "sqlite:"+filepath.Join(t.TempDir(), "orders.db")
+	feedctl(t, "init", database)
+	change(t, database, `INSERT INTO feedctl.outbox (feed, key, op, body, content_type, headers) VALUES
+		('orders', '1', 'PUT', '{}', 'application/json', '{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}')`)
+	feedctl(t, "outbox", "run", "--db", database, "--feed", "orders", "--once", "--trace", collector)
+	feedctl(t, "consume", database+"#orders", "--into", sink, "--trace", collector)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	linked := map[string]bool{}
+	for _, span := range s.all {
+		for _, l := range span.GetLinks() {
+			linked[span.GetName()] = hex.EncodeToString(l.GetTraceId())+hex.EncodeToString(l.GetSpanId()) == "0af7651916cd43dd8448eb211c80319c"+"b7ad6b7169203331"
+		}
+	}
+	if !linked["commit orders"] || !linked["process orders"] || slices.ContainsFunc(s.names(), func(name string) bool { return strings.HasPrefix(name, "feedctl ") }) {
+		t.Errorf("%q, linked to the application: %v", s.names(), linked)
 	}
 }

@@ -89,16 +89,18 @@ func (t *Tracer) Store(store storage.Store) storage.Store {
 
 // Batches returns a context for a job that consumes a feed, and a [consumer.Job.Observe] that
 // records its batches; nil without a tracer. A batch has links to the spans in which its entities
-// were published, and to the requests since the batch before. Name is the feed's name or URL, and
-// sink names the sink, both without credentials.
+// were published, and to the requests since the batch before. Name is the feed's name, STORE#NAME or
+// URL, and sink names the sink, both without credentials.
 func (t *Tracer) Batches(ctx context.Context, name, sink string) (context.Context, func(context.Context, consumer.Commit) (context.Context, func(error))) {
 	if t == nil {
 		return ctx, nil
 	}
 	recent := new(fetches)
 	ctx = context.WithValue(ctx, fetchesKey{}, recent)
-	if _, short, ok := strings.Cut(name, "/feeds/"); ok {
-		name = short
+	for _, before := range []string{"#", "/feeds/"} { // STORE#NAME, or a URL
+		if _, short, ok := strings.Cut(name, before); ok {
+			name = short
+		}
 	}
 	return ctx, func(ctx context.Context, c consumer.Commit) (context.Context, func(error)) {
 		if c.Entities == 0 {

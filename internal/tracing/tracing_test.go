@@ -181,13 +181,16 @@ func TestSampling(t *testing.T) {
 	ctx, batch := tracer.Batches(t.Context(), "http://127.0.0.1/feeds/a/b", "sqlite:x.db")
 	_, end = batch(ctx, consumer.Commit{Begun: time.Now(), Entities: 1})
 	end(nil)
+	_, stored := tracer.Batches(t.Context(), "file:/feeds/x#c", "sqlite:x.db")
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	_, end = batch(ctx, consumer.Commit{Begun: time.Now(), Entities: 1, Traces: feed.Traces{{Parent: parent}}})
+	end(nil)
+	_, end = stored(ctx, consumer.Commit{Begun: time.Now(), Entities: 1, Traces: feed.Traces{{Parent: parent}}})
 	end(nil)
 	_, end = tracer.Writes()(ctx, producer.PageWrite{Feed: "f", Entities: 1, Traces: feed.Traces{{Parent: parent, State: "a=1"}}})
 	end(nil)
 	tracer.Close()
-	if got := c.names(); !slices.Equal(got, []string{"commit f", "commit sqlite:x.db", "process a/b"}) {
+	if got := c.names(); !slices.Equal(got, []string{"commit f", "commit sqlite:x.db", "commit sqlite:x.db", "process a/b", "process c"}) {
 		t.Errorf("%q", got)
 	}
 	for _, name := range []string{"commit f", "process a/b"} {
