@@ -180,6 +180,30 @@ func TestSearch(t *testing.T) {
 	shows(t, c, "/search?feed=many&q="+strings.Repeat("a", 2000), http.StatusBadRequest)
 }
 
+// TestSearchMade finds an old entity by a Content-ID with a time in it (a UUID of version 7).
+func TestSearchMade(t *testing.T) {
+	t.Parallel()
+	store := memory.New()
+	pages := make([][]feed.Entity, scanPages+100)
+	id := func(n int) string {
+		return fmt.Sprintf("<%012X-7abc-8000-0123456789ab@shop>", start.Add(time.Duration(n-1)*time.Minute).UnixMilli())
+	}
+	for i := range pages {
+		text := id(i + 1)
+		pages[i] = []feed.Entity{put(text[:9]+"-"+text[9:], fmt.Sprint(i), `{}`)}
+	}
+	writeFeed(t, store, "many", pages...)
+	c := newConsole(t, store, still)
+	path := "/search?feed=many&q=" + strings.ToLower(pages[19][0].ContentID)
+	html := shows(t, c, path, http.StatusOK)
+	expect(t, path, html, "was made at <time datetime=\"2026-02-03T04:24:06.000Z\"", "Looked at pages 25 to 1", "before=newest")
+	if got := links(html); !slices.Equal(got, []string{"20.0"}) {
+		t.Errorf("%s leads to %q", path, got)
+	}
+	path += "&before=newest"
+	expect(t, path, shows(t, c, path, http.StatusOK), "Looked at pages 500 to 101")
+}
+
 // TestSearchIndex finds a key on an old page with the help of a state digest.
 func TestSearchIndex(t *testing.T) {
 	t.Parallel()

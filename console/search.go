@@ -36,6 +36,10 @@ type searchView struct {
 	// Indexed is the last PUT of that key, according to the state digest of a time.
 	Indexed   *hit
 	IndexedAt time.Time
+	// Made is the time in the Content-ID that is searched for, near which the search began; zero if there is none. The
+	// search begins at the newest entity with the URL Newest.
+	Made   time.Time
+	Newest string
 	// AsText is the URL of the search for the text of a time in the entities.
 	AsText string
 }
@@ -61,6 +65,16 @@ func (c *Console) getSearch(r *http.Request) (content, error) {
 	if !v.At.IsZero() && query.Get("as") != asText {
 		v.AsText = here + "&as=" + asText
 		return v, nil
+	}
+	if v.Made = madeAt(v.Query); query.Get("before") != "" {
+		v.Made = time.Time{}
+	}
+	if !v.Made.IsZero() {
+		v.Newest = here + "&as=" + asText + "&before=newest"
+		var err error
+		if begin, err = c.beginAt(r.Context(), v.Feed, v.Made); err != nil {
+			return nil, err
+		}
 	}
 	v.scanView = scanView{Scan: &scan{match: matcher(v.Query)}, None: "No entity on these pages has this text."}
 	if err := c.scanFrom(r.Context(), v.Feed, begin, v.Scan); err != nil {
