@@ -279,7 +279,9 @@ func TestHostileJobs(t *testing.T) {
 // TestJobsProblems asks for what is not there, or not for the person.
 func TestJobsProblems(t *testing.T) {
 	t.Parallel()
-	c := jobsConsole(t, newScheduler(t, "sqlite::memory:", fakeKind{}, job("shop", "a"), job("other", "b")), nil)
+	later := job("shop", "later")
+	later.Schedule = "0 0 1 1 *"
+	c := jobsConsole(t, newScheduler(t, "sqlite::memory:", fakeKind{}, job("shop", "a"), job("other", "b"), later), nil)
 	for _, test := range []struct {
 		path   string
 		status int
@@ -304,6 +306,9 @@ func TestJobsProblems(t *testing.T) {
 		{"/pause?job=shop/a", 200, []string{asAnn}},
 	} {
 		want(t, c, test.status, test.path, test.fields...)
+	}
+	if html := want(t, c, 200, "/jobs?name=later", asRead); !strings.Contains(html, "next try <time") {
+		t.Errorf("the next run of a job with a schedule is not shown:\n%s", html)
 	}
 	if html := want(t, c, 200, "/job?name=shop/a", asRead); strings.Contains(html, "pause") {
 		t.Errorf("a reader is offered an action:\n%s", html)
