@@ -17,7 +17,7 @@ const (
 const maxTraceState = 512
 
 // A Trace says in which trace, and where in it, an entity was published: the values of the header
-// fields of W3C Trace Context (https://www.w3.org/TR/trace-context/). The zero Trace means none.
+// fields of W3C Trace Context (https://www.w3.org/TR/trace-context/). The zero Trace means that there is none.
 type Trace struct {
 	Parent string // traceparent
 	State  string // tracestate; may be empty
@@ -36,7 +36,7 @@ func ParseTrace(parent, state string) Trace {
 	return Trace{Parent: parent, State: state}
 }
 
-// IsZero reports whether t is none.
+// IsZero reports whether there is no trace context.
 func (t Trace) IsZero() bool { return t.Parent == "" }
 
 // Sampled reports whether the publisher recorded its part of the trace.
