@@ -1,6 +1,7 @@
 package readers
 
 import (
+	"crypto/sha256"
 	"io"
 	"net/http"
 	"net/netip"
@@ -40,9 +41,10 @@ type visit struct {
 	position       Position // that it announces; Announced is set if it does
 	waits          bool     // it may wait for something new
 	head           bool
+	credentials    [sha256.Size]byte // a digest of them, if they are checked
 }
 
-// Limits of what is kept of a request, in bytes.
+// maxText limits what is kept of a request, in bytes.
 const maxText = 120
 
 // visit returns what a request says of its reader; false if it is not one for a feed.
@@ -61,7 +63,7 @@ func (t *Tracker) visit(r *http.Request) (visit, bool) {
 	}
 	v.waits = v.asked.Conditional && strings.Contains(strings.ToLower(r.Header.Get("Prefer")), "wait=")
 	if t.config.Users {
-		v.key.user = user(r)
+		v.key.user, v.credentials = user(r), sha256.Sum256([]byte(r.Header.Get("Authorization")))
 	}
 	a, err := feed.ParseAnnouncement(r.Header)
 	if err != nil || a.Name == "" {
@@ -124,7 +126,8 @@ func network(remote string) string {
 	return prefix.String()
 }
 
-// begin records that a known reader begins to wait. It returns the reader if so.
+// begin records that a known reader begins to wait. It returns the reader if so. The credentials have not been
+// checked yet: they must be those of a request that was answered.
 func (t *Tracker) begin(v visit) *entry {
 	if !v.waits {
 		return nil
@@ -132,7 +135,7 @@ func (t *Tracker) begin(v visit) *entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.byKey[v.key]
-	if e == nil {
+	if e == nil || e.credentials != v.credentials {
 		return nil
 	}
 	e.Waiting++
@@ -158,12 +161,14 @@ func (t *Tracker) end(v visit, waiting *entry, left bool, answer *recorder) {
 		status = http.StatusOK
 	}
 	failed := status >= http.StatusBadRequest
-	// Requests without the right credentials, and for what never existed, must not displace readers.
-	if failed && status != http.StatusGone && t.byKey[v.key] == nil {
-		return
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusMisdirectedRequest:
+		return // anyone may say that they are a reader
+	case failed && status != http.StatusGone && t.byKey[v.key] == nil:
+		return // what never existed must not displace readers
 	}
 	now, e := t.config.Now(), t.seen(v.key)
-	e.Seen, e.Asked, e.Agent, e.Network = now, v.asked, v.agent, v.network
+	e.Seen, e.Asked, e.Agent, e.Network, e.credentials = now, v.asked, v.agent, v.network, v.credentials
 	e.Requests++
 	if failed {
 		e.Failures++

@@ -56,10 +56,11 @@ func (k key) id() string {
 
 // An entry is a reader in the tracker.
 type entry struct {
-	Reader  // without Lag
-	key     key
-	place   *list.Element // in its group
-	history history
+	Reader      // without Lag
+	key         key
+	place       *list.Element // in its group
+	history     history
+	credentials [sha256.Size]byte // digest of those of the last request that was answered
 }
 
 // A group is a set of readers that is limited on its own, so that strangers do not displace those that

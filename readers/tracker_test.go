@@ -124,6 +124,39 @@ func TestUsersUnchecked(t *testing.T) {
 	}
 }
 
+// TestImpostor: a request without the right password does not change what is known of a reader, neither when it
+// begins nor when it ends.
+func TestImpostor(t *testing.T) {
+	t.Parallel()
+	tracker := New(Config{Users: true})
+	var during Reader
+	h := tracker.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if all := tracker.Of("f"); len(all) > 0 {
+			during = all[0]
+		}
+		if _, password, _ := r.BasicAuth(); password != "s3cret" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	request := func(password string, fields ...string) {
+		r := httptest.NewRequest("GET", "/feeds/f", nil)
+		r.SetBasicAuth("kim", password)
+		for _, field := range fields {
+			name, value, _ := strings.Cut(field, ": ")
+			r.Header.Set(name, value)
+		}
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	request("s3cret", announce("stock", 1, 1))
+	request("wrong", announce("stock", 99, 9), `If-None-Match: "e"`, "Prefer: wait=30")
+	if got := tracker.Of("f"); len(got) != 1 || got[0].Position.ContentID != "<1>" || got[0].Failures != 0 || got[0].Requests != 1 {
+		t.Errorf("after the request, the reader is %+v", got)
+	}
+	if during.Waiting != 0 || during.Position.ContentID != "<1>" {
+		t.Errorf("during the request, the reader is %+v", during)
+	}
+}
+
 // TestUnchanged: a tracked response is the same as without the tracker, which a handler can take apart.
 func TestUnchanged(t *testing.T) {
 	t.Parallel()
