@@ -27,7 +27,7 @@ type Runner struct {
 	Transport http.RoundTripper // for all requests by HTTP, except those of S3 stores
 	Store     string            // URL of the store of feeds without one
 	StoreName string            // the same for command lines, without secrets
-	// OpenStore opens stores; nil: as commands do.
+	// Shared has what the actions have opened; nil: each opens its own.
 	Shared *task.Shared
 }
 
