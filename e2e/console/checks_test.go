@@ -12,15 +12,26 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// accessibility returns what axe-core finds, with the theme that is set, or cannot decide. It runs in a world of
-// its own, in which the policy of the page does not apply and whose variables the page does not see.
+// accessibility returns what axe-core finds, or cannot decide, in a page whose theme is light.
 func (b *tab) accessibility() []string {
+	b.t.Helper()
+	return b.axe(`["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]`)
+}
+
+// colours does the same for the rules that depend on the theme, in any theme.
+func (b *tab) colours() []string {
+	b.t.Helper()
+	return b.axe(`{type: "rule", values: ["color-contrast", "link-in-text-block"]}`)
+}
+
+// axe runs axe-core with some rules. It runs in a world of its own, in which the policy of the page does not apply
+// and whose variables the page does not see.
+func (b *tab) axe(rules string) []string {
 	b.t.Helper()
 	// A shape before a word (nonBmp) need not have the contrast of text, and axe-core does not know what is behind
 	// the text of a drawing (bgOverlap).
-	const run = `axe.run(document, {
-		runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
-		resultTypes: ["violations", "incomplete"], preload: false,
+	run := `axe.run(document, {
+		runOnly: ` + rules + `, resultTypes: ["violations", "incomplete"], preload: false,
 	}).then(found => found.violations.concat(found.incomplete).flatMap(rule => rule.nodes
 		.filter(node => !node.any.some(check => check.data?.messageKey === "nonBmp" ||
 			check.data?.messageKey === "bgOverlap" && document.querySelector(node.target[0])?.closest("svg")))
