@@ -50,10 +50,10 @@ func ago(id string, age time.Duration) feed.Entity {
 	return e
 }
 
-// tear makes the metadata of the only page of a feed unreadable.
-func tear(t *testing.T, store storage.Store, name string) {
+// tear makes the metadata of a page unreadable.
+func tear(t *testing.T, store storage.Store, name string, n int64) {
 	t.Helper()
-	info, err := store.Stat(t.Context(), layout.FeedPage(name, 1))
+	info, err := store.Stat(t.Context(), layout.FeedPage(name, n))
 	if err == nil {
 		_, err = store.Replace(t.Context(), info.Key, info.Version, storage.Meta{Data: []byte(`{"entities":`)}, storage.Bytes(nil))
 	}
@@ -70,7 +70,13 @@ func TestOverview(t *testing.T) {
 	writeFeed(t, store, "slow", []feed.Entity{ago("1", 15*time.Hour), ago("2", 9*time.Hour)}, []feed.Entity{ago("3", 8*time.Hour), ago("4", 3*time.Hour)})
 	writeFeed(t, store, "calm", []feed.Entity{ago("1", 50*24*time.Hour)})
 	writeFeed(t, store, "torn", []feed.Entity{ago("1", time.Minute)})
-	tear(t, store, "torn")
+	tear(t, store, "torn", 1)
+	var worn [][]feed.Entity
+	for n := range 40 {
+		worn = append(worn, []feed.Entity{ago(fmt.Sprint(n), time.Duration(41-n)*time.Minute)})
+	}
+	writeFeed(t, store, "worn", worn...)
+	tear(t, store, "worn", 4) // too old to be read for the newest page, but a sample
 	writeFeed(t, store, "gone", []feed.Entity{ago("1", time.Minute)})
 	if _, err := chain.Delete(t.Context(), store, "gone"); err != nil {
 		t.Fatal(err)
@@ -85,17 +91,17 @@ func TestOverview(t *testing.T) {
 	inBubble(t, observe.Wrap(store, requests.Observe), change, func(t *testing.T, c *Console) {
 		html := shows(t, c, "/", 200)
 		expect(t, "/", html,
-			`<dd><a href="feeds">5</a></dd><dd class="quiet">3 read so far</dd>`,
-			"</span> active</span></dt><dd>2</dd>", "</span> quiet</span></dt><dd>1</dd>",
+			`<dd><a href="feeds">6</a></dd><dd class="quiet">4 read so far</dd>`,
+			"</span> active</span></dt><dd>3</dd>", "</span> quiet</span></dt><dd>1</dd>",
 			"▲</span> 3.0 GiB</span></dd><dd class=\"quiet\">of 100.0 GiB<", "<td class=\"n\">0</td></tr>", ">stat<", "feedctl list --store memory:",
 			`aria-label="3 entities in the last 24 hours"`, `aria-label="4 entities in the last 24 hours"`, `aria-label="nothing in the last 24 hours"><path d="M0 20V20h48V20z"/>`,
 			"3m ago", "3h ago", "50d ago",
 		)
-		if states := statesIn(html); !slices.Equal(states, []string{"busy active", "calm quiet", "slow active", "torn damaged"}) {
+		if states := statesIn(html); !slices.Equal(states, []string{"busy active", "calm quiet", "slow active", "torn damaged", "worn damaged"}) {
 			t.Errorf("the feeds are %q", states)
 		}
 		html = shows(t, c, "/feeds", 200)
-		if states := statesIn(html); !slices.Equal(states, []string{"busy active", "calm quiet", "slow active", "torn damaged"}) {
+		if states := statesIn(html); !slices.Equal(states, []string{"busy active", "calm quiet", "slow active", "torn damaged", "worn damaged"}) {
 			t.Errorf("the list has %q", states)
 		}
 		if part := shows(t, c, "/?part=overview", 200); strings.Contains(part, "<html") || !strings.Contains(part, "50d ago") {
@@ -234,7 +240,7 @@ func TestFeedErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFeed(t, store, "torn", []feed.Entity{ago("1", time.Minute)})
-	tear(t, store, "torn")
+	tear(t, store, "torn", 1)
 	c := newConsole(t, store, nil)
 	for path, status := range map[string]int{
 		"/feed": 400, "/feed?name=none": 404, "/feed?name=..%2fx": 400, "/feed?name=%3Cscript%3E": 400, "/feed?name=torn": 500,

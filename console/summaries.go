@@ -120,15 +120,21 @@ func (s *summaries) refresh(name string) chan struct{} {
 
 // read reads the summary of a feed. An error that belongs to the feed is part of the summary.
 func (s *summaries) read(ctx context.Context, name string) (*summary, error) {
+	now := s.now()
+	read, err := s.summarize(ctx, name, now)
+	if errors.Is(err, chain.ErrCorrupt) || errors.Is(err, storage.ErrLayout) || errors.Is(err, chain.ErrNoFeed) {
+		return &summary{Err: err, at: now}, nil
+	}
+	return read, err
+}
+
+// summarize returns the summary of a feed at a time.
+func (s *summaries) summarize(ctx context.Context, name string, now time.Time) (*summary, error) {
 	samples := summarySamples
 	if s.far {
 		samples = samplesFar
 	}
-	now := s.now()
 	f, newest, floor, err := s.feeds.Look(ctx, name)
-	if errors.Is(err, chain.ErrCorrupt) || errors.Is(err, storage.ErrLayout) || errors.Is(err, chain.ErrNoFeed) {
-		return &summary{Err: err, at: now}, nil
-	}
 	if err != nil {
 		return nil, err
 	}
