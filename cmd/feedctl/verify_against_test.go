@@ -131,7 +131,9 @@ func TestVerifyAgainstWrong(t *testing.T) {
 		want  string
 	}{
 		{"--against kinto:" + strings.Replace(collection, "http://", "http://ann:hunter2@", 1), exit.Usage, "--against-credentials-file"},
-		{"--against mongodb:http://h/", exit.Usage, "want kinto:https://"},
+		{"--against mongodb:http://h/", exit.Usage, "want couchdb:https://"},
+		{"--against couchdb:http://h/db --deep", exit.Usage, "--deep is not for couchdb:"},
+		{"--against postgres://h:x/db", exit.Usage, "--against"},
 		{"--against kinto:http://h/v1/buckets/b", exit.Usage, "/collections/COLLECTION"},
 		{"--against kinto:" + collection + " --index", exit.Usage, "--index for snapshots"},
 		{"--against kinto:" + collection + " --from latest", exit.Usage, "not one of beginning, snapshot"},

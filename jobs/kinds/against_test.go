@@ -30,7 +30,7 @@ func TestAgainst(t *testing.T) {
 		t.Error("the same collection is another one")
 	}
 	for target, message := range map[string]string{
-		"https://kinto.example.org/v1/buckets/b":                          "is not kinto:URL",
+		"https://kinto.example.org/v1/buckets/b":                          "is not couchdb:URL or kinto:URL",
 		"kinto:https://kinto.example.org/v1/buckets/b":                    "does not name a collection",
 		"kinto:" + strings.Replace(collection, "//", "//ann:hunter2@", 1): "contains a credential",
 	} {
