@@ -40,7 +40,7 @@ values. If the source changes meanwhile, verify compares again. SOURCE is one of
   kinto:URL     of a collection. All pages of its list are of one state (If-Match). The
                 versions of a copy are Content-IDs; a copy of records from a Kinto bridge
                 has none and needs --deep.
-  postgres:URL  of the database with the outbox ("outbox attach --db"): the rows of the table
+  postgres:URL  of the database with the outbox ("outbox attach"): the rows of the table
                 that is attached to the feed, whose bodies are always compared.
 
 Verify prints the differences, the first thousand of them; with --json they are the member

@@ -71,8 +71,8 @@ and other nodes run them at once. If it is killed, they do so within 30 seconds.
 Any number of workers can use a PostgreSQL database, but only one can use an SQLite file. A
 worker with the name of another ends within seconds, unless the other was killed.
 
-With --max-jobs 0 and --listen or --console, it only serves the API or the console: it is not
-a node, runs no jobs and watches no servers.` + exit.Help(exit.Interrupted),
+With --max-jobs 0 and --listen or --console, it only serves the API or the console: it is
+not a node, runs no jobs and watches no servers.` + exit.Help(exit.Interrupted),
 		Example: `  feedctl jobs worker --db postgres://db.example.org/jobs --name node-1
   feedctl jobs worker --max-jobs 100 --console 127.0.0.1:9090`,
 		Args: cobra.NoArgs,
