@@ -46,7 +46,7 @@ func (c *Console) getChecks(r *http.Request) (content, error) {
 			v.Checks = append(v.Checks, newCheckRow(x))
 		}
 	}
-	if c.config.Feeds != nil {
+	if c.config.Feeds != nil && len(namespacesOf(r)) == 0 {
 		v.Corrupt = int64(c.config.Feeds.Stats().Corrupt)
 		v.Command = shell.Line("feedctl", "doctor", c.config.StoreName)
 	}

@@ -188,13 +188,15 @@ func (h *hub) tick(s *stream) {
 // answer answers "/events" with server-sent events (HTML, section 9.2) until the client disconnects. The
 // event "change" has the topics that may have changed.
 func (h *hub) answer(c *Console, w http.ResponseWriter, r *http.Request) {
-	if err := c.access.Read(w.Header(), r); err != nil {
-		c.fail(w, r, err)
-		return
-	}
 	topics := r.URL.Query()["topic"]
 	slices.Sort(topics)
 	topics = slices.Compact(topics)
+	onlyTick := slices.Equal(topics, []string{topicTick})
+	r, err := c.mayShow(w.Header(), r, &route{forJobs: onlyTick})
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
 	if len(topics) == 0 || len(topics) > maxTopics || slices.ContainsFunc(topics, func(topic string) bool {
 		return topic != topicFeeds && topic != topicTick && layout.CheckName(topic) != nil
 	}) {

@@ -199,6 +199,27 @@ func TestEventsRequests(t *testing.T) {
 	}
 }
 
+// TestEventsAccess: credentials for a namespace of jobs are not told of feeds.
+func TestEventsAccess(t *testing.T) {
+	t.Parallel()
+	c, _ := actConsole(t, &fakeActions{}, &strings.Builder{})
+	const all, limited = "Authorization: Bearer all", "Authorization: Basic YW5uOnA="
+	for _, test := range []struct {
+		query, fields string
+		status        int
+	}{
+		{"topic=.", "", 401}, {"topic=.", limited, 200}, {"topic=.", all, 200}, {"topic=zones", all, 200},
+		{"topic=zones", limited, 403}, {"topic=*", limited, 403}, {"topic=.&topic=zones", limited, 403},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		w := do(c, httptest.NewRequestWithContext(ctx, http.MethodGet, "/events?"+test.query, nil), test.fields)
+		if w.Code != test.status {
+			t.Errorf("%s with %q: status %d, want %d", test.query, test.fields, w.Code, test.status)
+		}
+	}
+}
+
 // TestScript: the script is small, and makes no HTML of text.
 func TestScript(t *testing.T) {
 	t.Parallel()
