@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 )
 
 // getBody answers "/body" with the body of an entity, of any size. Whatever its media type is, browsers save it to
@@ -35,9 +36,9 @@ func (c *Console) getBody(w http.ResponseWriter, r *http.Request) error {
 	case r.Method == http.MethodHead:
 		return nil
 	case part.Stream == nil:
-		_, err = w.Write(part.Body)
+		_, err = pieces{w}.Write(part.Body)
 	default:
-		if _, err = io.Copy(w, part.Stream); err == nil {
+		if _, err = io.Copy(pieces{w}, part.Stream); err == nil {
 			err = o.verify()
 		}
 	}
@@ -46,4 +47,12 @@ func (c *Console) getBody(w http.ResponseWriter, r *http.Request) error {
 		panic(http.ErrAbortHandler)
 	}
 	return nil
+}
+
+// pieces gives the client sendTime to receive each piece of a body: one that stalls would hold the page open.
+type pieces struct{ http.ResponseWriter }
+
+func (w pieces) Write(p []byte) (int, error) {
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(sendTime)) // not all servers can
+	return w.ResponseWriter.Write(p)
 }

@@ -2,10 +2,14 @@ package console
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/layout"
@@ -132,6 +136,41 @@ func TestDownload(t *testing.T) {
 			if got := w.Header().Get(name); got != want {
 				t.Errorf("entity %s: %s is %q, want %q", i, name, got, want)
 			}
+		}
+	}
+}
+
+// impatient is a client whose connection fails without a new deadline for each piece.
+type impatient struct {
+	*httptest.ResponseRecorder
+	deadline bool
+}
+
+func (w *impatient) SetWriteDeadline(time.Time) error {
+	w.deadline = true
+	return nil
+}
+
+func (w *impatient) Write(p []byte) (int, error) {
+	if !w.deadline || len(p) > 64<<10 {
+		return 0, os.ErrDeadlineExceeded
+	}
+	w.deadline = false
+	return w.ResponseRecorder.Write(p)
+}
+
+// TestDownloadSlow: a download may take long, but each piece of it has a deadline.
+func TestDownloadSlow(t *testing.T) {
+	t.Parallel()
+	store := memory.New()
+	large := strings.Repeat("x", 300<<10)
+	writeFeed(t, store, "zones", []feed.Entity{put("<1>", "a", `{}`), put("<2>", "a", large)})
+	c := newConsole(t, store, nil)
+	for i, want := range []string{"{}", large} {
+		w := &impatient{ResponseRecorder: httptest.NewRecorder()}
+		c.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("/body?feed=zones&n=1&i=%d", i), nil))
+		if w.Body.String() != want {
+			t.Errorf("entity %d: %d bytes, want %d", i, w.Body.Len(), len(want))
 		}
 	}
 }
