@@ -30,9 +30,12 @@ type client struct {
 
 var _ otlptrace.Client = (*client)(nil)
 
-// newClient returns a client with a transport of its own: its requests are neither traced nor counted.
+// newClient returns a client with a transport of its own: its requests are neither traced nor counted. It
+// follows no redirects, so that the header, which may have a secret, goes only to the collector.
 func newClient(url string, header http.Header, log *slog.Logger) *client {
-	return &client{url: url, header: header, http: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}, log: log}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	to := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}, CheckRedirect: stay}
+	return &client{url: url, header: header, http: to, log: log}
 }
 
 func (c *client) Start(context.Context) error { return nil }

@@ -169,6 +169,25 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// TestRedirect: a collector that sends spans elsewhere does not send the credentials there.
+func TestRedirect(t *testing.T) {
+	quiet(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-api-key=secret")
+	elsewhere := newCollector(t)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL+"/v1/traces", http.StatusTemporaryRedirect)
+	}))
+	defer web.Close()
+	var lines bytes.Buffer
+	tracer := open(t, web.URL, slog.New(slog.NewTextHandler(&lines, nil)))
+	_, end := tracer.Command(t.Context(), "work")
+	end(nil)
+	tracer.Close()
+	if elsewhere.header != nil || !strings.Contains(lines.String(), "307") {
+		t.Errorf("%v was sent elsewhere; log: %s", elsewhere.header, &lines)
+	}
+}
+
 // TestSampling: with a ratio of 0 nothing is recorded but what belongs to the traces of others.
 func TestSampling(t *testing.T) {
 	quiet(t)
