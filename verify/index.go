@@ -12,7 +12,7 @@ import (
 // one tile at a time.
 type indexCheck struct {
 	url   string
-	pages map[string]pageindex.Page // by URL
+	pages map[string]pageindex.Page // by URL; nil if the tile could not be read
 	full  bool
 }
 
@@ -23,11 +23,14 @@ func (w *feedWalk) checkIndex(s seen) error {
 		return nil
 	}
 	listed, ok := w.index.pages[s.page.URL]
-	if w.index.url != s.links.Timemap || !ok && !w.index.full { // another tile, or one that has grown
-		if err := w.readTile(s); err != nil || w.index.pages == nil {
+	if w.index.url != s.links.Timemap || w.index.pages != nil && !ok && !w.index.full { // another tile, or one that has grown
+		if err := w.readTile(s); err != nil {
 			return err
 		}
 		listed, ok = w.index.pages[s.page.URL]
+	}
+	if w.index.pages == nil {
+		return nil
 	}
 	violation := func(format string, args ...any) { w.report.add(PageIndex, s.page.URL, format, args...) }
 	if !ok {

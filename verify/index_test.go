@@ -98,17 +98,24 @@ func TestPageIndex(t *testing.T) {
 		}
 	}
 	t.Run("no tile", func(t *testing.T) {
-		broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.Contains(r.URL.Path, "/index/") {
-				_, _ = w.Write([]byte("{}"))
-				return
+		for rule, tell := range map[verify.Rule]http.HandlerFunc{
+			verify.PageIndex: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) },
+			verify.Reachable: http.NotFound,
+		} {
+			asked := 0
+			broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.Contains(r.URL.Path, "/index/") {
+					asked++
+					tell(w, r)
+					return
+				}
+				handler.ServeHTTP(w, r)
+			}))
+			defer broken.Close()
+			report, err := verify.Feed(t.Context(), broken.URL+"/feeds/zones", verify.Config{})
+			if err != nil || len(report.Violations) != 2 || report.Violations[0].Rule != rule || asked != 2 {
+				t.Errorf("%d requests for 2 tiles, %d violations: %+v, %v", asked, len(report.Violations), report, err)
 			}
-			handler.ServeHTTP(w, r)
-		}))
-		defer broken.Close()
-		report, err := verify.Feed(t.Context(), broken.URL+"/feeds/zones", verify.Config{})
-		if err != nil || len(report.Violations) == 0 || report.Violations[0].Rule != verify.PageIndex {
-			t.Errorf("%+v, %v", report, err)
 		}
 	})
 }
