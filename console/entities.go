@@ -71,7 +71,7 @@ func (c *Console) listEntities(ctx context.Context, f *feedstore.Feed, p *chain.
 
 // newEntityRow returns the row of an entity with a header.
 func newEntityRow(p *chain.Page, index int, header multipart.Header) entityRow {
-	row := entityRow{Feed: p.Feed, Page: p.Number, Index: index, Size: -1, URL: entityURL(p.Feed, p.Number, index)}
+	row := entityRow{Feed: p.Feed, Page: p.Number, Index: index, Size: -1, URL: entityRef{p.Feed, p.Number, index}.URL()}
 	var e feed.Entity
 	if err := feed.Parse(&e, &multipart.Part{Index: index, Header: header, Body: []byte{}}, true); err != nil {
 		row.Problem = brief(err.Error())

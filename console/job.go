@@ -5,7 +5,6 @@ import (
 	"iter"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -160,7 +159,3 @@ func (v *jobView) LeaseAge() string {
 	}
 	return human.Duration(v.Job.Lease.Age) + " ago"
 }
-
-// SourceFeed returns the URL of the page of the feed that a job reads or writes, if the console has the
-// store of it; else "".
-func feedURL(feed string) string { return "feed?" + url.Values{"name": {feed}}.Encode() }

@@ -105,7 +105,7 @@ func (c *Console) getMap(r *http.Request) (content, error) {
 
 // mapEntry returns what the map shows of a feed.
 func (c *Console) mapEntry(ctx context.Context, name string) mapEntry {
-	e := mapEntry{Name: name, URL: rangeURL(name, ""), MoreURL: "readers?" + url.Values{"feed": {name}}.Encode()}
+	e := mapEntry{Name: name, URL: feedURL(name), MoreURL: "readers?" + url.Values{"feed": {name}}.Encode()}
 	if _, newest, _, err := c.config.Feeds.Look(ctx, name); err == nil {
 		if kind, source := bridge.SourceOf(newest.Checkpoint); kind != "" {
 			e.Source = kind + " " + source

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feedstore"
@@ -87,9 +86,9 @@ func (c *Console) find(ctx context.Context, f *feedstore.Feed, text string, newe
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return min(max(n, floor), newest.Number), nil
 	}
-	t, err := parseTime(text)
-	if err != nil {
-		return 0, err
+	t, ok := parseMoment(text)
+	if !ok {
+		return 0, badRequest("%.60q is neither the number of a page nor a time such as 2026-11-27T08:00Z or 2026-11-27.", text)
 	}
 	n, err := c.config.Feeds.PageBefore(ctx, f.Name(), t)
 	if err != nil || n >= newest.Number {
@@ -99,16 +98,6 @@ func (c *Console) find(ctx context.Context, f *feedstore.Feed, text string, newe
 		return n, err // it is the oldest page
 	}
 	return n + 1, nil
-}
-
-// parseTime parses a time as people write it, in UTC unless it says another zone.
-func parseTime(text string) (time.Time, error) {
-	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
-		if t, err := time.Parse(form, text); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, badRequest("%.60q is neither the number of a page nor a time such as 2026-11-27T08:00Z or 2026-11-27.", text)
 }
 
 // pageRows returns the rows of the pages from first to last, newest first, without those that are pruned

@@ -127,7 +127,7 @@ func (c *Console) searchPlaces(ctx context.Context, v *searchView, begin place) 
 
 // parseMoment parses a time as people write it, in UTC unless it says otherwise.
 func parseMoment(text string) (time.Time, bool) {
-	for _, form := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+	for _, form := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
 		if t, err := time.Parse(form, text); err == nil {
 			return t, true
 		}

@@ -10,7 +10,10 @@ import (
 
 // URLs of pages are relative, since all of them are beside each other.
 
-// rangeURL returns the URL of the page of a feed; the range may be empty.
+// feedURL returns the URL of the page of a feed.
+func feedURL(name string) string { return rangeURL(name, "") }
+
+// rangeURL returns the URL of the page of a feed with a range of its chart.
 func rangeURL(name, span string) string {
 	query := url.Values{"name": {name}}
 	if span != "" {
@@ -22,11 +25,6 @@ func rangeURL(name, span string) string {
 // pageURL returns the URL of a page of a feed.
 func pageURL(feed string, n int64) string {
 	return "page?" + url.Values{"feed": {feed}, "n": {strconv.FormatInt(n, 10)}}.Encode()
-}
-
-// entityURL returns the URL of an entity.
-func entityURL(feed string, page int64, index int) string {
-	return "entity?" + url.Values{"feed": {feed}, "n": {strconv.FormatInt(page, 10)}, "i": {strconv.Itoa(index)}}.Encode()
 }
 
 // parameter parses a number in a query, which is at least least and by default that.
