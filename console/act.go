@@ -166,7 +166,7 @@ func (c *Console) startRun(r *http.Request, a Action, x *run) (string, error) {
 	}
 	id, err := c.runs.start(a, x, func(ended run) { c.audit(ended, nil) })
 	if err != nil {
-		c.audit(run{Action: a.Name, Target: x.Target, User: x.User}, err)
+		c.audit(*x, err)
 		return "", actionProblem(err)
 	}
 	return runURL(id), nil

@@ -172,6 +172,23 @@ func TestWhoActs(t *testing.T) {
 	}
 }
 
+// TestActionRefused: the log says which action was refused, and to whom.
+func TestActionRefused(t *testing.T) {
+	t.Parallel()
+	log := new(strings.Builder)
+	c, _ := actConsole(t, &fakeActions{}, log)
+	if err := c.runs.close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for path, target := range map[string]string{"/pause": "shop/a", "/verify": "zones"} {
+		log.Reset()
+		w := submit(c, http.MethodPost, path, everyAction()[path], asAll)
+		if want := fmt.Sprintf("console action refused\" action=%s target=%s user=\"bearer token\"", path[1:], target); w.Code != http.StatusConflict || !strings.Contains(log.String(), want) {
+			t.Errorf("%s: status %d, log %s, want %s", path, w.Code, log, want)
+		}
+	}
+}
+
 // httpRequest returns a request of no one.
 func httpRequest(t *testing.T) *http.Request {
 	t.Helper()

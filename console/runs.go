@@ -174,7 +174,7 @@ func (r *runs) start(a Action, new *run, ended func(run)) (id int64, err error) 
 func (r *runs) do(ctx context.Context, a Action, new *run) (run, error) {
 	new.Action, new.Command, new.atOnce = a.Name, a.Command, true
 	if err := r.begin(new); err != nil {
-		return run{}, err
+		return *new, err
 	}
 	defer r.active.Done()
 	result, err := a.Run(ctx, func(string) {})
