@@ -1,15 +1,14 @@
 package console
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/problem"
 	"github.com/feedctl/feedctl/internal/shell"
+	"github.com/feedctl/feedctl/internal/together"
 	"github.com/feedctl/feedctl/jobs"
 )
 
@@ -53,12 +52,12 @@ func (c *Console) getNodes(r *http.Request) (content, error) {
 	var nodes []jobs.NodeStatus
 	var origins []jobs.OriginStatus
 	var tenants []jobs.TenantStatus
-	err := together(
+	ask := []func() error{
 		func() (err error) { nodes, err = c.config.Jobs.Nodes(r.Context()); return err },
 		func() (err error) { origins, err = c.config.Jobs.Origins(r.Context()); return err },
 		func() (err error) { tenants, err = c.config.Jobs.Tenants(r.Context()); return err },
-	)
-	if err != nil {
+	}
+	if err := together.Do(len(ask), func(i int) error { return ask[i]() }); err != nil {
 		return nil, jobsProblem(err)
 	}
 	slices.SortStableFunc(nodes, func(a, b jobs.NodeStatus) int { return first(!a.Alive, !b.Alive) })
@@ -74,17 +73,6 @@ func (c *Console) getNodes(r *http.Request) (content, error) {
 	slices.SortStableFunc(tenants, func(a, b jobs.TenantStatus) int { return b.Waiting - a.Waiting })
 	v.Tenants = atMost(tenants, &v.MoreTenants)
 	return v, nil
-}
-
-// together calls functions at the same time, and returns their errors.
-func together(all ...func() error) error {
-	errs := make([]error, len(all))
-	var calls sync.WaitGroup
-	for n, call := range all {
-		calls.Go(func() { errs[n] = call() })
-	}
-	calls.Wait()
-	return errors.Join(errs...)
 }
 
 // atMost returns the first rows of a list, and sets how many are left.

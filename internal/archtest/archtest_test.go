@@ -165,7 +165,7 @@ var rooms = map[string]room{
 		libraries: []string{"github.com/go-chi/chi/v5", "github.com/prometheus/client_golang", "golang.org/x/sync"},
 	},
 	"console": {
-		rooms:     []string{"bridge", "chain", "digest", "digest/digests", "feed", "feedstore", "internal/access", "internal/console", "internal/human", "internal/jsonscan", "internal/lru", "internal/problem", "internal/shell", "internal/units", "jobs", "layout", "page", "readers", "server", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
+		rooms:     []string{"bridge", "chain", "digest", "digest/digests", "feed", "feedstore", "internal/access", "internal/console", "internal/human", "internal/jsonscan", "internal/lru", "internal/problem", "internal/shell", "internal/together", "internal/units", "jobs", "layout", "page", "readers", "server", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
 		libraries: []string{"github.com/go-chi/chi/v5", "golang.org/x/sync"},
 	},
 	"readers":       {rooms: []string{"chain", "feed", "feedstore", "layout"}},
