@@ -127,11 +127,6 @@ func (l *lister) object(key string) (more bool, err error) {
 // contain, objects to be listed. Directories end in "/", so that the names have
 // the order of the keys below them: "a-b", "a/", "a0".
 func (l *lister) batch(dir, last string) ([]string, error) {
-	if dir == "" {
-		if err := l.store.present(); err != nil {
-			return nil, err
-		}
-	}
 	var names []string
 	limited := false // names was truncated: names after its last one are not needed
 	cut := func() {
@@ -162,6 +157,9 @@ func (l *lister) batch(dir, last string) ([]string, error) {
 		return nil
 	})
 	cut()
+	if err == nil && (dir == "" || len(names) == 0) { // a store that is gone must not seem to be empty
+		err = l.store.present()
+	}
 	return names, err
 }
 

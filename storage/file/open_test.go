@@ -67,10 +67,19 @@ func TestReplacedStore(t *testing.T) {
 		if (err == nil) != (want == storage.ErrNotFound) {
 			t.Errorf("%s: Create: %v", state, err)
 		}
-		for _, err := range s.List(t.Context(), "", "") {
-			if want == storage.ErrNoStore && !errors.Is(err, want) {
-				t.Errorf("%s: List: %v, want %v", state, err, want)
+		for _, prefix := range []string{"", "a/", "feeds/"} {
+			err := error(nil)
+			for _, err = range s.List(t.Context(), prefix, "") {
 			}
+			if (want == storage.ErrNoStore) != errors.Is(err, storage.ErrNoStore) {
+				t.Errorf("%s: List %q: %v, want %v", state, prefix, err, want)
+			}
+		}
+		err = nil
+		for _, err = range s.Names(t.Context(), "feeds/", "") {
+		}
+		if (want == storage.ErrNoStore) != errors.Is(err, storage.ErrNoStore) {
+			t.Errorf("%s: Names: %v, want %v", state, err, want)
 		}
 	}
 	move := func(from, to string) {
