@@ -2,7 +2,6 @@ package readers
 
 import (
 	"crypto/sha256"
-	"io"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/recorded"
 	"github.com/feedctl/feedctl/layout"
 )
 
@@ -23,13 +23,13 @@ func (t *Tracker) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		recorded := &recorder{ResponseWriter: w}
+		answer := &recorded.Response{ResponseWriter: w}
 		waiting := t.begin(v)
 		defer func() { // even if the response was cut off
-			left := r.Context().Err() != nil && !recorded.whole() // a reader may disconnect at the end of its response
-			t.end(v, waiting, left, recorded)
+			left := r.Context().Err() != nil && !whole(answer) // a reader may disconnect at the end of its response
+			t.end(v, waiting, left, answer)
 		}()
-		next.ServeHTTP(recorded, r)
+		next.ServeHTTP(answer, r)
 	})
 }
 
@@ -147,7 +147,7 @@ func (t *Tracker) begin(v visit) *entry {
 }
 
 // end records a request that was answered, unless the reader had left.
-func (t *Tracker) end(v visit, waiting *entry, left bool, answer *recorder) {
+func (t *Tracker) end(v visit, waiting *entry, left bool, answer *recorded.Response) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if waiting != nil {
@@ -156,10 +156,7 @@ func (t *Tracker) end(v visit, waiting *entry, left bool, answer *recorder) {
 	if left {
 		return
 	}
-	status := answer.status
-	if status == 0 {
-		status = http.StatusOK
-	}
+	status := answer.Status()
 	failed := status >= http.StatusBadRequest
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusMisdirectedRequest:
@@ -211,40 +208,10 @@ func (t *Tracker) learn(e *entry, v visit, h http.Header, now time.Time) {
 	}
 }
 
-// A recorder records a response. It implements [io.ReaderFrom].
-type recorder struct {
-	http.ResponseWriter
-	status int
-	bytes  int64 // of the body
-}
-
-// whole reports whether the response was successful and, as far as its length is known, sent to its end.
-func (w *recorder) whole() bool {
+// whole reports whether a response was successful and, as far as its length is known, sent to its end.
+func whole(w *recorded.Response) bool {
 	length, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
-	return w.status < http.StatusBadRequest && (err != nil || w.bytes == length)
-}
-
-// Unwrap is for [http.ResponseController].
-func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *recorder) WriteHeader(status int) {
-	if w.status < http.StatusOK {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *recorder) Write(p []byte) (int, error) {
-	n, err := w.ResponseWriter.Write(p)
-	w.bytes += int64(n)
-	return n, err
-}
-
-// ReadFrom implements [io.ReaderFrom].
-func (w *recorder) ReadFrom(src io.Reader) (int64, error) {
-	n, err := io.Copy(w.ResponseWriter, src)
-	w.bytes += n
-	return n, err
+	return w.Status() < http.StatusBadRequest && (err != nil || w.Bytes == length)
 }
 
 // String returns what was asked for, for people.

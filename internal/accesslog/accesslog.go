@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/recorded"
 )
 
 // An accessLog writes a line for each request that a handler has answered, in the combined
@@ -46,9 +48,9 @@ func Open(name string, h http.Handler, stdout io.Writer, log *slog.Logger) (logg
 // ServeHTTP implements [http.Handler].
 func (l *accessLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
-	counted := &countingWriter{ResponseWriter: w}
-	defer func() { l.write(counted.line(r, begun)) }() // even if the response was cut off
-	l.handler.ServeHTTP(counted, r)
+	response := &recorded.Response{ResponseWriter: w}
+	defer func() { l.write(line(response, r, begun)) }() // even if the response was cut off
+	l.handler.ServeHTTP(response, r)
 }
 
 func (l *accessLog) write(line string) {
@@ -61,47 +63,14 @@ func (l *accessLog) write(line string) {
 	l.failed = err != nil
 }
 
-// A countingWriter records the response. It implements [io.ReaderFrom].
-type countingWriter struct {
-	http.ResponseWriter
-	status int
-	bytes  int64 // of the body
-}
-
-// Unwrap is for [http.ResponseController].
-func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *countingWriter) WriteHeader(status int) {
-	if w.status < http.StatusOK {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *countingWriter) Write(p []byte) (int, error) {
-	n, err := w.ResponseWriter.Write(p)
-	w.bytes += int64(n)
-	return n, err
-}
-
-// ReadFrom implements [io.ReaderFrom].
-func (w *countingWriter) ReadFrom(src io.Reader) (int64, error) {
-	n, err := io.Copy(w.ResponseWriter, src)
-	w.bytes += n
-	return n, err
-}
-
-func (w *countingWriter) line(r *http.Request, begun time.Time) string {
+// line returns the line of a response.
+func line(w *recorded.Response, r *http.Request, begun time.Time) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = "-"
 	}
-	status := w.status
-	if status == 0 {
-		status = http.StatusOK
-	}
 	return fmt.Sprintf("%s - - [%s] %s %d %d %s %s\n", host, begun.Format("02/Jan/2006:15:04:05 -0700"),
-		strconv.QuoteToASCII(r.Method+" "+r.URL.EscapedPath()+" "+r.Proto), status, w.bytes,
+		strconv.QuoteToASCII(r.Method+" "+r.URL.EscapedPath()+" "+r.Proto), w.Status(), w.Bytes,
 		strconv.QuoteToASCII(plainReferer(r.Referer())), strconv.QuoteToASCII(cmp.Or(r.UserAgent(), "-")))
 }
 

@@ -1,7 +1,6 @@
 package tracing
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/internal/recorded"
 )
 
 // inject adds the trace context of ctx to the header of a request.
@@ -119,9 +119,9 @@ func (t *Tracer) Handler(next http.Handler) http.Handler {
 		defer span.End() // even if the response was cut off
 		r = r.Clone(ctx)
 		inject(ctx, r.Header)
-		answer := &statusWriter{ResponseWriter: w}
+		answer := &recorded.Response{ResponseWriter: w}
 		next.ServeHTTP(answer, r)
-		status := cmp.Or(answer.status, http.StatusOK)
+		status := answer.Status()
 		span.SetAttributes(attribute.Int(httpStatus, status))
 		if status >= http.StatusInternalServerError {
 			span.SetStatus(codes.Error, http.StatusText(status))
@@ -142,22 +142,3 @@ func spanName(method, top string) string {
 	}
 	return method
 }
-
-// A statusWriter remembers the status. It implements [io.ReaderFrom], by which bodies are sent
-// without copying.
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-// Unwrap is for [http.ResponseController].
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *statusWriter) WriteHeader(status int) {
-	if w.status < http.StatusOK {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *statusWriter) ReadFrom(src io.Reader) (int64, error) { return io.Copy(w.ResponseWriter, src) }

@@ -1,0 +1,45 @@
+// Package recorded tells the handlers around an HTTP handler what it has answered.
+package recorded
+
+import (
+	"cmp"
+	"io"
+	"net/http"
+)
+
+// A Response passes on what a handler writes, and records it. It implements [io.ReaderFrom], by which files
+// are sent without copying.
+type Response struct {
+	http.ResponseWriter
+	Bytes int64 // of the body
+
+	status int // 0 until it is written
+}
+
+// Status returns the status of the response: 200 if the handler has written none.
+func (r *Response) Status() int { return cmp.Or(r.status, http.StatusOK) }
+
+// Unwrap is for [http.ResponseController].
+func (r *Response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter].
+func (r *Response) WriteHeader(status int) {
+	if r.status == 0 && status >= http.StatusOK { // before that, there may be informational ones
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (r *Response) Write(p []byte) (int, error) {
+	n, err := r.ResponseWriter.Write(p)
+	r.Bytes += int64(n)
+	return n, err
+}
+
+// ReadFrom implements [io.ReaderFrom].
+func (r *Response) ReadFrom(src io.Reader) (int64, error) {
+	n, err := io.Copy(r.ResponseWriter, src)
+	r.Bytes += n
+	return n, err
+}
