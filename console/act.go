@@ -201,7 +201,7 @@ type runView struct {
 func (c *Console) getRun(r *http.Request) (content, error) {
 	x, ok := c.runs.get(r.Context(), number(r.URL.Query().Get("id")))
 	if !ok {
-		return nil, problem.New(http.StatusNotFound, "no-run", "The console does not remember such an action: it keeps the last %d until it ends.", keepRuns)
+		return nil, problem.New(http.StatusNotFound, "no-run", "This action is not known: the console keeps the last %d, until its process ends.", keepRuns)
 	}
 	v := &runView{page: page{Title: x.Action + ": " + x.Target, Command: x.Command}, Run: x, Live: runURL(x.ID) + "&part=run", Again: runURL(x.ID), Back: feedURL(x.Target)}
 	if x.Job {

@@ -28,7 +28,7 @@ type feedView struct {
 	page
 	Name     string
 	State    string
-	Usual    time.Duration
+	Usual    time.Duration // between entities; 0 if that is less than a second, or not known
 	Newest   *chain.Page
 	Floor    int64
 	Pages    int64
@@ -60,7 +60,7 @@ func (c *Console) getFeed(r *http.Request) (content, error) {
 	now := c.config.Now()
 	v := &feedView{
 		page: page{Title: name, Command: shell.Line("feedctl", "inspect", c.config.StoreName+"#"+name)},
-		Name: name, State: stateOf(newest, now), Usual: usualGap(newest), Newest: newest, Floor: floor, Pages: newest.Number - floor + 1,
+		Name: name, State: stateOf(newest, now), Usual: usualGap(newest).Truncate(time.Second), Newest: newest, Floor: floor, Pages: newest.Number - floor + 1,
 		Identity: f.Identity(), Digest: newest.Prev, DigestOf: newest.Number - 1, LastID: cut(newest.LastContentID, maxText), Live: rangeURL(name, query.Get("range")),
 	}
 	if newest.Closed {

@@ -203,3 +203,23 @@ func TestFeed(t *testing.T) {
 		t.Errorf("the live part is not what the page has:\n%s", part)
 	}
 }
+
+// TestUsualShown: the page of a feed says how far its entities are apart, but not that it is nothing.
+func TestUsualShown(t *testing.T) {
+	t.Parallel()
+	store := memory.New()
+	for name, gap := range map[string]time.Duration{"slow": time.Minute, "busy": time.Second / 2} {
+		var entities []feed.Entity
+		for n := range 5 {
+			e := put(fmt.Sprintf("<%d>", n), "a", "1")
+			e.LastModified = start.Add(time.Duration(n) * gap).Truncate(time.Second)
+			entities = append(entities, e)
+		}
+		writeFeed(t, store, name, entities)
+	}
+	c := newConsole(t, store, nil)
+	expect(t, "slow", shows(t, c, "/feed?name=slow", 200), "about every 1m<")
+	if html := shows(t, c, "/feed?name=busy", 200); strings.Contains(html, "about every") {
+		t.Errorf("busy: %s", html)
+	}
+}

@@ -75,7 +75,7 @@ type mapEdge struct {
 
 // getMap answers "/map". It shows the feeds with the most readers, and then those with the newest entities.
 func (c *Console) getMap(r *http.Request) (content, error) {
-	v := &mapView{page: page{Title: "Map", Command: c.metricsCommand("feedctl_reader_")}, Live: "map?part=map"}
+	v := &mapView{page: page{Title: "Map", Command: c.metricsCommand("^feedctl_reader_")}, Live: "map?part=map"}
 	var with map[string]int
 	if c.config.Readers != nil {
 		with = c.config.Readers.Feeds()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/feedctl/feedctl/chain"
 	"github.com/feedctl/feedctl/feedstore"
@@ -17,7 +18,7 @@ type onePageView struct {
 	Feed   string
 	Page   *chain.Page
 	Digest string
-	First  int // of the entities that are shown, from 1
+	First  int // index of the first entity that is shown
 	Last   int
 	entitiesTable
 	Older      string // URLs of the pages beside it; "" at the ends
@@ -58,7 +59,7 @@ func (c *Console) getPage(r *http.Request) (content, error) {
 	}
 	v := &onePageView{
 		page: page{Title: "Page " + strconv.FormatInt(n, 10) + " of " + name, Command: c.pageCommand(p)},
-		Feed: name, Page: p, First: int(from) + 1, Unverified: p.Size > maxWhole,
+		Feed: name, Page: p, First: int(from), Unverified: p.Size > maxWhole,
 		entitiesTable: entitiesTable{Absolute: true},
 	}
 	if p.Closed {
@@ -68,12 +69,13 @@ func (c *Console) getPage(r *http.Request) (content, error) {
 	if v.Entities, next, err = c.listEntities(ctx, f, p, int(from), at, entitiesAPage); err != nil {
 		return nil, err
 	}
-	v.Last = int(from) + len(v.Entities)
+	end := int(from) + len(v.Entities)
+	v.Last = end - 1
 	if from > 0 {
 		v.Back = pageURL(name, n)
 	}
-	if v.Last < p.Entities {
-		v.Next = pageURL(name, n) + "&from=" + strconv.Itoa(v.Last)
+	if end < p.Entities {
+		v.Next = pageURL(name, n) + "&from=" + strconv.Itoa(end)
 		if next > 0 {
 			v.Next += "&at=" + strconv.FormatInt(next, 10)
 		}
@@ -106,5 +108,14 @@ func (c *Console) pageCommand(p *chain.Page) string {
 	if c.config.FeedsURL == "" {
 		return shell.Line("feedctl", "inspect", c.config.StoreName+"#"+p.Feed)
 	}
-	return shell.Line("curl", c.config.FeedsURL+layout.FeedPagePath(p.Feed, p.Number))
+	return c.curl(layout.FeedPagePath(p.Feed, p.Number))
+}
+
+// curl returns the command line that requests a path of the server of the feeds.
+func (c *Console) curl(path string, options ...string) string {
+	command := append([]string{"curl"}, options...)
+	if len(c.config.ReadAuth) > 0 {
+		command = append(command, "-u", "USER")
+	}
+	return shell.Line(append(command, strings.TrimSuffix(c.config.FeedsURL, "/")+path)...)
 }

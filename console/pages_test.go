@@ -93,12 +93,12 @@ func TestPage(t *testing.T) {
 	c := newConsole(t, store, func(c *Config) { c.FeedsURL = "https://feeds.example" })
 	const first = "/page?feed=zones&n=1"
 	html := shows(t, c, first, 200)
-	expect(t, first, html, "2026-02-03 03:05:06</time>", "Entities 1 to 50", ">&lt;0&gt;<", ">&lt;49&gt;<", "key-49", ">closed<", ">PUT<", "2 B", `href="page?feed=zones&amp;n=2">Page after<`, "curl https://feeds.example/feeds/zones/pages/1")
+	expect(t, first, html, "2026-02-03 03:05:06</time>", "Entities 0 to 49", ">&lt;0&gt;<", ">&lt;49&gt;<", "key-49", ">closed<", ">PUT<", "2 B", `href="page?feed=zones&amp;n=2">Page after<`, "curl https://feeds.example/feeds/zones/pages/1")
 	next := "/" + linkOf(html, "Next entities")
 	html = shows(t, c, next, 200)
-	expect(t, next, html, "Entities 51 to 100", ">&lt;50&gt;<", `href="entity?feed=zones&amp;i=50&amp;n=1"`, ">First entities<")
+	expect(t, next, html, "Entities 50 to 99", ">&lt;50&gt;<", `href="entity?feed=zones&amp;i=50&amp;n=1"`, ">First entities<")
 	html = shows(t, c, "/"+linkOf(html, "Next entities"), 200)
-	if strings.Contains(html, "Next entities") || !strings.Contains(html, "Entities 101 to 120") {
+	if strings.Contains(html, "Next entities") || !strings.Contains(html, "Entities 100 to 119") {
 		t.Errorf("the last entities are\n%s", html)
 	}
 	const second = "/page?feed=zones&n=2"

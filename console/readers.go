@@ -77,7 +77,7 @@ func (c *Console) getReaders(r *http.Request) (content, error) {
 		return nil, err
 	}
 	v := &readersView{
-		page: page{Title: "Readers", Command: c.metricsCommand("feedctl_reader_")},
+		page: page{Title: "Readers", Command: c.metricsCommand("^feedctl_reader_")},
 		Feed: query.Get("feed"), Query: query.Get("q"),
 	}
 	order := query.Get("sort")
@@ -131,12 +131,12 @@ func (c *Console) getReaders(r *http.Request) (content, error) {
 	return v, nil
 }
 
-// metricsCommand returns the command line that shows the metrics whose names begin with a prefix.
-func (c *Console) metricsCommand(prefix string) string {
+// metricsCommand returns the command line that shows the lines of the metrics that grep selects.
+func (c *Console) metricsCommand(grep ...string) string {
 	if c.config.FeedsURL == "" {
 		return ""
 	}
-	return shell.Line("curl", "-s", strings.TrimSuffix(c.config.FeedsURL, "/")+"/metrics") + " | " + shell.Line("grep", "^"+prefix)
+	return c.curl("/metrics", "-s") + " | " + shell.Line(append([]string{"grep"}, grep...)...)
 }
 
 // mentions reports whether a reader's name, program, user or network has a text in it.
@@ -209,10 +209,10 @@ func (c *Console) getReader(r *http.Request) (content, error) {
 	id := r.URL.Query().Get("id")
 	known, history, ok := c.config.Readers.Reader(id)
 	if !ok {
-		return nil, problem.New(http.StatusNotFound, "no-reader", "This reader is not known: it has not asked for long, or the server was started again.")
+		return nil, problem.New(http.StatusNotFound, "no-reader", "This reader is not known: it has sent no request for a long time, or the server was restarted.")
 	}
 	v := &readerView{
-		page: page{Title: labelOf(&known), Command: c.metricsCommand("feedctl_reader_.*" + known.Feed)}, readerRow: c.readerRow(&known),
+		page: page{Title: labelOf(&known), Command: c.readerCommand(&known)}, readerRow: c.readerRow(&known),
 		Hour: newLagChart("hour", history.Hour, readers.SampleEvery), Day: newLagChart("day", history.Day, readers.CoarseEvery),
 		Live: readerURL(id) + "&part=reader",
 	}
@@ -226,6 +226,14 @@ func (c *Console) getReader(r *http.Request) (content, error) {
 		v.Entities = c.entitiesBehind(r.Context(), &known)
 	}
 	return v, nil
+}
+
+// readerCommand returns the command line that shows the metrics of a reader; "" if it has none.
+func (c *Console) readerCommand(r *readers.Reader) string {
+	if r.Name == "" {
+		return ""
+	}
+	return c.metricsCommand("-F", fmt.Sprintf("feed=%q,reader=%q", r.Feed, r.Name))
 }
 
 // entitiesBehind returns how many entities a reader has not read, or "" if that cannot be found out.

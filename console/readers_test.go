@@ -87,10 +87,14 @@ func TestReaders(t *testing.T) {
 	}
 	_, urls := rows(get(w.console, "/readers?q=slow").Body.String())
 	one := get(w.console, "/"+urls[0])
-	for _, want := range []string{"<h1>slow</h1>", "1h30m", "what it has committed", `href="page?feed=tea&amp;n=7"`, "There is nothing to show yet", "&lt;1&gt;"} {
+	for _, want := range []string{"<h1>slow</h1>", "1h30m", "what it has committed", `href="page?feed=tea&amp;n=7"`, "Nothing to show yet", "&lt;1&gt;", `grep -F &#39;feed=&#34;tea&#34;,reader=&#34;slow&#34;&#39;`} {
 		if !strings.Contains(one.Body.String(), want) {
 			t.Errorf("the page of a reader does not have %q", want)
 		}
+	}
+	_, urls = rows(get(w.console, "/readers?q=curl").Body.String())
+	if one := get(w.console, "/"+urls[0]); one.Code != http.StatusOK || strings.Contains(one.Body.String(), "On the command line") {
+		t.Errorf("a reader without a name, which has no metrics: status %d\n%s", one.Code, one.Body)
 	}
 	if got := get(w.console, "/reader?id=nothing"); got.Code != http.StatusNotFound {
 		t.Errorf("a reader that is not known: status %d", got.Code)

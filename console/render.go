@@ -17,6 +17,7 @@ import (
 	"github.com/feedctl/feedctl/internal/human"
 	"github.com/feedctl/feedctl/internal/problem"
 	"github.com/feedctl/feedctl/layout"
+	"github.com/feedctl/feedctl/storage"
 )
 
 //go:embed templates
@@ -220,6 +221,9 @@ func explain(err error) *problem.Error {
 		if p.Named("host") {
 			return problem.New(p.Status, "host", "The console has no credentials, so it answers only requests for this machine: use localhost, or start it with read credentials.")
 		}
+		if p.Named("unauthorized") {
+			return problem.New(p.Status, "unauthorized", "This console needs credentials. Reload the page to enter them.")
+		}
 		return p
 	}
 	switch {
@@ -235,6 +239,10 @@ func explain(err error) *problem.Error {
 		return problem.New(http.StatusNotFound, "no-snapshot", "There is no such snapshot in the store.")
 	case errors.Is(err, chain.ErrCorrupt):
 		return problem.New(http.StatusInternalServerError, "corrupt", "%v", err)
+	case errors.Is(err, storage.ErrNoStore):
+		return problem.New(http.StatusServiceUnavailable, "store-away", "The store does not exist. Is its disk mounted?")
+	case errors.Is(err, storage.ErrUnavailable):
+		return problem.New(http.StatusServiceUnavailable, "store-away", "The store does not respond.")
 	case errors.Is(err, context.DeadlineExceeded):
 		return problem.New(http.StatusServiceUnavailable, "slow", "The store did not answer within %v.", requestTime)
 	}

@@ -1,0 +1,47 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/server"
+	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/memory"
+)
+
+// TestExplain: what a person can do about an error is on its page.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]struct {
+		status int
+		detail string
+	}{
+		storage.ErrNoStore:     {http.StatusServiceUnavailable, "The store does not exist. Is its disk mounted?"},
+		storage.ErrUnavailable: {http.StatusServiceUnavailable, "The store does not respond."},
+	} {
+		if p := explain(fmt.Errorf("read: %w", err)); p.Status != want.status || p.Detail != want.detail {
+			t.Errorf("%v is explained as %d %q, want %d %q", err, p.Status, p.Detail, want.status, want.detail)
+		}
+	}
+	c := newConsole(t, memory.New(), func(c *Config) { c.ReadAuth = Credentials([]server.Credential{{Username: "ann", Password: "x"}}) })
+	expect(t, "/", shows(t, c, "/", http.StatusUnauthorized), "This console needs credentials. Reload the page to enter them.")
+}
+
+// TestCurl: the commands that ask a server of feeds with credentials for reading ask for the password.
+func TestCurl(t *testing.T) {
+	t.Parallel()
+	const open, closed = "curl https://feeds.example/feeds/zones/pages/1", "curl -u USER https://feeds.example/feeds/zones/pages/1"
+	readers := Credentials([]server.Credential{{Username: "ann", Password: "x"}})
+	for want, change := range map[string]func(*Config){
+		open:   func(c *Config) { c.WriteAuth = readers },
+		closed: func(c *Config) { c.ReadAuth = readers },
+	} {
+		store := memory.New()
+		writeFeed(t, store, "zones", []feed.Entity{put("<1>", "a", "1")})
+		c := newConsole(t, store, func(c *Config) { c.FeedsURL = "https://feeds.example"; change(c) })
+		w := get(c, "/page?feed=zones&n=1", "Authorization: Basic YW5uOng=")
+		expect(t, "/page", w.Body.String(), "<code>"+want+"</code>")
+	}
+}
