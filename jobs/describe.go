@@ -55,9 +55,12 @@ func (s *Scheduler) Describe(ctx context.Context, id string) (*Description, erro
 			d.Watch.Error = errorTo(ctx, d.Watch.Error)
 		}
 		f, err := s.facts(ctx, tx, &d.Job)
+		if err != nil {
+			return err
+		}
 		f.watch = d.Watch
 		d.Why, d.Lease = f.why(), f.lease
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("describe job %s: %w", id, err)

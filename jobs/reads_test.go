@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -56,5 +57,46 @@ func TestReads(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReadsInterrupted ends what reads a job that runs before each of its statements.
+func TestReadsInterrupted(t *testing.T) {
+	t.Parallel()
+	end, left := func() {}, 0
+	db, err := jobdb.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "jobs.db"), jobdb.Options{Before: func(context.Context, string) {
+		if left--; left == 0 {
+			end()
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	s := jobs.NewScheduler(db, fakeKinds, jobs.Defaults())
+	document := follower("j", "s", "https://s.test:443")
+	apply(t, s, document)
+	node, err := s.Join(t.Context(), jobs.Node{Name: "a", Slots: 1})
+	if err == nil {
+		_, err = s.Admit(t.Context(), node, 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; ; n++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		end, left = cancel, n
+		d, err := s.Describe(ctx, document.ID())
+		ended := left <= 0
+		cancel()
+		if !ended {
+			if err != nil || d.State != jobs.Running || d.Lease == nil {
+				t.Errorf("%+v, %v", d, err)
+			}
+			return
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("ended before statement %d: %v", n, err)
+		}
 	}
 }
