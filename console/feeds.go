@@ -20,7 +20,6 @@ const (
 	feedsAPage  = 50
 	maxNames    = 20_000 // that one request of a search looks at
 	maxNamesFar = 5_000  // the same for a remote store, which lists 1,000 a request
-	maxQuery    = 200    // bytes of a text to search for
 )
 
 // A feedRow is a feed in a list.
@@ -86,10 +85,11 @@ type feedsView struct {
 
 // getFeeds answers "/feeds". In the query, "q" is a part of the name, and "after" is where to continue.
 func (c *Console) getFeeds(r *http.Request) (content, error) {
-	query, after := strings.ToValidUTF8(r.URL.Query().Get("q"), "\ufffd"), r.URL.Query().Get("after")
-	if len(query) > maxQuery {
-		return nil, badRequest("The text to search for is longer than %d bytes.", maxQuery)
+	query, err := searched(r)
+	if err != nil {
+		return nil, err
 	}
+	after := r.URL.Query().Get("after")
 	if after != "" {
 		if err := layout.CheckName(after); err != nil {
 			return nil, err

@@ -79,7 +79,7 @@ func (c *Console) getJobs(r *http.Request) (content, error) {
 	query := r.URL.Query()
 	form := jobsForm{
 		Name: query.Get("name"), Kind: query.Get("kind"), Namespace: query.Get("namespace"),
-		Label: query.Get("label"), Origin: query.Get("origin"), States: query["state"],
+		Label: query.Get("label"), Origin: query.Get("origin"), States: slices.Compact(slices.Sorted(slices.Values(query["state"]))),
 	}
 	filter, err := form.filter(r.Context())
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -128,6 +129,27 @@ func manyPaths(tracker *readers.Tracker) map[string][]visited {
 		"/make-snapshot": {{"feed=" + long, 60}},
 		"/prune":         {{"feed=" + long, 60}},
 		"/run":           {{"id=1", 0}, {"id=1&part=run", 0}},
+	}
+}
+
+// TestLongQueries: what a URL says does not make a page large.
+func TestLongQueries(t *testing.T) {
+	t.Parallel()
+	c, _ := actConsole(t, &fakeActions{}, &strings.Builder{})
+	w := newReaderWorld(t, "tea")
+	long := url.QueryEscape(strings.Repeat(`"`, 20_000))
+	for path, status := range map[string]int{
+		"/readers?q=" + long: 400, "/readers?feed=" + long: 400, "/readers?sort=" + long: 400, "/search?feed=" + long: 400,
+		"/feeds?q=" + long: 400, "/jobs?name=" + long: 400, "/jobs?" + strings.Repeat("state=running&", 4000): 200,
+	} {
+		from := http.Handler(c)
+		if strings.HasPrefix(path, "/readers") {
+			from = w.console
+		}
+		got := get(from, path, "Authorization: Bearer all")
+		if got.Code != status || got.Body.Len() > 100_000 {
+			t.Errorf("%.20s: status %d, %d bytes", path, got.Code, got.Body.Len())
+		}
 	}
 }
 

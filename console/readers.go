@@ -66,8 +66,12 @@ type orderLink struct {
 	Current   bool
 }
 
-// orders are those of the list of readers.
-var orders = []struct{ name, text string }{{"", "furthest behind"}, {"seen", "seen last"}, {"name", "by name"}}
+// An order is one of the list of readers.
+type order struct{ name, text string }
+
+func orders() []order {
+	return []order{{"", "furthest behind"}, {"seen", "seen last"}, {"name", "by name"}}
+}
 
 // getReaders answers "/readers". In the query, "feed" and "q" limit the list, and "sort" is its order.
 func (c *Console) getReaders(r *http.Request) (content, error) {
@@ -76,11 +80,17 @@ func (c *Console) getReaders(r *http.Request) (content, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &readersView{
-		page: page{Title: "Readers", Command: c.metricsCommand("^feedctl_reader_")},
-		Feed: query.Get("feed"), Query: query.Get("q"),
+	v := &readersView{page: page{Title: "Readers", Command: c.metricsCommand("^feedctl_reader_")}}
+	if v.Feed, err = feedParameter(r); err != nil {
+		return nil, err
 	}
-	order := query.Get("sort")
+	if v.Query, err = searched(r); err != nil {
+		return nil, err
+	}
+	sort := query.Get("sort")
+	if !slices.ContainsFunc(orders(), func(o order) bool { return o.name == sort }) {
+		return nil, badRequest("Readers cannot be ordered by %.40q.", sort)
+	}
 	var all []readers.Reader
 	if v.Feed == "" {
 		all, v.Forgotten = c.config.Readers.List()
@@ -88,7 +98,7 @@ func (c *Console) getReaders(r *http.Request) (content, error) {
 		all = c.config.Readers.Of(v.Feed)
 	}
 	all = slices.DeleteFunc(all, func(r readers.Reader) bool { return !mentions(&r, v.Query) })
-	sortReaders(all, order)
+	sortReaders(all, sort)
 	v.Total, v.NotTold = len(all), len(all) > 0
 	for i := range all {
 		r := &all[i]
@@ -106,9 +116,9 @@ func (c *Console) getReaders(r *http.Request) (content, error) {
 	for i := range all[first:last] {
 		v.Rows = append(v.Rows, c.readerRow(&all[first+i]))
 	}
-	link := func(from int, order string) string {
+	link := func(from int, sort string) string {
 		values := url.Values{}
-		for name, value := range map[string]string{"feed": v.Feed, "q": v.Query, "sort": order} {
+		for name, value := range map[string]string{"feed": v.Feed, "q": v.Query, "sort": sort} {
 			if value != "" {
 				values.Set(name, value)
 			}
@@ -119,15 +129,15 @@ func (c *Console) getReaders(r *http.Request) (content, error) {
 		return "readers?" + values.Encode()
 	}
 	if first > 0 {
-		v.First = link(1, order)
+		v.First = link(1, sort)
 	}
 	if last < len(all) {
-		v.Next = link(last+1, order)
+		v.Next = link(last+1, sort)
 	}
-	for _, o := range orders {
-		v.Orders = append(v.Orders, orderLink{URL: link(1, o.name), Text: o.text, Current: o.name == order})
+	for _, o := range orders() {
+		v.Orders = append(v.Orders, orderLink{URL: link(1, o.name), Text: o.text, Current: o.name == sort})
 	}
-	v.Live = link(v.From, order) + "&part=list"
+	v.Live = link(v.From, sort) + "&part=list"
 	return v, nil
 }
 

@@ -47,7 +47,11 @@ type searchView struct {
 // getSearch answers "/search". The query has the name of a feed, which may be empty, the text q, and where to begin.
 func (c *Console) getSearch(r *http.Request) (content, error) {
 	query := r.URL.Query()
-	v := &searchView{page: page{Title: "Search"}, Feed: strings.TrimSpace(query.Get("feed"))}
+	v := &searchView{page: page{Title: "Search"}}
+	var err error
+	if v.Feed, err = feedParameter(r); err != nil {
+		return nil, err
+	}
 	v.Query = strings.TrimSpace(strings.ToValidUTF8(query.Get("q"), "\ufffd"))
 	switch {
 	case len(v.Query) > maxSearch:
@@ -71,7 +75,6 @@ func (c *Console) getSearch(r *http.Request) (content, error) {
 	}
 	if !v.Made.IsZero() {
 		v.Newest = here + "&as=" + asText + "&before=newest"
-		var err error
 		if begin, err = c.beginAt(r.Context(), v.Feed, v.Made); err != nil {
 			return nil, err
 		}

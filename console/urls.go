@@ -4,8 +4,10 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/feedctl/feedctl/internal/problem"
+	"github.com/feedctl/feedctl/layout"
 )
 
 // URLs of pages are relative, since all of them are beside each other.
@@ -38,6 +40,27 @@ func parameter(r *http.Request, name string, least int64) (int64, error) {
 		return 0, badRequest("The %s %.40q is not a number from %d on.", name, text, least)
 	}
 	return n, nil
+}
+
+// maxQuery limits the text that a list is searched for, in bytes.
+const maxQuery = 200
+
+// searched returns the text q that a list is searched for.
+func searched(r *http.Request) (string, error) {
+	text := strings.ToValidUTF8(r.URL.Query().Get("q"), "\ufffd")
+	if len(text) > maxQuery {
+		return "", badRequest("The text to search for is longer than %d bytes.", maxQuery)
+	}
+	return text, nil
+}
+
+// feedParameter returns the name of a feed in a query, which may be empty.
+func feedParameter(r *http.Request) (string, error) {
+	name := strings.TrimSpace(r.URL.Query().Get("feed"))
+	if name == "" {
+		return "", nil
+	}
+	return name, layout.CheckName(name)
 }
 
 // badRequest returns the error of a request that says something impossible.
