@@ -3,11 +3,14 @@ package console
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage"
+	"github.com/feedctl/feedctl/storage/file"
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
@@ -43,5 +46,24 @@ func TestCurl(t *testing.T) {
 		c := newConsole(t, store, func(c *Config) { c.FeedsURL = "https://feeds.example"; change(c) })
 		w := get(c, "/page?feed=zones&n=1", "Authorization: Basic YW5uOng=")
 		expect(t, "/page", w.Body.String(), "<code>"+want+"</code>")
+	}
+}
+
+// TestStoreGone: a store that is gone is not shown as an empty one.
+func TestStoreGone(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "store")
+	store, err := file.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	writeFeed(t, store, "zones", []feed.Entity{put("<1>", "a", "1")})
+	c := newConsole(t, store, nil)
+	if err := os.Rename(dir, dir+".aside"); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/", "/feeds", "/feed?name=zones", "/snapshots", "/map", "/search?q=x&feed=zones"} {
+		expect(t, path, shows(t, c, path, http.StatusServiceUnavailable), "Is its disk mounted?")
 	}
 }

@@ -82,6 +82,11 @@ func (c *Console) getMap(r *http.Request) (content, error) {
 	}
 	names := slices.SortedFunc(maps.Keys(with), func(a, b string) int { return cmp.Or(with[b]-with[a], cmp.Compare(a, b)) })
 	heads, feeds := c.config.Feeds.Heads(headsWait)
+	if len(heads) == 0 {
+		if _, _, err := c.firstFeeds(r.Context(), 1); err != nil {
+			return nil, err // the store is not empty, but cannot be read
+		}
+	}
 	for _, name := range latest(heads, len(heads)) {
 		if with[name] == 0 {
 			names = append(names, name)

@@ -64,6 +64,23 @@
     }
   };
 
+  // A page says when it is out of date: it cannot be read, or the stream of changes is lost for 5 s.
+  let stale, doubt;
+  const outdated = is => {
+    if (!is === !stale) return;
+    if (is) {
+      stale = document.createElement("p");
+      stale.className = "notice";
+      stale.textContent = "This page is out of date: it could not be updated.";
+      document.querySelector("main").prepend(stale);
+      say(stale.textContent);
+    } else {
+      stale.remove();
+      stale = null;
+    }
+  };
+  const trust = () => { doubt = clearTimeout(doubt); };
+
   // Live parts: an element with data-live, the URL of its HTML, and data-topic, what has to change for it to be
   // read again. The browser parses the answer as a document, so that no text becomes HTML here.
   const reading = new Map(); // element -> whether to read it once more
@@ -81,7 +98,9 @@
       const again = reading.get(part);
       reading.delete(part);
       const fresh = request.status === 200 && request.response?.querySelector("[data-live]");
-      if (!part.isConnected || paused || document.hidden || !fresh) return;
+      if (!part.isConnected || paused || document.hidden) return;
+      outdated(!fresh);
+      if (!fresh) return;
       if (busy(part)) {
         late.add(part);
         return;
@@ -135,6 +154,7 @@
   const close = () => {
     stream?.close();
     clearTimeout(retry);
+    trust();
     stream = null;
   };
   const connect = () => {
@@ -147,7 +167,9 @@
       const changed = e.data.split(" ");
       for (const part of all("[data-live]")) if (changed.includes(topicOf(part))) read(part);
     });
+    stream.onopen = trust;
     stream.onerror = () => {
+      doubt ??= setTimeout(outdated, 5000, true);
       if (stream?.readyState === EventSource.CLOSED) retry = setTimeout(connect, 30000);
     };
   };
