@@ -120,6 +120,29 @@ func TestAccess(t *testing.T) {
 	}
 }
 
+// TestElsewhere: pages of other origins may link to the console, but not load anything from it.
+func TestElsewhere(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t, memory.New(), nil)
+	for fetch, status := range map[string]int{
+		"cross-site no-cors": 403, "cross-site cors": 403, "same-site no-cors": 403, "cross-site websocket": 403,
+		"cross-site navigate": 200, "same-site navigate": 200, "none navigate": 200, "same-origin cors": 200, "same-origin no-cors": 200,
+	} {
+		site, mode, _ := strings.Cut(fetch, " ")
+		for _, path := range []string{"/feeds", "/search?q=a", "/assets/console.css", "/events?topic=*"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			if strings.HasPrefix(path, "/events") {
+				cancel() // it would not end
+			}
+			r := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+			if w := do(c, r, "Sec-Fetch-Site: "+site, "Sec-Fetch-Mode: "+mode); w.Code != status {
+				t.Errorf("%s, %s: status %d, want %d", path, fetch, w.Code, status)
+			}
+			cancel()
+		}
+	}
+}
+
 // TestCSS: the style sheet has a limit.
 func TestCSS(t *testing.T) {
 	t.Parallel()

@@ -45,6 +45,18 @@ func (c *Console) secured(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		if loadedElsewhere(r) {
+			c.fail(w, r, problem.New(http.StatusForbidden, "cross-origin", "A web page of another origin sent this request."))
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// loadedElsewhere reports whether a browser sent a request for a web page of another origin that does more than link
+// to the console. Such a page does not get the answer, but could measure how long it takes, and use up the streams of
+// events. See W3C Fetch Metadata.
+func loadedElsewhere(r *http.Request) bool {
+	site, mode := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode")
+	return (site == "cross-site" || site == "same-site") && mode != "" && mode != "navigate"
 }
