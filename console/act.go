@@ -43,12 +43,12 @@ type feedVerb struct {
 func (c *Console) feedVerbs() []feedVerb {
 	return []feedVerb{
 		{
-			path: "verify", name: "verify", about: "It reads the whole feed, and checks it against the specification. Nothing is changed.",
+			path: "verify", name: "verify", about: "It reads the whole feed and checks it against the specification. It changes nothing.",
 			command: []string{"verify"},
 			action:  func(feed string, _ url.Values) (Action, error) { return c.config.Actions.Verify(feed) },
 		},
 		{
-			path: "make-snapshot", name: "make a snapshot", about: "It reads the whole feed, and writes a snapshot of its current state, which new consumers can begin with. The older snapshots stay.",
+			path: "make-snapshot", name: "make a snapshot", about: "It reads the whole feed and writes a snapshot of its current state, with which new consumers can begin. Older snapshots are kept.",
 			command: []string{"snapshot", "from-feed"},
 			fields:  []field{{Name: "key", Label: "Key", Hint: "JSON Pointer to the key in each body; only for feeds whose entities have no Content-Location"}},
 			action: func(feed string, form url.Values) (Action, error) {
@@ -56,7 +56,7 @@ func (c *Console) feedVerbs() []feedVerb {
 			},
 		},
 		{
-			path: "prune", name: "prune", about: "First it only finds out which pages would be deleted. The next page shows them, and asks again. A page is kept if one of the rules keeps it; at least one is needed.",
+			path: "prune", name: "prune", about: "It first finds the pages that would be deleted. Nothing is deleted until you confirm it on the next page, which shows them. A page is kept if any of the rules keeps it; fill in at least one.",
 			command: []string{"prune"}, flags: []string{"--keep-age", "30d", "--dry-run"},
 			fields: []field{
 				{Name: "keep-age", Label: "Keep age", Hint: "keep pages with an entity younger than this, such as 30d"},

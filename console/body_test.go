@@ -141,7 +141,7 @@ func TestHugeEntity(t *testing.T) {
 	path := entityPath("films", 1, 0)
 	expect(t, path, shows(t, c, path, 200), "8.0 GiB", "&#34;aaaaaaaa", "Only the beginning is shown", "was not checked")
 	for _, path := range []string{"/history?feed=films&n=1&i=0", "/search?feed=films&q=1"} {
-		expect(t, path, shows(t, c, path, 200), "8.0 GiB", "entity?feed=films&amp;i=0&amp;n=1", "Of page 1 only the first 32 MiB were looked at.")
+		expect(t, path, shows(t, c, path, 200), "8.0 GiB", "entity?feed=films&amp;i=0&amp;n=1", "Of page 1 only the first 32 MiB were searched.")
 	}
 	runtime.ReadMemStats(&after)
 	if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {

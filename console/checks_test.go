@@ -18,7 +18,7 @@ func TestChecks(t *testing.T) {
 	actions := &fakeActions{}
 	c, _ := actConsole(t, actions, &strings.Builder{})
 	const all, limited = "Authorization: Bearer all", "Authorization: Basic YW5uOnA="
-	expect(t, "checks", get(c, "/checks", all).Body.String(), "Nothing was checked from this console", "No job verifies a feed.")
+	expect(t, "checks", get(c, "/checks", all).Body.String(), "Nothing has been checked from this console", "No job verifies a feed.")
 
 	do := func(result Result, err error, verb string) {
 		t.Helper()
@@ -63,5 +63,5 @@ func TestChecksCorrupt(t *testing.T) {
 		t.Error("the store is damaged before it was read")
 	}
 	shows(t, c, entityPath("zones", 1, 0), 500)
-	expect(t, "checks", shows(t, c, "/checks", 200), "1 object was read whose bytes do not have their digest")
+	expect(t, "checks", shows(t, c, "/checks", 200), "1 object read since this process started did not match the recorded digest")
 }

@@ -29,7 +29,7 @@ func TestEntity(t *testing.T) {
 	path := entityPath("zones", 1, 1)
 	html := shows(t, c, path, http.StatusOK)
 	expect(t, path, html,
-		"<h1>Entity 1 of page 1</h1>", "The page has the entities 0 to 1.", ">Content-ID</th><td class=\"mono\">&lt;2&gt;<", ">Content-Location</th><td class=\"mono\">Europe%2FZurich<",
+		"<h1>Entity 1 of page 1</h1>", "The page has entities 0 to 1.", ">Content-ID</th><td class=\"mono\">&lt;2&gt;<", ">Content-Location</th><td class=\"mono\">Europe%2FZurich<",
 		">X-Trace</th><td class=\"mono\">a b<", ">x-trace</th><td class=\"mono\">c<", ">Content-Length</th><td class=\"mono\">51<",
 		"{\n  &#34;n&#34;: 12345678901234567890.10,\n  &#34;e&#34;: 1E&#43;2,\n  &#34;s&#34;: &#34;\\u00e4&#34;\n}</pre>",
 		`href="entity?feed=zones&amp;i=0&amp;n=1">Previous<`, `href="entity?feed=zones&amp;i=0&amp;n=2">Next<`,

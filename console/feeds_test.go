@@ -177,7 +177,7 @@ func TestSearchIsBounded(t *testing.T) {
 	store := &manyNames{Store: memory.New(), names: maxNames + 7}
 	inBubble(t, store, nil, func(t *testing.T, c *Console) {
 		html := shows(t, c, "/feeds?q=none", 200)
-		expect(t, "/feeds", html, "No feed of the 20,000 that were looked at has", ">Search further<")
+		expect(t, "/feeds", html, "No feed of the 20,000 searched so far has", ">Search further<")
 		next := "/" + linkOf(html, "Search further")
 		if html := shows(t, c, next, 200); linkOf(html, "Search further") != "" {
 			t.Errorf("%s does not end the search:\n%s", next, html)

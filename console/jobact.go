@@ -39,7 +39,7 @@ func jobVerbs() []jobVerb {
 			offered: func(d *jobs.Description) bool { return d.Document.Paused },
 		},
 		{
-			name: "restart", about: "It is due at once, however long it was to wait and whether or not it has ended. Its errors are forgotten, its position is not. A run is not interrupted.",
+			name: "restart", about: "It is due at once, even if it was waiting or has ended. Its errors are forgotten, its position is not. A run in progress is not interrupted.",
 			past: "is due now", already: "is running, or is paused", do: Jobs.Restart,
 			offered: func(d *jobs.Description) bool { return d.Job.State != jobs.Running && !d.Document.Paused },
 		},

@@ -87,7 +87,7 @@ func TestReaders(t *testing.T) {
 	}
 	_, urls := rows(get(w.console, "/readers?q=slow").Body.String())
 	one := get(w.console, "/"+urls[0])
-	for _, want := range []string{"<h1>slow</h1>", "1h30m", "what it has committed", `href="page?feed=tea&amp;n=7"`, "Nothing to show yet", "&lt;1&gt;", `grep -F &#39;feed=&#34;tea&#34;,reader=&#34;slow&#34;&#39;`} {
+	for _, want := range []string{"<h1>slow</h1>", "1h30m", "committed, as it announced", `href="page?feed=tea&amp;n=7"`, "Nothing to show yet", "&lt;1&gt;", `grep -F &#39;feed=&#34;tea&#34;,reader=&#34;slow&#34;&#39;`} {
 		if !strings.Contains(one.Body.String(), want) {
 			t.Errorf("the page of a reader does not have %q", want)
 		}

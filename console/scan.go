@@ -87,9 +87,9 @@ func (s *scan) Looked() string {
 		where = fmt.Sprintf("pages %s to %s", human.Count(s.From), human.Count(s.To))
 	}
 	if s.Next == nil {
-		return fmt.Sprintf("Looked at %s (%s), back to the beginning of the feed.", where, human.Bytes(s.Bytes))
+		return fmt.Sprintf("Searched %s (%s), back to the beginning of the feed.", where, human.Bytes(s.Bytes))
 	}
-	return fmt.Sprintf("Looked at %s (%s); the oldest page is %s.", where, human.Bytes(s.Bytes), human.Count(s.Oldest))
+	return fmt.Sprintf("Searched %s (%s); the oldest page is %s.", where, human.Bytes(s.Bytes), human.Count(s.Oldest))
 }
 
 // scanFrom scans a feed from a place backwards.

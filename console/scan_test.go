@@ -67,16 +67,16 @@ func TestHistory(t *testing.T) {
 	if got := links(html); !slices.Equal(got, []string{"3.0", "3.0", "1.0"}) { // the first is what the page is about
 		t.Errorf("the history of a key leads to %q", got)
 	}
-	expect(t, "history", html, "Looked at pages 3 to 1", "back to the beginning of the feed", `href="history?feed=many&amp;i=0&amp;n=3&amp;before=newest"`)
+	expect(t, "history", html, "Searched pages 3 to 1", "back to the beginning of the feed", `href="history?feed=many&amp;i=0&amp;n=3&amp;before=newest"`)
 	if follow(html) != "" {
 		t.Error("a history that is complete has a next page")
 	}
 
 	// From the newest entity back, it takes two requests.
 	html = shows(t, c, "/history?feed=many&n=3&i=0&before=newest", http.StatusOK)
-	expect(t, "history", html, "No entity on these pages has this key.", "Looked at pages 420 to 21", "the oldest page is 1.")
+	expect(t, "history", html, "No entity on these pages has this key.", "Searched pages 420 to 21", "the oldest page is 1.")
 	html = shows(t, c, follow(html), http.StatusOK)
-	expect(t, "history", html, "Looked at pages 20 to 1")
+	expect(t, "history", html, "Searched pages 20 to 1")
 	if got := links(html)[1:]; !slices.Equal(got, []string{"3.0", "1.0"}) {
 		t.Errorf("the rest of the history leads to %q", got)
 	}
@@ -127,7 +127,7 @@ func TestScanTime(t *testing.T) {
 		})
 		c := newConsole(t, slow, func(c *Config) { c.Now = func() time.Time { return start.Add(time.Duration(took.Load())) } })
 		html := shows(t, c, "/search?feed=many&q=nothing", http.StatusOK)
-		expect(t, "search", html, "Looked at pages 20 to 17", `before=16"`)
+		expect(t, "search", html, "Searched pages 20 to 17", `before=16"`)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestSearch(t *testing.T) {
 		"feed=many":                            {nil, []string{`value="many"`}},
 		"q=man":                                {nil, []string{`href="feed?name=many"`, `href="search?feed=many&amp;q=man"`}},
 		"q=nothing":                            {nil, []string{"No feed has this text in its name."}},
-		"feed=many&q=<417-b>":                  {[]string{"417.1"}, []string{"Looked at pages 420 to 21", `value="&lt;417-b&gt;"`}},
+		"feed=many&q=<417-b>":                  {[]string{"417.1"}, []string{"Searched pages 420 to 21", `value="&lt;417-b&gt;"`}},
 		"feed=many&q=KEY-418":                  {[]string{"418.0"}, nil},
 		"feed=many&q=nr.+419":                  {[]string{"419.0"}, []string{"found in X-Number"}},
 		"feed=many&q=417":                      {[]string{"417.2", "417.1", "417.0"}, []string{`href="page?feed=many&amp;n=417"`}},
@@ -164,7 +164,7 @@ func TestSearch(t *testing.T) {
 		"feed=many&q=2026-02-03T05:07%2B01:00": {[]string{"3.0"}, nil},
 		"feed=many&q=Tue,+03+Feb+2026+04:07:06+GMT": {[]string{"3.0"}, nil},
 		"feed=many&q=2027-01-01":                    {nil, []string{"All entities are older"}},
-		"feed=many&q=2027-01-01&as=text":            {nil, []string{"All entities are older", "Looked at pages 420 to 21"}},
+		"feed=many&q=2027-01-01&as=text":            {nil, []string{"All entities are older", "Searched pages 420 to 21"}},
 		"feed=other&q=STRASSE":                      {nil, nil},
 		"feed=other&q=stra%C3%9Fe":                  {[]string{"1.0"}, nil},
 		"feed=other&q=z%C3%9Crich":                  {[]string{"1.0"}, nil},
@@ -197,12 +197,12 @@ func TestSearchMade(t *testing.T) {
 	c := newConsole(t, store, still)
 	path := "/search?feed=many&q=" + strings.ToLower(pages[19][0].ContentID)
 	html := shows(t, c, path, http.StatusOK)
-	expect(t, path, html, "was made at <time datetime=\"2026-02-03T04:24:06.000Z\"", "Looked at pages 25 to 1", "before=newest")
+	expect(t, path, html, "was made at <time datetime=\"2026-02-03T04:24:06.000Z\"", "Searched pages 25 to 1", "before=newest")
 	if got := links(html); !slices.Equal(got, []string{"20.0"}) {
 		t.Errorf("%s leads to %q", path, got)
 	}
 	path += "&before=newest"
-	expect(t, path, shows(t, c, path, http.StatusOK), "Looked at pages 500 to 101")
+	expect(t, path, shows(t, c, path, http.StatusOK), "Searched pages 500 to 101")
 }
 
 // TestSearchIndex finds a key on an old page with the help of a state digest.

@@ -27,7 +27,7 @@ func TestConsole(t *testing.T) {
 				go func() {
 					defer stop(exit.ErrInterrupted)
 					m.responds(ctx, "GET", match[1]+"/jobs", "all", "shop/")
-					m.responds(ctx, "GET", match[1]+"/jobs", "few", "No job is like this")
+					m.responds(ctx, "GET", match[1]+"/jobs", "few", "No job matches")
 					m.responds(ctx, "GET", match[1]+"/nodes", "few", "only for jobs of the namespaces none")
 					m.responds(ctx, "GET", match[1]+"/jobs", "nobody", "give credentials")
 				}()
