@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strconv"
 	"time"
 
 	"github.com/feedctl/feedctl/chain"
@@ -122,7 +121,6 @@ func (c *Console) chunk(ctx context.Context, p *chain.Page, index int, at int64)
 				return
 			}
 			row := newEntityRow(p, index, part.Header)
-			row.URL += "&at=" + strconv.FormatInt(at+part.Offset, 10)
 			if row.end = at + r.Offset(); part.Stream != nil {
 				if row.Size < 0 {
 					yield(entityRow{}, fmt.Errorf("read page %d of %s: %w: %s", p.Number, p.Feed, errNoEntity, row.Problem))
