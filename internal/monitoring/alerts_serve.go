@@ -6,10 +6,10 @@ var alertsOfServe = []alert{
 		expression: `up{job=~".*feedctl.*"} == 0`,
 		hold:       "5m", severity: critical,
 		summary: "{{ $labels.instance }} cannot be scraped.",
-		about: "Prometheus gets no metrics of a process, of which the name of the `job` in its configuration must contain `feedctl`. Consumers and " +
+		about: "Prometheus gets no metrics of a process. The alert is for scrape jobs whose names contain `feedctl`. Consumers and " +
 			"bridges continue where they were once they run again: nothing is lost, but nothing arrives either.",
 		remedy: "See whether the process runs and what its log ends with. A consumer that ended with exit status 4 has met a gap and needs a decision: " +
-			"see `--on-gap`. If it runs, see whether Prometheus may read the metrics: with read credentials they need them.",
+			"see `--on-gap`. If it runs, see whether Prometheus may read the metrics: a server with read credentials requires them.",
 		fires: example{[]series{{`up{job="feedctl",instance="a:8080"}`, "0x10"}}, "10m", map[string]string{"job": "feedctl", "instance": "a:8080"}, "a:8080 cannot be scraped."},
 		quiet: example{series: []series{{`up{job="feedctl",instance="a:8080"}`, "0x3 1x7"}, {`up{job="node",instance="b"}`, "0x10"}}, at: "10m"},
 	},
@@ -40,8 +40,8 @@ and feedctl:feed_age_seconds > 2 * max_over_time(feedctl:feed_age_seconds[7d] of
 and on (job, feed, reader) time() - max by (job, feed, reader) (feedctl_reader_seen_timestamp_seconds) < 86400`,
 		hold: "15m", severity: warning,
 		summary: "Reader {{ $labels.reader }} is {{ $value | humanizeDuration }} behind feed {{ $labels.feed }}.",
-		about: "A consumer that tells its name and position has not committed what was published more than 15 minutes ago. It may have stopped, or be " +
-			"too slow. The alert ends a day after the last request of a reader, so that one that is gone for good is not a reason for ever.",
+		about: "A consumer that announces its name and position has not committed what was published more than 15 minutes ago. It may have stopped, or be " +
+			"too slow. The alert ends a day after the last request of a reader, so that one that is gone for good does not keep it firing.",
 		remedy: "See the log of the consumer, and whether it runs; the page of the reader in the console shows whether its lag grows. A consumer that runs " +
 			"once a day is always behind: let it announce `none`.",
 		fires: example{
