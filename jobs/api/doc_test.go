@@ -35,7 +35,7 @@ func TestDocumentation(t *testing.T) {
 			inCode[method+" "+r.pattern] = true
 		}
 	}
-	for _, pattern := range []string{"*.go", "../../internal/access/*.go"} {
+	for _, pattern := range []string{"*.go", "../../internal/access/*.go", "../../internal/jobsready/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
