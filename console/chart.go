@@ -68,7 +68,7 @@ type rangeLink struct {
 // A bar is a step of a series.
 type bar struct {
 	X, Y, Height    int
-	From, To        time.Time
+	From            time.Time
 	Entities, Bytes int64
 }
 
@@ -88,9 +88,8 @@ func newChart(s *series) *chart {
 	c.Largest, c.Total, c.Bytes = int64(math.Round(largest)), s.total(s.Entities), s.total(s.Bytes)
 	for i, n := range s.Entities {
 		height := barHeight(n, largest, chartHeight)
-		from := s.From.Add(s.Step * time.Duration(i))
 		c.Bars = append(c.Bars, bar{
-			X: i * barWidth, Y: chartHeight - height, Height: height, From: from, To: from.Add(s.Step),
+			X: i * barWidth, Y: chartHeight - height, Height: height, From: s.From.Add(s.Step * time.Duration(i)),
 			Entities: int64(math.Round(n)), Bytes: int64(math.Round(s.Bytes[i])),
 		})
 	}

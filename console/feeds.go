@@ -27,7 +27,6 @@ type feedRow struct {
 	Name    string
 	Known   bool // the feed has been read; otherwise the rest is not known yet
 	State   string
-	Usual   time.Duration // the mean time between entities
 	Last    time.Time     // of the newest entity
 	Spark   string        // the path of what was published in the last day
 	Day     int64         // entities in the last day
@@ -59,7 +58,7 @@ func (c *Console) feedRows(ctx context.Context, names []string) feedsTable {
 		case s.Err != nil:
 			row.Known, row.State, row.Problem = true, stateDamaged, cut(s.Err.Error(), maxText)
 		default:
-			row.Known, row.State, row.Usual, row.Last = true, stateOf(s.Newest, now), usualGap(s.Newest), s.Newest.Last
+			row.Known, row.State, row.Last = true, stateOf(s.Newest, now), s.Newest.Last
 			row.Spark, row.Day, row.DayOK = spark(s.Day.Entities), s.Day.total(s.Day.Entities), s.Day.Exact
 			row.Pages, row.Total = s.Newest.Number-s.Floor+1, s.Total
 		}
