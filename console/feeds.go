@@ -27,10 +27,10 @@ type feedRow struct {
 	Name    string
 	Known   bool // the feed has been read; otherwise the rest is not known yet
 	State   string
-	Last    time.Time     // of the newest entity
-	Spark   string        // the path of what was published in the last day
-	Day     int64         // entities in the last day
-	DayOK   bool          // all of these were counted
+	Last    time.Time // of the newest entity
+	Spark   string    // the path of what was published in the last day
+	Day     int64     // entities in the last day
+	DayOK   bool      // all of these were counted
 	Pages   int64
 	Total   amount
 	Problem string // why it cannot be read
