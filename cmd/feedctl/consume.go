@@ -62,9 +62,9 @@ There is a gap if the feed no longer has the entities after the sink's position:
   --on-gap snapshot  starts over from the snapshot. At its end, what it does not have is
                      removed from SQLite, PostgreSQL and directories; other sinks keep it
 
-Requests tell the server of the feed a name and the position that was committed, so that its
-operators see who reads, and how far behind. The name is made from the sink, without host,
-user, password and directory: --announce says another one, or none.
+Requests tell the server a name and the committed position, so that its operators see who
+reads the feed, and how far behind. The name is made from the sink, without host, user,
+password and directory; --announce sets another name, or none.
 
 The exit status is 6 if all entities went into quarantine or were refused, or more than
 --max-quarantine allows. Ctrl-C and SIGTERM commit what was applied; the next run continues

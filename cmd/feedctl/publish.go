@@ -181,7 +181,7 @@ func (f *publishFlags) parse(a *app.App, arg string) (locate.Stored, error) {
 	if _, err := locate.ParseURL(base); err != nil {
 		return locate.Stored{}, err
 	}
-	return locate.Stored{}, exit.WithHint(exit.Usagef("%q is on a server, to which --to publishes", sink.Redact(arg)),
+	return locate.Stored{}, exit.WithHint(exit.Usagef("%q is a feed on a server: publish to it with --to", sink.Redact(arg)),
 		fmt.Sprintf("feedctl publish %s --to %s", name, base))
 }
 

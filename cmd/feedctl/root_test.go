@@ -135,7 +135,7 @@ func TestUsageErrorsHelp(t *testing.T) {
 		{"bogus", "Try: feedctl --help\n"},
 		{"publish a --op COPY", "feedctl: --op \"COPY\" is not one of PUT, PATCH, DELETE\n"},
 		{"inspect http://[::1", "feedctl: URL \"http://[::1\" cannot be parsed\n"},
-		{"publish http://h:1/data/feeds/x", "feedctl: \"http://h:1/data/feeds/x\" is on a server, to which --to publishes\nTry: feedctl publish x --to http://h:1/data\n"},
+		{"publish http://h:1/data/feeds/x", "feedctl: \"http://h:1/data/feeds/x\" is a feed on a server: publish to it with --to\nTry: feedctl publish x --to http://h:1/data\n"},
 		{"publish http://ann:secret@h/feeds/x", "with a line \"basic USER:PASSWORD\" or \"bearer TOKEN\"\n"},
 		{"publish http://h/x", "is on a server: want NAME, in the store of --store, or STORE#NAME\n"},
 		{"tail postgres://u:se#cret@h/db#feed", "feedctl: \"postgres://u:xxxxx@h/db#feed\" has more than one \"#\": write it as %23 in the URL of STORE\n"},

@@ -69,10 +69,10 @@ to one process and may be removed when the process has ended. While a client wai
 entities of a feed, a remote store is polled every --poll-interval, with one request for
 each feed: this is the longest delay, and it determines the cost.
 
-With --console, serve also shows web pages about the feeds to people, at an address of its
-own: how fresh each feed is, its pages and entities, its snapshots. They need read
-credentials, if there are any; with write credentials, people may also act in it. Without
-credentials, the console listens only on a loopback address.
+With --console, serve also has web pages for people, at an address of their own: how fresh
+each feed is, its entities and snapshots, and who reads it. Credentials for reading or
+writing are required, if there are any, and those for writing to act. Without credentials,
+the console listens only on a loopback address.
 
 With --maintain, serve also carries out the retention policies of all feeds (see "feedctl
 retain"), one after another, at the start and about once an hour. Several servers of a store
