@@ -25,11 +25,13 @@ func (t *Tracker) Handler(next http.Handler) http.Handler {
 		}
 		answer := &recorded.Response{ResponseWriter: w}
 		waiting := t.begin(v)
-		defer func() { // even if the response was cut off
-			left := r.Context().Err() != nil && !whole(answer) // a reader may disconnect at the end of its response
+		cutOff := true
+		defer func() {
+			left := cutOff || r.Context().Err() != nil && !whole(answer) // a reader may disconnect at the end of its response
 			t.end(v, waiting, left, answer)
 		}()
 		next.ServeHTTP(answer, r)
+		cutOff = false // it has not panicked
 	})
 }
 
@@ -146,7 +148,7 @@ func (t *Tracker) begin(v visit) *entry {
 	return e
 }
 
-// end records a request that was answered, unless the reader had left.
+// end records a request that was answered, unless the reader had left, or the response was cut off.
 func (t *Tracker) end(v visit, waiting *entry, left bool, answer *recorded.Response) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

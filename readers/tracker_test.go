@@ -360,6 +360,20 @@ func TestWaiting(t *testing.T) {
 			t.Errorf("of a reader that has received all, and one that has not, there are %+v", got)
 		}
 
+		cutOff := tracker.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Location", "/feeds/cut/pages/7")
+			w.Header().Set("Last-Modified", feed.FormatTime(time.Now()))
+			_, _ = w.Write([]byte("a part"))
+			panic(http.ErrAbortHandler)
+		}))
+		func() {
+			defer func() { _ = recover() }()
+			cutOff.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", "/feeds/cut", nil))
+		}()
+		if got := tracker.Of("cut"); len(got) > 0 {
+			t.Errorf("of a reader whose response was cut off, there are %+v", got)
+		}
+
 		ctx, leave := context.WithCancel(t.Context())
 		leave()
 		r := httptest.NewRequestWithContext(ctx, "GET", "/feeds/f", nil)
