@@ -88,7 +88,7 @@ func TestTargetsNeedAllAtTheStart(t *testing.T) {
 		calls := called.FindAllStringSubmatch(string(out), -1)
 		first := strings.Fields(calls[0][1])
 		for _, call := range calls[1:] {
-			for _, want := range strings.Fields(call[1]) {
+			for want := range strings.FieldsSeq(call[1]) {
 				if !slices.Contains(first, want) {
 					t.Errorf("make %s needs %s, and does not say so at the start", target, want)
 				}
