@@ -67,7 +67,7 @@ type Sender struct {
 type Config struct {
 	// MaxCoded is how many responses are compressed at once.
 	MaxCoded int
-	// MaxEncoded limits the memory for compressed representations that never change, in bytes; 0 is none.
+	// MaxEncoded limits the memory for compressed representations that never change, in bytes; with 0 they are not kept.
 	MaxEncoded int64
 	// Private: shared caches may keep nothing, since reading requires credentials.
 	Private bool
