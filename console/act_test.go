@@ -115,16 +115,16 @@ func TestWhoActs(t *testing.T) {
 			fields []string
 			status []int
 		}{
-			"nobody":                {http.MethodPost, nil, []int{401}},
-			"wrong":                 {http.MethodPost, []string{"Authorization: Bearer x"}, []int{401}},
-			"reader":                {http.MethodPost, []string{asRead}, []int{403}},
-			"cross-site":            {http.MethodPost, []string{asAll, "Sec-Fetch-Site: cross-site"}, []int{403}},
-			"another origin":        {http.MethodPost, []string{asAll, "Origin: https://evil.example"}, []int{403}},
-			"reader, to confirm it": {http.MethodGet, []string{asRead}, []int{403, 405}},
-			"nobody, to confirm it": {http.MethodGet, nil, []int{401, 405}},
-			"GET":                   {http.MethodGet, []string{asAll}, []int{200, 405}},
-			"HEAD":                  {http.MethodHead, []string{asAll}, []int{200, 405}},
-			"PUT":                   {http.MethodPut, []string{asAll}, []int{405}},
+			"no credentials":                {http.MethodPost, nil, []int{401}},
+			"wrong":                         {http.MethodPost, []string{"Authorization: Bearer x"}, []int{401}},
+			"reader":                        {http.MethodPost, []string{asRead}, []int{403}},
+			"cross-site":                    {http.MethodPost, []string{asAll, "Sec-Fetch-Site: cross-site"}, []int{403}},
+			"another origin":                {http.MethodPost, []string{asAll, "Origin: https://evil.example"}, []int{403}},
+			"reader, to confirm it":         {http.MethodGet, []string{asRead}, []int{403, 405}},
+			"no credentials, to confirm it": {http.MethodGet, nil, []int{401, 405}},
+			"GET":                           {http.MethodGet, []string{asAll}, []int{200, 405}},
+			"HEAD":                          {http.MethodHead, []string{asAll}, []int{200, 405}},
+			"PUT":                           {http.MethodPut, []string{asAll}, []int{405}},
 		} {
 			w := submit(c, test.method, path, form, test.fields...)
 			found := false

@@ -28,7 +28,7 @@ type Scheduler struct {
 // Open opens the database of a scheduler by its URL, and creates or migrates its tables:
 //
 //	postgres://USER@HOST/DATABASE?schema=NAME   for any number of nodes; default: feedctl_jobs
-//	sqlite:FILE                                 for one node, in a file of its own; FILE-node is its lock
+//	sqlite:FILE                                 for one node, in a file of its own; FILE-node and FILE-migration are its locks
 //	sqlite::memory:                             forgotten by Close
 //
 // The defaults are the settings where [Scheduler.Set] has stored none; all programs that use

@@ -55,6 +55,8 @@ type Rows interface {
 type driver interface {
 	begin(ctx context.Context, readOnly bool, do func(Tx) error) error
 	dialect() dialect
+	// alone calls do while no other process does the same with this database.
+	alone(ctx context.Context, do func() error) error
 	migrateQueue(ctx context.Context) error
 	queue(ctx context.Context, c QueueConfig) (Queue, error)
 	ui(ctx context.Context, prefix string) (http.Handler, error)

@@ -12,8 +12,18 @@ import (
 var files embed.FS
 
 // migrate applies the migrations that are missing, in one transaction, and then River's. It returns an error
-// that matches [ErrVersion] if the tables are newer than this program.
+// that matches [ErrVersion] if the tables are newer than this program. Other processes that open the database
+// meanwhile wait: River's migrations are several transactions.
 func (db *DB) migrate(ctx context.Context) error {
+	return db.alone(ctx, func() error {
+		if err := db.migrateTables(ctx); err != nil {
+			return err
+		}
+		return db.migrateQueue(ctx)
+	})
+}
+
+func (db *DB) migrateTables(ctx context.Context) error {
 	names, err := fs.Glob(files, "sql/*.sql") // in the order of their numbers
 	if err != nil {
 		return err
@@ -25,7 +35,7 @@ func (db *DB) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = db.Begin(ctx, func(tx Tx) error {
+	return db.Begin(ctx, func(tx Tx) error {
 		if _, err := tx.Exec(ctx, "UPDATE @version SET version = version"); err != nil { // locks it
 			return err
 		}
@@ -56,10 +66,6 @@ func (db *DB) migrate(ctx context.Context) error {
 		_, err := tx.Exec(ctx, "UPDATE @version SET version = $1", len(names))
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return db.driver.migrateQueue(ctx)
 }
 
 func newer(version, known int) error {

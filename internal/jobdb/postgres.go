@@ -52,7 +52,7 @@ func openPostgres(ctx context.Context, text string, a Access) (*postgres, error)
 	}
 	config.ConnConfig.DialFunc = tcp.Dialer(config.ConnConfig.ConnectTimeout).DialContext
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // prepared statements would stay in a shared session
-	config.MaxConns = max(config.MaxConns, 2)                               // while the queue is migrated, one holds a lock
+	config.MaxConns = max(config.MaxConns, 2)                               // during a migration, one holds a lock
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
@@ -135,10 +135,9 @@ func (r *postgresRows) Close() error {
 
 func unwrapPostgres(tx Tx) pgx.Tx { return tx.(*rewriting).Tx.(*postgresTx).tx }
 
-// migrateQueue holds a lock against other processes, by a transaction on another connection, which
-// is idle for as long as the migration takes. One that takes longer than the limit is of a process that
-// is frozen.
-func (p *postgres) migrateQueue(ctx context.Context) error {
+// alone holds a lock by a transaction on a connection of its own, which is idle for as long as do takes. One that
+// takes longer than the limit is of a process that is frozen.
+func (p *postgres) alone(ctx context.Context, do func() error) error {
 	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = '10min'"); err != nil {
 			return err
@@ -146,8 +145,12 @@ func (p *postgres) migrateQueue(ctx context.Context) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "feedctl queue "+p.schema); err != nil {
 			return err
 		}
-		return migrateQueue(ctx, riverpgxv5.New(p.pool), p.schema)
+		return do()
 	})
+}
+
+func (p *postgres) migrateQueue(ctx context.Context) error {
+	return migrateQueue(ctx, riverpgxv5.New(p.pool), p.schema)
 }
 
 func (p *postgres) queue(ctx context.Context, c QueueConfig) (Queue, error) {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"time"
 
 	"github.com/riverqueue/river/riverdriver/riversqlite"
 	modernc "modernc.org/sqlite"
@@ -69,24 +70,43 @@ func openFile(file string, settings url.Values) (*sql.DB, error) {
 	return db, nil
 }
 
-// reserve locks a file beside the database, by a transaction that writes nothing: the lock of
-// a process that is killed is gone.
 func (s *sqlite) reserve(ctx context.Context) (io.Closer, error) {
 	if s.file == ":memory:" {
 		return nil, nil
 	}
-	lock, err := openFile(s.file+"-node", url.Values{"_txlock": {"exclusive"}})
+	node, err := lock(ctx, s.file+"-node", 0)
+	if e, ok := errors.AsType[*modernc.Error](err); ok && e.Code() == sqlite3.SQLITE_BUSY {
+		err = fmt.Errorf("sqlite:%s: %w: stop it, or use postgres:// for several nodes", s.file, ErrReserved)
+	}
+	return node, err
+}
+
+// migrateWithin is how long a process waits for others that migrate.
+const migrateWithin = time.Minute
+
+func (s *sqlite) alone(ctx context.Context, do func() error) error {
+	if s.file == ":memory:" {
+		return do()
+	}
+	migration, err := lock(ctx, s.file+"-migration", migrateWithin)
+	if err != nil {
+		return fmt.Errorf("wait for another process that migrates: %w", err)
+	}
+	return errors.Join(do(), migration.Close())
+}
+
+// lock locks a file beside the database, by a transaction that writes nothing: the lock of a process that is killed
+// is gone. It waits for another process that has the lock.
+func lock(ctx context.Context, file string, wait time.Duration) (io.Closer, error) {
+	db, err := openFile(file, url.Values{"_txlock": {"exclusive"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", wait.Milliseconds())}})
 	if err != nil {
 		return nil, err
 	}
-	tx, err := lock.BeginTx(context.WithoutCancel(ctx), nil)
+	tx, err := db.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
-		if e, ok := errors.AsType[*modernc.Error](err); ok && e.Code() == sqlite3.SQLITE_BUSY {
-			err = fmt.Errorf("sqlite:%s: %w: stop it, or use postgres:// for several nodes", s.file, ErrReserved)
-		}
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, db.Close())
 	}
-	return closer(func() error { return errors.Join(tx.Rollback(), lock.Close()) }), nil
+	return closer(func() error { return errors.Join(tx.Rollback(), db.Close()) }), nil
 }
 
 type closer func() error

@@ -2,8 +2,13 @@ package jobdb_test
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
@@ -26,6 +31,36 @@ func TestReserveAgain(t *testing.T) {
 		}
 		if err := first.Close(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestMigratedAtOnce opens a new file in several processes at the same time.
+func TestMigratedAtOnce(t *testing.T) {
+	t.Parallel()
+	if url := os.Getenv("FEEDCTL_TEST_MIGRATE"); url != "" {
+		db, err := jobdb.Open(t.Context(), url, jobdb.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		return
+	}
+	for range 5 {
+		url := "sqlite:" + filepath.Join(t.TempDir(), "jobs.db")
+		var all errgroup.Group
+		for range 4 {
+			all.Go(func() error {
+				open := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMigratedAtOnce$")
+				open.Env = append(os.Environ(), "FEEDCTL_TEST_MIGRATE="+url)
+				if out, err := open.CombinedOutput(); err != nil {
+					return fmt.Errorf("%w: %s", err, out)
+				}
+				return nil
+			})
+		}
+		if err := all.Wait(); err != nil {
+			t.Error(err)
 		}
 	}
 }
