@@ -20,7 +20,7 @@ or process_start_time_seconds and on (job, instance) feedctl_consume_entities_to
 		hold: "5m", severity: critical,
 		summary: "Consumer {{ $labels.instance }} has neither committed nor reached the end of its feed for {{ $value | humanizeDuration }}.",
 		about:   "It hangs, or the feed does not exist, or the source or the sink is unavailable, perhaps since the start. The lag may be 0, since the consumer cannot know what it cannot read.",
-		remedy:  "`GET /readyz` at the address of `--metrics`, and the log, say what it waits for.",
+		remedy:  "The log, and `GET /readyz` at the address of `--metrics`, say what it is waiting for.",
 		fires: example{
 			[]series{
 				{`feedctl_consume_last_commit_timestamp_seconds{instance="c"}`, "0x40"},
@@ -44,12 +44,12 @@ or process_start_time_seconds and on (job, instance) feedctl_consume_entities_to
 		name:       "FeedctlConsumerRejects",
 		expression: `increase(feedctl_consume_quarantined_total[15m]) + increase(feedctl_consume_refused_total[15m]) > 0`,
 		severity:   warning,
-		summary:    "Consumer {{ $labels.instance }} has put {{ $value | humanize }} entities aside.",
+		summary:    "The sink of consumer {{ $labels.instance }} has rejected {{ $value | humanize }} entities.",
 		about:      "They do not fit the columns of the table, and are in `feedctl_quarantine`, or the target refused them.",
 		remedy:     "The table has the reasons, or else the log. Correct the columns or the data, and publish the entities again.",
 		fires: example{
 			[]series{{`feedctl_consume_quarantined_total{instance="c"}`, "0+1x30"}, {`feedctl_consume_refused_total{instance="c"}`, "0x30"}}, "30m",
-			map[string]string{"instance": "c"}, "Consumer c has put 15 entities aside.",
+			map[string]string{"instance": "c"}, "The sink of consumer c has rejected 15 entities.",
 		},
 		quiet: example{series: []series{{`feedctl_consume_quarantined_total{instance="c"}`, "7x30"}, {`feedctl_consume_refused_total{instance="c"}`, "1x30"}}, at: "30m"},
 	},
@@ -79,7 +79,7 @@ or process_start_time_seconds and on (job, instance) feedctl_consume_entities_to
 / sum by (job, instance) (rate(feedctl_http_client_requests_total[10m])) > 0.5`,
 		hold: "15m", severity: warning,
 		summary: "{{ $value | humanizePercentage }} of the requests of {{ $labels.instance }} to other servers fail.",
-		about:   "A server that the process needs is away, overloaded, or refuses the requests as too many. The requests are repeated.",
+		about:   "A server that the process needs is unavailable or overloaded, or refuses the requests because there are too many. The requests are repeated.",
 		remedy:  "`GET /readyz` at the address of `--metrics` names the server; the log has the errors.",
 		fires: example{
 			[]series{

@@ -18,7 +18,7 @@ commands have them with ` + "`--metrics ADDRESS`" + `, at ` + "`/metrics`" + ` o
 their output and exit status; to run them again and again, make them [jobs](jobs.md), which have metrics.
 
 [Alerts](alerts.md) for Prometheus and a dashboard for Grafana are in the directory ` + "`monitoring`" + `. This page, the alerts and the dashboard are
-generated from the list from which the program makes the metrics, too.
+generated from the list that the program exports its metrics from.
 
 **Times and ages.** Events are exported as times, in seconds since 1970, and not as ages: an age is only right at the
 moment of the scrape, and stands still when the process does, which is when it matters. The age of the newest entity of a
@@ -38,7 +38,7 @@ func metricsPage() ([]byte, error) {
 		for _, c := range g.Commands {
 			commands = append(commands, "`"+c+"`")
 		}
-		fmt.Fprintf(&text, "\n## %s\n\nOf %s.", g.Title, strings.Join(commands, ", "))
+		fmt.Fprintf(&text, "\n## %s\n\nExported by %s.", g.Title, strings.Join(commands, ", "))
 		if g.Text != "" {
 			text.WriteString(" " + g.Text)
 		}
@@ -54,7 +54,7 @@ const alertsIntro = `# Alerts
 
 ` + "`monitoring/alerts.yaml`" + ` has rules for Prometheus, with the limits that fit most installations. Copy it, change the limits
 that do not fit, and name the copy in ` + "`rule_files`" + ` of the configuration of Prometheus. Each alert has the label ` + "`severity`" + `: ` + "`critical`" + ` is
-for waking somebody up, ` + "`warning`" + ` for working hours. Its annotation ` + "`runbook_url`" + ` leads to its section of this page.
+for waking someone up, ` + "`warning`" + ` for working hours. Its annotation ` + "`runbook_url`" + ` leads to its section of this page.
 ` + "`monitoring/alerts_test.yaml`" + ` has, for each alert, series that make it fire and series that do not:
 
     promtool test rules alerts_test.yaml

@@ -3,7 +3,7 @@ package catalog
 var consumers = Group{
 	Title:    "Consumers",
 	Commands: []string{"consume", "restore"},
-	Text: "What is not known is absent, and not 0: the lag, for example, while the sink has no position, and while it is filled newest first. " +
+	Text: "A value that is not known is absent rather than 0: the lag, for example, while the sink has no position, and while it is filled newest first. " +
 		"The lag grows while a consumer cannot read the feed or write to its sink. It is 0 if the feed had nothing more when it was last " +
 		"read; `feedctl_consume_caught_up_timestamp_seconds` says when that was, and is only known with `--follow`.",
 	Metrics: []Metric{
@@ -24,19 +24,19 @@ var consumers = Group{
 var published = Group{
 	Title:    "Publishing",
 	Commands: []string{"publish"},
-	Text:     "For a `publish` that reads a stream and runs as long as it does.",
+	Text:     "Of interest for a `publish` that reads an endless stream.",
 	Metrics: []Metric{
 		{Name: "publish_entities_total", Type: Counter, Help: "Entities that were published."},
 		{Name: "publish_duplicates_total", Type: Counter, Help: "Entities that were in the feed already."},
 		{Name: "publish_bytes_total", Type: Counter, Help: "Bytes of the bodies of both, without those that are streamed."},
-		{Name: "publish_last_commit_timestamp_seconds", Type: Gauge, Help: "When entities of the input were last durable."},
+		{Name: "publish_last_commit_timestamp_seconds", Type: Gauge, Help: "When entities of the input last became durable."},
 	},
 }
 
 var bridges = Group{
 	Title:    "Bridges",
 	Commands: []string{"bridge couchdb", "bridge kinto"},
-	Text: "A bridge of a bucket has the sums of its collections. The last poll tells a bridge that hangs from one whose source is idle; " +
+	Text: "A bridge of a bucket has the sums of its collections. The time of the last poll distinguishes a bridge that hangs from one whose source is idle; " +
 		"see [CouchDB](couchdb.md) and [Kinto](kinto.md).",
 	Metrics: []Metric{
 		{Name: "bridge_rows_total", Type: Counter, Help: "Rows of the changes feed that were read."},
@@ -56,7 +56,7 @@ var bridges = Group{
 var outboxes = Group{
 	Title:    "Outbox",
 	Commands: []string{"outbox run"},
-	Text: "What waits, and the oldest transaction, are from the database, which each scrape queries: they are the same for all runners of an " +
+	Text: "The waiting rows and the oldest transaction are read from the database at each scrape, so they are the same for all runners of an " +
 		"outbox. Take the maximum, not the sum. See [runners](postgres.md#runners).",
 	Metrics: []Metric{
 		{Name: "outbox_moved_rows_total", Type: Counter, Labels: []string{"feed"}, Help: "Rows that this process has moved."},

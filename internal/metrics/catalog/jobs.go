@@ -5,8 +5,8 @@ var jobCommands = []string{"jobs worker", "jobs standalone"}
 var jobsOfAll = Group{
 	Title:    "Jobs",
 	Commands: jobCommands,
-	Text: "From the database, which each scrape queries: the same on all nodes. Take the maximum, not the sum. What is not known is " +
-		"absent, and not 0. Up to 200 namespaces have metrics, the first by name of those that have jobs.",
+	Text: "They are read from the database at each scrape, so they are the same on all nodes. Take the maximum, not the sum. A value that is not known is " +
+		"absent rather than 0. Up to 200 namespaces with jobs have metrics: the first ones by name.",
 	Metrics: []Metric{
 		{Name: "jobs", Type: Gauge, Labels: []string{"namespace", "kind", "state"}, Help: "Jobs."},
 		{Name: "jobs_pending", Type: Gauge, Labels: []string{"namespace", "kind", "state"}, Help: "Entities that these jobs still have to read, as far as known."},
@@ -16,8 +16,8 @@ var jobsOfAll = Group{
 			Help:    "Jobs of the namespace by their lags now. It counts jobs rather than events: do not use rate.",
 			Buckets: []float64{1, 5, 15, 60, 300, 1800, 4 * 3600, 24 * 3600},
 		},
-		{Name: "job_pending", Type: Gauge, Labels: []string{"namespace", "job"}, Help: "Entities that the job still has to read. Of jobs with \"metrics: true\", up to 1,000."},
-		{Name: "job_lag_seconds", Type: Gauge, Labels: []string{"namespace", "job"}, Help: "Age of the oldest change that the job has not processed. Of jobs with \"metrics: true\", up to 1,000."},
+		{Name: "job_pending", Type: Gauge, Labels: []string{"namespace", "job"}, Help: "Entities that the job still has to read. Only for jobs with \"metrics: true\", up to 1,000."},
+		{Name: "job_lag_seconds", Type: Gauge, Labels: []string{"namespace", "job"}, Help: "Age of the oldest change that the job has not processed. Only for jobs with \"metrics: true\", up to 1,000."},
 		{Name: "jobs_left_out", Type: Gauge, Help: "Jobs with \"metrics: true\" that have none, as there are too many of them."},
 		{Name: "namespaces_left_out", Type: Gauge, Help: "Namespaces without metrics, as there are too many of them."},
 		{Name: "tenant_usage_seconds", Type: Gauge, Labels: []string{"namespace"}, Help: "Slot seconds used by ended runs of the namespace, halved every usage-half-life."},
@@ -29,7 +29,7 @@ var jobsOfAll = Group{
 var jobsOfNode = Group{
 	Title:    "Nodes",
 	Commands: jobCommands,
-	Text:     "`feedctl_node_alive`, `feedctl_node_heard_seconds` and `feedctl_node_slots` are from the database, and of all nodes; the others are of this node.",
+	Text:     "`feedctl_node_alive`, `feedctl_node_heard_seconds` and `feedctl_node_slots` are read from the database, and cover all nodes; the others are about this node.",
 	Metrics: []Metric{
 		{
 			Name: "job_runs_total", Type: Counter, Labels: []string{"kind", "end"},
@@ -62,15 +62,15 @@ var jobsOfNode = Group{
 var origins = Group{
 	Title:    "Origins",
 	Commands: jobCommands,
-	Text: "The servers that jobs use; up to 500 have metrics, those in trouble first. The states and ages are from the database. Connections " +
+	Text: "The servers that jobs use; up to 500 have metrics, those in trouble first. The states and ages are read from the database. Connections " +
 		"through a proxy are not counted.",
 	Metrics: []Metric{
-		{Name: "origins", Type: Gauge, Labels: []string{"state"}, Help: "Servers that jobs use: up, down, or waits, if they have asked their clients to wait."},
+		{Name: "origins", Type: Gauge, Labels: []string{"state"}, Help: "Servers that jobs use, by state: up, down, or waits (the server has asked its clients to wait)."},
 		{Name: "origin_state", Type: Gauge, Labels: []string{"origin"}, Help: "0 if the server is up, 1 if it has asked its clients to wait, 2 if it is down."},
 		{Name: "origin_delay_seconds", Type: Gauge, Labels: []string{"origin"}, Help: "Time that each job of this node leaves between two requests, because the server has refused some as too many."},
-		{Name: "origin_connections", Type: Gauge, Labels: []string{"origin"}, Help: "Connections of this node for HTTP."},
+		{Name: "origin_connections", Type: Gauge, Labels: []string{"origin"}, Help: "HTTP connections of this node."},
 		{Name: "origins_left_out", Type: Gauge, Help: "Servers without metrics of their own, as there are too many of them."},
 		{Name: "watch_wakeups_total", Type: Counter, Labels: []string{"origin", "how"}, Help: "Idle jobs that this node has woken: by event, a change that a watch has noticed, or by sweep, because no working watch covers them."},
-		{Name: "watch_age_seconds", Type: Gauge, Labels: []string{"origin"}, Help: "Time since all changes of the origin up to then had woken their jobs; +Inf if that was never the case."},
+		{Name: "watch_age_seconds", Type: Gauge, Labels: []string{"origin"}, Help: "Time since every change of the origin had last woken its jobs; +Inf if that was never the case."},
 	},
 }

@@ -7,9 +7,9 @@ var process = Group{
 		"`process_resident_memory_bytes` and `process_start_time_seconds`). Requests to stores in S3 are counted only by `serve`.",
 	Metrics: []Metric{
 		{Name: "build_info", Type: Gauge, Labels: []string{"version"}, Help: "1; the label has the version of feedctl."},
-		{Name: "http_client_requests_total", Type: Counter, Labels: []string{"method"}, Help: "Requests that were sent by HTTP, including those that were repeated."},
+		{Name: "http_client_requests_total", Type: Counter, Labels: []string{"method"}, Help: "HTTP requests that were sent, including repeated ones."},
 		{Name: "http_client_failures_total", Type: Counter, Labels: []string{"method"}, Help: "HTTP requests without a response, or with one that says that the server failed or is busy. They are retried or end the command."},
-		{Name: "log_messages_total", Type: Counter, Labels: []string{"level"}, Help: "Messages in the log of level warn and above, shown or not. What fails and is retried is a warning."},
+		{Name: "log_messages_total", Type: Counter, Labels: []string{"level"}, Help: "Log messages of level warn and above, whether or not they were shown. A failure that is retried is a warning."},
 	},
 }
 
@@ -20,12 +20,12 @@ var served = Group{
 		{Name: "http_requests_total", Type: Counter, Labels: []string{"route", "method", "code"}, Help: "Requests answered."},
 		{
 			Name: "http_request_duration_seconds", Type: Histogram, Labels: []string{"route"},
-			Help:    "Time from a request's header to the end of its response, without those that waited for a change.",
+			Help:    "Time from a request's header to the end of its response, excluding requests that waited for a change.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60},
 		},
 		{Name: "http_response_bytes_total", Type: Counter, Labels: []string{"route"}, Help: "Bytes of response bodies."},
 		{Name: "http_waiters", Type: Gauge, Help: "Requests waiting for a feed to change."},
-		{Name: "published_entities_total", Type: Counter, Labels: []string{"feed"}, Help: "Entities that were published through this server, by feed, or of \"other\" feeds beyond the first 10,000."},
+		{Name: "published_entities_total", Type: Counter, Labels: []string{"feed"}, Help: "Entities that were published through this server, by feed; feeds beyond the first 10,000 count as \"other\"."},
 		{Name: "duplicate_entities_total", Type: Counter, Labels: []string{"feed"}, Help: "Entities that were in the feed already when they were published."},
 		{Name: "tls_certificate_expiry_timestamp_seconds", Type: Gauge, Help: "When the certificate of the server expires, with --tls-cert."},
 	},
@@ -48,11 +48,11 @@ var readers = Group{
 	Title:    "Readers",
 	Commands: []string{"serve"},
 	Text: "Readers that announce a name, as `consume` does, have series of their own: the 1,000 that were seen last. How far a reader is behind is " +
-		"`feedctl_feed_last_modified_timestamp_seconds` minus its position. What readers tell is not verified.",
+		"`feedctl_feed_last_modified_timestamp_seconds` minus its position. What readers announce is not verified.",
 	Metrics: []Metric{
 		{Name: "readers", Type: Gauge, Help: "Readers of feeds that are remembered: at most 4,096."},
 		{Name: "readers_left_out", Type: Gauge, Help: "Readers with a name that have no metrics of their own, since there are too many."},
-		{Name: "reader_position_timestamp_seconds", Type: Gauge, Labels: []string{"feed", "reader", "user"}, Help: "Last-Modified of the last entity that the reader has committed, as it told."},
+		{Name: "reader_position_timestamp_seconds", Type: Gauge, Labels: []string{"feed", "reader", "user"}, Help: "Last-Modified of the last entity that the reader has committed, as it announced."},
 		{Name: "reader_seen_timestamp_seconds", Type: Gauge, Labels: []string{"feed", "reader", "user"}, Help: "When the reader last asked for something."},
 	},
 }
@@ -60,15 +60,15 @@ var readers = Group{
 var pages = Group{
 	Title:    "Store and page cache",
 	Commands: []string{"serve"},
-	Text:     "The metrics of the page cache exist with `--cache`, that of the memory for pages only if pages are read ahead.",
+	Text:     "The metrics of the page cache exist only with `--cache`, the one of the memory for pages only if pages are read ahead.",
 	Metrics: []Metric{
 		{
 			Name: "store_operation_duration_seconds", Type: Histogram, Labels: []string{"operation"},
-			Help:    "Duration of operations on the store; of get, until the body is open.",
+			Help:    "Duration of operations on the store; for get, until the body is open.",
 			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
 		},
 		{Name: "store_errors_total", Type: Counter, Labels: []string{"operation"}, Help: "Operations on the store that failed."},
-		{Name: "store_requests_total", Type: Counter, Labels: []string{"operation"}, Help: "Requests sent to the store's server, including failed ones. Of a store in S3, since they cost time and money."},
+		{Name: "store_requests_total", Type: Counter, Labels: []string{"operation"}, Help: "Requests sent to the store's server, including failed ones. Only for stores in S3, where they cost time and money."},
 		{Name: "corrupt_objects_total", Type: Counter, Help: "Objects read from the store whose body or metadata was corrupt."},
 		{Name: "pages_fetched_total", Type: Counter, Labels: []string{"why"}, Help: "Pages read from the store into memory, because they were asked for or ahead of requests."},
 		{Name: "page_memory_bytes", Type: Gauge, Help: "Memory used by pages read from the store."},
@@ -94,6 +94,6 @@ var maintenance = Group{
 		{Name: "maintain_pages_pruned_total", Type: Counter, Help: "Pages that were pruned."},
 		{Name: "maintain_bytes_pruned_total", Type: Counter, Help: "Bytes of these pages."},
 		{Name: "maintain_failures_total", Type: Counter, Help: "Runs of a policy that failed; the log has the errors."},
-		{Name: "maintain_last_round_timestamp_seconds", Type: Gauge, Help: "When all feeds had been maintained last."},
+		{Name: "maintain_last_round_timestamp_seconds", Type: Gauge, Help: "When a round over all feeds last ended."},
 	},
 }
