@@ -79,17 +79,23 @@ func (i *integrity) whole(object *storage.Object, sum string) (io.ReadCloser, er
 		return i.verifying(object, state), nil
 	}
 	body := &heldBody{release: func() { i.early.Release(object.Size) }}
-	data := make([]byte, object.Size)
-	hash := sha256.New()
-	err := errors.Join(readWhole(object, data, hash), object.Body.Close())
-	if err == nil {
-		err = i.check(state, hash)
-	}
+	data, err := i.load(object, sum)
 	if err != nil {
 		return nil, errors.Join(err, body.Close())
 	}
 	body.Reader.Reset(data)
 	return body, nil
+}
+
+// load reads the whole body of an object into memory, verifies and closes it.
+func (i *integrity) load(object *storage.Object, sum string) ([]byte, error) {
+	data := make([]byte, object.Size)
+	hash := sha256.New()
+	err := errors.Join(readWhole(object, data, hash), object.Body.Close())
+	if err == nil {
+		err = i.check(objectState{object.Key, object.Version, sum}, hash)
+	}
+	return data, err
 }
 
 // part returns the opened part of an object's body; the caller must close it. Unless the object

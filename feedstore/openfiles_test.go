@@ -49,12 +49,15 @@ func (f testFile) Close() error {
 	return nil
 }
 
+// largePage is a size of pages that are not kept in memory.
+const largePage = 70_000
+
 // TestOpenFiles: within a second, requests for the same page share a file, one at a time, and all
 // get the whole page.
 func TestOpenFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fileStore{Store: memory.New()}
-		fill(t, store.Store, 2, 1000)
+		fill(t, store.Store, 2, largePage)
 		r := newReader(t, store, feedstore.Config{})
 		want, err := r.read(t.Context(), 1)
 		check(t, err)
@@ -121,7 +124,7 @@ func TestOpenFiles(t *testing.T) {
 func TestOpenFilesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fileStore{Store: memory.New()}
-		fill(t, store.Store, 200, 100)
+		fill(t, store.Store, 200, largePage)
 		r := newReader(t, store, feedstore.Config{})
 		r.pages(t, 1, 200)
 		if n := store.opened.Load() - store.closed.Load(); n == 0 || n > 128 {
@@ -138,11 +141,16 @@ func TestOpenFilesEnd(t *testing.T) {
 	})
 }
 
-// TestOpenFilesPruned: a page below the floor is pruned even if its file is open.
+// TestOpenFilesPruned: a page below the floor is pruned even if its file is open, or its bytes are in memory.
 func TestOpenFilesPruned(t *testing.T) {
+	t.Run("open", func(t *testing.T) { testPrunedInUse(t, largePage) })
+	t.Run("in memory", func(t *testing.T) { testPrunedInUse(t, 100) })
+}
+
+func testPrunedInUse(t *testing.T, size int) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fileStore{Store: memory.New()}
-		fill(t, store.Store, 3, 100)
+		fill(t, store.Store, 3, size)
 		r := newReader(t, store, feedstore.Config{})
 		r.pages(t, 1, 3) // reads the floor
 		time.Sleep(1500 * time.Millisecond)

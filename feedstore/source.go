@@ -39,6 +39,7 @@ type source struct {
 	pages      *lru.Cache[pageKey, *chain.Page]
 	buffers    *buffers
 	files      openFiles
+	small      *smallPages
 	sequences  sequences
 	metas      *calls[pageKey, *chain.Page]
 	integrity  *integrity
@@ -51,15 +52,21 @@ func newSource(c Config, b *background, i *integrity) *source {
 		log: c.Logger, background: b, cache: c.Cache,
 		pages:     lru.New[pageKey, *chain.Page](maxPages),
 		buffers:   newBuffers(c.ReadAhead),
+		small:     newSmallPages(),
 		sequences: sequences{byNext: make(map[sequenceKey]sequence)},
 		metas:     newCalls[pageKey, *chain.Page](b),
 		integrity: i,
 	}
 }
 
-// remember keeps the metadata of a page that has a next page.
-func (s *source) remember(f *Feed, p *chain.Page) {
-	s.pages.Add(pageKey{f, p.Number}, lean(p), 1)
+// remember keeps the metadata of a page that has a next page. It returns what was kept, which is that
+// of an earlier request unless the object was replaced since.
+func (s *source) remember(f *Feed, p *chain.Page) *chain.Page {
+	kept := s.pages.Add(pageKey{f, p.Number}, lean(p), 1)
+	if kept.Version != p.Version || kept.SHA256 != p.SHA256 {
+		return lean(p)
+	}
+	return kept
 }
 
 // stat returns the metadata of a page that has a next page.
@@ -286,11 +293,14 @@ func (r *bufferReader) Close() error {
 	return nil
 }
 
-// openStored opens a page in the store, and adds it to the cache while it is read. A file without
-// a cache is kept open for the next requests.
+// openStored opens a page in the store, and adds it to the cache while it is read. Without a cache, a
+// file is kept open for the next requests, or its bytes if it is small.
 func (s *source) openStored(ctx context.Context, f *Feed, n, offset, length int64) (*chain.Page, io.ReadCloser, error) {
 	whole := offset == 0 && length < 0
 	if whole && n >= f.SeenFloor() {
+		if p, body := s.small.open(pageKey{f, n}); p != nil {
+			return p, body, nil
+		}
 		if file := s.files.take(pageKey{f, n}); file != nil {
 			return s.lend(file)
 		}
@@ -300,13 +310,17 @@ func (s *source) openStored(ctx context.Context, f *Feed, n, offset, length int6
 	if err != nil {
 		return nil, nil, err
 	}
-	s.remember(f, p)
+	p = s.remember(f, p)
 	if !whole {
 		part, err := s.integrity.part(ctx, object, p.SHA256)
 		return p, part, err
 	}
 	if body, ok := object.Body.(sendable); ok && s.integrity.network && s.cache == nil {
-		return s.lend(&openFile{pageKey{f, n}, lean(p), object, body, read.Add(openFileAge)})
+		until := read.Add(openFileAge)
+		if object.Size <= maxSmall && s.small.reserve(object.Size) {
+			return s.load(&smallPage{key: pageKey{f, n}, page: p, until: until}, object)
+		}
+		return s.lend(&openFile{pageKey{f, n}, p, object, body, until})
 	}
 	body, err := s.integrity.whole(object, p.SHA256)
 	if err != nil {
@@ -318,6 +332,17 @@ func (s *source) openStored(ctx context.Context, f *Feed, n, offset, length int6
 		}
 	}
 	return p, body, nil
+}
+
+// load reads a small page, for which there is room, into memory and verifies it.
+func (s *source) load(small *smallPage, object *storage.Object) (*chain.Page, io.ReadCloser, error) {
+	data, err := s.integrity.load(object, small.page.SHA256)
+	if err != nil {
+		s.small.free(object.Size)
+		return nil, nil, err
+	}
+	small.data = data
+	return small.page, s.small.add(small), nil
 }
 
 // lend returns the verified body of an open file.
