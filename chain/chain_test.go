@@ -94,7 +94,7 @@ func TestRequests(t *testing.T) {
 	for _, test := range []struct {
 		pages, requests int
 		trips           time.Duration
-	}{{1, 13, 5}, {1000, 70, 10}} {
+	}{{1, 12, 4}, {1000, 70, 8}} {
 		synctest.Test(t, func(t *testing.T) {
 			store := memory.New()
 			fill(t, store, test.pages)
@@ -120,6 +120,25 @@ func TestRequests(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRequestsNoFeed counts those that a producer of a new feed waits for.
+func TestRequestsNoFeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var requests atomic.Int64
+		counted := fault.Wrap(memory.New(), func(fault.Op) fault.Outcome {
+			requests.Add(1)
+			time.Sleep(time.Second)
+			return fault.Pass
+		})
+		start := time.Now()
+		if _, err := chain.NewReader(counted, name).Newest(t.Context()); !errors.Is(err, chain.ErrNoFeed) {
+			t.Fatal(err)
+		}
+		if n, trips := requests.Load(), time.Since(start)/time.Second; n > 4 || trips > 2 {
+			t.Errorf("%d requests in %d round trips, want 4 in 2", n, trips)
+		}
+	})
 }
 
 // TestStale finds the newest page with a reader that last saw a much older one.

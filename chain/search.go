@@ -20,20 +20,36 @@ import (
 func (r *Reader) findNewest(ctx context.Context) (*Page, error) {
 	var suspect *storage.Version // version of the newest page in the last search, if pages seemed lost
 	for {
-		floor, record, err := r.readFloor(ctx)
+		floor, record, exists, closed, err := r.readStart(ctx)
 		if err != nil {
 			return nil, err
 		}
-		closed := map[int64]*Page{}
-		top, seen, err := r.exponentialSearch(ctx, floor, closed)
-		if err != nil {
-			return nil, err
+		var (
+			top, seen int64
+			p         *Page
+			loaded    map[int64]*Page
+		)
+		if exists {
+			if top, seen, err = r.exponentialSearch(ctx, floor, closed); err != nil {
+				return nil, err
+			}
+			if p, loaded, err = r.lastOfChain(ctx, floor, top, closed); err != nil {
+				return nil, err
+			}
 		}
-		p, loaded, err := r.lastOfChain(ctx, floor, top, closed)
-		if err != nil {
-			return nil, err
-		}
-		again, err := r.Floor(ctx)
+		var (
+			again  int64
+			beyond []*Page
+			lost   *LostError
+		)
+		err = together.Do(2, func(i int) (err error) {
+			if i == 0 {
+				again, err = r.Floor(ctx)
+			} else {
+				beyond, lost, err = r.findBeyond(ctx, p, floor, loaded, seen)
+			}
+			return err
+		})
 		switch {
 		case err != nil:
 			return nil, err
@@ -41,10 +57,6 @@ func (r *Reader) findNewest(ctx context.Context) (*Page, error) {
 			continue // the feed was pruned concurrently
 		case p == nil && (floor > 1 && !record.Deleted || top > 0):
 			return nil, fmt.Errorf("%w: %s is missing", ErrCorrupt, key(r.feed, max(floor, top-Ahead)))
-		}
-		beyond, lost, err := r.findBeyond(ctx, p, floor, loaded, seen)
-		if err != nil {
-			return nil, err
 		}
 		if lost != nil {
 			var version storage.Version
@@ -70,14 +82,32 @@ func (r *Reader) findNewest(ctx context.Context) (*Page, error) {
 	}
 }
 
+// readStart returns the floor and its record, and whether there is a page at the floor, which closed has
+// if it is closed. It expects the floor not to have risen since it was last seen, and then takes one
+// round trip.
+func (r *Reader) readStart(ctx context.Context) (floor int64, record floorRecord, exists bool, closed map[int64]*Page, err error) {
+	expected := r.SeenFloor()
+	var there int
+	closed = map[int64]*Page{}
+	err = together.Do(2, func(i int) (err error) {
+		if i == 0 {
+			floor, record, err = r.readFloor(ctx)
+		} else {
+			there, _, err = r.leading(ctx, []int64{expected}, closed)
+		}
+		return err
+	})
+	if err == nil && floor != expected {
+		there, _, err = r.leading(ctx, []int64{floor}, closed)
+	}
+	return floor, record, there > 0, closed, err
+}
+
 // lastOfChain returns the last page of the chain, or nil if there is no first page, and the
 // pages from which it was found, by number. The last page is at most Ahead pages before top. Pages in
 // closed need not be loaded again.
 func (r *Reader) lastOfChain(ctx context.Context, floor, top int64, closed map[int64]*Page) (*Page, map[int64]*Page, error) {
-	start := floor
-	if top > 0 {
-		start = max(floor, top-Ahead)
-	}
+	start := max(floor, top-Ahead)
 	loaded := r.loadAll(ctx, start, top, closed)
 	p, err := loaded[start], error(nil)
 	if p == nil {
@@ -95,13 +125,13 @@ func (r *Reader) lastOfChain(ctx context.Context, floor, top int64, closed map[i
 // searchRequests is the number of concurrent requests of a search.
 const searchRequests = 16
 
-// exponentialSearch returns the number of a page that exists and is not followed by
-// another, or 0, and the highest page number that it found. It adds the closed pages that it loads to
-// a map. The number of its requests is logarithmic in the number of pages.
+// exponentialSearch returns the number of a page that exists and is not followed by another, and the
+// highest page number that it found, if there is a page at the floor. It adds the closed pages that it
+// loads to a map. The number of its requests is logarithmic in the number of pages.
 func (r *Reader) exponentialSearch(ctx context.Context, floor int64, closed map[int64]*Page) (top, seen int64, err error) {
-	// The first request shows whether there is a feed at all; the jumps then double.
-	numbers := []int64{floor}
-	low, high := floor-1, int64(0) // low exists, or is before the first; high does not
+	var numbers []int64
+	low, high := floor, int64(0) // low exists; high does not
+	seen = floor
 	narrow := func() error {
 		found, highest, err := r.leading(ctx, numbers, closed)
 		if err != nil {
@@ -117,13 +147,13 @@ func (r *Reader) exponentialSearch(ctx context.Context, floor int64, closed map[
 		return nil
 	}
 	for jump := int64(1); high == 0; {
-		if err := narrow(); err != nil {
-			return 0, 0, err
-		}
 		numbers = numbers[:0]
 		for range searchRequests / 2 {
 			numbers = append(numbers, floor+jump)
 			jump *= 2
+		}
+		if err := narrow(); err != nil {
+			return 0, 0, err
 		}
 	}
 	for high-low > 1 {
@@ -135,9 +165,6 @@ func (r *Reader) exponentialSearch(ctx context.Context, floor int64, closed map[
 		if err := narrow(); err != nil {
 			return 0, 0, err
 		}
-	}
-	if low < floor {
-		return 0, seen, nil
 	}
 	return low, seen, nil
 }

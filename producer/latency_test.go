@@ -143,6 +143,22 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
+// TestNewFeed publishes to a feed that does not exist: two round trips show that, one gives it an
+// identity, one stores the first page, one the others, and one reads the floor.
+func TestNewFeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t, &distant{Store: memory.New()}, smallPages)
+		start := time.Now()
+		publishAll(t, f, join(pages(chain.Ahead)))
+		if took := time.Since(start); took > 6*roundTrip {
+			t.Errorf("took %v, want at most 6 round trips", took)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestMore has one source publish batches that do not end with a page and of which few may wait at a
 // time. Pages must be full, and the store must be kept busy.
 func TestMore(t *testing.T) {

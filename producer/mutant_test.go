@@ -60,7 +60,7 @@ var mutants = []mutant{
 		{"producer/commit.go", "check := b.mayBeInFeed()", "check := false"},
 	}},
 	{"take the highest page in the store for the newest", []edit{
-		{"chain/search.go", "start = max(floor, top-Ahead)", "start = top"},
+		{"chain/search.go", "start := max(floor, top-Ahead)", "start := top"},
 	}},
 	{"call a page linked before it has landed", []edit{
 		{"producer/pipeline.go", "w.page.Settled = p.settled", "w.page.Settled = w.page.Number - 1"},

@@ -62,7 +62,7 @@ func read(t *testing.T, s *s3.Store, key string) string {
 // TestRequests: the number of requests that each call sends.
 func TestRequests(t *testing.T) {
 	server := s3test.Start(t)
-	s, other := newStore(t, server, "cost"), newStore(t, server, "cost")
+	s, other, third := newStore(t, server, "cost"), newStore(t, server, "cost"), newStore(t, server, "cost")
 	ctx := t.Context()
 	var version storage.Version
 	first := since(s, func() { version = must[storage.Version](t)(s.Create(ctx, "a", storage.Meta{}, text("0"))) })
@@ -119,6 +119,8 @@ func TestRequests(t *testing.T) {
 		}
 	})
 	check("time", s, map[string]uint64{}, func() { must[time.Time](t)(s.Now(ctx)) })
+	check("time, before the first write", third, get, func() { must[time.Time](t)(third.Now(ctx)) })
+	check("first write after it", third, put, func() { must[storage.Version](t)(third.Create(ctx, "c", storage.Meta{}, text("0"))) })
 	check("presign", s, map[string]uint64{}, func() { must[string](t)(s.Presign(ctx, "a", time.Minute)) })
 	if got := read(t, s, "a"); got != "newer and last!" {
 		t.Errorf("the body is %q", got)

@@ -65,8 +65,12 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if now, ok := s.clock.now(); ok {
 		return now, nil
 	}
-	// Any response will do, even that the object does not exist.
-	_, err := s.remembered(ctx)
+	// Any response will do, even that the object does not exist. If it does, the first write need not
+	// read it again.
+	known, err := s.remembered(ctx)
+	if known {
+		s.trust()
+	}
 	if now, ok := s.clock.now(); ok {
 		return now, nil
 	}
