@@ -28,12 +28,14 @@ const (
 
 // A matcher recognizes the delimiter lines of a page.
 type matcher struct {
+	usual   []byte // "\r\n--" boundary "\r\n", which is what most parts end with
 	pattern []byte // "\n--" boundary
 	colon   bool   // the boundary contains a colon
 }
 
 func (m *matcher) reset(boundary string) {
-	m.pattern = append(append(m.pattern[:0], "\n--"...), boundary...)
+	m.usual = append(append(append(m.usual[:0], "\r\n--"...), boundary...), "\r\n"...)
+	m.pattern = m.usual[len("\r") : len(m.usual)-len("\r\n")]
 	m.colon = strings.Contains(boundary, ":")
 }
 

@@ -1,24 +1,28 @@
 package page
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 )
 
 // A fieldParser parses the headers of the parts of a page. Most parts have the same field names
-// and many of the same values as the part before, and what is the same need not be checked again.
+// and many of the same values as the part before, and a line that is the same need not be examined.
 type fieldParser struct {
-	// Of the header that was parsed last, which must not have moved or changed since; none if
-	// block is nil.
+	// Of the header that was parsed last, which must not have moved or changed since.
 	header Header
-	block  []byte // the header block and the blank line
-	ends   []int  // the end of each field's line in block
+	lines  []line // of its fields
+	block  []byte // all lines
+	length int64  // contentLength(header)
 }
+
+// A line is the line of a field: the offsets of the colon and of the next line.
+type line struct{ colon, next int }
 
 // forget makes the next header be parsed without the last one.
 func (p *fieldParser) forget() {
 	clear(p.header)
-	p.header, p.block, p.ends = p.header[:0], nil, p.ends[:0]
+	p.header, p.lines, p.block, p.length = p.header[:0], p.lines[:0], nil, noLength
 }
 
 // parse parses the header at the start of data, up to the blank line that ends it. It returns
@@ -27,73 +31,52 @@ func (p *fieldParser) forget() {
 // character. The header is valid until the next call. Its fields may point into the headers
 // parsed before, back to the last call of forget.
 func (p *fieldParser) parse(data []byte) (_ Header, length, blank int, ok bool) {
-	last, start, known := p.block, 0, len(p.ends) // start is that of the line in last
-	at := 0
+	last, known := p.block, len(p.lines) // last begins with line i of the last header
+	at, resized := 0, false              // resized: Content-Length may be another
 	for i := 0; ; i++ {
-		same := 0 // length of what the lines, and those after them, have in common
+		rest, colon, named := data[at:], 0, false // named: the line has another name
 		if i < known {
-			same = common(data[at:], last[start:])
-			for shift := at - start; i < known && p.ends[i]-start <= same; i++ {
-				same -= p.ends[i] - start
-				start = p.ends[i]
-				at = start + shift
-				p.ends[i] = at
+			l := &p.lines[i]
+			if bytes.HasPrefix(rest, last[:l.next]) {
+				at, last = at+l.next, last[l.next:]
+				continue
 			}
+			if bytes.HasPrefix(rest, last[:l.colon+1]) {
+				colon = l.colon
+			}
+			last = last[l.next:]
 		}
-		line := data[at:]
-		if blank = lineBreak(line); blank > 0 {
-			p.header, p.ends, p.block = p.header[:i], p.ends[:i], data[:at+blank]
-			return p.header, at, blank, true
-		}
-		if i == len(p.header) {
-			p.header, p.ends = append(p.header, Field{}), append(p.ends, 0)
-		}
-		f := &p.header[i]
-		colon, from := 0, 0 // from is where to look for the end of the line
-		if i < known && same > len(f.Name) {
-			colon = len(f.Name)
-			from = min(same, p.ends[i]-start-len("\r\n"))
-		} else {
-			colon = tokenLength(line)
-			if colon == 0 || colon == len(line) || line[colon] != ':' {
+		if colon == 0 {
+			if blank = lineBreak(rest); blank > 0 {
+				p.header, p.lines, p.block = p.header[:i], p.lines[:i], data[:at]
+				if resized || i != known {
+					p.length = contentLength(p.header)
+				}
+				return p.header, at, blank, true
+			}
+			colon = tokenLength(rest)
+			if colon == 0 || colon == len(rest) || rest[colon] != ':' {
 				break
 			}
+			named = true
 		}
-		end, next := lineEnd(line, max(from, colon+1))
+		end, next := lineEnd(rest, colon+1)
 		if next == 0 {
 			break
 		}
-		if i < known {
-			start = p.ends[i]
+		if i == len(p.lines) {
+			p.header, p.lines = append(p.header, Field{}), append(p.lines, line{})
 		}
-		f.Name, f.Value = line[:colon:colon], trimSpace(line[colon+1:end:end])
+		if named {
+			p.header[i].Name = rest[:colon:colon]
+		}
+		p.header[i].Value = trimSpace(rest[colon+1 : end : end])
+		p.lines[i] = line{colon, next}
+		resized = resized || named || colon == len("Content-Length")
 		at += next
-		p.ends[i] = at
 	}
 	p.forget()
 	return nil, at, 0, false
-}
-
-// common returns the length of the longest common prefix of a and b.
-func common(a, b []byte) int {
-	n := min(len(a), len(b))
-	a, b = a[:n], b[:n]
-	i := 0
-	for ; i <= n-16; i += 16 {
-		x, y := a[i:i+16], b[i:i+16]
-		if (load(x)^load(y))|(load(x[8:])^load(y[8:])) != 0 {
-			break
-		}
-	}
-	for ; i <= n-8; i += 8 {
-		if x := load(a[i:]) ^ load(b[i:]); x != 0 {
-			return i + bits.TrailingZeros64(x)/8
-		}
-	}
-	for i < n && a[i] == b[i] {
-		i++
-	}
-	return i
 }
 
 // load returns the first eight bytes of b, the first one in the lowest bits.
@@ -114,21 +97,15 @@ func lineBreak(b []byte) int {
 // line break and of the next line. If the line is incomplete, or contains NUL or a bare CR,
 // next is 0.
 func lineEnd(b []byte, from int) (end, next int) {
-	for i := from; i < len(b); i++ {
-		if i += plainLength(b[i:]); i == len(b) {
-			break
+	for i := from; ; i++ {
+		i += plainLength(b[i:])
+		if n := lineBreak(b[i:]); n > 0 {
+			return i, i + n
 		}
-		switch b[i] {
-		case '\n', '\r':
-			if n := lineBreak(b[i:]); n > 0 {
-				return i, i + n
-			}
-			return 0, 0
-		case 0:
+		if i == len(b) || b[i] == 0 || b[i] == '\r' {
 			return 0, 0
 		}
 	}
-	return 0, 0
 }
 
 // plainLength returns the number of bytes in b before the first control character of those

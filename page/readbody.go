@@ -1,5 +1,7 @@
 package page
 
+import "bytes"
+
 // A bodyScan is the state of the search for the end of a body or of the preamble.
 // Its offsets are relative to the start of the window.
 type bodyScan struct {
@@ -72,6 +74,11 @@ func (r *Reader) delimiterAt(n int) verdict {
 	data := r.window.bytes()
 	if len(data) <= n {
 		return undecided
+	}
+	if usual := r.matcher.usual; bytes.HasPrefix(data[n:], usual) {
+		r.body.found, r.body.known, r.body.lineBreak = true, n, len("\r\n")
+		r.body.line = delimiter{length: len(usual) - len("\r\n"), crlf: true}
+		return present
 	}
 	lineBreak := 0
 	switch rest := data[n:]; {

@@ -21,7 +21,7 @@ func (r *Reader) readHeader() error {
 	r.window.advance(length + blank)
 	r.window.keep = length + blank
 	r.part.Header = h
-	r.length = contentLength(h)
+	r.length = r.fields.length
 	if r.strict && r.length == badLength {
 		return r.fail(ErrContentLength, r.window.offset())
 	}
