@@ -14,10 +14,10 @@ import (
 // Errors of erasures, to be matched with [errors.Is].
 var (
 	// ErrErasing means that the feed cannot be published to for a moment, since its pages are being
-	// replaced. It is worth trying again.
+	// replaced. The caller should try again.
 	ErrErasing = errors.New("feed is being rewritten by \"feedctl erase\": publish again in a moment")
 	// ErrFenceLost means that producers did not wait any longer: the feed may have grown.
-	ErrFenceLost = errors.New("producers took the feed back, since it was rewritten for too long")
+	ErrFenceLost = errors.New("producers removed the fence, since they had waited for too long")
 	// ErrOvertaken means that the erasure can no longer be committed: another one has begun,
 	// or the feed was deleted.
 	ErrOvertaken = errors.New("another erasure of the feed was begun, or it was deleted")
@@ -146,7 +146,7 @@ func noPrev(feed string, n int64) string {
 // Release, or the loss of the fence. The error may match [ErrOvertaken] or [ErrOutgrown].
 //
 // First the floor object is marked. From then on no producer confirms a page that it creates, or
-// appends to a page that it reads, as if the feed was being deleted. Then the newest page is rewritten
+// appends to a page that it reads, as if the feed were being deleted. Then the newest page is rewritten
 // if it is open, so that no append to a version read before succeeds. If it is closed, an object is put
 // in the place of the page after it, so that none can be created there; a producer that wants to
 // replace it reads the floor first.

@@ -8,7 +8,7 @@ import (
 )
 
 // getBody answers "/body" with the body of an entity, of any size. Whatever its media type is, browsers save it to
-// a file and do not interpret it. The connection is broken off if the page turns out to be damaged.
+// a file and do not interpret it. The connection is closed early if the page turns out to be damaged.
 func (c *Console) getBody(w http.ResponseWriter, r *http.Request) error {
 	ref, err := parseRef(r)
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *Console) getBody(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if err != nil { // the answer has no Content-Length, so a client notices that it is not complete
-		c.log.WarnContext(r.Context(), "download of a body was broken off", "feed", ref.Feed, "page", ref.Page, "entity", ref.Index, "error", err)
+		c.log.WarnContext(r.Context(), "download of a body was interrupted", "feed", ref.Feed, "page", ref.Page, "entity", ref.Index, "error", err)
 		panic(http.ErrAbortHandler)
 	}
 	return nil

@@ -94,7 +94,7 @@ func (c *Console) getJobs(r *http.Request) (content, error) {
 	}
 	filter.Limit, filter.After = jobsAPage, query.Get("after")
 	if filter.After != "" && !strings.Contains(filter.After, "/") {
-		return nil, problem.New(http.StatusBadRequest, "filter", "A list does not begin after %.100q: follow the links of the list.", filter.After)
+		return nil, problem.New(http.StatusBadRequest, "filter", "A list cannot continue after %.100q: follow the links of the list.", filter.After)
 	}
 	found, err := c.config.Jobs.List(r.Context(), filter)
 	if err != nil {

@@ -39,7 +39,7 @@ type Config struct {
 	// Announce is the name of the consumer that each request to the origin of the feed tells the
 	// server, with the position that a [Job] has committed, so that its operators see who reads a
 	// feed and how far behind; see [feed.Announcement]. It must not be a secret. Other origins are
-	// not told, also after a redirect. "": nothing is told.
+	// not told, even after a redirect. "": nothing is told.
 	Announce string
 	// AllowOrigins are further origins ("https://pages.example.com") that
 	// links and redirects may lead to. They are never sent credentials.
@@ -210,7 +210,7 @@ func (c *Config) check() error {
 		return errors.New("credentials have both a user name and a bearer token")
 	}
 	if c.Announce != "" && c.Announce != feed.CleanConsumerName(c.Announce) {
-		return fmt.Errorf("Announce %q must be at most %d printable ASCII characters, without a space at an end", c.Announce, feed.MaxConsumerName)
+		return fmt.Errorf("Announce %q must be at most %d printable ASCII characters, without leading or trailing spaces", c.Announce, feed.MaxConsumerName)
 	}
 	if c.HTTPClient.Timeout != 0 {
 		return errors.New("HTTPClient.Timeout must be 0: use HeaderTimeout and IdleTimeout")

@@ -96,7 +96,7 @@ func (j *Job) checkUntil() error {
 	case j.NewestFirst:
 		return errors.New("Until needs a feed that is read in order: not NewestFirst")
 	case j.From.latest:
-		return errors.New("Until is never after the newest entity: begin elsewhere")
+		return errors.New("Until is always before the newest entity: begin elsewhere")
 	}
 	return j.Until.Check()
 }

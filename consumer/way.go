@@ -131,7 +131,7 @@ func (w *way) save() {
 		}
 	}
 	if err := w.write(all); err != nil {
-		w.log.Debug("the way of this search is not remembered", "error", err)
+		w.log.Debug("cannot remember the pages that this search has passed", "error", err)
 	}
 }
 

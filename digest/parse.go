@@ -190,7 +190,7 @@ func parseChild(line []byte) (Child, error) {
 		return Child{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if c.From == nil || c.Hash == nil || c.Object == nil || c.Count < 1 || c.Count > maxCount {
-		return Child{}, fmt.Errorf("%w: line %.100q has not what it should have", ErrInvalid, line)
+		return Child{}, fmt.Errorf("%w: line %.100q lacks a member or has an invalid one", ErrInvalid, line)
 	}
 	from, err := parseKey(*c.From)
 	return Child{from, c.Count, *c.Hash, *c.Object}, err
@@ -205,7 +205,7 @@ func parseEntry(line []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if e.Key == nil || *e.Key == "" || e.Sum == nil || e.Page < 0 || e.Offset < 0 || len(e.ContentID) > MaxContentID {
-		return Entry{}, fmt.Errorf("%w: line %.100q has not what it should have", ErrInvalid, line)
+		return Entry{}, fmt.Errorf("%w: line %.100q lacks a member or has an invalid one", ErrInvalid, line)
 	}
 	key, err := parseKey(*e.Key)
 	return Entry{key, *e.Sum, e.ContentID, e.Page, e.Offset}, err

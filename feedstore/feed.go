@@ -92,7 +92,7 @@ func (f *Feed) Stale() bool { return f.reader.Timeline() > 0 }
 // state, not to the feed's name.
 func (r *Reader) forget(f *Feed) {
 	if f.forgotten.CompareAndSwap(false, true) {
-		r.log.Warn("the feed's history is another one now: dropped its pages in memory; purge the caches in front of this server",
+		r.log.Warn("the feed's history has changed: dropped its pages in memory; purge the caches in front of this server",
 			"feed", f.name, "cause", f.reader.Ended().String())
 		r.subscribers.notice(f.name)
 	}

@@ -15,7 +15,7 @@ func nextRun(schedule string, t time.Time) (time.Time, error) {
 	}
 	next := parsed.Next(t)
 	if next.IsZero() {
-		return time.Time{}, fmt.Errorf("invalid schedule %q: it names no time", schedule)
+		return time.Time{}, fmt.Errorf("invalid schedule %q: it matches no time", schedule)
 	}
 	return next, nil
 }

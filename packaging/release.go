@@ -68,7 +68,7 @@ func release(ctx context.Context, o options) error {
 	b.version = binaries[0].version()
 	host := slices.IndexFunc(binaries, func(bin binary) bool { return bin.platform == hostPlatform() })
 	if host < 0 {
-		return fmt.Errorf("no platform of the release is that of this machine, %s, which makes the manual pages", hostPlatform())
+		return fmt.Errorf("the release has no binary for this machine, %s, to make the manual pages with", hostPlatform())
 	}
 	if b.docs, err = documents(ctx, binaries[host].path, work, b); err != nil {
 		return err

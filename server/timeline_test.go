@@ -55,7 +55,7 @@ func (l *lockedLog) count(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-const wentBack = "the feed's history is another one now"
+const wentBack = "the feed's history has changed"
 
 // TestStoreGoesBack restores the store of a running server to an older state and
 // publishes more. Once the server has read the newest page, it answers like a server that

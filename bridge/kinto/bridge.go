@@ -19,7 +19,7 @@ var (
 	// ErrManyGone means that more records are missing than [Config.MaxGone] allows.
 	ErrManyGone = errors.New("too many records are gone")
 	// ErrRights means that the user may no longer read the collection.
-	ErrRights = errors.New("no right to read the collection")
+	ErrRights = errors.New("no permission to read the collection")
 )
 
 // A Bridge publishes the changes of a collection. Its methods may be called concurrently, except Run

@@ -32,7 +32,7 @@ The exit status is 6 if there are more of them than --max-quarantine allows; by 
 if no record could be published.
 
 A server may make changes visible late (--window), and forget tombstones. So all ids are
-compared with the feed once in --reconcile, and whenever there is a sign that something is
+compared with the feed once per --reconcile, and whenever there is a sign that something is
 missing; what is gone without a tombstone is deleted from the feed, but at most
 --max-gone. Without the right to read the collection, nothing is published. "feedctl
 verify --against" proves that the feed has what the collection has.

@@ -217,7 +217,7 @@ func TestBridgeErrors(t *testing.T) {
 		{exit.Usage, "is not one of none, stub", []string{"--attachments", "zip"}},
 		{exit.Usage, "not valid JSON", []string{"--selector", "{"}},
 		{exit.Usage, "not NAME=VALUE", []string{"--query", "x"}},
-		{exit.Usage, "exclude each other", []string{"--filter", "a/b", "--doc-id", "c"}},
+		{exit.Usage, "cannot be combined", []string{"--filter", "a/b", "--doc-id", "c"}},
 		{exit.Usage, "is not a size", []string{"--max-document", "-1"}},
 		{exit.Usage, "is for --follow", []string{"--long-poll"}},
 		{exit.NotFound, "no such file", []string{"--credentials-file", file + "x"}},

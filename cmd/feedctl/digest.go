@@ -22,8 +22,8 @@ things that were not deleted, in the order of their keys. Anyone who has a copy 
 out with it what differs, without reading the state ("feedctl reconcile"). It takes about
 150 bytes for each thing, of which a comparison reads little.
 
-The server finds the newest digest in the store. Digests share what has not changed; one
-is removed when there has been a newer one for a day.
+The server finds the newest digest in the store. Digests share what has not changed. A
+digest is removed when there has been a newer one for a day.
 
 With --state-dir, the state is kept, and the next run reads only new entities and computes
 only what they change. Use one directory for each store. "feedctl snapshot from-feed

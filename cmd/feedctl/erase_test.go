@@ -58,7 +58,7 @@ func keysIn(t *testing.T, path string) (keys []string) {
 	return keys
 }
 
-// TestEraseText: the output says what is published, also if only a snapshot has a key.
+// TestEraseText: the output says what is published, even if only a snapshot has a key.
 func TestEraseText(t *testing.T) {
 	for _, test := range []struct {
 		done task.Erased

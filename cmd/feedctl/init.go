@@ -16,7 +16,7 @@ import (
 func newInit(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init [STORE]",
-		Short: "Make an empty store",
+		Short: "Create an empty store",
 		Long: `Init creates an empty store at the URL STORE, by default that of --store: a directory, or a
 schema with its tables in a PostgreSQL database. A bucket must exist. If there is a store
 already, init changes nothing and succeeds.

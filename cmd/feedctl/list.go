@@ -39,7 +39,7 @@ newest entity; for a name of snapshots, the pages, entities, bytes and age of th
 For a damaged one, the line has the error instead, and the exit status is 5.
 
 It takes a few requests for each line, however large a feed is, and prints it at once. With
---limit and --after it pages through a store with very many. With --json, each line is an
+--limit and --after it pages through a large store. With --json, each line is an
 object.
 
 With the URL of a server, it prints the names and URLs that the server lists, with a request

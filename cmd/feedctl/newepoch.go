@@ -24,15 +24,16 @@ func newNewEpoch(a *app.App) *cobra.Command {
 		Long: `New-epoch begins a new epoch of each FEED. Run it after the store was restored from a
 backup, and before anything is published to it or served from it. Consumers that have read
 nothing but what was restored continue; those that have read more end with exit status 4,
-and say so. Without it, they may take what is published from now on for what they had read.
+and say so. Without it, they may mistake what is published from now on for what
+they had read.
 
 With --all it does this for all feeds in the store, which may be given as STORE instead of
 by --store; a restored store needs it. With --json, the result for each feed is a line with
 an object. If the command is interrupted, run it again: that is harmless. Running servers
 notice the new epoch within a second.
 
-A feed of an older version gets an identity. A feed that has no pages gets another one. Of a
-copy that is to be published to on its own, run new-epoch once.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
+A feed of an older version gets an identity. A feed that has no pages gets another one. Run
+new-epoch once on a copy that is to be published to on its own.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl new-epoch --all --dry-run
   feedctl new-epoch --all 's3://bucket/prefix?region=eu-central-1'
   feedctl new-epoch zones`,

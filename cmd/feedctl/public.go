@@ -13,5 +13,5 @@ CDN; with --presign 24h, presigned URLs that anyone may use for that time. S3 li
 168h (7 days) and to the lifetime of temporary credentials. The URL of the index is printed.
 "feedctl serve" always serves its own URLs.`
 
-// excludePublic has the flags of [task.Public] exclude each other.
+// excludePublic makes the flags of [task.Public] mutually exclusive.
 func excludePublic(c *cobra.Command) { c.MarkFlagsMutuallyExclusive("public-url", "presign") }

@@ -18,7 +18,7 @@ func newReconcile(a *app.App) *cobra.Command {
 	var t task.Reconcile
 	c := &cobra.Command{
 		Use:   "reconcile URL|FEED|STORE#FEED --into SINK",
-		Short: "Check that a copy is what the feed says, and repair it",
+		Short: "Check that a copy matches its feed, and repair it",
 		Long: `Reconcile compares what a sink has with the newest state digest of its feed, which
 "feedctl digest" makes where the feed is published. It reads the whole table once, in the
 order of the keys, and requests only those parts of the digest that differ. A consumer may
@@ -33,18 +33,18 @@ It prints a line for each key that differs, as "rclone check --combined" does:
   = KEY  it is equal (only with --all)
 
 In SQLite and in tables of whole entities in PostgreSQL, key, content type and body are
-compared; header fields are not. In a table with --columns, only the Content-ID is, if a
-column has @content_id, and otherwise only that the key exists; likewise if the column body
-was altered to jsonb. In CouchDB and Kinto, the Content-ID in the member "feedctl" of a
-document or record is; those without it are not looked at. A copy of a database in CouchDB
-with its revisions ("bridge couchdb --revs") is compared leaf by leaf with the feed, which
-needs no digest. The output says so.
+compared; header fields are not. In a table with --columns, only the Content-ID is
+compared, if a column has @content_id, and otherwise only that the key exists; the same holds
+if the column body was altered to jsonb. In CouchDB and Kinto, the Content-ID in the member
+"feedctl" of a document or record is compared; those without it are ignored. A copy of a
+database in CouchDB with its revisions ("bridge couchdb --revs") is compared leaf by leaf with
+the feed, which needs no digest. The output says so.
 
 With --repair, rows that differ are written again as the feed has them, and rows that only
-the copy has are deleted: nothing at all, if these are more than --max-deletes allows. No
-consumer can run meanwhile. A row that somebody changes between the comparison and the
-repair is left alone. The position does not move, and Ctrl-C or a crash does no harm: run
-the command again. In the end the repaired part is compared again.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Differs, exit.Interrupted),
+the copy has are deleted; if these are more than --max-deletes allows, nothing is changed at
+all. No consumer can run meanwhile. A row that someone else changes between the comparison and
+the repair is left alone. The position does not move, and Ctrl-C or a crash does no harm: run
+the command again. At the end, the repaired part is compared again.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Differs, exit.Interrupted),
 		Example: `  feedctl reconcile https://data.example.org/feeds/zones --into 'sqlite:zones.db?table=zones'
   feedctl reconcile https://data.example.org/feeds/zones --into 'sqlite:zones.db?table=zones' --repair
   feedctl reconcile s3://bucket/prefix#zones --into 'postgres://shop@db.example.org/shop?table=public.zones' --prefix Europe/
@@ -52,7 +52,7 @@ the command again. In the end the repaired part is compared again.` + exit.Help(
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if !t.Repair && c.Flags().Changed("max-deletes") {
-				return exit.Usagef("--max-deletes is for --repair, without which nothing is deleted")
+				return exit.Usagef("--max-deletes requires --repair: without it nothing is deleted")
 			}
 			t.Feed = args[0]
 			if !a.JSON {

@@ -36,7 +36,8 @@ have read them meet a gap. If a repair is interrupted, run it again. Repair does
 the bodies of pages that the feed keeps: see "feedctl verify".` +
 			exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted) + `
 
-The status is 0 if nothing is left to repair. Without --apply it is 5 if a feed needs it.`,
+The status is 0 if nothing is left to repair. Without --apply it is 5 if a feed needs
+repair.`,
 		Example: `  feedctl repair zones
   feedctl repair zones --apply
   feedctl repair --all
@@ -156,9 +157,9 @@ func (r *repairer) result() error {
 	case r.config.Apply || len(r.damaged) == 0:
 		return nil
 	}
-	err := exit.Errorf(exit.Invalid, "repair %s: the feed needs it: nothing was changed", r.damaged[0])
+	err := exit.Errorf(exit.Invalid, "repair %s: the feed needs repair, nothing was changed", r.damaged[0])
 	if r.several {
-		err = exit.Errorf(exit.Invalid, "repair: %d of %s need it: nothing was changed", len(r.damaged), all)
+		err = exit.Errorf(exit.Invalid, "repair: %d of %s need repair, nothing was changed", len(r.damaged), all)
 	}
 	return exit.WithHint(err, "the missing objects from a backup, or --apply")
 }

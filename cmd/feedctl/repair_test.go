@@ -60,7 +60,7 @@ func TestRepairSeveral(t *testing.T) {
 	if len(results) != 4 || len(results["good"].Steps) > 0 || len(results["ill"].Steps) != 1 || results["ill"].Applied || len(results["lost"].Steps) != 3 {
 		t.Errorf("dry run: %+v", results)
 	}
-	if !strings.Contains(stderr, "3 of 4 feeds need it") {
+	if !strings.Contains(stderr, "3 of 4 feeds need repair") {
 		t.Errorf("dry run: %s", stderr)
 	}
 	if again, _ := run(exit.Invalid, "--all", "--store", store); len(again) != 4 {

@@ -19,17 +19,18 @@ func newRestore(a *app.App) *cobra.Command {
 	address := ""
 	c := &cobra.Command{
 		Use:   "restore URL|FEED|STORE#FEED --at TIME|CONTENT-ID --into SINK",
-		Short: "Restore what a feed was at a point in time into a new sink",
-		Long: `Restore writes what a feed was at a point in time into a new sink: it begins with the newest
-snapshot that is not later, or with the feed if there is none, and applies the feed up to
-that point. The time is that of the feed, in whole seconds (RFC 3339): all entities of that
-second are included. After a Content-ID, exactly the entities up to that one are.
+		Short: "Restore the state of a feed at a point in time into a new sink",
+		Long: `Restore writes the state of a feed at a point in time into a new sink: it begins with the
+newest snapshot that is not later, or with the feed if there is none, and applies the feed
+up to that point. The time is that of the feed, in whole seconds (RFC 3339): all entities of that
+second are included. With a Content-ID, exactly the entities up to that one
+are included.
 
 The sink is one of those of "feedctl consume", and must be new: a table, database, directory
 or file without data. If restore was interrupted or killed, the same command continues.
-Later, "feedctl consume" can bring the sink further.
+Later, "feedctl consume" can bring the sink forward.
 
-In the end the sink is compared with the feed, which is read a second time for that, into a
+At the end the sink is compared with the feed, which is read a second time for that, into a
 temporary file: the keys and bodies in sqlite: and postgres: (with --columns the
 Content-IDs); in couchdb:, of a feed of "feedctl bridge couchdb --revs", all leaf revisions
 of the documents with their members and the bytes of their attachments. Other sinks are not

@@ -29,7 +29,7 @@ func TestRetain(t *testing.T) {
 	refused(exit.Usage, "less than 1h", feed, "--keep-age", "59m")
 	refused(exit.Usage, "at least one", feed, "--keep-age", "1h", "--keep-snapshots", "0")
 	refused(exit.Usage, "--key", feed, "--keep-age", "1h", "--key", "no pointer")
-	refused(exit.Usage, "exclude each other", feed, "--off", "--run")
+	refused(exit.Usage, "cannot be combined", feed, "--off", "--run")
 	refused(exit.NotFound, "no pages", strings.TrimSuffix(feed, "zones")+"zoned", "--keep-age", "1h")
 
 	if got, want := mustRun(t, "", "retain", feed, "--keep-age", "30d"), "feed zones keeps entities for 30d and 3 snapshots, one every 24h0m\nwould make a snapshot; would delete 0 pages (0 B), leaving 1 to 1; would delete 0 snapshots, leaving 1\n"; got != want {

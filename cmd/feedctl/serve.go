@@ -70,9 +70,9 @@ entities of a feed, a remote store is polled every --poll-interval, with one req
 each feed: this is the longest delay, and it determines the cost.
 
 With --console, serve also has web pages for people, at an address of their own: how fresh
-each feed is, its entities and snapshots, and who reads it. Credentials for reading or
-writing are required, if there are any, and those for writing to act. Without credentials,
-the console listens only on a loopback address.
+each feed is, its entities and snapshots, and who reads it. If there are credentials, the
+console requires them to read, and write credentials to act. Without credentials, it listens
+only on a loopback address.
 
 With --maintain, serve also carries out the retention policies of all feeds (see "feedctl
 retain"), one after another, at the start and about once an hour. Several servers of a store
@@ -88,10 +88,10 @@ entities, finishes the others, and exits with status 0.` + exit.Help(exit.NotFou
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.cache.Dir == "" && c.Flags().Changed("cache-size") {
-				return exit.Usagef("--cache-size is for --cache, without which there is no cache on disk")
+				return exit.Usagef("--cache-size requires --cache: without it there is no cache on disk")
 			}
 			if f.tables != "" && !f.maintain {
-				return exit.Usagef("--tables is for --maintain, without which no snapshots are made")
+				return exit.Usagef("--tables requires --maintain: without it no snapshots are made")
 			}
 			return runServe(c.Context(), a, &f)
 		},

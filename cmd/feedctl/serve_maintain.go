@@ -12,7 +12,7 @@ import (
 )
 
 // startMaintenance maintains the feeds of a store until the end of the command. It registers the
-// metrics, and has /readyz tell of failures.
+// metrics, and makes /readyz report failures.
 func (f *serveFlags) startMaintenance(ctx context.Context, a *app.App, store storage.Store) error {
 	config, err := task.Maintenance(&a.Env, f.tables, nil)
 	if err != nil {

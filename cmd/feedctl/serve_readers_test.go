@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// TestServeReaders: the console and the metrics of a server have the name and the position that consume tells,
-// unless it is told not to.
+// TestServeReaders: the console and the metrics of a server have the name and the position that consume
+// announces, unless it is told not to.
 func TestServeReaders(t *testing.T) {
 	dir := t.TempDir()
 	store := "file:" + dir + "/store"

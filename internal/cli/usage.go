@@ -47,7 +47,7 @@ func Explain(c *cobra.Command, text string) string {
 		return fmt.Sprintf("%s needs at least one of %s", Name(c), flagList(m[1], "or"))
 	}
 	if m := exclusive.FindStringSubmatch(text); m != nil {
-		return fmt.Sprintf("%s exclude each other: give one of them", flagList(m[1], "and"))
+		return fmt.Sprintf("%s cannot be combined: give one of them", flagList(m[1], "and"))
 	}
 	return text
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Packages are what a lock file names, in a directory whose name has the digest of that file, so that
-// another lock file is another installation.
+// a changed lock file means a new installation.
 type Packages struct {
 	Name   string // of the directory, before the digest
 	Source string // directory of the lock file, below the module's root
@@ -51,7 +51,7 @@ func Previous() (string, error) {
 		return "", err
 	}
 	if len(commit) < 12 {
-		return "", fmt.Errorf("scripts/previous-state has %q, which is no commit", commit)
+		return "", fmt.Errorf("scripts/previous-state has %q, which is not a commit", commit)
 	}
 	return Tool("previous-"+string(commit[:12]), "previous")
 }

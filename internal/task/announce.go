@@ -17,7 +17,7 @@ const announceUsage = "`NAME` by which requests tell the server of the feed who 
 // checkAnnounce checks the value of --announce.
 func checkAnnounce(name string) error {
 	if name != feed.CleanConsumerName(name) {
-		return exit.Usagef("--announce %q must be at most %d printable ASCII characters, without a space at an end", name, feed.MaxConsumerName)
+		return exit.Usagef("--announce %q must be at most %d printable ASCII characters, without leading or trailing spaces", name, feed.MaxConsumerName)
 	}
 	return nil
 }

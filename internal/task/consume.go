@@ -105,11 +105,11 @@ func (c *Consume) checkUntil() error {
 	case c.Until == "":
 		return nil
 	case c.Follow:
-		return exit.Usagef("--until and --follow exclude each other: without --follow, consume ends there or at the end of the feed")
+		return exit.Usagef("--until and --follow cannot be combined: without --follow, consume ends there or at the end of the feed")
 	case c.NewestFirst:
 		return exit.Usagef("--until is for a feed that is read in order, not --newest-first")
 	case c.From == "latest":
-		return exit.Usagef("--until is never after --from latest")
+		return exit.Usagef("--until is always before --from latest")
 	}
 	return nil
 }
@@ -299,7 +299,7 @@ func (c *Consume) CaughtUp() time.Time {
 // unless its last commit failed.
 const positionTimeout = 5 * time.Second
 
-// positionOf returns where a sink stands, also if ctx has ended.
+// positionOf returns where a sink stands, even if ctx has ended.
 func positionOf(ctx context.Context, to consumer.Sink, into string) (feed.Position, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), positionTimeout)
 	defer cancel()

@@ -49,7 +49,7 @@ func SnapshotOf(name string, x *snapshot.Index, pages int) Snapshot {
 // Public has the flags for how a snapshot in a bucket can be read without feedctl.
 type Public struct{ snapshots.Config }
 
-// Flags adds the flags, which exclude each other.
+// Flags adds the flags, which cannot be combined.
 func (p *Public) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&p.PublicURL, "public-url", "", "`URL` under which the store's objects can be read: the index lists URLs below it")
 	units.DurationVar(flags, &p.Presign, "presign", 0, "the index lists URLs that are valid for this `DURATION` and need no credentials, such as 24h")
@@ -69,7 +69,7 @@ func (p *Public) Check() error {
 		problems = append(problems, exit.Usagef("--presign %v is not a positive number of seconds", p.Presign))
 	}
 	if p.Presign > 0 && p.PublicURL != "" {
-		problems = append(problems, exit.Usagef("--presign and --public-url exclude each other"))
+		problems = append(problems, exit.Usagef("--presign and --public-url cannot be combined"))
 	}
 	return errors.Join(problems...)
 }

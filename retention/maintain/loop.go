@@ -98,7 +98,7 @@ func (l *Loop) count(r Report) {
 }
 
 func (l *Loop) failed(ctx context.Context, err error) {
-	l.Config.Logger.ErrorContext(ctx, "cannot maintain feeds as their policies say, trying again in the next round", "error", err)
+	l.Config.Logger.ErrorContext(ctx, "cannot carry out retention policies, retrying in the next round", "error", err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stats.Failures++
