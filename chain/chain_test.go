@@ -272,7 +272,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestSkip has a reader that knows an early page hear of a later one.
+// TestSkip tells a reader that knows an early page about a later one.
 func TestSkip(t *testing.T) {
 	base := memory.New()
 	fill(t, base, 2)

@@ -94,12 +94,12 @@ func next(ctx context.Context, store storage.Store, name string) (floorRecord, s
 	return r, version, newest, nil
 }
 
-// BeginEpoch begins a new epoch of a feed after its store was restored to an older state, and
-// returns the feed's identity. It may be repeated: consumers that have read nothing but what the
-// feed has continue, and all others are told.
+// BeginEpoch begins a new epoch of a feed after its store was restored to an older state, and returns
+// the feed's identity. It may be repeated: consumers that have read only what the feed still has
+// continue, and all others get an error.
 //
-// The floor object is written first, with one conditional write. Then the newest page is closed if
-// it is open, so that the epoch begins with a page: a reader that looks for that page reads the floor.
+// The floor object is written first, with one conditional write. Then the newest page is closed if it
+// is open, so that the epoch begins with a new page: a reader that requests that page reads the floor.
 //
 // A feed without pages has nothing in common with what it was: it gets another ID instead. The
 // error matches [ErrNoFeed] if the feed has neither pages nor an identity, and [ErrDeleting].

@@ -209,7 +209,7 @@ func (r *Reader) replaced(ctx context.Context, known *Page) (*Page, error) {
 
 // walk follows the chain from a page of the feed to its end. loaded has pages, by
 // number, that need not be loaded again. If it is nil and the end is far, walk searches
-// for it as if no page was known.
+// for it as if no page were known.
 func (r *Reader) walk(ctx context.Context, p *Page, loaded map[int64]*Page) (*Page, error) {
 	for steps := 0; p.Closed; steps++ {
 		if loaded == nil && steps == Ahead {

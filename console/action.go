@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// An Action is what a command does, for the console to do in the background.
+// An Action does what a command does, in the background of the console.
 type Action struct {
 	// Name is a verb, such as "verify".
 	Name string
 	// About says in a few sentences what it does, to a person who is to confirm it.
 	About string
-	// Command is the equal command line, for a POSIX shell, without secrets.
+	// Command is the equivalent command line, for a POSIX shell, without secrets.
 	Command string
 	// Run does it. It calls progress with how far it has come, which may be never. If ctx ends, it
-	// leaves what the command leaves that is interrupted.
+	// leaves behind what the command would if it were interrupted.
 	Run func(ctx context.Context, progress func(text string)) (Result, error)
 }
 
 // A Result is what an action has done or found.
 type Result struct {
-	// Summary is a sentence without a capital letter and a full stop.
+	// Summary is a sentence without a capital letter at the start or a full stop at the end.
 	Summary string
 	// Findings are what is wrong with what the action has checked. The console keeps the first 50 of
 	// them, and 500 bytes of each.

@@ -15,8 +15,8 @@ import (
 // A Credential is that of a person.
 type Credential struct {
 	server.Credential
-	// Namespaces are those of the jobs that it is for. With any, it is for nothing else; without, it is
-	// for everything in the console.
+	// Namespaces are those whose jobs the credential is for. If there are any, it is for nothing else; if
+	// there are none, it is for everything in the console.
 	Namespaces []string
 }
 
@@ -29,13 +29,13 @@ func Credentials(all []server.Credential) []Credential {
 	return list
 }
 
-// newAccess returns the check of credentials: who may act may also see.
+// newAccess returns the check of credentials: those who may act may also see.
 func newAccess(c Config) (*access.Control, error) {
 	return access.New(plain(c.seers()), plain(c.WriteAuth), "")
 }
 
-// seers are the credentials that allow to see the console. Of several entries that are equal, the last
-// counts: what a credential may see is in ReadAuth, if it is there.
+// seers are the credentials that allow seeing the console. Of several equal entries, the last counts:
+// what a credential may see is in ReadAuth, if it is there.
 func (c *Config) seers() []Credential { return slices.Concat(c.WriteAuth, c.ReadAuth) }
 
 func plain(list []Credential) (converted []access.Credential) {
@@ -53,8 +53,9 @@ type caller struct {
 
 type callerKey struct{}
 
-// identified adds to a request who has sent it, if that is the n-th of some credentials, and limits it to
-// the namespaces of these: what belongs to no namespace is then refused, unless it is forJobs.
+// identified adds to a request the person who has sent it, the owner of the n-th of some credentials, and
+// limits it to the namespaces of that credential: what belongs to no namespace is then refused, unless it
+// is forJobs.
 func identified(r *http.Request, list []Credential, n int, forJobs bool) (*http.Request, error) {
 	if n < 0 {
 		return r, nil
@@ -86,7 +87,7 @@ func userOf(r *http.Request) string {
 	return who.user
 }
 
-// mayActIn reports whether the credentials of a request allow to change jobs of a namespace.
+// mayActIn reports whether the credentials of a request allow changing jobs of a namespace.
 func (c *Console) mayActIn(r *http.Request, namespace string) bool {
 	n := c.access.Writer(r)
 	if n < 0 {

@@ -14,8 +14,8 @@ const (
 )
 
 // spark returns the path of a sparkline: an area with a step for each number. It is flat if there is nothing,
-// and also the smallest number can be seen. The largest has the full height, unless all are alike: what is
-// steady should not look like a peak.
+// and even the smallest number can be seen. The largest has the full height, unless all are alike: a steady
+// rate should not look like a peak.
 func spark(steps []float64) string {
 	largest, total := 0.0, 0.0
 	for _, n := range steps {

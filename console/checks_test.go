@@ -52,7 +52,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestChecksCorrupt: damage that any reader in the process has come across is on the page.
+// TestChecksCorrupt: the page shows damage that any reader in the process has found.
 func TestChecksCorrupt(t *testing.T) {
 	t.Parallel()
 	store := memory.New()

@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Config says what a console shows. Without a part, its pages are not there.
+// Config says what a console shows. A part that is nil has no pages.
 type Config struct {
 	// Store and Feeds are a store and a reader of it; nil: no feeds. The caller closes both.
 	Store storage.Store

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// newConsole returns a console of a store, with the configuration that change makes of the usual one.
+// newConsole returns a console of a store, with the usual configuration after change has been applied to it.
 func newConsole(t *testing.T, store storage.Store, change func(*Config)) *Console {
 	t.Helper()
 	feeds := feedstore.NewLocal(store, nil)
@@ -52,7 +52,7 @@ func do(c http.Handler, r *http.Request, fields ...string) *httptest.ResponseRec
 	return w
 }
 
-// TestHeaders: every answer, also an error, has the header fields that keep the page to itself.
+// TestHeaders: every answer, even an error, has the header fields that keep the page to itself.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, memory.New(), nil)

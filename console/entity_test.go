@@ -69,8 +69,8 @@ func TestNoEntity(t *testing.T) {
 	}
 }
 
-// TestCommands has hostile names: nothing of them is outside of the quotation marks, and what controls a terminal is
-// not offered for pasting into one.
+// TestCommands has hostile names: no part of them is outside the quotation marks, and characters that control a
+// terminal are not offered for pasting into one.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
@@ -187,7 +187,7 @@ func TestDownloadAccess(t *testing.T) {
 	}
 }
 
-// TestDamaged: a page whose digest is wrong is not shown, and a download of it does not end well.
+// TestDamaged: a page whose digest is wrong is not shown, and a download from it ends with an error.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	store := memory.New()

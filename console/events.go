@@ -15,8 +15,8 @@ import (
 )
 
 // Pages have live parts, which their script replaces when the event stream at /events says that there may
-// be something new. A page asks for topics: the name of a feed, "*" for all feeds, and "." for what
-// has no changes to be told of, such as jobs and readers, and is read again every few seconds.
+// be something new. A page asks for topics: the name of a feed, "*" for all feeds, and "." for what reports
+// no changes, such as jobs and readers, and is read again every few seconds.
 const (
 	topicFeeds = "*"
 	topicTick  = "."

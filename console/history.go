@@ -139,7 +139,7 @@ func (h *history) series(from, to time.Time, steps int) *series {
 	return s
 }
 
-// spread adds an amount to the steps between two times, as if it was published evenly. What is outside of
+// spread adds an amount to the steps between two times, as if it were published evenly. What is outside of
 // the series is left out.
 func (s *series) spread(steps []float64, first, last time.Time, amount float64) {
 	begin, end := float64(first.Sub(s.From))/float64(s.Step), float64(last.Sub(s.From))/float64(s.Step)

@@ -204,7 +204,7 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// TestUsualShown: the page of a feed says how far its entities are apart, but not that it is nothing.
+// TestUsualShown: the page of a feed says how far apart its entities are, but not if that is zero.
 func TestUsualShown(t *testing.T) {
 	t.Parallel()
 	store := memory.New()

@@ -83,7 +83,7 @@ var dangerous = regexp.MustCompile(`(?i)<script(?: src="assets/)?[^>]*>|<(?:img|
 // inputs matches the text fields of forms.
 var inputs = regexp.MustCompile(`<input [^>]*>`)
 
-// checkHostile fails the test if a page has something else than text of a feed.
+// checkHostile fails the test if anything of a feed is on a page other than as text.
 func checkHostile(t *testing.T, path, html string) {
 	t.Helper()
 	for _, found := range dangerous.FindAllString(html, -1) {

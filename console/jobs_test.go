@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/server"
 )
 
-// fakeKind has jobs that do what their source says, as far as anyone knows.
+// fakeKind has jobs that pretend to do what their source says.
 type fakeKind struct {
 	run func(context.Context, *jobs.Session) error
 }

@@ -154,7 +154,7 @@ func TestLongQueries(t *testing.T) {
 }
 
 // TestLimits asks for all pages of the console of a store with 10,000 feeds. They are small, and cause few operations
-// on the store, also when the console has just been started.
+// on the store, even when the console has just been started.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -120,7 +120,7 @@ func (c *Console) mapEntry(ctx context.Context, name string) mapEntry {
 		return e
 	}
 	all := c.config.Readers.Of(name)
-	slices.SortFunc(all, func(a, b readers.Reader) int { // those that tell their names first
+	slices.SortFunc(all, func(a, b readers.Reader) int { // those that announce a name first
 		return cmp.Or(named(b)-named(a), cmp.Compare(labelOf(&a), labelOf(&b)), cmp.Compare(a.ID, b.ID))
 	})
 	e.More = max(0, len(all)-mapReaders)

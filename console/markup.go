@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/internal/console"
 )
 
-// A room is how many bytes of HTML there still is room for. What comes from feeds is shown as text, and text
+// A room is the number of bytes of HTML that still fit. What comes from feeds is shown as text, and text
 // that consists of quotation marks becomes five times as long in HTML.
 type room int
 

@@ -9,7 +9,8 @@ import (
 	"github.com/feedctl/feedctl/internal/lru"
 )
 
-// rates are computed from what pages have shown of jobs before: runs report totals, every few seconds.
+// rates are computed from the totals of jobs that pages have shown earlier: runs report these every few
+// seconds.
 type rates struct {
 	mu   sync.Mutex
 	seen *lru.Cache[string, *samples]

@@ -66,7 +66,7 @@ type orderLink struct {
 	Current   bool
 }
 
-// An order is one of the list of readers.
+// An order is a way to sort the list of readers.
 type order struct{ name, text string }
 
 func orders() []order {

@@ -107,7 +107,7 @@ func TestHistory(t *testing.T) {
 	shows(t, c, "/history?feed=keyless&n=1&i=0", http.StatusNotFound)
 }
 
-// still is a configuration with a clock that does not go, since a scan ends when it has taken long.
+// still is a configuration with a clock that stands still, since a scan ends when it has taken long.
 func still(c *Config) { c.Now = func() time.Time { return start.Add(time.Hour) } }
 
 // TestScanTime: a scan ends when it has taken long, which depends on the store.

@@ -11,7 +11,7 @@ import (
 )
 
 // TestLimitedAhead reads a feed whose server refuses more than ten requests a second, through the
-// limits that jobs share: pages ahead keep them.
+// limits that jobs share: pages ahead stay within them.
 func TestLimitedAhead(t *testing.T) {
 	const pages, perSecond, atOnce = 300, 10, 3
 	x := newIndexedFeed(pages)

@@ -15,7 +15,7 @@ import (
 
 const secret = "s3cret"
 
-// TestCredentials: credentials are sent to the feed's origin only, also after redirects, which other
+// TestCredentials: credentials are sent to the feed's origin only, even after redirects, which other
 // origins need permission for.
 func TestCredentials(t *testing.T) {
 	configs := map[string]Config{

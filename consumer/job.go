@@ -53,7 +53,7 @@ type Job struct {
 	From  Start
 	OnGap GapPolicy
 	// Until is where to end before the end of the feed. The position is then that of the last
-	// entity that was applied, so that another Job can continue. It is no error if the feed has
+	// entity that was applied, so that another Job can continue. It is not an error if the feed has
 	// no entity after a time. Between [FromSnapshot] and Until, the newest snapshot that is not
 	// after Until is chosen if the server can do that; otherwise a newer one is a [PassedError].
 	Until Until

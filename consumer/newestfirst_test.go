@@ -232,7 +232,7 @@ func TestNewestFirstReadsLittle(t *testing.T) {
 		if err != nil || stats.Entities != 1000 || len(sink.committed.rows) != 1000 {
 			t.Fatalf("%+v, %d rows: %v", stats, len(sink.committed.rows), err)
 		}
-		// The page before is requested ahead, and the newest page is asked for the feed's end.
+		// The page before is requested ahead, and the newest page is requested to find the end of the feed.
 		if atFirst > 3 || atFifty > 8 {
 			t.Errorf("%d requests for the first commit, %d for 50 entities", atFirst, atFifty)
 		}

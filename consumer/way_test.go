@@ -219,7 +219,7 @@ func TestWayIsBounded(t *testing.T) {
 	})
 }
 
-// TestWayInMemory: a crawl remembers a bounded number of pages while it goes on.
+// TestWayInMemory: a crawl remembers a bounded number of pages while it continues.
 func TestWayInMemory(t *testing.T) {
 	w := &way{file: "x", every: 1}
 	for i := range 100_000 {

@@ -20,7 +20,7 @@ type Body struct {
 // NewBody returns a Body of data, which it takes ownership of.
 func NewBody(data []byte) *Body { return &Body{data: data, size: int64(len(data))} }
 
-// Spool returns a Body of what fill writes. More than whole bytes are put into a
+// Spool returns a Body of what fill writes. If there are more than whole bytes, they are put into a
 // temporary file in dir (empty: [os.TempDir]). An error of fill is returned unwrapped.
 func Spool(dir string, whole int, fill func(io.Writer) error) (*Body, error) {
 	s := &spool{dir: dir, whole: whole}

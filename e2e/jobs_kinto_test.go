@@ -96,7 +96,7 @@ func (r *jobsRig) differs(format string, args ...any) {
 	r.t.Errorf(format, args...)
 }
 
-// summarize prints what the test has done, also if it has failed.
+// summarize prints what the test has done, even if it has failed.
 func (r *jobsRig) summarize() {
 	kinds := map[string]int{}
 	for _, j := range r.jobs {

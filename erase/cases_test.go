@@ -174,7 +174,7 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// TestOutgrown: the copies of an erasure that was killed are in the way of nothing, even when the feed
+// TestOutgrown: the copies of an erasure that was killed do no harm, even when the feed
 // reaches them a long time later.
 func TestOutgrown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestSuspended(t *testing.T) {
 	complete(t, w, "completed", more...)
 }
 
-// TestRepair: a repair leaves the copies of an erasure alone, also if it moves other pages aside.
+// TestRepair: a repair leaves the copies of an erasure alone, even if it moves other pages aside.
 func TestRepair(t *testing.T) {
 	for _, lose := range []int64{0, 2} { // page
 		store, f := beginning(t, 8)

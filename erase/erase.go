@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrTold means that a key cannot be erased, because consumers were not told yet to delete it.
+// ErrTold means that a key cannot be erased, because consumers have not been told yet to delete it.
 var ErrTold = errors.New("the last entity of the key is not a DELETE: first erase without the key itself, and wait until all consumers have read the feed to its end")
 
 // Config holds the settings of an erasure.
@@ -51,9 +51,9 @@ type Report struct {
 	Unknown []string `json:"keysUnknown"`
 	// Deletes is how many keys get a DELETE at the end of the feed, since their last entity is not a DELETE.
 	Deletes int64 `json:"deletes"`
-	// Former is how many objects with former content of the feed are deleted besides its pages: pages
-	// that were left by an interrupted erasure or that a repair has moved aside, and what a bridge has
-	// in quarantine of the keys.
+	// Former is how many other objects with former content of the feed are deleted: pages that an
+	// interrupted erasure left behind or a repair moved aside, and quarantine entries of a bridge for the
+	// keys.
 	Former int64 `json:"objectsFormer"`
 	// Kept is how many entities of the keys were published since the feed was searched, and kept.
 	Kept int64 `json:"entitiesKept"`

@@ -22,7 +22,7 @@ const (
 	maxAnnouncement      = 1024
 )
 
-// An Announcement is what a consumer tells in [ConsumerHeader]. All fields but Name may be zero.
+// An Announcement is what a consumer announces in [ConsumerHeader]. All fields but Name may be zero.
 type Announcement struct {
 	// Name is that of the consumer: 1 to [MaxConsumerName] printable ASCII characters.
 	Name string

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An Identity tells a feed from every other one, also from one that was at the same URL
+// An Identity distinguishes a feed from all others, even from one that was at the same URL
 // before, and its history from those that it had before its store was restored to an older
 // state. Feeds of older versions and of other servers have none: the zero Identity.
 type Identity struct {

@@ -110,7 +110,7 @@ func TestLargePages(t *testing.T) {
 	})
 }
 
-// TestCache: a cached page takes no request to the store, also after a restart: one request
+// TestCache: a cached page takes no request to the store, even after a restart: one request
 // proves that the cached pages are those of the feed.
 func TestCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

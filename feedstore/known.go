@@ -45,8 +45,8 @@ func (k *known) after(is func(sha256 string) bool) *chain.Page {
 	return nil
 }
 
-// After returns the newest page in the latest state that is known, provided that it is newer than the
-// state whose SHA-256 is reports; otherwise nil. It makes no request to the store: the page may
+// After returns the newest page in the latest state that is known, provided that it is newer than a
+// state whose SHA-256 satisfies is; otherwise nil. It makes no request to the store: the page may
 // have changed since.
 func (f *Feed) After(is func(sha256 string) bool) *chain.Page { return f.known.after(is) }
 

@@ -83,8 +83,8 @@ func halve(older, later *chain.Page) []int64 {
 }
 
 // spread returns up to timeRequests numbers between two pages, in order. Two of them enclose the
-// page of time t if pages are as long as each other in time, give or take the root of their number,
-// which is what chance adds up to. The others divide the range evenly, in case they are not.
+// page of time t if pages span equal times, apart from random differences, which add up to about the
+// square root of their number. The others divide the range evenly, in case they are not.
 func spread(older, later *chain.Page, t time.Time) []int64 {
 	size := later.Number - older.Number
 	var numbers []int64

@@ -154,7 +154,7 @@ jobs:
 	}
 }
 
-// TestReadAllAtOnce: no problem of a job hides another one, also if jobs have no name, or that of
+// TestReadAllAtOnce: no problem of a job hides another one, even if jobs have no name, or that of
 // another, or if only what is stored shows it.
 func TestReadAllAtOnce(t *testing.T) {
 	path := writeFile(t, "bad.yaml", `version: 1

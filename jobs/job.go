@@ -21,7 +21,7 @@ type Job struct {
 
 	State  State  `json:"state"`
 	Reason string `json:"reason,omitempty"` // why the job is in its state
-	// Epoch identifies the last run. It grows with each, also if the job is deleted and
+	// Epoch identifies the last run. It grows with each, even if the job is deleted and
 	// created again in between.
 	Epoch int64  `json:"epoch"`
 	Owner string `json:"owner,omitempty"` // incarnation of the node that runs it

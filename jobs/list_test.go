@@ -140,7 +140,7 @@ func TestListFilter(t *testing.T) {
 			t.Error("a list of an unknown state")
 		}
 		if _, err := s.List(t.Context(), jobs.Filter{After: "x"}); err == nil {
-			t.Error("a list after something that is no cursor")
+			t.Error("a list after something that is not a cursor")
 		}
 	})
 }

@@ -22,7 +22,7 @@ type Node struct {
 	Labels []string `json:"labels,omitempty"`
 }
 
-// Join makes a node known, which must call [Scheduler.Heartbeat] within the lease. The caller
+// Join makes a node known. The node must then call [Scheduler.Heartbeat] within the lease. The caller
 // sets the other fields.
 func (s *Scheduler) Join(ctx context.Context, n Node) (Node, error) {
 	if problems := CheckNodeLabels(n.Labels); len(problems) > 0 {
@@ -40,10 +40,10 @@ func (s *Scheduler) Join(ctx context.Context, n Node) (Node, error) {
 	return n, nil
 }
 
-// Heartbeat extends the lease of a node, and updates its number of slots, also if the lease has
-// expired. It returns [ErrExpired] if [Scheduler.Reap] was called in between: then other nodes
-// run its jobs, or will. It returns [ErrNamesake] if a node of the same name that joined before has
-// called Heartbeat since this one joined.
+// Heartbeat extends the lease of a node, and updates its number of slots, even if the lease has expired. It
+// returns [ErrExpired] if [Scheduler.Reap] was called in between: then other nodes run its jobs, or will. It
+// returns [ErrNamesake] if a node of the same name that joined before has called Heartbeat since this one
+// joined.
 func (s *Scheduler) Heartbeat(ctx context.Context, n Node) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		changed, err := tx.Exec(ctx, "UPDATE @node SET expires = @now + $2, slots = $3, beat = @now WHERE incarnation = $1 AND NOT lost", n.Incarnation, s.settings().Lease.Microseconds(), n.Slots)

@@ -148,7 +148,7 @@ func (s *Scheduler) Resume(ctx context.Context, ids ...string) (int, error) {
 	return s.each(ctx, "resume", EventResumed, ids, func(_ jobdb.Tx, j *Job, now time.Time) (bool, error) { return j.resume(now) })
 }
 
-// Restart makes jobs due at once that wait, are idle or have ended. The error matches [ErrTaken]
+// Restart makes jobs that wait, are idle or have ended due at once. The error matches [ErrTaken]
 // if a job has ended, and another one does the same now or writes to its target.
 func (s *Scheduler) Restart(ctx context.Context, ids ...string) (int, error) {
 	return s.each(ctx, "restart", EventRestarted, ids, func(tx jobdb.Tx, j *Job, _ time.Time) (bool, error) {

@@ -128,7 +128,7 @@ func (s *Session) total() (Stats, bool) {
 	return s.sum(), true
 }
 
-// sum returns the statistics of the job. s.mu is held.
+// sum returns the statistics of the job. The caller must hold s.mu.
 func (s *Session) sum() Stats {
 	sum := s.past.plus(*s.stats)
 	if s.seen > 0 { // caught up

@@ -41,9 +41,9 @@ const (
 	aliveNodes = "(SELECT incarnation FROM @node WHERE expires > @now)"
 )
 
-// Watches makes a node watch what jobs that it could run need and no other node watches, and gives
-// back what no job needs. It takes only the given types, and not what is to be left out. It returns
-// all that the node watches, with the saved positions.
+// Watches makes a node watch the servers that jobs it could run need and that no other node
+// watches, and give back those that no job needs. It takes only servers of the given types, and
+// none of those to be left out. It returns all that the node watches, with the saved positions.
 func (s *Scheduler) Watches(ctx context.Context, n Node, types []string, leaveOut func(Watched) bool) (all map[Watched]string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()

@@ -368,7 +368,7 @@ func (w *worker) admit(ctx context.Context) error {
 	return w.makeRoom(ctx, n)
 }
 
-// reserve returns the slot of a run. w.mu is held.
+// reserve returns the slot of a run. The caller must hold w.mu.
 func (w *worker) reserve(id runID) *activeRun {
 	a, ok := w.runs[id]
 	if !ok {

@@ -70,7 +70,7 @@ func (c *counters) Run(ctx context.Context, s *jobs.Session) error {
 
 var errBad = errors.New("source is bad")
 
-// notify wakes what waits. c.mu is held.
+// notify wakes what waits. The caller must hold c.mu.
 func (c *counters) notify() {
 	close(c.changed)
 	c.changed = make(chan struct{})

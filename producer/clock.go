@@ -38,7 +38,8 @@ func (k *clock) ask(ctx context.Context) error {
 	return nil
 }
 
-// stamp returns the Last-Modified of entities written after one of the given time.
+// stamp returns the Last-Modified of entities that are written after an entity with the given
+// one.
 func (k *clock) stamp(ctx context.Context, previous time.Time) (time.Time, error) {
 	t, err := k.check(previous)
 	if err == nil {

@@ -133,10 +133,11 @@ type Batch struct {
 	// continues from it, or again from the one that is stored.
 	Checkpoint []byte
 	Previous   []byte
-	// Known, if not 0, is a page before which the feed has none of the entities, as the publisher
-	// knows: their Content-IDs are compared with those on this page and later ones only. It must
-	// be the newest page when the feed had the checkpoint Previous, or an earlier one, and counts
-	// only if that is not empty: a checkpoint that is still the same shows that the feed is, too.
+	// Known, if not 0, is the number of a page such that no earlier page has any of the entities, as
+	// the publisher knows: their Content-IDs are compared only with those on this page and later
+	// ones. It must be the page that was the newest when the feed had the checkpoint Previous, or an
+	// earlier one. It is ignored if Previous is empty: only an unchanged checkpoint shows that it is
+	// still the same feed.
 	Known int64
 	// After, if not nil, is an earlier publication of the same Feed. The batch is published
 	// only if that one is.

@@ -21,8 +21,8 @@ type mutant struct {
 	edits []edit
 }
 
-// rare has a seed for each mutant that one in hundreds of schedules finds. That schedule runs first. When a change makes
-// it another one, those after it still find the mutant, but take longer: write the new seed here.
+// rare has a seed for each mutant that one in hundreds of schedules finds. That schedule runs first. If a change makes
+// another seed the first one, the search still finds the mutant, but takes longer: write the new seed here.
 var rare = map[string]string{
 	"accept a page below the floor":                                                 "747",
 	"read the floor before the page has landed":                                     "524",

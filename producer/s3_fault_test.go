@@ -295,7 +295,7 @@ func (b *s3Bed) operations(t *testing.T, p faulttest.Path) (all []s3fault.Operat
 	return all
 }
 
-// meet does the path's write while the request with the given number meets the fault.
+// meet performs the path's write, in which the fault hits the request with the given number.
 func (b *s3Bed) meet(t *testing.T, p faulttest.Path, do func(context.Context, storage.Store) error, f s3Fault, number int) {
 	prefix, clean := b.next(t)
 	p.Setup(t, clean)

@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestConcurrent: several goroutines publish more than goes into a request, with a stream in the
-// midst, and each has its entities in the feed in its order.
+// TestConcurrent: several goroutines publish more than goes into a request, with a stream in
+// between, and each has its entities in the feed in its order.
 func TestConcurrent(t *testing.T) {
 	handler, err := server.New(memory.New(), server.Config{Writable: true})
 	if err != nil {

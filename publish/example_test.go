@@ -77,7 +77,7 @@ func ExampleImport() {
 	// 2 skipped, 1 published, error: false
 }
 
-// serve is a server that is elsewhere, usually.
+// serve stands for a server, which usually runs elsewhere.
 func serve() (url string, stop func()) {
 	handler, err := server.New(memory.New(), server.Config{Writable: true})
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package readers knows who reads the feeds of a server, and how far behind they are.
 //
-// A server of pulls has no list of its readers. A [Tracker] is a middleware that learns of them from
-// requests: consumers that announce themselves tell their name and the position that they have
-// committed (see [feed.Announcement]); of others it knows what they ask for. Everything is in memory,
-// bounded, and lost when the process ends. What readers tell is not verified.
+// A server from which readers pull has no list of them. A [Tracker] is a middleware that learns of
+// them from requests: consumers that announce themselves send their name and the position that they
+// have committed (see [feed.Announcement]); of others it knows what they ask for. Everything is in
+// memory, bounded, and lost when the process ends. What readers announce is not verified.
 package readers
 
 import (
@@ -14,7 +14,7 @@ import (
 
 // A Reader is what is known of one reader of a feed.
 type Reader struct {
-	ID   string // stands for the reader in URLs, also after a restart
+	ID   string // stands for the reader in URLs, even after a restart
 	Feed string // or the snapshot of this name
 	Name string // that it announces; "" of a stranger
 	// User is the user name of its credentials, "bearer" for a token, or "" without credentials.
@@ -38,7 +38,7 @@ type Reader struct {
 type Asked struct {
 	Kind        string // as in [layout.Resource]
 	Page        int64  // of the feed or snapshot, if it is a page
-	Conditional bool   // it has told what it has, by If-None-Match
+	Conditional bool   // it has said which state it has, by If-None-Match
 }
 
 // A Failure is the last request of a reader that was answered with an error; zero if none was.
@@ -50,8 +50,8 @@ type Failure struct {
 
 // A Position is how far a reader has read.
 type Position struct {
-	// Announced is set if the reader has told the position. Otherwise it is the end of the last page
-	// that was sent to it.
+	// Announced is set if the reader has announced the position. Otherwise it is the end of the last
+	// page that was sent to it.
 	Announced bool
 	Page      int64     // 0 if it is not known
 	Time      time.Time // Last-Modified of the entity, in whole seconds; zero if it is not known

@@ -189,7 +189,7 @@ func (t *Tracker) Summary(feed string) Summary {
 	return s
 }
 
-// Feeds returns how many readers each feed has that has any.
+// Feeds returns the number of readers of each feed that has any.
 func (t *Tracker) Feeds() map[string]int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

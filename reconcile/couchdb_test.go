@@ -219,7 +219,7 @@ func TestCouchDBChangedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestCouchDBBusy: what a consumer writes while the documents are read is noticed, also if it has not
+// TestCouchDBBusy: what a consumer writes while the documents are read is noticed, even if it has not
 // ended the commit.
 func TestCouchDBBusy(t *testing.T) {
 	withCouch(t, func(t *testing.T, w *couch) {
@@ -256,7 +256,7 @@ func TestCouchDBBusy(t *testing.T) {
 	})
 }
 
-// TestCouchDBRevisions: documents with revisions of their own are not called missing ones.
+// TestCouchDBRevisions: documents with revisions of their own are not reported as missing.
 func TestCouchDBRevisions(t *testing.T) {
 	withCouch(t, func(t *testing.T, w *couch) {
 		w.send(&feed.Entity{

@@ -54,7 +54,7 @@ func example(ctx context.Context, path string) error {
 		return err
 	}
 
-	// A copy, and a hand that changes it.
+	// A copy, changed by hand.
 	source := fromstore.New(store, fromstore.Config{})
 	defer source.Close()
 	state, err := source.Digest(ctx, "zones")

@@ -244,7 +244,7 @@ func TestKintoBusy(t *testing.T) {
 	})
 }
 
-// TestKintoCopies: records of Kinto are not called missing ones.
+// TestKintoCopies: records of Kinto are not reported as missing.
 func TestKintoCopies(t *testing.T) {
 	withKinto(t, func(t *testing.T, w *collection) {
 		w.send(&feed.Entity{

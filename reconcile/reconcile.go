@@ -19,7 +19,7 @@ type Contents interface {
 	// Position returns the position of the sink's consumer at that moment.
 	Position() feed.Position
 	// Rows yields the rows with keys from from up to but not including to; without an upper bound if to
-	// is empty. They are read to their end before there are others. Unless About says that they are
+	// is empty. They are read to their end before Rows is called again. Unless About says that they are
 	// Ordered, they may be in any order, and there may be others.
 	Rows(ctx context.Context, from, to string) iter.Seq2[sink.Row, error]
 	About() sink.About
@@ -122,7 +122,7 @@ type Repaired struct {
 	Changed int64 `json:"changedMeanwhile"`
 	// Lost is how many keys neither the feed nor its snapshot has as the digest says.
 	Lost int64 `json:"lost"`
-	// Left are the differences that the second comparison has found in the mended ranges.
+	// Left are the differences that the second comparison has found in the repaired ranges.
 	Left Counts `json:"left"`
 }
 

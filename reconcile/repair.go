@@ -27,7 +27,7 @@ const (
 	batchBytes = 4 << 20 // of bodies in memory
 )
 
-// repair does what compare has noted, and compares the range of all mended keys again.
+// repair makes the changes that compare has noted, and compares the range of all repaired keys again.
 func (r *run) repair(ctx context.Context, report *Report) error {
 	of, deletes, err := r.scratch.mended()
 	if err != nil {
@@ -66,7 +66,7 @@ type mender struct {
 	bytes int64
 }
 
-// A change is a mend with the entity to apply.
+// A change is a mend together with the entity to apply.
 type change struct {
 	mend
 	entity *feed.Entity

@@ -117,7 +117,7 @@ func (r *run) isLater(of digest.Range) (bool, error) {
 	return false, nil
 }
 
-// summarize computes the leaves that the rows in a range of a node make. They are nil if a row has no
+// summarize computes the leaves that the rows in the range of a node form. They are nil if a row has no
 // sum.
 func (r *run) summarize(ctx context.Context, of digest.Range) ([]digest.Child, error) {
 	s, whole := digest.NewSummary(of.From), true

@@ -97,7 +97,7 @@ func (b *mortalBatch) Apply(ctx context.Context, e *feed.Entity) error {
 	return b.Batch.Apply(ctx, e)
 }
 
-// Commit is killed before it, or after it without the caller being told.
+// Commit is killed before it commits, or afterwards, before the caller learns of it.
 func (b *mortalBatch) Commit(ctx context.Context, at feed.Position) error {
 	if err := b.m.step(); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package restore brings what a feed was at a point in time into a new sink: the newest snapshot that
+// Package restore writes the state of a feed at a point in time into a new sink: the newest snapshot that
 // is not later, and then the feed up to that point.
 //
 // A run that was interrupted, or killed, is continued by [Run] with the same settings. A sink with data or

@@ -17,7 +17,7 @@ import (
 
 // Limits of a [Policy].
 const (
-	// MinKeepAge is the least KeepAge: no producer still repeats a publish to pages of this age.
+	// MinKeepAge is the least KeepAge: no producer still retries a write to pages of this age.
 	MinKeepAge = chain.MaxCommit
 	// MinSnapshotEvery is the least SnapshotEvery.
 	MinSnapshotEvery = time.Minute

@@ -61,7 +61,7 @@
 // /feeds/{feed}/at is a timegate (RFC 7089): with Accept-Datetime it answers 302 with the last
 // page that is older, or else the oldest, as Location. It takes 1 + log2(pages) reads of
 // metadata, and in a remote store about 7 rounds of 8 concurrent reads, for at most 8 requests at
-// the same time. A missing date is 400, other than in RFC 7089.
+// the same time. A missing date is a 400, unlike in RFC 7089.
 //
 // # The page index
 //

@@ -15,7 +15,8 @@ type Row struct {
 	Sum digest.Sum
 	// ContentID is that of the entity, or "" if the sink does not have it.
 	ContentID string
-	// Version differs after each change of the row, by whomever; "" if the sink has no such thing.
+	// Version differs after each change of the row, no matter who makes it; "" if the sink has no such
+	// thing.
 	Version string
 }
 

@@ -85,7 +85,7 @@ type Config struct {
 	Follow   bool
 	LongPoll bool
 	// Idle, if not nil, is called with Follow when the source, asked after the previous call, had no
-	// changes that are not in the feed. The source is asked every few seconds while it is quiet.
+	// change that the feed lacks. The source is asked every few seconds while it is quiet.
 	Idle func()
 	// Attempts is how often the changes feed is requested without any progress. 0: 8, or
 	// with Follow no limit; but without Follow, if the first connection cannot be

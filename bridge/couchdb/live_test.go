@@ -59,7 +59,7 @@ func (r *rig) await(n int) {
 	}
 }
 
-// TestFollow: changes made while the bridge waits are published at once, also after the connection was
+// TestFollow: changes made while the bridge waits are published at once, even after the connection was
 // lost.
 func TestFollow(t *testing.T) {
 	for _, longPoll := range []bool{false, true} {

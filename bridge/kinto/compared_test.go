@@ -30,7 +30,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) { return f(q) }
 
 // TestQuarantineOfBusy: a record in quarantine makes the collection have more records than the feed,
-// which is one reason to compare all of them, also if others change meanwhile.
+// which is one reason to compare all of them, even if others change meanwhile.
 func TestQuarantineOfBusy(t *testing.T) {
 	var compared *atomic.Int64
 	follow(t, func(f *followed) {

@@ -72,9 +72,9 @@ type Config struct {
 	// NewestFirst publishes the newest records first if the feed is empty, and older ones alongside
 	// new changes.
 	NewestFirst bool
-	// Mark writes a random value into the metadata of the collection, which needs the right to write
-	// it. The value is missing or different if the collection was replaced, or restored from a backup
-	// of before that.
+	// Mark writes a random value into the metadata of the collection, for which the user needs
+	// permission to write it. The value is missing or different if the collection was replaced, or
+	// restored from a backup made before that.
 	Mark bool
 	// Moved declares that the source is the one that the feed was filled from, although its URL has
 	// changed. Set it for one run only.
@@ -82,8 +82,7 @@ type Config struct {
 	// Follow waits for changes at the end, and asks for them every Interval. 0: 10 s.
 	Follow   bool
 	Interval time.Duration
-	// Idle, if not nil, is called with Follow when the source had no changes that are not in the
-	// feed.
+	// Idle, if not nil, is called with Follow when the source has no change that the feed lacks.
 	Idle func()
 	// waiting, if not nil, is called before each pause: between two polls, or before another attempt.
 	waiting func()

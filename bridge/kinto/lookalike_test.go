@@ -37,7 +37,7 @@ func TestLooksDeleted(t *testing.T) {
 }
 
 // TestManyTombstones: the first fill of a collection with many tombstones requests none of them. One list tells
-// which are records that only look like tombstones, also if the first run fails.
+// which are records that only look like tombstones, even if the first run fails.
 func TestManyTombstones(t *testing.T) {
 	fake := kintotest.NewFake(t)
 	r := newRigOf(t, fake.NewCollection(t))

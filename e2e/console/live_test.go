@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// TestLive has pages follow what is published, and the button to pause stop them.
+// TestLive: pages follow what is published, and the Pause button stops them.
 func TestLive(t *testing.T) {
 	s := newSite(t, nil)
 	demo := &demo{t: t, store: s.store}

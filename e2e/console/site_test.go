@@ -32,7 +32,7 @@ type site struct {
 	origin  string
 }
 
-// newSite starts a console, which is what change makes of the usual configuration.
+// newSite starts a console with the usual configuration, after change has been applied to it.
 func newSite(t *testing.T, change func(*console.Config)) *site {
 	t.Helper()
 	store, end := memory.New(), time.Now().UTC()

@@ -1,4 +1,5 @@
-// Package actions is what people may do from the console: what commands do, by the same code.
+// Package actions has what people may do from the console: the same as commands, with the same
+// code.
 package actions
 
 import (

@@ -138,8 +138,8 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	return exit.Status(err)
 }
 
-// noteRun has commands note that they run: until then, errors are about the command line, and
-// cobra's have no type.
+// noteRun makes commands record that they have begun to run: until then, errors are about the
+// command line, and those of cobra have no type.
 func (a *App) noteRun(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
@@ -192,7 +192,7 @@ func (a *App) Configure(c *cobra.Command, _ []string) error {
 	return a.openTracer(c)
 }
 
-// count has the requests to a store counted.
+// count makes the requests to a store be counted.
 func (a *App) count(store storage.Store) storage.Store {
 	if counter, ok := storage.As[storage.Counter](store); ok {
 		a.counters = append(a.counters, counter)

@@ -15,10 +15,10 @@ import (
 // MetricsUsage is the help of the flag --metrics.
 const MetricsUsage = "serve /metrics for Prometheus, and /readyz, at this `ADDRESS`"
 
-// ServeMetrics serves /metrics until the command ends: those of the collector, and what all
-// commands that run for long have; and /readyz: whether the servers and stores that the command uses
-// respond, and what the given checks find. Without an address it does nothing. It must be called
-// before the command opens anything.
+// ServeMetrics serves /metrics until the command ends: those of the collector, and those of every
+// long-running command; and /readyz: whether the servers and stores that the command uses respond,
+// and what the given checks find. Without an address it does nothing. It must be called before the
+// command opens anything.
 func (a *App) ServeMetrics(address string, collector prometheus.Collector, checks ...readiness.Check) error {
 	if address == "" {
 		return nil
@@ -44,7 +44,7 @@ func (a *App) ServeMetricsBy(address string, handler http.Handler, checks ...rea
 	return err
 }
 
-// Connections returns how many connections for HTTP are open, by HOST:PORT.
+// Connections returns how many HTTP connections are open, by HOST:PORT.
 func (a *App) Connections() map[string]int { return a.web.Connections() }
 
 // Registry returns a registry with the metrics that every process has.

@@ -25,8 +25,8 @@ func (a *App) openTracer(c *cobra.Command) error {
 	return nil
 }
 
-// inBatches has the commands that may run for ever: each batch, and each request, is a trace of its
-// own there. What another command does is one trace.
+// inBatches has the commands that may run for ever, in which each batch, and each request, is a
+// trace of its own. Everything that another command does is one trace.
 var inBatches = map[string]bool{
 	"bridge couchdb": true, "bridge kinto": true, "consume": true, "copy": true, "jobs standalone": true, "jobs worker": true,
 	"outbox run": true, "publish": true, "serve": true, "tail": true,

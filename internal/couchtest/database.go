@@ -47,7 +47,7 @@ var validName = regexp.MustCompile(`^[a-z][a-z0-9_$()+/-]*$`)
 
 var errNoDatabase = &failure{http.StatusNotFound, "not_found", "Database does not exist."}
 
-// create adds a database; f.mu is held.
+// create adds a database. The caller must hold f.mu.
 func (f *Fake) create(name string) {
 	f.created++
 	f.databases[name] = &database{name: name, number: f.created, docs: map[string]*document{}, local: map[string]*localDoc{}}
@@ -120,7 +120,7 @@ func (f *Fake) ensureFullCommit(w http.ResponseWriter, _ *http.Request, db *data
 	return writeJSON(w, http.StatusCreated, object(member{"ok", yes(true)}, member{"instance_start_time", f.startTime(db)}))
 }
 
-// document returns a document, known or new; f.mu is held.
+// document returns a document, known or new. The caller must hold f.mu.
 func (db *database) document(id string) *document {
 	d := db.docs[id]
 	if d == nil {
@@ -131,7 +131,7 @@ func (db *database) document(id string) *document {
 	return d
 }
 
-// updated puts a document at the end of its shard; f.mu is held.
+// updated puts a document at the end of its shard. The caller must hold f.mu.
 func (f *Fake) updated(db *database, d *document) {
 	db.docs[d.id] = d
 	db.log[d.shard] = append(db.log[d.shard], entry{doc: d})

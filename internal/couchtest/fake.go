@@ -267,13 +267,13 @@ func (f *Fake) documentRequest(w http.ResponseWriter, r *http.Request, db *datab
 	return &failure{http.StatusMethodNotAllowed, "method_not_allowed", "Only DELETE,GET,HEAD,POST,PUT,COPY allowed"}
 }
 
-// change tells all feeds that something happened; f.mu is held.
+// change tells all feeds that something happened. The caller must hold f.mu.
 func (f *Fake) change() {
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// byURL returns the database with a URL; f.mu is held.
+// byURL returns the database with a URL. The caller must hold f.mu.
 func (f *Fake) byURL(database string) *database { return f.databases[path.Base(database)] }
 
 func writeJSON(w http.ResponseWriter, status int, body []byte) error {

@@ -126,7 +126,7 @@ func follow(t *testing.T, db, query string) (*bufio.Scanner, func()) {
 	return bufio.NewScanner(response.Body), func() { response.Body.Close() }
 }
 
-// next returns the next line that is no heartbeat.
+// next returns the next line that is not a heartbeat.
 func next(t *testing.T, lines *bufio.Scanner) string {
 	t.Helper()
 	for lines.Scan() {

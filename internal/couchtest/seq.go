@@ -35,11 +35,11 @@ type position struct {
 	Vector   vector
 }
 
-// token writes a position as a JSON string; f.mu is held.
+// token writes a position as a JSON string. The caller must hold f.mu.
 func (f *Fake) token(db *database, v vector) []byte { return f.salted(db, v, f.random.Uint64()) }
 
 // endToken writes the end of a database. It changes only with that, as the update_seq of CouchDB does, which has it
-// from the shards' copies that answer first: there is one text for each of them; f.mu is held.
+// from the shards' copies that answer first: there is one text for each of them. The caller must hold f.mu.
 func (f *Fake) endToken(db *database) []byte {
 	return f.salted(db, db.end(), f.random.Uint64N(uint64(max(f.Copies, 1))))
 }
@@ -98,7 +98,7 @@ type cursor struct {
 	seen   int // rewinds
 }
 
-// next returns the next row and moves past it; f.mu is held.
+// next returns the next row and moves past it. The caller must hold f.mu.
 func (c *cursor) next() (entry, bool) {
 	c.at, c.seen = c.db.rewound(c.at, c.seen), len(c.db.rewinds)
 	shard := c.random.IntN(shards)
@@ -114,7 +114,7 @@ func (c *cursor) next() (entry, bool) {
 	return entry{}, false
 }
 
-// pending counts the rows after the cursor; f.mu is held.
+// pending counts the rows after the cursor. The caller must hold f.mu.
 func (c *cursor) pending() (n int) {
 	for shard, log := range c.db.log {
 		for seq := c.at[shard] + 1; seq <= len(log); seq++ {

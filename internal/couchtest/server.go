@@ -141,8 +141,8 @@ func DeleteAtEnd(t testing.TB, database string) {
 	})
 }
 
-// IsPouchDB reports whether the server of [Start] is PouchDB's engine, where a test
-// knows a difference.
+// IsPouchDB reports whether the server of [Start] is PouchDB's engine, for tests in which
+// it is known to differ.
 func IsPouchDB(t testing.TB) bool {
 	t.Helper()
 	return strings.Contains(Send(t, http.MethodGet, Start(t).URL()+"/", ""), `"express-pouchdb"`)

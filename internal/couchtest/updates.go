@@ -17,7 +17,7 @@ const globalChanges = "_global_changes"
 var errNoAdmin = &failure{http.StatusUnauthorized, "unauthorized", "You are not a server admin."}
 
 // event records what happened to a database, unless the database for that does not exist or the
-// event is to be lost. CouchDB does so within half a second; f.mu is held.
+// event is to be lost. CouchDB does so within half a second. The caller must hold f.mu.
 func (f *Fake) event(kind string, db *database) {
 	global := f.databases[globalChanges]
 	if global == nil || db == global {

@@ -30,7 +30,7 @@ func (e *interruptedError) Unwrap() []error { return []error{ErrInterrupted, e.e
 
 // Signal returns the error of a command whose context a signal may have ended: not every
 // library names the context as the cause of its error. A follower runs until it is ended, so
-// it is no error if SIGTERM ends it and nothing has failed.
+// it is not an error if SIGTERM ends it and nothing has failed.
 func Signal(ctx context.Context, err error, follower bool) error {
 	cause := context.Cause(ctx)
 	switch {

@@ -42,8 +42,8 @@ type Queue interface {
 	Insert(ctx context.Context, tx Tx, node string, args RunArgs) error
 	// Inserted makes the queue read runs at once that a committed transaction has added.
 	Inserted(node string)
-	// CancelLost cancels runs of nodes that are lost or have left: no one would end their rows.
-	// Each call cancels a part of them, the oldest first.
+	// CancelLost cancels runs of nodes that are lost or have left, whose rows would otherwise
+	// stay active. Each call cancels a part of them, the oldest first.
 	CancelLost(ctx context.Context, tx Tx) error
 	// Stop waits for the runs to end. When ctx ends, their contexts do.
 	Stop(ctx context.Context) error

@@ -278,7 +278,7 @@ func batches(t *testing.T, c client) {
 	if c.backend == "memory" {
 		return
 	}
-	// A conflict undoes what came before it, and a server fault all.
+	// A conflict undoes what came before it, and a server fault undoes everything.
 	hour := time.Now().Add(-time.Hour).UnixMilli()
 	c.ask(201, "PUT", "/records/p", fmt.Sprintf(`{"data":{"last_modified":%d}}`, hour))
 	got = c.batch(

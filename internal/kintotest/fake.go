@@ -131,7 +131,7 @@ type answer struct {
 	body   []byte
 }
 
-// transaction undoes what do has changed if its answer is 409 or 5xx. f.mu is held.
+// transaction undoes what do has changed if its answer is 409 or 5xx. The caller must hold f.mu.
 func (f *Fake) transaction(do func() answer) answer {
 	f.undo = nil
 	a := do()
@@ -149,7 +149,7 @@ func (f *Fake) rollback() {
 	f.undo = nil
 }
 
-// handle answers a call. f.mu is held.
+// handle answers a call. The caller must hold f.mu.
 func (f *Fake) handle(q *call) answer {
 	segments := strings.Split(strings.Trim(strings.TrimPrefix(q.path, "/v1"), "/"), "/")
 	for i, s := range segments {

@@ -35,7 +35,7 @@ func (f *Fake) root() answer {
 	})
 }
 
-// byURL returns a collection. f.mu is held.
+// byURL returns a collection. The caller must hold f.mu.
 func (f *Fake) byURL(collection string) *collection {
 	b, name := path.Base(path.Dir(path.Dir(collection))), path.Base(collection)
 	if f.buckets[b] == nil || f.buckets[b].collections[name] == nil {

@@ -143,7 +143,7 @@ func (l *rows) taken(stamp int64) bool {
 	return false
 }
 
-// store stores a row of a collection, and can undo it. f.mu is held.
+// store stores a row of a collection, and can undo it. The caller must hold f.mu.
 func (f *Fake) store(l *rows, r *row) {
 	was := l.put(r)
 	f.undo = append(f.undo, func() {

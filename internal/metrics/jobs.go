@@ -26,8 +26,8 @@ type Jobs struct {
 	failed      *prometheus.CounterVec
 }
 
-// NewJobs returns the metrics of a scheduler. They observe a node of this process, which has a number
-// of connections to each HOST:PORT.
+// NewJobs returns the metrics of a scheduler, and of the nodes of this process that they observe;
+// connections returns how many connections are open to each HOST:PORT.
 func NewJobs(store *jobs.Scheduler, connections func() map[string]int) *Jobs {
 	return &Jobs{
 		store: store, connections: connections, origins: catalog.NewValues(maxOrigins), namespaces: catalog.NewValues(maxNamespaces),

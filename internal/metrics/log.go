@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// CountLog returns a handler that counts messages of level warn and above by their level, shown or not.
+// CountLog returns a handler that counts messages of level warn and above by their level, whether or
+// not they are shown.
 func CountLog(h slog.Handler, logged *Tally) slog.Handler { return countedLog{h, logged} }
 
 type countedLog struct {

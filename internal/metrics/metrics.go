@@ -58,7 +58,7 @@ const maxScrapes = 4
 const sendTime = 30 * time.Second
 
 // NewRegistry returns a registry with the metrics that every process has: of this version of feedctl,
-// of the requests that it sends by HTTP, of its log, of the Go runtime and of the process.
+// of the HTTP requests that it sends, of its log, of the Go runtime and of the process.
 func NewRegistry(version string, web *Transport, logged *Tally) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector(func(to sender) {

@@ -180,7 +180,7 @@ func (j *Jobs) queryOrigins(ctx context.Context, to sender, here []jobs.LocalNod
 	for n, name := range []string{"up", "waits", "down"} {
 		to.value("origins", float64(totals[n]), name)
 	}
-	slices.SortStableFunc(origins, func(a, b jobs.OriginStatus) int { // those that matter first
+	slices.SortStableFunc(origins, func(a, b jobs.OriginStatus) int { // the most important ones first
 		return cmp.Or(cmp.Compare(state(&b), state(&a)), cmp.Compare(delays[b.Origin], delays[a.Origin]), cmp.Compare(b.Jobs, a.Jobs))
 	})
 	connections := j.connections()

@@ -32,7 +32,7 @@ func NewTransport() *Transport {
 // Connections returns how many connections are open, by the HOST:PORT that was dialed.
 func (t *Transport) Connections() map[string]int { return t.open.counts() }
 
-// Watch has it noted whether the servers respond.
+// Watch makes the transport note whether the servers respond.
 func (t *Transport) Watch(w *readiness.Watch) { t.watch.Store(w) }
 
 // RoundTrip implements [http.RoundTripper].

@@ -1,5 +1,5 @@
-// Command monitoring writes what the list of metrics is the source of: their documentation, alerts for
-// Prometheus with tests and a runbook, and a dashboard for Grafana.
+// Command monitoring generates, from the list of metrics, their documentation, alerts for Prometheus
+// with tests and a runbook, and a dashboard for Grafana.
 //
 //	go run ./internal/monitoring .
 package main

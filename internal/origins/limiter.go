@@ -164,7 +164,7 @@ func (t *Turn) Failed() {
 	t.origin.release()
 }
 
-// Succeeded ends a turn whose request was not one too many.
+// Succeeded ends a turn whose request was within the rate.
 func (t *Turn) Succeeded() {
 	t.leave()
 	o := t.origin
@@ -176,7 +176,7 @@ func (t *Turn) Succeeded() {
 	}
 }
 
-// Refused ends a turn whose request was one too many. It returns the time that each client now
+// Refused ends a turn whose request was refused as one too many. It returns the time that each client now
 // leaves between two requests.
 func (t *Turn) Refused() time.Duration {
 	t.leave()
@@ -184,7 +184,7 @@ func (t *Turn) Refused() time.Duration {
 	return t.origin.pace(t.method, true).slower(t.sent)
 }
 
-// Answered ends a turn whose request was one too many if the status is 429 or 5xx. The origin is
+// Answered ends a turn whose request counts as refused if the status is 429 or 5xx. The origin is
 // blocked for as long as it asks its clients to wait.
 func (t *Turn) Answered(r *http.Response) {
 	t.origin.block(RetryAfter(r))

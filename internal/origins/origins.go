@@ -28,7 +28,7 @@ func Of(u *url.URL) string {
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// An Error is a failure of a server rather than of what it was asked for.
+// An Error is a failure of a server as a whole rather than of one request.
 type Error struct {
 	Origin string
 	Err    error

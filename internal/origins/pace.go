@@ -129,10 +129,10 @@ func (p *pace) left() time.Duration {
 	return 0
 }
 
-// interval returns the time that each client leaves between two requests. p.mu is held.
+// interval returns the time that each client leaves between two requests. The caller must hold p.mu.
 func (p *pace) interval() time.Duration { return p.apart * time.Duration(max(p.clients, 1)) }
 
-// decay shortens the interval if it has not been used. p.mu is held.
+// decay shortens the interval if it has not been used. The caller must hold p.mu.
 func (p *pace) decay() {
 	if gone := time.Since(p.used); p.clients == 0 && gone > decayAfter {
 		p.apart = max(0, p.apart-decayBy*gone)
@@ -148,7 +148,7 @@ func (p *pace) delay() time.Duration {
 	return p.interval()
 }
 
-// slower notes that there was a request too many, and returns the interval. What was sent
+// slower notes that a request was refused as one too many, and returns the interval. What was sent
 // before the last change says nothing about it.
 func (p *pace) slower(sent time.Time) time.Duration {
 	p.mu.Lock()
@@ -164,7 +164,7 @@ func (p *pace) slower(sent time.Time) time.Duration {
 	return p.interval()
 }
 
-// faster notes that a request was not too many. It reports whether no pace is needed.
+// faster notes that a request was within the rate. It reports whether no pace is needed.
 func (p *pace) faster(sent time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,7 +200,7 @@ func (p *pace) faster(sent time.Time) bool {
 	return p.apart == 0 && p.clients == 0
 }
 
-// resume ends refusals, at the rate that the server has allowed. p.mu is held.
+// resume ends refusals, at the rate that the server has allowed. The caller must hold p.mu.
 func (p *pace) resume() {
 	now := time.Now()
 	took := now.Sub(p.since)

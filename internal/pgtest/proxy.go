@@ -18,7 +18,7 @@ import (
 // A Moment is the time at which a [Proxy] cuts a connection.
 type Moment int
 
-// Moments, in their order.
+// The moments, in the order in which they occur.
 const (
 	BeforeRequest    Moment = iota // before the server receives it
 	AfterAnswer                    // during the response

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/internal/problem"
 )
 
-// A State is that of something that a process needs.
+// A State is the state of something that a process needs.
 type State string
 
 const (
@@ -35,8 +35,8 @@ type Status struct {
 	err error
 }
 
-// Of returns the status of something whose error may be nil, and fails otherwise with a state. Of an
-// error that is a [problem.Error], the detail is shown and not the cause, which may disclose too much.
+// Of returns the status of something by its error: OK if that is nil, and otherwise the given state.
+// For a [problem.Error], the status shows the detail and not the cause, which may disclose too much.
 func Of(name string, err error, otherwise State) Status {
 	s := Status{Name: name, State: OK, err: err}
 	var p *problem.Error

@@ -74,7 +74,7 @@ func TestReady(t *testing.T) {
 	})
 }
 
-// TestSlow has a check that waits for as long as it may.
+// TestSlow has a check that waits as long as its context allows.
 func TestSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()

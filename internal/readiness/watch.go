@@ -11,8 +11,8 @@ import (
 // maxWatched is how many names a [Watch] has; others are left out.
 const maxWatched = 100
 
-// A Watch knows of things that a process uses all the time whether they work: servers, stores, a
-// sink. The zero Watch knows of none. It is safe for concurrent use.
+// A Watch records whether the things that a process keeps using work: servers, stores, a sink.
+// The zero Watch has none. It is safe for concurrent use.
 type Watch struct {
 	mu  sync.Mutex
 	all map[string]Status

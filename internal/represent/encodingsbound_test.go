@@ -13,8 +13,9 @@ func incompressible(size int64) io.Reader {
 	return io.LimitReader(rand.NewChaCha8([32]byte{}), size)
 }
 
-// TestEncodingsAreBounded: encodings in use count, those that no request holds make room, the least
-// recently used first, and a page that does not fit is not encoded.
+// TestEncodingsAreBounded: encodings in use count towards the limit; those that no request holds
+// are removed to make room, the least recently used first; and a page that does not fit is not
+// encoded.
 func TestEncodingsAreBounded(t *testing.T) {
 	t.Parallel()
 	const size = 200 << 10 // more than a chunk

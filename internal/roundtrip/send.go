@@ -18,8 +18,9 @@ type Options struct {
 	Late        func()                                      // called if there is no response after LateAfter
 }
 
-// Send sends a request once, when Limits allows it. Errors name it what: its method and its URL. If
-// the error is nil, the response has any status, and a body that the caller must close.
+// Send sends a request once, when Limits allows it. In errors, what stands for the request: its
+// method and its URL. If the error is nil, the response has any status, and a body that the caller
+// must close.
 func (c *Client) Send(r *http.Request, what string, o Options) (_ *http.Response, err error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer func() {

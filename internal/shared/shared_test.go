@@ -104,7 +104,8 @@ func TestPool(t *testing.T) {
 	})
 }
 
-// TestErrors: who waits for the same gets the same error, but not that the first no longer wants it.
+// TestErrors: all that wait for the same resource get the same error, except that the first user no
+// longer wants it.
 func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p shared.Pool[*door]

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/sink/sinks"
 )
 
-// A Restore brings what a feed was at a point in time into a new sink.
+// A Restore writes the state of a feed at a point in time into a new sink.
 type Restore struct {
 	Consume
 	At       string // a time or a Content-ID

@@ -1,10 +1,10 @@
-// Package together does similar things at the same time.
+// Package together makes similar calls concurrently.
 package together
 
 import "sync"
 
-// Do calls do concurrently with the numbers below n, and waits. It returns the error of the lowest
-// number that failed.
+// Do calls do concurrently with each of the numbers below n, and waits. It returns the error of
+// the lowest number that failed.
 func Do(n int, do func(i int) error) error {
 	errs := make([]error, n)
 	var group sync.WaitGroup

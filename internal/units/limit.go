@@ -41,8 +41,8 @@ func (l *Limit) Set(text string) error {
 	return nil
 }
 
-// Exceeded reports whether more than the limit are rejected. Before the end, a share is compared
-// from 1,000 things on.
+// Exceeded reports whether more than the limit are rejected. Before the end, a percentage applies
+// only once there are 1,000 things.
 func (l *Limit) Exceeded(rejected, all int64, end bool) bool {
 	switch {
 	case l.text != "" && !l.percent:

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/jobs/api"
 )
 
-// fakeKind has jobs that write their source to their target, as far as anyone knows.
+// fakeKind has jobs that pretend to write their source to their target.
 type fakeKind struct {
 	run func(context.Context, *jobs.Session) error
 }

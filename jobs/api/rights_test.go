@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/server"
 )
 
-// The fields of a request by those who may read and change everything, and only what is in the
-// namespace shop.
+// Header fields of requests with credentials for everything, and with credentials for the namespace shop
+// only.
 const (
 	asAll  = "Authorization: Bearer all"
 	asShop = "Authorization: Bearer shop"

@@ -195,7 +195,7 @@ func TestFeedsWake(t *testing.T) {
 }
 
 // TestFeedsRestart: a source that begins with saved states wakes the jobs of feeds that have changed or are gone, and those
-// only, also if the server was restarted meanwhile.
+// only, even if the server was restarted meanwhile.
 func TestFeedsRestart(t *testing.T) {
 	for name, config := range map[string]server.Config{"listed": listed, "unlisted": unlisted} {
 		for what, restart := range map[string]func(t *testing.T, w *feedsWorld){

@@ -342,7 +342,7 @@ func TestKintoStalls(t *testing.T) {
 	}, kintoModes["listed"])
 }
 
-// TestKintoRandom: no change is lost, whatever else happens, nor a long transaction.
+// TestKintoRandom: no change is lost, not even that of a long transaction, whatever else happens.
 func TestKintoRandom(t *testing.T) {
 	t.Parallel()
 	for mode, configure := range kintoModes {

@@ -162,7 +162,7 @@ func TestCouchDBRandom(t *testing.T) {
 	}
 }
 
-// TestFeedsRandom: no change is lost, whatever else happens, also if other servers of the store take turns, and if
+// TestFeedsRandom: no change is lost, whatever else happens, even if other servers of the store take turns, and if
 // some do not list changes.
 func TestFeedsRandom(t *testing.T) {
 	t.Parallel()

@@ -2,8 +2,8 @@
 // snapshots, prunes the pages that they cover, and deletes old snapshots.
 //
 // Each step leaves the store in a state that any reader may see, and each may be repeated: several
-// processes may maintain a feed at the same time, and may be killed at any moment. What two of them
-// do twice is at most one snapshot.
+// processes may maintain a feed at the same time, and may be killed at any moment. At worst, each of
+// them makes a snapshot.
 package maintain
 
 import (
@@ -164,7 +164,8 @@ func (r *run) snapshot(ctx context.Context) error {
 
 // inFeed reports whether the feed has the entity that a snapshot ends with. Otherwise the snapshot is of
 // another history of the feed, such as one before a restore, and does not have what pages before its
-// position have now. It may be on a page that was pruned: then nothing is pruned for its sake.
+// position have now. It may be on a page that was pruned: then nothing is pruned because of this
+// snapshot.
 func (r *run) inFeed(ctx context.Context, s made) (bool, error) {
 	for header, err := range chain.NewReader(r.store, r.feed).Headers(ctx, s.page) {
 		switch {
@@ -212,7 +213,7 @@ func (r *run) prune(ctx context.Context) (err error) {
 	return err
 }
 
-// deleteOld deletes the snapshots that are too many and that no reader can be reading, oldest first.
+// deleteOld deletes surplus snapshots that no reader can be reading, oldest first.
 func (r *run) deleteOld(ctx context.Context) error {
 	keep := max(r.policy.KeepSnapshots, len(r.inUse()))
 	old := r.have[:max(len(r.have)-keep, 0)]

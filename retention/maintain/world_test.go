@@ -113,7 +113,7 @@ func read(t *testing.T, store storage.Store, start consumer.Start) (got received
 }
 
 // check resumes a consumer at each position that one can have. It must receive all that came after,
-// or be told of a gap; and whoever starts with a snapshot must end with the state of the feed.
+// or be told of a gap; and a consumer that starts with a snapshot must end with the state of the feed.
 func (h *history) check(t *testing.T, store storage.Store) {
 	t.Helper()
 	report, err := verify.Store(t.Context(), store, testFeed, "")

@@ -149,7 +149,7 @@ func (c *Contents) Close() error {
 
 // Rows yields the rows with keys from from up to but not including to, in the order of their bytes.
 // There is no upper bound if to is empty. If the key is not ordered, there may be others, and in
-// another order. The rows must be read to their end before there are others.
+// another order. The rows must be read to their end before Rows is called again.
 func (c *Contents) Rows(ctx context.Context, from, to string) iter.Seq2[sink.Row, error] {
 	return func(yield func(sink.Row, error) bool) {
 		query, args := c.rows.ranged(from, to)

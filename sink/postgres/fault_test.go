@@ -284,7 +284,7 @@ func testPool(t *testing.T, w *world) {
 	}
 }
 
-// testTakenOver takes the lock from a sink without its notice. It must not commit after that.
+// testTakenOver takes the lock from a sink without it noticing. It must not commit after that.
 func testTakenOver(t *testing.T, w *world) {
 	for name, url := range map[string]func(*pgtest.TestServer) string{
 		"direct":    func(*pgtest.TestServer) string { return w.url },

@@ -207,7 +207,7 @@ type target struct {
 	sentRows int    // number of rows that were sent, if ahead is direct
 	direct   bool   // rows may be copied into the table: the keys of all earlier ones were new
 	fresh    bool   // the batch has nothing but rows with different keys
-	alone    bool   // the batch must not use ahead
+	alone    bool   // the rows of the batch must not be copied ahead
 	looked   bool   // the batch has read rows of the table
 
 	// Newest first:

@@ -152,7 +152,7 @@ func TestDigestOfSameState(t *testing.T) {
 	}
 }
 
-// TestDigestPlaces: an entry leads to the last PUT of its key, also after a fold was resumed, and
+// TestDigestPlaces: an entry leads to the last PUT of its key, even after a fold was resumed, and
 // after a PATCH. State from a snapshot has no place.
 func TestDigestPlaces(t *testing.T) {
 	w := newWorld(t)

@@ -82,7 +82,7 @@
 // If the slots differ, the last append was interrupted, or its copy lost. Before the next
 // append, its writer writes the tail and the slot again, syncs them and the directory,
 // copies the state to the other slot and syncs that. It writes them again because after a
-// failed fsync the operating system may take them for durable.
+// failed fsync the operating system may consider them durable.
 //
 // These are the system calls that modify the store, for an object "a/key".
 //
@@ -119,7 +119,7 @@
 //	flock locks/XX                      release
 //
 // First, a body file that is longer than size and that room is truncated to size. The last
-// append, such as the one that closes a page, makes no room and truncates the file in the end.
+// append, such as the one that closes a page, makes no room and truncates the file at the end.
 //
 // If the metadata file has no slots, or the state does not fit, Append commits as Replace
 // does, with the old body file.
