@@ -15,7 +15,7 @@ import (
 
 // getNewestDigest answers /digests/{feed}.
 func (s *Server) getNewestDigest(w *responder, r *http.Request) error {
-	name := pathValue(r, "feed")
+	name := r.PathValue("feed")
 	id, err := s.reader.NewestDigest(r.Context(), name)
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (s *Server) getNewestDigest(w *responder, r *http.Request) error {
 
 // getDigest answers /digests/{feed}/{id}.
 func (s *Server) getDigest(w *responder, r *http.Request) error {
-	name, id := pathValue(r, "feed"), pathValue(r, "id")
+	name, id := r.PathValue("feed"), r.PathValue("id")
 	if layout.CheckName(name) != nil || layout.CheckName(id) != nil {
 		return feedstore.ErrNoDigest
 	}
@@ -35,8 +35,8 @@ func (s *Server) getDigest(w *responder, r *http.Request) error {
 
 // getDigestNode answers /digests/{feed}/nodes/{hash}.
 func (s *Server) getDigestNode(w *responder, r *http.Request) error {
-	name := pathValue(r, "feed")
-	hash, err := digest.ParseHash(pathValue(r, "hash"))
+	name := r.PathValue("feed")
+	hash, err := digest.ParseHash(r.PathValue("hash"))
 	if err != nil || layout.CheckName(name) != nil {
 		return feedstore.ErrNoDigest
 	}

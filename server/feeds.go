@@ -43,7 +43,7 @@ func (s *Server) poll(ctx context.Context, name string) (*feedstore.Feed, *chain
 
 // getNewest answers /feeds/{feed}.
 func (s *Server) getNewest(w *responder, r *http.Request) error {
-	name := pathValue(r, "feed")
+	name := r.PathValue("feed")
 	if answered, err := s.serveKnown(w, r, name); answered {
 		return err
 	}
@@ -56,11 +56,11 @@ func (s *Server) getNewest(w *responder, r *http.Request) error {
 
 // getPage answers /feeds/{feed}/pages/{n}.
 func (s *Server) getPage(w *responder, r *http.Request) error {
-	f, err := s.feed(pathValue(r, "feed"))
+	f, err := s.feed(r.PathValue("feed"))
 	if err != nil {
 		return err
 	}
-	n, ok := pageNumber(pathValue(r, "n"))
+	n, ok := pageNumber(r.PathValue("n"))
 	if !ok || n < 1 {
 		return problem.New(http.StatusNotFound, "no-page", "page numbers are positive decimal integers")
 	}
@@ -214,7 +214,7 @@ type linkedKey struct {
 }
 
 // weight is the memory for a representation of a page that is shared by requests, in bytes.
-func (k linkedKey) weight() int { return 2<<10 + 4*len(k.base) }
+func (k linkedKey) weight() int { return 3<<10 + 4*len(k.base) }
 
 // maxLinked limits the memory for representations that are shared by requests, in bytes.
 const maxLinked = 1 << 20
@@ -228,7 +228,7 @@ func (f *feedPage) represent(p *chain.Page) *represent.Representation {
 	rep, ok := f.server.linked.Get(key)
 	if !ok {
 		rep = f.describe(p)
-		rep.Common = f.server.sender.CommonFields(rep)
+		rep.Fields = f.server.sender.Fields(rep)
 		rep = f.server.linked.Add(key, rep, key.weight())
 	}
 	return rep

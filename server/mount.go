@@ -14,7 +14,11 @@ import (
 // ServeHTTP implements [http.Handler]. The server may be mounted below a prefix, with
 // [http.StripPrefix], with chi's Mount, or both: links include the prefix.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	route := chi.NewRouteContext()
+	route := s.routing.Get().(*chi.Context)
+	defer func() {
+		route.Reset()
+		s.routing.Put(route)
+	}()
 	route.RoutePath = routePath(r)
 	s.router.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, route)))
 }
@@ -27,7 +31,10 @@ func routePath(r *http.Request) string {
 	if parent := chi.RouteContext(r.Context()); parent != nil && parent.RoutePath != "" && len(parent.RoutePath) < len(path) {
 		path = parent.RoutePath
 	}
-	return "/" + strings.TrimPrefix(path, "/") // StripPrefix("/data/", s) removes the slash
+	if strings.HasPrefix(path, "/") {
+		return path
+	}
+	return "/" + path // StripPrefix("/data/", s) removes the slash
 }
 
 // base returns the URL of this server's root, without a trailing slash.
@@ -40,8 +47,10 @@ func (s *Server) base(r *http.Request) string {
 		scheme = "https"
 	}
 	host := r.Host
-	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" {
-		host = addr.String() // HTTP/1.0 does not require Host
+	if host == "" { // HTTP/1.0 does not require Host
+		if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+			host = addr.String()
+		}
 	}
 	return scheme + "://" + host + prefix(r)
 }
@@ -50,11 +59,14 @@ func (s *Server) base(r *http.Request) string {
 // what the client requested without what the server routes by. It is empty if the
 // requested path does not end in that, as after a handler that rewrote it.
 func prefix(r *http.Request) string {
+	route := chi.RouteContext(r.Context()).RoutePath
+	if r.RequestURI == route {
+		return ""
+	}
 	requested, err := url.ParseRequestURI(r.RequestURI)
 	if err != nil {
 		requested = r.URL // of a request that did not come from a network
 	}
-	route := chi.RouteContext(r.Context()).RoutePath
 	before, ok := strings.CutSuffix(strings.TrimSuffix(requested.EscapedPath(), "/"), strings.TrimSuffix(route, "/"))
 	if !ok {
 		return ""

@@ -43,11 +43,11 @@ type tile struct {
 
 // getTile answers /feeds/{feed}/index/{n}.
 func (s *Server) getTile(w *responder, r *http.Request) error {
-	f, err := s.feed(pathValue(r, "feed"))
+	f, err := s.feed(r.PathValue("feed"))
 	if err != nil {
 		return err
 	}
-	n, ok := pageNumber(pathValue(r, "n"))
+	n, ok := pageNumber(r.PathValue("n"))
 	first, last := pageindex.Span(n)
 	if !ok || first < 1 || last < first {
 		return problem.New(http.StatusNotFound, "no-page", "tile numbers are decimal integers from 0")

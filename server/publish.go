@@ -44,7 +44,7 @@ type Receipt struct {
 
 // publish answers POST /feeds/{feed}.
 func (s *Server) publish(w *responder, r *http.Request) error {
-	name := pathValue(r, "feed")
+	name := r.PathValue("feed")
 	if err := layout.CheckName(name); err != nil {
 		return problem.New(http.StatusBadRequest, "invalid-request", "%v", err)
 	}

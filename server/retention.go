@@ -15,7 +15,7 @@ import (
 // name of the feed, if there is one. If the page was pruned, it also says how much of the feed is kept, as
 // far as the store responds.
 func (s *Server) explainGone(w *responder, r *http.Request, p *problem.Error) {
-	name := pathValue(r, "feed")
+	name := r.PathValue("feed")
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
 	defer cancel()
 	snapshot := ""

@@ -33,6 +33,7 @@ type Server struct {
 	metrics   *metrics
 	ready     *readiness.Checks
 	router    http.Handler
+	routing   sync.Pool // of *chi.Context
 
 	access    *access.Control
 	sender    *represent.Sender
@@ -100,6 +101,7 @@ func New(store storage.Store, c Config) (*Server, error) {
 		return nil, fmt.Errorf("configure server: %w", err)
 	}
 	s.router = s.routes()
+	s.routing.New = func() any { return chi.NewRouteContext() }
 	return s, nil
 }
 
@@ -196,8 +198,6 @@ func allowed(check func(http.Header, *http.Request) error, h handler) handler {
 		return h(w, r)
 	}
 }
-
-func pathValue(r *http.Request, name string) string { return chi.URLParam(r, name) }
 
 // pageNumber parses a page number in its canonical form.
 func pageNumber(s string) (n int64, ok bool) {

@@ -17,7 +17,7 @@ import (
 // getNewestIndex answers /snapshots/{name}, and /snapshots/{name}?at=TIME with the newest index whose
 // position in the feed is not later.
 func (s *Server) getNewestIndex(w *responder, r *http.Request) error {
-	name, id := pathValue(r, "name"), ""
+	name, id := r.PathValue("name"), ""
 	at, err := parseAt(r)
 	switch {
 	case err != nil:
@@ -53,7 +53,7 @@ func parseAt(r *http.Request) (time.Time, error) {
 
 // getIndex answers /snapshots/{name}/{id}.
 func (s *Server) getIndex(w *responder, r *http.Request) error {
-	name, id := pathValue(r, "name"), pathValue(r, "id")
+	name, id := r.PathValue("name"), r.PathValue("id")
 	if layout.CheckName(name) != nil || layout.CheckName(id) != nil {
 		return feedstore.ErrNoSnapshot
 	}
@@ -67,11 +67,11 @@ func (s *Server) index(r *http.Request, name, id string) *indexResource {
 // getSnapshotPage answers /snapshots/{name}/{id}/pages/{n}. It does not serve pages
 // of a snapshot that is unfinished or deleted.
 func (s *Server) getSnapshotPage(w *responder, r *http.Request) error {
-	name, id := pathValue(r, "name"), pathValue(r, "id")
+	name, id := r.PathValue("name"), r.PathValue("id")
 	if layout.CheckName(name) != nil || layout.CheckName(id) != nil {
 		return feedstore.ErrNoSnapshot
 	}
-	n, ok := pageNumber(pathValue(r, "n"))
+	n, ok := pageNumber(r.PathValue("n"))
 	if !ok || n > feedstore.MaxSnapshotPage {
 		return problem.New(http.StatusNotFound, "no-page", "page numbers are decimal integers from 0")
 	}

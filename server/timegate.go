@@ -24,7 +24,7 @@ func (s *Server) getAt(w *responder, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f, err := s.feed(pathValue(r, "feed"))
+	f, err := s.feed(r.PathValue("feed"))
 	if err != nil {
 		return err
 	}

@@ -2,18 +2,14 @@ package represent
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/problem"
 )
 
@@ -30,7 +26,7 @@ type Representation struct {
 	Chain       string    // value of [feed.ChainHeader], or ""
 	Location    string    // Content-Location, if it differs from the request's URL
 
-	Common http.Header // see [Sender.CommonFields]; nil unless the representation is shared by requests
+	Fields *Fields // of [Sender.Fields]; nil unless the representation is shared by requests
 
 	Stored int64  // bytes in the store
 	Tail   string // follows the stored bytes
@@ -191,7 +187,7 @@ func (s *Sender) answer(w http.ResponseWriter, r *http.Request, rep *Representat
 	etag := rep.ETag(coding)
 	switch Precondition(r, rep, etag) {
 	case http.StatusNotModified:
-		s.setCommon(w.Header(), rep, coding)
+		s.fields(rep).set(w.Header(), coding)
 		w.WriteHeader(http.StatusNotModified)
 		return part, true, nil
 	case http.StatusPreconditionFailed:
@@ -219,36 +215,6 @@ func (rep *Representation) ETag(coding string) string {
 	return `"` + rep.Tag + "-" + coding + `"`
 }
 
-// setCommon sets the fields that a 200 and a 304 have in common (RFC 9110,
-// section 15.4.5), and Link and the chain, since caches update stored responses with
-// the fields of a 304.
-func (s *Sender) setCommon(h http.Header, rep *Representation, coding string) {
-	common := rep.Common
-	if common == nil {
-		common = s.CommonFields(rep)
-	}
-	maps.Copy(h, common) // nothing changes the values
-	h.Set("Etag", rep.ETag(coding))
-}
-
-// CommonFields returns the fields that do not depend on the content coding.
-func (s *Sender) CommonFields(rep *Representation) http.Header {
-	h := make(http.Header)
-	h.Set("Vary", "Accept-Encoding")
-	h.Set("Last-Modified", feed.FormatTime(rep.Modified))
-	if len(rep.Links) > 0 {
-		h["Link"] = slices.Clip(rep.Links)
-	}
-	if rep.Chain != "" {
-		h.Set(feed.ChainHeader, rep.Chain)
-	}
-	if rep.Location != "" {
-		h.Set("Content-Location", rep.Location)
-	}
-	h.Set("Cache-Control", s.CacheControl(rep))
-	return h
-}
-
 // CacheControl returns the value of the field. It lets shared caches keep only what is the same for every client. A
 // representation that contains the request's Host is not: a client could send a Host
 // that is not part of the cache's key.
@@ -270,27 +236,30 @@ func (s *Sender) CacheControl(rep *Representation) string {
 // writeHeader sends the header of a 200 or 206. Ranges and digests exist only without
 // a coding; with one, the size is not known beforehand.
 func (s *Sender) writeHeader(w http.ResponseWriter, r *http.Request, rep *Representation, coding string, part span) error {
-	var digest []byte
-	if coding == "" {
-		var err error
-		if digest, err = rep.Digest(r.Context()); err != nil {
+	fields := s.fields(rep)
+	digest := fields.digest
+	if coding == "" && digest == nil {
+		sum, err := rep.Digest(r.Context())
+		if err != nil {
 			return err
 		}
+		digest = digestField(sum)
 	}
 	h := w.Header()
-	s.setCommon(h, rep, coding)
-	h.Set("Content-Type", rep.ContentType)
+	fields.set(h, coding)
+	h["Content-Type"] = fields.contentType
 	status := http.StatusOK
 	if coding != "" {
 		h.Set("Content-Encoding", coding)
 	} else {
-		h.Set("Accept-Ranges", "bytes")
-		h.Set("Content-Length", strconv.FormatInt(part.length, 10))
+		h["Accept-Ranges"] = fields.ranges
+		h["Content-Length"] = fields.length
 		if digest != nil {
-			h.Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(digest)+":")
+			h["Repr-Digest"] = digest
 		}
 	}
 	if part.partial {
+		h.Set("Content-Length", strconv.FormatInt(part.length, 10))
 		h.Set("Content-Range", part.contentRange(rep.size()))
 		status = http.StatusPartialContent
 	}
