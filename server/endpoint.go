@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/feedctl/feedctl/internal/problem"
+	"github.com/feedctl/feedctl/internal/tcp"
 )
 
 // endpoint returns the handler of one route, with what all routes share: methods,
@@ -26,6 +27,7 @@ func (s *Server) endpoint(route string, methods map[string]handler) http.Handler
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		w := newResponder(rw, s.config.Timeout)
+		w.joined = tcp.JoinedFrom(r.Context())
 		w.renew()
 		if r.ContentLength != 0 {
 			// The server also reads bodies that the handler leaves unread.

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
+
+	"github.com/feedctl/feedctl/internal/tcp"
 )
 
 // piece is how many bytes a client has to receive within one timeout.
@@ -15,8 +18,9 @@ const piece = 512 << 10
 // passes on [io.ReaderFrom], so that the kernel can send files.
 type responder struct {
 	http.ResponseWriter
-	control *http.ResponseController
+	control http.ResponseController
 	timeout time.Duration
+	joined  *tcp.Joined // the connection; nil if it cannot join writes
 
 	status int   // 0 until the header is written
 	bytes  int64 // of the body
@@ -24,7 +28,7 @@ type responder struct {
 }
 
 func newResponder(w http.ResponseWriter, timeout time.Duration) *responder {
-	return &responder{ResponseWriter: w, control: http.NewResponseController(w), timeout: timeout}
+	return &responder{ResponseWriter: w, control: *http.NewResponseController(w), timeout: timeout}
 }
 
 // Unwrap returns the underlying writer, for [http.ResponseController].
@@ -42,7 +46,23 @@ func (w *responder) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// Write implements [io.Writer]. If p is the whole body, it is sent together with the header.
 func (w *responder) Write(p []byte) (written int, err error) {
+	if w.joined == nil || w.bytes > 0 || len(p) > piece || w.Header().Get("Content-Length") != strconv.Itoa(len(p)) {
+		return w.write(p)
+	}
+	w.joined.Begin()
+	written, err = w.write(p)
+	if err == nil {
+		err = w.control.Flush()
+	}
+	if endErr := w.joined.End(); err == nil {
+		err = endErr
+	}
+	return written, err
+}
+
+func (w *responder) write(p []byte) (written int, err error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
@@ -104,7 +124,7 @@ type bodyReader struct {
 }
 
 func newBodyReader(body io.Reader, w *responder) *bodyReader {
-	return &bodyReader{body: body, control: w.control, timeout: w.timeout, left: w.timeout}
+	return &bodyReader{body: body, control: &w.control, timeout: w.timeout, left: w.timeout}
 }
 
 func (b *bodyReader) Read(p []byte) (int, error) {

@@ -162,7 +162,7 @@ var rooms = map[string]room{
 
 	// Serving and checking.
 	"server": {
-		rooms:     []string{"chain", "digest", "feed", "feedstore", "input", "internal/access", "internal/httpfield", "internal/lru", "internal/metrics/catalog", "internal/problem", "internal/readiness", "internal/represent", "layout", "page", "pagecache", "pageindex", "producer", "retention", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
+		rooms:     []string{"chain", "digest", "feed", "feedstore", "input", "internal/access", "internal/httpfield", "internal/lru", "internal/metrics/catalog", "internal/problem", "internal/readiness", "internal/represent", "internal/tcp", "layout", "page", "pagecache", "pageindex", "producer", "retention", "snapshot", "snapshot/snapshots", "storage", "storage/observe"},
 		libraries: []string{"github.com/go-chi/chi/v5", "github.com/prometheus/client_golang", "golang.org/x/sync"},
 	},
 	"console": {

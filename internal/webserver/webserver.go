@@ -46,7 +46,8 @@ func (s *Server) Run(ctx context.Context, address string, ready func(url string)
 	failed := make(chan error, 1)
 	go func() {
 		if s.TLSConfig == nil {
-			failed <- s.Serve(listener)
+			s.ConnContext = tcp.WithJoined
+			failed <- s.Serve(tcp.Join(listener))
 		} else {
 			failed <- s.ServeTLS(listener, "", "")
 		}
