@@ -130,6 +130,11 @@ func (b *bench) compareWithNginx(ours *server, f servedFeed) error {
 		return err
 	}
 	defer other.interrupt() //nolint:errcheck // it has done its work
+	bare, stop, err := startBare(root)
+	if err != nil {
+		return err
+	}
+	defer stop() //nolint:errcheck // it has done its work
 	for _, l := range loads(f) {
 		oursRate, err := b.wrk(ours, l, "")
 		if err != nil {
@@ -139,12 +144,18 @@ func (b *bench) compareWithNginx(ours *server, f servedFeed) error {
 		if err != nil {
 			return err
 		}
+		bareRate, err := b.wrk(bare, l, prefixOf(l.coding))
+		if err != nil {
+			return err
+		}
 		name := "serve pages of " + f.size
 		if l.coding != "" {
 			name += " with " + l.coding
 		}
-		b.report.add(fmt.Sprintf("%s, connections: %d", name, l.connections), "MB/s",
-			oursRate/1e6, otherRate/1e6, "nginx, the same bytes as static files", l.target)
+		name += fmt.Sprintf(", connections: %d", l.connections)
+		const nginx = "nginx, the same bytes as static files"
+		b.report.add(name, "MB/s", oursRate/1e6, otherRate/1e6, nginx, l.target)
+		b.report.add(name+", net/http alone", "MB/s", bareRate/1e6, otherRate/1e6, nginx, noTarget())
 	}
 	return nil
 }
