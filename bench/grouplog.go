@@ -1,11 +1,17 @@
 package main
 
-import "os"
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sync/errgroup"
+)
 
 // A groupLog appends records to a file. Everything that waits is written by
 // one write and made durable by one fdatasync.
 type groupLog struct {
 	file    *os.File
+	state   *os.File // a second file that is written and synced beside it; or nil
 	records chan record
 	stopped chan struct{}
 }
@@ -15,8 +21,8 @@ type record struct {
 	done chan<- error
 }
 
-func newGroupLog(file *os.File) *groupLog {
-	l := &groupLog{file: file, records: make(chan record, 1024), stopped: make(chan struct{})}
+func newGroupLog(file, state *os.File) *groupLog {
+	l := &groupLog{file: file, state: state, records: make(chan record, 1024), stopped: make(chan struct{})}
 	go l.run()
 	return l
 }
@@ -43,12 +49,26 @@ func (l *groupLog) run() {
 			r := <-l.records
 			buf, waiting = append(buf, r.data...), append(waiting, r.done)
 		}
-		_, err := l.file.Write(buf)
-		if err == nil {
-			err = fdatasync(l.file)
-		}
+		err := l.write(buf)
 		for _, done := range waiting {
 			done <- err
 		}
 	}
+}
+
+// stateSize is the size of the state that is written beside each commit, in bytes.
+const stateSize = 1 << 10
+
+func (l *groupLog) write(buf []byte) error {
+	if _, err := l.file.Write(buf); err != nil {
+		return err
+	}
+	var group errgroup.Group
+	if l.state != nil {
+		if _, err := l.state.WriteAt(make([]byte, stateSize), 0); err != nil {
+			return err
+		}
+		group.Go(func() error { return fdatasync(l.state) })
+	}
+	return errors.Join(fdatasync(l.file), group.Wait())
 }

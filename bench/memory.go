@@ -81,7 +81,7 @@ func (b *bench) publishLines(dir string) (err error) {
 	count := float64(b.entities)
 	b.report.add("publish 1 KB from a file", "entities/s", count/took.Seconds(), count/other.Seconds(), copyName, atLeastRatio(0.6))
 	b.reportMemory("publish from a file", p)
-	return nil
+	return b.reportParsing(name, count/other.Seconds())
 }
 
 // linesFile creates a file with n small entities, one per line.
