@@ -58,6 +58,8 @@ type Config struct {
 	// PublicURL and Presign are those of [snapshots.Config].
 	PublicURL string
 	Presign   time.Duration
+	// Retry is for reading the feed. By default, its store may be away for any length of time.
+	Retry consumer.RetryConfig
 	// TempDir is the directory of the table during a fold; it grows to the size of the state.
 	// Defaults to the system's directory for temporary files.
 	TempDir string
@@ -198,7 +200,7 @@ func isYoung(file os.DirEntry) bool {
 func apply(ctx context.Context, store storage.Store, name, file string, state consumer.Sink, c Config) (at *snapshot.FeedPosition, err error) {
 	source := fromstore.New(store, fromstore.Config{Logger: c.Logger})
 	defer source.Close()
-	client, err := consumer.New(consumer.Config{Source: source, Logger: c.Logger})
+	client, err := consumer.New(consumer.Config{Source: source, Retry: c.Retry, Logger: c.Logger})
 	if err != nil {
 		return nil, err
 	}
