@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,8 +51,9 @@ type Server struct {
 }
 
 // Start returns a server for the test: the one named by the environment, or a new one,
-// whose credentials it adds to the environment and which is stopped when the test ends.
-// If the server cannot be started, the test fails.
+// which is stopped when the test ends. The environment of the process has the credentials
+// from then on, so that tests with servers may run in parallel. If the server cannot be
+// started, the test fails.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	if raw := os.Getenv(Variable); raw != "" {
@@ -61,13 +63,26 @@ func Start(t testing.TB) *Server {
 		}
 		return &Server{url: u.JoinPath("test-" + rand.Text())}
 	}
-	return StartOwn(t)
+	if err := setCredentials(); err != nil {
+		t.Fatal(err)
+	}
+	return launch(t)
 }
 
-// StartOwn is like [Start] but always starts a new server, which the test may stop.
+// StartOwn is like [Start] but always starts a new server, which the test may stop. The
+// environment has its credentials until the test ends.
 func StartOwn(t testing.TB) *Server {
 	t.Helper()
-	for name, value := range map[string]string{
+	for name, value := range credentials() {
+		t.Setenv(name, value)
+	}
+	return launch(t)
+}
+
+// credentials returns the variables with the credentials of started servers, which are all
+// the same.
+func credentials() map[string]string {
+	return map[string]string{
 		"AWS_ACCESS_KEY_ID":           accessKey,
 		"AWS_SECRET_ACCESS_KEY":       secretKey,
 		"AWS_SESSION_TOKEN":           "",
@@ -75,9 +90,30 @@ func StartOwn(t testing.TB) *Server {
 		"AWS_CONFIG_FILE":             os.DevNull,
 		"AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
 		"AWS_EC2_METADATA_DISABLED":   "true",
-	} {
-		t.Setenv(name, value)
 	}
+}
+
+// setCredentials adds the credentials to the environment of the process, if they are not
+// there.
+func setCredentials() error {
+	settingCredentials.Lock()
+	defer settingCredentials.Unlock()
+	for name, value := range credentials() {
+		if now, found := os.LookupEnv(name); found && now == value {
+			continue
+		}
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settingCredentials is held while the environment is changed.
+var settingCredentials sync.Mutex
+
+func launch(t testing.TB) *Server {
+	t.Helper()
 	root := t.TempDir()
 	bucket := "test-" + strings.ToLower(rand.Text())
 	dir := filepath.Join(root, bucket)
