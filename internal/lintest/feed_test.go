@@ -16,7 +16,7 @@ import (
 )
 
 // feedLoad returns a load on a new feed, with its readers.
-func feedLoad(t *testing.T, seed uint64, batches int, handles []storage.Store) (lintest.FeedLoad, []lintest.Reader) {
+func feedLoad(t *testing.T, seed uint64, handles []storage.Store) (lintest.FeedLoad, []lintest.Reader) {
 	t.Helper()
 	name := fmt.Sprintf("seed-%d", seed)
 	last := handles[len(handles)-1]
@@ -25,7 +25,7 @@ func feedLoad(t *testing.T, seed uint64, batches int, handles []storage.Store) (
 		t.Fatal(err)
 	}
 	return lintest.FeedLoad{
-			Seed: seed, Feed: name, Publishers: 4, Batches: batches,
+			Seed: seed, Feed: name, Publishers: 4, Batches: 5,
 			Config: producer.Config{MaxPageEntities: 8},
 		}, []lintest.Reader{
 			&lintest.ChainReader{Store: handles[0], Feed: name, Cold: true},
@@ -43,7 +43,7 @@ func TestFeed(t *testing.T) {
 				for _, seed := range seeds(t, d.feeds) {
 					chaos := newChaos(seed, rate)
 					handles := chaos.wrap(handles)
-					load, readers := feedLoad(t, seed, 10, handles)
+					load, readers := feedLoad(t, seed, handles)
 					load.Settle = chaos.settle
 					if err := load.Check(t.Context(), handles, readers); err != nil {
 						t.Fatalf("-seed %d: %v", seed, err)
@@ -89,7 +89,7 @@ func TestFeedDetectsFaults(t *testing.T) {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			for _, seed := range seeds(t, 20) {
 				handles := []storage.Store{memory.New()}
-				load, readers := feedLoad(t, seed, 10, handles)
+				load, readers := feedLoad(t, seed, handles)
 				corrupt(sometimes(seed), &load, handles, readers)
 				if err := load.Check(t.Context(), handles, readers); err != nil {
 					t.Logf("-seed %d: %.300s", seed, err)

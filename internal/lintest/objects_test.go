@@ -46,7 +46,7 @@ type driver struct {
 
 func drivers() []driver {
 	return []driver{
-		{"memory", 40, 3, false, func(_ *testing.T, n int) []storage.Store {
+		{"memory", 40, 2, false, func(_ *testing.T, n int) []storage.Store {
 			store := memory.New()
 			var handles []storage.Store
 			for range n {

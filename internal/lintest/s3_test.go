@@ -78,7 +78,7 @@ func TestFeedS3(t *testing.T) {
 	handles := s3Handles(t, 3, weather)
 	weather.Set(badWeather, 0)
 	for _, seed := range seeds(t, 1) {
-		load, readers := feedLoad(t, seed, 10, handles)
+		load, readers := feedLoad(t, seed, handles)
 		load.Settle = func() { weather.Settle(t.Context()) }
 		if err := load.Check(t.Context(), handles, readers); err != nil {
 			t.Fatalf("-seed %d: %v", seed, err)
