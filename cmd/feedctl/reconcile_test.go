@@ -31,8 +31,8 @@ type copied struct {
 func TestReconcile(t *testing.T) {
 	store := "file:" + filepath.Join(t.TempDir(), "store") + "#zones"
 	var lines strings.Builder
-	for i := range 2000 {
-		fmt.Fprintf(&lines, `{"id":"zone/%04d","n":%d}`+"\n", i, i)
+	for i := range 600 { // a state digest of two leaves
+		fmt.Fprintf(&lines, `{"id":"zones/%03d","n":%d}`+"\n", i, i)
 	}
 	mustRun(t, lines.String(), "publish", store, "--key", "/id")
 	url := serveStore(t, strings.TrimSuffix(store, "#zones")) + "/feeds/zones"
@@ -71,17 +71,17 @@ func TestReconcile(t *testing.T) {
 	}
 	copies := []copied{
 		{"sqlite", "sqlite:" + filepath.Join(dir, "zones.db") + "?table=zones",
-			lite("UPDATE zones SET body = 'x' WHERE key = 'zone/0007'"), lite("DELETE FROM zones WHERE key = 'zone/0009'"),
+			lite("UPDATE zones SET body = 'x' WHERE key = 'zones/007'"), lite("DELETE FROM zones WHERE key = 'zones/009'"),
 			lite("INSERT INTO zones SELECT 'zzz', content_type, last_modified, content_id, headers, body FROM zones LIMIT 1"), ""},
 		{"postgres", database + "&table=zones",
-			query("UPDATE zones SET body = '{}' WHERE key = 'zone/0007'"), query("DELETE FROM zones WHERE key = 'zone/0009'"),
+			query("UPDATE zones SET body = '{}' WHERE key = 'zones/007'"), query("DELETE FROM zones WHERE key = 'zones/009'"),
 			query("INSERT INTO zones SELECT 'zzz', content_type, last_modified, content_id, headers, body, bytes FROM zones LIMIT 1"), ""},
 		{"columns", database + "&table=typed&columns=id%3D%40key%3Atext,event%3D%40content_id%3Atext,n%3D/n%3Aint",
-			query("UPDATE typed SET event = 'x' WHERE id = 'zone/0007'"), query("DELETE FROM typed WHERE id = 'zone/0009'"),
+			query("UPDATE typed SET event = 'x' WHERE id = 'zones/007'"), query("DELETE FROM typed WHERE id = 'zones/009'"),
 			query("INSERT INTO typed VALUES ('zzz', 'x', 1)"), "note: values of the columns are not compared"},
 		{"dir", "dir:" + filepath.Join(dir, "files"),
-			write("zone%2F0007"), func(t *testing.T) {
-				if err := os.Remove(filepath.Join(dir, "files", "zone%2F0009")); err != nil {
+			write("zones%2F007"), func(t *testing.T) {
+				if err := os.Remove(filepath.Join(dir, "files", "zones%2F009")); err != nil {
 					t.Fatal(err)
 				}
 			}, write("zzz"), "note: files"},
@@ -110,14 +110,14 @@ func (c *copied) test(t *testing.T, store, url string) {
 	}
 	mustRun(t, "", "consume", store, "--into", c.into)
 	for _, from := range []string{store, url} {
-		if got, _ := reconcile(exit.OK, from, "--into", c.into); !strings.Contains(got, "2,000 rows compared: equal") {
+		if got, _ := reconcile(exit.OK, from, "--into", c.into); !strings.Contains(got, "600 rows compared: equal") {
 			t.Errorf("printed %q", got)
 		}
 		c.change(t)
 		c.remove(t)
 		c.add(t)
 		got, _ := reconcile(exit.Differs, from, "--into", c.into)
-		if !strings.HasPrefix(got, "* zone/0007\n+ zone/0009\n- zzz\n") {
+		if !strings.HasPrefix(got, "* zones/007\n+ zones/009\n- zzz\n") {
 			t.Errorf("printed %q", got)
 		}
 		if !strings.Contains(got, c.note) {
@@ -127,7 +127,7 @@ func (c *copied) test(t *testing.T, store, url string) {
 			t.Errorf("printed %q", stderr)
 		}
 		reconcile(exit.Differs, from, "--into", c.into, "--prefix", "zz")
-		reconcile(exit.OK, from, "--into", c.into, "--prefix", "zone/1")
+		reconcile(exit.OK, from, "--into", c.into, "--prefix", "zones/1")
 		out, _ := reconcile(exit.OK, from, "--into", c.into, "--repair", "--json")
 		var result task.Reconciled
 		if err := json.Unmarshal([]byte(out), &result); err != nil {
@@ -136,7 +136,7 @@ func (c *copied) test(t *testing.T, store, url string) {
 		if r := result.Repair; r == nil || r.Written != 2 || r.Deleted != 1 || result.Remaining() != 0 || len(result.List) != 3 {
 			t.Errorf("result is %s", out)
 		}
-		if got, _ := reconcile(exit.OK, from, "--into", c.into, "--all"); strings.Count(got, "= zone/") != 2000 {
+		if got, _ := reconcile(exit.OK, from, "--into", c.into, "--all"); strings.Count(got, "= zones/") != 600 {
 			t.Errorf("--all printed %d lines", strings.Count(got, "\n"))
 		}
 	}
@@ -154,7 +154,7 @@ func copyInCouchDB(t *testing.T) copied {
 	add := func(t *testing.T) {
 		couchtest.Send(t, "PUT", database+"/zzz", `{"feedctl":{"contentId":"<x@example.com>"}}`)
 	}
-	return copied{"couchdb", "couchdb:" + database, edit("zone/0007", `"contentId":"<`, `"contentId":"<x`), edit("zone/0009", "{", `{"_deleted":true,`), add, "note: documents are compared by Content-ID"}
+	return copied{"couchdb", "couchdb:" + database, edit("zones/007", `"contentId":"<`, `"contentId":"<x`), edit("zones/009", "{", `{"_deleted":true,`), add, "note: documents are compared by Content-ID"}
 }
 
 // TestReconcileWrong: wrong command lines are refused before anything is opened.
