@@ -24,13 +24,14 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-var aheadKills = flag.Int("ahead-kills", 10, "producers that TestKilledAhead kills, or more until one was writing ahead")
+var aheadKills = flag.Int("ahead-kills", 5, "producers that TestKilledAhead kills, or more until one was writing ahead")
 
 // TestKilledAhead kills a producer while it writes several pages concurrently, and another
 // one continues with the same input. Readers must always see a prefix of the input, never
 // shorter than before.
 func TestKilledAhead(t *testing.T) {
-	const lines = 4800
+	t.Parallel()
+	lines := 480 * *aheadKills
 	server := s3test.Start(t)
 	network := startNetwork(t, server, newSeed(t))
 	network.weather.Set(0, 10*time.Millisecond)

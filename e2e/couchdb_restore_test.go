@@ -30,6 +30,7 @@ type point struct {
 // databases, some by runs that are killed. Each must be equal to what the source was then: documents, leaf
 // revisions and attachments.
 func TestRestoreCouchDB(t *testing.T) {
+	t.Parallel()
 	t.Run("file", func(t *testing.T) { restoreCouchDB(t, "file:"+t.TempDir()) })
 	t.Run("S3", func(t *testing.T) { restoreCouchDB(t, s3test.Start(t).URL("backup")) })
 }

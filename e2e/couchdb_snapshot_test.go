@@ -21,6 +21,7 @@ const snapshotRounds = 4
 // documents, and creates and resolves conflicts. A database filled from any of them, and
 // then from the feed, must equal the source.
 func TestCouchDBSnapshot(t *testing.T) {
+	t.Parallel()
 	writer := &couchWriter{rng: rand.New(rand.NewPCG(newSeed(t), 1)), db: couchtest.NewDB(t)}
 	dir := t.TempDir()
 	store, index := "file:"+dir+"/store#copy", dir+"/index"

@@ -49,12 +49,14 @@ func buildAndRun(m *testing.M) (code int, err error) {
 }
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, scripts("testdata", nil))
 }
 
 // TestScriptsS3 runs the scripts for an S3 server. Each has its own store there, $STORE,
 // which is also the default of the commands.
 func TestScriptsS3(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	testscript.Run(t, scripts("testdata/s3", func(env *testscript.Env) {
 		for _, variable := range os.Environ() {

@@ -13,10 +13,10 @@ import (
 )
 
 var (
-	entities   = flag.Int("entities", 12_000, "entities that TestExactlyOnce publishes")
-	kills      = flag.Int("kills", 24, "processes that TestExactlyOnce kills, at least 3: one of each kind")
-	s3Entities = flag.Int("s3-entities", 3_000, "entities that TestExactlyOnceS3 publishes")
-	s3Kills    = flag.Int("s3-kills", 8, "processes that TestExactlyOnceS3 kills, at least 3: one of each kind")
+	entities   = flag.Int("entities", 6_000, "entities that TestExactlyOnce publishes")
+	kills      = flag.Int("kills", 12, "processes that TestExactlyOnce kills, at least 3: one of each kind")
+	s3Entities = flag.Int("s3-entities", 2_000, "entities that TestExactlyOnceS3 publishes")
+	s3Kills    = flag.Int("s3-kills", 6, "processes that TestExactlyOnceS3 kills, at least 3: one of each kind")
 	seed       = flag.Uint64("seed", 0, "seed of the tests that kill processes; 0 for a random one")
 )
 
@@ -24,6 +24,7 @@ var (
 // and restarts them until everything is published. Then each entity must be in the feed and
 // in each sink exactly once, in order.
 func TestExactlyOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "file:"+t.TempDir(), 1, *entities)
 	for k := range *kills {
 		r.round(k, *kills)
@@ -40,6 +41,7 @@ const badWeather = 0.25
 // consumers that read the bucket directly. In every second round, the network between them
 // and the bucket is faulty.
 func TestExactlyOnceS3(t *testing.T) {
+	t.Parallel()
 	network := startNetwork(t, s3test.Start(t), newSeed(t))
 	r := newRig(t, network.url("exactly-once"), 2, *s3Entities)
 	for k := range *s3Kills {

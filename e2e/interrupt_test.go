@@ -14,6 +14,7 @@ import (
 
 // A node that SIGTERM stops while it opens its database ends with status 0, as later.
 func TestInterruptOpening(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and never answers
 	if err != nil {
 		t.Fatal(err)
@@ -41,6 +42,7 @@ func TestInterruptOpening(t *testing.T) {
 // The first Ctrl-C makes publish finish its batch and report its progress, even while it
 // waits for input.
 func TestInterruptPublish(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")
 	written := make(chan struct{})
@@ -78,6 +80,7 @@ func TestInterruptPublish(t *testing.T) {
 
 // A server shuts down gracefully, with status 0.
 func TestInterruptServe(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		dir := t.TempDir()
 		ready := filepath.Join(dir, "url")
@@ -95,6 +98,7 @@ func TestInterruptServe(t *testing.T) {
 // A node stops on SIGTERM with status 0, and at once if Ctrl-C is pressed twice. Started again, it
 // continues where it was.
 func TestInterruptJobs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	store := "file:" + filepath.Join(dir, "store")
 	out, file := filepath.Join(dir, "out.jsonl"), filepath.Join(dir, "jobs.yaml")

@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,17 +20,31 @@ import (
 // recordsFeed is the feed of a collection of Kinto.
 const recordsFeed = "records"
 
-// startKinto starts a server with a collection, and writes the file with the credential for it.
+// pagedKinto returns a server that tests share and do not kill. It sends few records at a time.
+func pagedKinto(t *testing.T) *kintotest.Server {
+	t.Helper()
+	server, err := launchPaged()
+	if err != nil {
+		t.Fatalf("start Kinto server: %v", err)
+	}
+	return server
+}
+
+const pagedBy = "paginate_by=7"
+
+var launchPaged = sync.OnceValues(func() (*kintotest.Server, error) { return kintotest.Launch(kintotest.Memory, pagedBy) })
+
+// startKinto makes a collection, and writes the file with the credential for it.
 func (r *jobsRig) startKinto() {
-	r.kinto = kintotest.StartOwn(r.t, kintotest.Memory, "paginate_by=7")
+	r.kinto = pagedKinto(r.t)
 	r.records = &kintoWriter{rng: rand.New(rand.NewPCG(*seed, jobSources+1)), collection: r.collection(recordsFeed)}
 	if err := os.WriteFile(r.credential(), []byte("basic "+kintotest.User+":"+kintotest.Password), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// credential is the name of the file.
-func (r *jobsRig) credential() string { return r.path("kinto.txt") }
+// credential is the name of the file with the credential for Kinto.
+func (r *rig) credential() string { return r.path("kinto.txt") }
 
 // collection returns the URL of a collection by its name.
 func (r *jobsRig) collection(name string) string {

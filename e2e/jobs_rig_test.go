@@ -71,7 +71,7 @@ func newJobsRig(t *testing.T, several bool) *jobsRig {
 		rig: &rig{
 			t: t, rng: rand.New(rand.NewPCG(*seed, 0)), dir: t.TempDir(), killed: map[string]int{}, peak: map[string]int{},
 		},
-		several: several, pg: pgtest.StartOwn(t, "listen_addresses='"+host+"'"), host: host, couch: couchtest.StartOwn(t),
+		several: several, pg: pgtest.StartOwn(t, "listen_addresses='"+host+"'"), host: host, couch: couchtest.Start(t),
 		copies: map[string]string{}, frozen: map[*process]bool{}, done: map[string]int{},
 	}
 	r.changed.L = &r.mu

@@ -32,6 +32,7 @@ var (
 // and workers and the database are killed, frozen and restarted at random points. Then all feeds
 // and copies must be as if nothing of that had happened.
 func TestJobs(t *testing.T) {
+	t.Parallel()
 	newSeed(t)
 	for name, several := range map[string]bool{"postgres": true, "sqlite": false} {
 		t.Run(name, func(t *testing.T) {

@@ -25,6 +25,7 @@ import (
 // takes over and writes everything; then the first continues. It must end, and the collection must be what
 // the feed leaves.
 func TestKintoSinkFrozen(t *testing.T) {
+	t.Parallel()
 	r := &rig{t: t, dir: t.TempDir(), store: "file:" + t.TempDir()}
 	feedctl(t, "init", r.store)
 	r.startServer(0)

@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	kintoWrites = flag.Int("kinto-writes", 100, "changes that TestKinto makes on each backend")
+	kintoWrites = flag.Int("kinto-writes", 60, "changes that TestKinto makes on each backend")
 	kintoKills  = flag.Int("kinto-kills", 4, "processes that TestKinto kills on each backend, at least 4: one of each kind")
 )
 
@@ -41,10 +41,11 @@ type kintoRig struct {
 // equal but for their stamps, the feed must hold each version once, and what it leaves must be the records
 // of the first, byte for byte. For 100 kills: -args -kinto-kills 100 -kinto-writes 1000.
 func TestKinto(t *testing.T) {
+	t.Parallel()
 	for _, backend := range kintotest.Backends {
 		t.Run(string(backend), func(t *testing.T) {
 			r := newKintoRig(t, backend)
-			r.walk(*kintoWrites, *kintoKills, walker{r.write, r.progress, r.kintoState, func(k int) { r.killKinto(backend, k) }})
+			r.walk(*kintoWrites, *kintoKills, walker{r.write, r.progress(), r.kintoState, func(k int) { r.killKinto(backend, k) }})
 			r.changeAll()
 			r.drain(r.bridge, r.sink)
 			t.Logf("%d changes; killed: %v; most memory in KiB: %v", r.writer.done.Load(), r.killed, r.peak)
@@ -59,7 +60,11 @@ func newKintoRig(t *testing.T, backend kintotest.Backend) *kintoRig {
 			t: t, rng: rand.New(rand.NewPCG(newSeed(t), 0)), dir: t.TempDir(), store: "file:" + t.TempDir(),
 			killed: map[string]int{}, peak: map[string]int{},
 		},
-		server: kintotest.StartOwn(t, backend, "paginate_by=7"),
+	}
+	if backend == kintotest.PostgreSQL { // it is killed
+		r.server = kintotest.StartOwn(t, backend, pagedBy)
+	} else {
+		r.server = pagedKinto(t)
 	}
 	r.changed.L = &r.mu
 	from := r.server.NewCollection(t)
@@ -67,15 +72,17 @@ func newKintoRig(t *testing.T, backend kintotest.Backend) *kintoRig {
 	r.writer = &kintoWriter{rng: rand.New(rand.NewPCG(*seed, 1)), collection: from}
 	r.foreign = &kintoWriter{rng: rand.New(rand.NewPCG(*seed, 2)), collection: r.into}
 	kintotest.Send(t, http.MethodPut, r.positions(), "")
-	t.Setenv("FEEDCTL_CREDENTIALS", "basic "+kintotest.User+":"+kintotest.Password)
+	if err := os.WriteFile(r.credential(), []byte("basic "+kintotest.User+":"+kintotest.Password), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	feedctl(t, "init", r.store)
 	r.startServer(0)
 	r.bridge = &process{t: t, name: "bridge", args: []string{
-		"bridge", "kinto", from, "events", "--store", r.store, "--follow", "--interval", "50ms", "--index", r.path("index"),
-		"--max-page-entities", strconv.Itoa(bridgePage), "--log-level", "error",
+		"bridge", "kinto", from, "events", "--store", r.store, "--follow", "--interval", "100ms", "--index", r.path("index"),
+		"--max-page-entities", strconv.Itoa(bridgePage), "--credentials-file", r.credential(), "--log-level", "error",
 	}}
 	r.sink = &process{t: t, name: "sink", args: []string{
-		"consume", r.url(0), "--into", "kinto:" + r.into, "--follow", "--batch-entities", "20", "--log-level", "error",
+		"consume", r.url(0), "--into", "kinto:" + r.into, "--follow", "--batch-entities", "20", "--into-credentials-file", r.credential(), "--log-level", "error",
 	}}
 	for _, p := range []*process{r.bridge, r.sink} {
 		p.start()
@@ -108,13 +115,18 @@ func (r *kintoRig) killKinto(backend kintotest.Backend, k int) {
 }
 
 // progress returns the progress of the writer, the feed and the sink, as numbers that grow.
-func (r *kintoRig) progress() [3]int64 {
-	for _, p := range []*process{r.bridge, r.sink} {
-		if p.ended() {
-			r.t.Fatalf("%s has ended: %v\n%s", p.name, p.err, p.stderr)
+func (r *kintoRig) progress() [3]func() int64 {
+	checked := func(f func() int64) func() int64 {
+		return func() int64 {
+			for _, p := range []*process{r.bridge, r.sink} {
+				if p.ended() {
+					r.t.Fatalf("%s has ended: %v\n%s", p.name, p.err, p.stderr)
+				}
+			}
+			return f()
 		}
 	}
-	return [...]int64{r.writer.done.Load(), r.inFeed(), kintoStamp(r.t, r.positions())}
+	return [...]func() int64{checked(r.writer.done.Load), checked(r.inFeed), checked(func() int64 { return kintoStamp(r.t, r.positions()) })}
 }
 
 // positions returns the collection that only the sink writes.
@@ -190,7 +202,7 @@ func (r *kintoRig) checkKinto() {
 	}
 	feedctl(r.t, "verify", r.url(0))
 	for _, collection := range []string{r.writer.collection, r.into} {
-		feedctl(r.t, "verify", "events", "--store", r.store, "--against", "kinto:"+collection, "--deep")
+		feedctl(r.t, "verify", "events", "--store", r.store, "--against", "kinto:"+collection, "--against-credentials-file", r.credential(), "--deep")
 	}
 }
 

@@ -65,6 +65,7 @@ func decoded(t *testing.T, collection string) map[string]any {
 // TestKintoAndPython: the bridge reads what kinto-http.py wrote, and kinto-http.py reads what the sink
 // wrote.
 func TestKintoAndPython(t *testing.T) {
+	t.Parallel()
 	r := newTrip(t)
 	copied := kintotest.Start(t, kintotest.PostgreSQL).NewCollection(t)
 	from, into := kintotest.StartPython(t, r.kinto), kintotest.StartPython(t, copied)
@@ -113,6 +114,7 @@ func TestKintoAndPython(t *testing.T) {
 
 // TestKintoToCouchDB: records become documents.
 func TestKintoToCouchDB(t *testing.T) {
+	t.Parallel()
 	r := newTrip(t)
 	db := couchtest.Start(t).NewDB(t)
 	for _, id := range []string{"a", "b", "gone"} {
@@ -149,6 +151,7 @@ func TestKintoToCouchDB(t *testing.T) {
 
 // TestCouchDBToKinto: documents become records, also those whose ids Kinto does not accept.
 func TestCouchDBToKinto(t *testing.T) {
+	t.Parallel()
 	r := newTrip(t)
 	db := couchtest.Start(t).NewDB(t)
 	w := couchWriter{db: db}
@@ -196,6 +199,7 @@ func TestCouchDBToKinto(t *testing.T) {
 
 // TestPostgreSQLToKinto: the changes to a table reach a collection.
 func TestPostgreSQLToKinto(t *testing.T) {
+	t.Parallel()
 	r := newTrip(t)
 	db := pgtest.Start(t).URL("to_kinto")
 	conn, err := pgx.Connect(t.Context(), db)
@@ -248,6 +252,7 @@ func TestPostgreSQLToKinto(t *testing.T) {
 
 // TestKintoToPostgreSQL: records become rows, with the text that the server sends.
 func TestKintoToPostgreSQL(t *testing.T) {
+	t.Parallel()
 	r := newTrip(t)
 	db := pgtest.Start(t).URL("from_kinto")
 	for id, record := range map[string]string{

@@ -14,6 +14,7 @@ import (
 // TestMaintain kills several servers that maintain the same feed. The first one that lives long enough makes
 // the snapshot.
 func TestMaintain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	store := "file:" + filepath.Join(dir, "store")
 	publish := &process{t: t, name: "publish", args: []string{"publish", "zones", "--key", "/id", "--store", store}, input: func(w io.Writer) error {

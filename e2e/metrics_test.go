@@ -33,6 +33,7 @@ var elsewhere = map[string]string{
 // TestEveryMetric runs the commands that have metrics. Each metric must be as the list says, each metric of
 // the list must be there, and Prometheus must find nothing wrong with them.
 func TestEveryMetric(t *testing.T) {
+	t.Parallel()
 	m := &scrapes{t: t, dir: t.TempDir(), seen: map[string]bool{}}
 	bucket, files, copied := s3test.Start(t).URL("metrics"), "file:"+m.path("store"), "file:"+m.path("copy")
 	feedctl(t, "init", bucket)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -26,13 +27,12 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
-// outboxKills is the number of runners that TestOutboxIsKilled kills for each kind of
-// store.
-const outboxKills = 12
+var outboxKills = flag.Int("outbox-kills", 6, "runners that TestOutboxIsKilled kills for each kind of store")
 
 // TestOutboxIsKilled kills the active runner of the outbox repeatedly, while many write.
 // The feed must have the committed events once, and each writer's events in order.
 func TestOutboxIsKilled(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	for _, place := range []string{"database", "file"} {
 		t.Run(place, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestOutboxIsKilled(t *testing.T) {
 			mustRun(t, "init", db)
 			r := newOutboxRig(t, db, store, run)
 			want := writeAll(t, r.pool, func() {
-				for range outboxKills {
+				for range *outboxKills {
 					r.killWorking()
 				}
 			})

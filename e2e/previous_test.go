@@ -90,6 +90,7 @@ func ten(n int) string {
 // TestPrevious: feeds, snapshots, digests and sinks that one state of feedctl has written are read
 // and continued by the next and by the previous one.
 func TestPrevious(t *testing.T) {
+	t.Parallel()
 	for kind, start := range map[string]func(*testing.T) string{
 		"file":     func(t *testing.T) string { return "file:" + filepath.Join(t.TempDir(), "store") },
 		"s3":       func(t *testing.T) string { return s3test.Start(t).URL("previous") },
@@ -283,7 +284,7 @@ func TestPreviousGuide(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tr := &transcript{t: t, dir: dir, address: unusedAddress(t), env: append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"), "XDG_CONFIG_HOME="+t.TempDir())}
+	tr := &transcript{t: t, dir: dir, address: freeAddress(t), env: append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"), "XDG_CONFIG_HOME="+t.TempDir())}
 	blocks := strings.Split(string(text), "```\n")
 	if len(blocks) != 5 {
 		t.Fatalf("docs/upgrade.md has %d transcripts, not 2", len(blocks)/2)

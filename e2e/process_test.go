@@ -115,18 +115,26 @@ func waitFor(t *testing.T, where func() string, condition func() bool) {
 	waitPausing(t, time.Millisecond, where, condition)
 }
 
-// waitForCommand does what waitFor does, of a condition that runs commands. Without a pause they would
-// take the processor from what they wait for.
+// waitForCommand does what waitFor does, of a condition that runs commands.
 func waitForCommand(t *testing.T, where func() string, condition func() bool) {
 	t.Helper()
 	waitPausing(t, 250*time.Millisecond, where, condition)
 }
 
+// waitPausing pauses for longer than the condition takes, which would otherwise take the processor from
+// what it waits for.
 func waitPausing(t *testing.T, pause time.Duration, where func() string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(waitLimit); !condition(); time.Sleep(pause) {
-		if time.Now().After(deadline) {
+	deadline := time.Now().Add(waitLimit)
+	for {
+		began := time.Now()
+		if condition() {
+			return
+		}
+		now := time.Now()
+		if now.After(deadline) {
 			t.Fatalf("no progress for %v: %s", waitLimit, where())
 		}
+		time.Sleep(max(pause, 3*now.Sub(began)))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -23,6 +22,7 @@ const transcriptTime = time.Minute
 
 // TestReadme runs the transcripts of the README unchanged, except for the port.
 func TestReadme(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestReadme(t *testing.T) {
 	}
 	for name, begins := range map[string]string{"files": "$ make build", "tables": "$ createdb", "jobs": "$ feedctl publish zones"} {
 		t.Run(name, func(t *testing.T) {
-			tr := &transcript{t: t, dir: t.TempDir(), address: unusedAddress(t), env: append(os.Environ(),
+			tr := &transcript{t: t, dir: t.TempDir(), address: freeAddress(t), env: append(os.Environ(),
 				"PATH="+filepath.Dir(binary)+string(os.PathListSeparator)+os.Getenv("PATH"),
 				"PGHOST="+server.Query().Get("host"), "PGUSER="+server.User.Username())}
 			data, err := filepath.Abs("../data")
@@ -56,17 +56,6 @@ func TestReadme(t *testing.T) {
 			tr.run(strings.ReplaceAll(block, "\\\n", " "))
 		})
 	}
-}
-
-// unusedAddress returns an address that no one listens on.
-func unusedAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // A transcript is a sequence of commands, each after "$ ", with their output.

@@ -25,11 +25,16 @@ const producers = 4
 // size of the jsonl file determines its number of lines.
 const idFormat = "p%02d-%08d"
 
-// newSeed returns the seed of the test and logs it.
-func newSeed(t *testing.T) uint64 {
+// chooseSeed chooses a seed for all tests if the command line has none.
+var chooseSeed = sync.OnceFunc(func() {
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}
+})
+
+// newSeed returns the seed of the test and logs it.
+func newSeed(t *testing.T) uint64 {
+	chooseSeed()
 	t.Logf("-seed %d", *seed)
 	return *seed
 }

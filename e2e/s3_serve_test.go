@@ -89,6 +89,7 @@ func (a *alternating) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestServersInAnyOrder: several servers over one store behave like one, even for a
 // consumer that sends its requests to all of them in turn while the feed grows.
 func TestServersInAnyOrder(t *testing.T) {
+	t.Parallel()
 	const entities = 150
 	for name, stores := range map[string]func(t *testing.T) (writing, one, other storage.Store){
 		"memory": func(*testing.T) (writing, one, other storage.Store) {
@@ -188,6 +189,7 @@ func getBody(t *testing.T, client http.RoundTripper, path string, fields ...stri
 
 // TestSnapshotPagesFromS3 reads a snapshot through a server, whole and in parts.
 func TestSnapshotPagesFromS3(t *testing.T) {
+	t.Parallel()
 	store := bucketStore(t, s3test.Start(t).URL(""))
 	const size = 9 << 20 // more than is read at a time
 	var all iter.Seq2[*feed.Entity, error] = func(yield func(*feed.Entity, error) bool) {

@@ -31,6 +31,7 @@ import (
 // 4. If the server was restarted and then the cache purged, verify must find nothing; if a
 // consumer was stopped by an old page, verify must find that page.
 func TestRestoreBehindNginx(t *testing.T) {
+	t.Parallel()
 	t.Run("file", func(t *testing.T) {
 		dir := t.TempDir()
 		store, err := file.New(dir)

@@ -22,6 +22,7 @@ import (
 
 // TestTLS serves a feed with a certificate that only the test's client trusts.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	certFile, keyFile, urlFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "url")
 	store := "file:" + filepath.Join(dir, "store")

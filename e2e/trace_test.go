@@ -153,7 +153,7 @@ func TestTraceDeadCollector(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	publish := &process{t: t, name: "publish", args: []string{
-		"publish", "zones", "--store", "file:" + filepath.Join(dir, "store"), "--trace", "http://" + unusedAddress(t), "--log-level", "warn",
+		"publish", "zones", "--store", "file:" + filepath.Join(dir, "store"), "--trace", "http://" + freeAddress(t), "--log-level", "warn",
 	}, input: func(w io.Writer) error {
 		_, err := io.WriteString(w, `{"id":"UTC"}`)
 		return err

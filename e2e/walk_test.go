@@ -5,7 +5,7 @@ import "context"
 // A walker is what a random walk does with a writer and the processes behind it.
 type walker struct {
 	write    func(context.Context) error // makes one change
-	progress func() [3]int64             // of the writer and of what copies its changes, as numbers that grow
+	progress [3]func() int64             // of the writer and of what copies its changes, as numbers that grow
 	state    func() string
 	kill     func(k int) // kills and restarts a process
 }
@@ -31,12 +31,14 @@ func (r *rig) walk(writes, kills int, w walker) {
 		}
 		// Kill busy processes, too: wait until a change has reached one of them, and a
 		// random time more.
-		before := w.progress()
+		progress := w.progress[r.rng.IntN(len(w.progress))]
+		before := progress()
 		steps <- struct{}{}
-		part := r.rng.IntN(len(before))
-		waitFor(r.t, w.state, func() bool { return w.progress()[part] > before[part] })
+		waitFor(r.t, w.state, func() bool { return progress() > before })
 		for range r.rng.IntN(20) {
-			w.progress()
+			for _, progress := range w.progress {
+				progress()
+			}
 		}
 		w.kill(k)
 	}
