@@ -162,11 +162,20 @@ func lean(p *chain.Page) *chain.Page {
 	return &l
 }
 
-// FreshFloor returns the number of the oldest page if it was read within the last second.
+// FreshFloor returns the number of the oldest page if it was read within the last second. Towards
+// the end of that second it is read again in the background, so that a reader that requests page
+// after page does not wait for it.
 func (f *Feed) FreshFloor() (int64, bool) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.floor, f.floor > 0 && time.Since(f.floorRead) < floorAge
+	floor, age := f.floor, time.Since(f.floorRead)
+	f.mu.Unlock()
+	if floor == 0 || age >= floorAge {
+		return floor, false
+	}
+	if age >= floorAge*3/4 {
+		f.r.floors.start(f.name, f.readFloor)
+	}
+	return floor, true
 }
 
 // Floor returns the number of the oldest page. It may be up to a second old.
@@ -174,22 +183,25 @@ func (f *Feed) Floor(ctx context.Context) (int64, error) {
 	if floor, fresh := f.FreshFloor(); fresh {
 		return floor, nil
 	}
-	return f.r.floors.do(ctx, f.name, func(ctx context.Context) (int64, error) {
-		asked := time.Now()
-		floor, err := f.reader.Floor(ctx)
-		if err != nil {
-			return 0, err
-		}
-		f.mu.Lock()
-		rises := floor > max(f.floor, 1)
-		f.floor, f.floorRead = max(f.floor, floor), asked
-		floor = f.floor
-		f.mu.Unlock()
-		if rises && f.r.source.cache != nil {
-			f.r.source.cache.DropBefore(f.name, floor)
-		}
-		return floor, nil
-	})
+	return f.r.floors.do(ctx, f.name, f.readFloor)
+}
+
+// readFloor reads the floor from the store.
+func (f *Feed) readFloor(ctx context.Context) (int64, error) {
+	asked := time.Now()
+	floor, err := f.reader.Floor(ctx)
+	if err != nil {
+		return 0, err
+	}
+	f.mu.Lock()
+	rises := floor > max(f.floor, 1)
+	f.floor, f.floorRead = max(f.floor, floor), asked
+	floor = f.floor
+	f.mu.Unlock()
+	if rises && f.r.source.cache != nil {
+		f.r.source.cache.DropBefore(f.name, floor)
+	}
+	return floor, nil
 }
 
 // Look returns the state of a feed, its newest page as [Feed.Newest] does, and its floor
