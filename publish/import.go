@@ -58,6 +58,9 @@ type Import struct {
 	// Memory limits the memory for entities being published, in bytes, in addition to one
 	// batch. 0 means 4 MiB.
 	Memory int64
+	// BatchBytes limits the bodies of a batch, in bytes. The memory for an entity is free when all
+	// of its batch is durable: smaller batches need less. 0 means 1 MiB.
+	BatchBytes int64
 	// State, if not nil, stores how far the input was published.
 	State *State
 	// PageEntities and PageBytes are the limits of the feed's pages, needed with a State: the
@@ -137,9 +140,10 @@ func (im *Import) Run(ctx context.Context) (Result, error) {
 
 // options returns the limits of the writer.
 func (im *Import) options() producer.WriterOptions {
+	batch := cmp.Or(im.BatchBytes, batchBytes)
 	o := producer.WriterOptions{
-		MaxEntities: batchEntities, MaxBytes: batchBytes, Ahead: 64,
-		Memory: semaphore.NewWeighted(cmp.Or(im.Memory, 4<<20) + batchBytes),
+		MaxEntities: batchEntities, MaxBytes: batch, Ahead: 64,
+		Memory: semaphore.NewWeighted(cmp.Or(im.Memory, 4<<20) + batch),
 	}
 	if im.State == nil {
 		return o

@@ -93,6 +93,7 @@ were published. With --to, a request that fails then is not retried.` + exit.Hel
 const (
 	localMemory  = 4 << 20
 	remoteMemory = 14 << 20
+	remoteBatch  = 256 << 10
 )
 
 func runPublish(ctx context.Context, a *app.App, f *publishFlags, arg, file string) error {
@@ -227,7 +228,7 @@ func (f *publishFlags) openFeed(ctx context.Context, a *app.App, at locate.Store
 	a.AtEnd(feed.Close, "feed "+at.Name)
 	im.To = publish.ToFeed(at.Name, feed)
 	if storage.PropertiesOf(store).Remote {
-		im.Memory = remoteMemory
+		im.Memory, im.BatchBytes = remoteMemory, remoteBatch
 	}
 	return nil
 }
