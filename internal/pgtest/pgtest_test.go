@@ -2,10 +2,8 @@ package pgtest_test
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"testing"
@@ -74,10 +72,18 @@ func TestMain(m *testing.M) {
 	_, _ = io.Copy(io.Discard, os.Stdin) // no input: until it is killed
 }
 
-// TestKilled: neither the server nor its directory outlives a killed process.
+// TestKilled: neither the server nor its directories outlive a killed process.
 func TestKilled(t *testing.T) {
+	dir, err := os.MkdirTemp("", "killed-") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil { // the user of the server removes directories, too
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"=1")
+	cmd.Env = append(os.Environ(), childVariable+"=1", "TMPDIR="+dir)
 	cmd.Stderr = os.Stderr
 	if _, err := cmd.StdinPipe(); err != nil { // it stays open
 		t.Fatal(err)
@@ -114,7 +120,11 @@ func TestKilled(t *testing.T) {
 		t.Error("the server is still running")
 	}
 	for {
-		if _, err := os.Stat(config.Host); errors.Is(err, fs.ErrNotExist) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(entries) == 0 {
 			break
 		}
 	}
