@@ -5,12 +5,14 @@ package file_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,18 +31,30 @@ func TestMain(m *testing.M) {
 	storagetest.Main(m, storage.Registry{"file": file.Create}.Open)
 }
 
+// allTests enables what takes long and rarely finds more.
+var allTests = flag.Bool("all", false, "run longer races, and kill four times as many writers")
+
 // TestStore syncs thousands of times. On a busy disk it is much faster with TMPDIR on a
 // file system in memory.
 func TestStore(t *testing.T) {
-	dirs := make(map[storage.Store]string)
+	kills := 25
+	if *allTests {
+		kills *= 4
+	}
+	var dirs sync.Map // by their stores
+	dir := func(s storage.Store) string {
+		dir, _ := dirs.Load(s)
+		return dir.(string)
+	}
 	storagetest.Run(t, func(t *testing.T) storage.Store {
 		s, dir := newStoreDir(t)
-		dirs[s] = dir
+		dirs.Store(s, dir)
 		return s
 	}, storagetest.Options{
-		URL:        func(s storage.Store) string { return "file://" + dirs[s] },
-		Leftovers:  func(t *testing.T, s storage.Store, key string) { leave(t, dirs[s], key) },
-		Kills:      100,
+		URL:        func(s storage.Store) string { return "file://" + dir(s) },
+		Leftovers:  func(t *testing.T, s storage.Store, key string) { leave(t, dir(s), key) },
+		Kills:      kills,
+		Long:       *allTests,
 		Properties: properties,
 	})
 }

@@ -87,6 +87,9 @@ func appendLong(ctx context.Context, s *file.Store) error {
 	return nil
 }
 
+// resumeEvery is how many disks there are for each that is appended to again.
+const resumeEvery = 160
+
 // A powerLoss is a test of what is on a disk after power is lost.
 type powerLoss struct {
 	*testing.T
@@ -133,7 +136,7 @@ func (l *powerLoss) lose(dir string, n, ways int, fault string, resume func(imag
 			if got < acknowledged || got > begun {
 				l.Fatalf("after call %d, %s of %s: %d parts, acknowledged %d", i, call.name, call.path, got, acknowledged)
 			}
-			if resume != nil && l.random.IntN(8*ways) == 0 {
+			if resume != nil && l.random.IntN(resumeEvery) == 0 {
 				resume(image, got)
 			}
 		}

@@ -131,7 +131,7 @@ func traced(t *testing.T, dir, verb string, args ...string) trace {
 		t.Fatal(err)
 	}
 	log := filepath.Join(t.TempDir(), "trace")
-	cmd := exec.Command("strace", slices.Concat([]string{"-f", "-o", log}, args, []string{self})...)
+	cmd := exec.Command("strace", slices.Concat([]string{"-f", "--seccomp-bpf", "-o", log}, args, []string{self})...)
 	// The race detector would delay the exit of each process by a second.
 	cmd.Env = append(os.Environ(), tracedVariable+"="+verb, tracedDirVariable+"="+dir, "GORACE=atexit_sleep_ms=0")
 	output, err := cmd.Output()

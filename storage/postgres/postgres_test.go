@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -34,7 +35,7 @@ func TestStore(t *testing.T) {
 }
 
 // allTests enables tests that take long and rarely find more.
-var allTests = flag.Bool("all", false, "run all of the suite through PgBouncer, too, and with a body of 1 GiB")
+var allTests = flag.Bool("all", false, "run all of the suite through PgBouncer, too, longer races, and a body of 1 GiB")
 
 // TestPgBouncer runs the suite, wrapped, through PgBouncer in transaction mode, except for
 // the part that the suite repeats with other keys and for hints that depend on time.
@@ -52,20 +53,28 @@ const counters = 10
 
 // testStore runs the suite, with a separate schema for each store.
 func testStore(t *testing.T, database string, wrap func(storage.Store) storage.Store) {
+	kills := 15
+	if *allTests {
+		kills = 50
+	}
 	var n atomic.Int32
-	urls := make(map[storage.Store]string)
+	var urls sync.Map // by their stores
 	storagetest.Run(t, func(t *testing.T) storage.Store {
 		if skipped.MatchString(t.Name()) && !*allTests {
 			t.Skip("only with -all")
 		}
 		u := withSchema(t, database, fmt.Sprintf("s%d", n.Add(1)))
 		store := wrap(open(t, u))
-		urls[store] = u
+		urls.Store(store, u)
 		return store
 	}, storagetest.Options{
-		URL:        func(s storage.Store) string { return urls[s] },
-		Kills:      50,
+		URL: func(s storage.Store) string {
+			u, _ := urls.Load(s)
+			return u.(string)
+		},
+		Kills:      kills,
 		Counters:   counters,
+		Long:       *allTests,
 		Properties: storage.Properties{Remote: true, Watches: true, Clock: true, Names: true},
 	})
 }

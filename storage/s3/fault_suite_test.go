@@ -42,13 +42,17 @@ func TestStoreOverFaults(t *testing.T) {
 	}
 	config := bed.config
 	config.Memory, config.PartSize = 0, 0 // the defaults, so that everything can be read whole
-	var requests, faults, turn atomic.Int64
+	var stores, all, faults, turn atomic.Int64
 	storagetest.Run(t, func(t *testing.T) storage.Store {
 		if skipped.MatchString(t.Name()) && !*allFaults {
 			t.Skip("only with -all-faults")
 		}
+		config := config
 		config.Prefix = bed.config.Prefix + "/" + bed.key()
+		var requests atomic.Int64
+		requests.Store(stores.Add(1)) // not the same requests for each store
 		store, err := openOver(t.Context(), config, func(r s3fault.Request) s3fault.Fault {
+			all.Add(1)
 			if requests.Add(1)%suiteEvery != 0 || !r.Operation.Reads() && contended.MatchString(r.Path) {
 				return nil
 			}
@@ -65,7 +69,7 @@ func TestStoreOverFaults(t *testing.T) {
 		}
 		return observe.Wrap(asking{store}, func(context.Context, observe.Operation) {})
 	}, storagetest.Options{Properties: properties, LargerSizes: true})
-	t.Logf("%d faults in %d requests", faults.Load(), requests.Load())
+	t.Logf("%d faults in %d requests", faults.Load(), all.Load())
 }
 
 // asking repeats a refused conditional write if its outcome is unknown because of a fault,

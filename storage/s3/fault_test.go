@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -290,10 +291,22 @@ func (c call) requests(t *testing.T, bed *faultBed) []s3fault.Operation {
 	return operations
 }
 
-// sampled is the sampling rate of faults for calls with multipart uploads.
-const sampled = 16
+// sampled returns how many faults there are for each that is injected into a call: with
+// multipart uploads, which are slow, it is every 16th, and in calls whose requests another
+// call sends, too, every 4th.
+func (c call) sampled() int {
+	switch {
+	case *allFaults:
+		return 1
+	case c.parts:
+		return 16
+	case c.redundant():
+		return 4
+	}
+	return 1
+}
 
-// TestFaults injects each fault into each request of each call.
+// TestFaults injects each fault, or a sample of them, into each request of each call.
 func TestFaults(t *testing.T) {
 	bed := newFaultBed(t)
 	for _, c := range calls() {
@@ -306,7 +319,9 @@ func TestFaults(t *testing.T) {
 
 func (c call) tryAll(t *testing.T, bed *faultBed) {
 	operations := c.requests(t, bed)
-	t.Logf("requests: %v", operations)
+	every := c.sampled()
+	first := rand.IntN(every)
+	t.Logf("requests: %v; every %dth fault, from %d", operations, every, first)
 	if slices.Contains(operations, s3fault.ListObjectsV2) && c.name != "list" {
 		t.Error("it lists keys, and listings may be outdated")
 	}
@@ -316,7 +331,7 @@ func (c call) tryAll(t *testing.T, bed *faultBed) {
 		// A Late holds one request, so each case needs its own faults.
 		for i := range distinctFaults(bed.elsewhere) {
 			f := distinctFaults(bed.elsewhere)[i]
-			if !f.fits(operation) || f.corrupts && c.unverified || c.parts && (n+i)%sampled != 0 && !*allFaults {
+			if !f.fits(operation) || f.corrupts && c.unverified || (n+i)%every != first {
 				continue
 			}
 			pool.Go(func() {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,19 +52,23 @@ var properties = storage.Properties{
 
 func TestStore(t *testing.T) {
 	server := s3test.Start(t)
-	n := 0
-	prefixes := make(map[storage.Store]string)
+	var n atomic.Int32
+	var prefixes sync.Map // by their stores
+	prefix := func(s storage.Store) string {
+		prefix, _ := prefixes.Load(s)
+		return prefix.(string)
+	}
 	storagetest.Run(t, func(t *testing.T) storage.Store {
-		n++
-		prefix := fmt.Sprintf("some/prefix-%d", n)
+		prefix := fmt.Sprintf("some/prefix-%d", n.Add(1))
 		s := newStore(t, server, prefix)
-		prefixes[s] = prefix
+		prefixes.Store(s, prefix)
 		return s
 	}, storagetest.Options{
-		URL:         func(s storage.Store) string { return server.URL(prefixes[s]) },
+		URL:         func(s storage.Store) string { return server.URL(prefix(s)) },
 		Kills:       5,
 		Counters:    12,
-		Leftovers:   func(t *testing.T, s storage.Store, key string) { leave(t, server, prefixes[s], key) },
+		Long:        *allFaults,
+		Leftovers:   func(t *testing.T, s storage.Store, key string) { leave(t, server, prefix(s), key) },
 		LargerSizes: true,
 		Properties:  properties,
 	})

@@ -11,15 +11,18 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// largeHeap is the additional memory that may be in use while a body of 64 MiB is written
-// or read.
+// largeHeap is the additional memory that may be in use while a large body is written or
+// read.
 const largeHeap = 8 << 20
 
-// testLarge writes and reads a body of 64 MiB, and appends as many bytes.
+// testLarge writes and reads a body of 24 MiB, or 64, and appends as many bytes.
 func testLarge(t *testing.T, s *suite) {
-	var size int64 = 64 << 20
-	if s.opts.BodiesInMemory {
+	var size int64 = 24 << 20
+	switch {
+	case s.opts.BodiesInMemory:
 		size = 8 << 20
+	case s.opts.Long:
+		size = 64 << 20
 	}
 	meter := &heapMeter{base: heapInUse(), off: s.opts.BodiesInMemory}
 	open := func(seed byte) func() (io.ReadCloser, error) {

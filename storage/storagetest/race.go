@@ -16,17 +16,18 @@ import (
 
 const (
 	raceWriters    = 64
-	raceKeys       = 50
+	raceKeys       = 10
 	counterWriters = 32
-	counterSteps   = 20
+	counterSteps   = 5
+	longer         = 4 // times as many with Options.Long
 )
 
-// testRaceCreate has 64 writers create each of 50 keys, or 10 with -short. Exactly one must
-// succeed for each key.
+// testRaceCreate has 64 writers create each of 10 keys, or of 40. Exactly one must succeed for
+// each key.
 func testRaceCreate(t *testing.T, s *suite) {
 	keys := raceKeys
-	if testing.Short() {
-		keys /= 5
+	if s.opts.Long {
+		keys *= longer
 	}
 	for i := range keys {
 		key := s.key(fmt.Sprintf("race/%02d", i))
@@ -63,12 +64,12 @@ func testRaceCreate(t *testing.T, s *suite) {
 	}
 }
 
-// testRaceIncrement has 32 writers, or as many as the options say, add 1 to a number 20
-// times each, by Append and sometimes by Replace. With -short they do it 5 times.
+// testRaceIncrement has 32 writers, or as many as the options say, add 1 to a number 5
+// times each, or 20 times, by Append and sometimes by Replace.
 func testRaceIncrement(t *testing.T, s *suite) {
 	steps := counterSteps
-	if testing.Short() {
-		steps /= 4
+	if s.opts.Long {
+		steps *= longer
 	}
 	counters := s.opts.Counters
 	if counters == 0 {

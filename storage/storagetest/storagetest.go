@@ -41,6 +41,9 @@ type Options struct {
 	// 32. Each has to wait for all others, so fewer are much faster.
 	Counters int
 
+	// Long runs longer races and writes a larger body.
+	Long bool
+
 	// BodiesInMemory: the store holds whole bodies in the memory of the process.
 	BodiesInMemory bool
 
@@ -67,12 +70,21 @@ var sameBytes = cmp.Comparer(bytes.Equal)
 // deep is a prefix like that of a feed's pages, and then some.
 const deep = "feeds/Some.feed_name-1/pages/a/b.c/-d/_e/.f/"
 
-// Run tests the contract. The factory returns an empty store, which Run closes.
+// Run tests the contract. The factory returns an empty store, which Run closes. Run calls it,
+// and the functions of the options, concurrently.
 func Run(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
 	run := runner(factory, opts)
+	alone := func(name string, test func(*testing.T, *suite)) {
+		t.Run(name, func(t *testing.T) { run(t, "", test) })
+	}
 	for name, prefix := range map[string]string{"shallow": "", "deep": deep} {
 		t.Run(name, func(t *testing.T) {
-			run := func(name string, test func(*testing.T, *suite)) { run(t, name, prefix, test) }
+			run := func(name string, test func(*testing.T, *suite)) {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					run(t, prefix, test)
+				})
+			}
 			run("create", testCreate)
 			run("keys", testKeys)
 			run("metadata", testMeta)
@@ -96,15 +108,15 @@ func Run(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
 			}
 		})
 	}
-	run(t, "race to create", "", testRaceCreate)
-	run(t, "race to increment", "", testRaceIncrement)
-	run(t, "race of all", "", testRaceAll)
-	run(t, "large", "", testLarge)
+	alone("race to create", testRaceCreate)
+	alone("race to increment", testRaceIncrement)
+	alone("race of all", testRaceAll)
+	alone("large", testLarge)
 	RunOptional(t, factory, opts)
 	if opts.URL != nil {
-		run(t, "processes create", "", testProcessesCreate)
-		run(t, "processes increment", "", testProcessesIncrement)
-		run(t, "kill", "", testKill)
+		alone("processes create", testProcessesCreate)
+		alone("processes increment", testProcessesIncrement)
+		alone("kill", testKill)
 	}
 }
 
@@ -112,7 +124,7 @@ func Run(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
 // not hide any of them.
 func RunOptional(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
 	run := runner(factory, opts)
-	run(t, "properties", "", testProperties)
+	t.Run("properties", func(t *testing.T) { run(t, "", testProperties) })
 	for _, optional := range []struct {
 		name string
 		has  bool
@@ -128,20 +140,18 @@ func RunOptional(t *testing.T, factory func(t *testing.T) storage.Store, opts Op
 		{"recover", opts.Properties.Recovers, testRecover},
 	} {
 		if optional.has {
-			run(t, optional.name, "", optional.test)
+			t.Run(optional.name, func(t *testing.T) { run(t, "", optional.test) })
 		}
 	}
 }
 
-func runner(factory func(t *testing.T) storage.Store, opts Options) func(t *testing.T, name, prefix string, test func(*testing.T, *suite)) {
-	return func(t *testing.T, name, prefix string, test func(*testing.T, *suite)) {
-		t.Run(name, func(t *testing.T) {
-			store := factory(t)
-			test(t, &suite{store: store, prefix: prefix, opts: opts})
-			if err := store.Close(); err != nil {
-				t.Errorf("Close: %v", err)
-			}
-		})
+func runner(factory func(t *testing.T) storage.Store, opts Options) func(t *testing.T, prefix string, test func(*testing.T, *suite)) {
+	return func(t *testing.T, prefix string, test func(*testing.T, *suite)) {
+		store := factory(t)
+		test(t, &suite{store: store, prefix: prefix, opts: opts})
+		if err := store.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
 	}
 }
 
