@@ -32,6 +32,7 @@ func TestManyDeletions(t *testing.T) {
 		"tombstones":         func(r *rig) { kintotest.Send(r.t, http.MethodDelete, r.url+"/records", "") },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			fake := kintotest.NewFake(t)
 			r := newRigOf(t, fake.NewCollection(t))
 			const records = 10_000

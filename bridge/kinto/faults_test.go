@@ -56,6 +56,7 @@ func TestSourceFails(t *testing.T) {
 		"page of a portal": {refuse(200, `<html>`), kinto.ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.configure = func(c *Config) { c.OnGone = Delete }
 			r.fill(0, 60)
@@ -131,6 +132,7 @@ func TestReplaced(t *testing.T) {
 		"the same": func(r *rig) { r.fill(0, 30) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.fill(0, 30)
 			r.run()

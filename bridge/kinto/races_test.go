@@ -17,6 +17,7 @@ import (
 // read are changed. Each change reaches the feed by the list, and not because all ids are compared at
 // the end of a list read newest first.
 func TestPageRaces(t *testing.T) {
+	t.Parallel()
 	backends := []kintotest.Backend{kintotest.Memory}
 	if *long {
 		backends = kintotest.Backends
@@ -26,6 +27,7 @@ func TestPageRaces(t *testing.T) {
 		for _, newest := range []bool{false, true} {
 			for _, answered := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s newest first %t answered %t", backend, newest, answered), func(t *testing.T) {
+					t.Parallel()
 					r := newRigOf(t, server.NewCollection(t))
 					r.fill(0, racers)
 					h := &held{rig: r, newest: newest, answered: answered, read: map[string]bool{}, pages: 12}

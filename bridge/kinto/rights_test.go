@@ -52,6 +52,7 @@ func (r *rig) share(path string, users ...string) {
 // with the user: the server still lists these, and has no tombstones of the others. The bridge ends, and
 // deletes nothing.
 func TestRightsRemoved(t *testing.T) {
+	t.Parallel()
 	for _, backend := range kintotest.Backends {
 		server := kintotest.Start(t, backend)
 		for _, follow := range []bool{false, true} {

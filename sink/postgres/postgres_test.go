@@ -64,7 +64,7 @@ func options(t *testing.T, url string) sinktest.Options {
 		OpenFaulty: func(ctx context.Context, dir string, before func() error) (consumer.Sink, error) {
 			return asSink(postgres.OpenFaulty(ctx, url, postgres.Options{Table: table(dir)}, before))
 		},
-		Kills: 50, // of each of two
+		Kills: 20, // of each of two
 		Read:  func(dir string) ([]sinktest.Record, error) { return readTable(reader, table(dir)) },
 	}
 }

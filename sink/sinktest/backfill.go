@@ -270,7 +270,6 @@ func consumeNewestFirst(ctx context.Context, k consumer.Sink) error {
 
 // newestFirst fills a sink newest first, and then expects the contents of one that was filled in order.
 func (s suite) newestFirst(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	k := s.backfiller(t, dir)
 	must(t, consumeNewestFirst(t.Context(), k))
@@ -292,7 +291,6 @@ func (s suite) checkNewestFirst(t *testing.T, k consumer.Sink, dir string) {
 
 // killNewestFirst kills processes that fill a sink newest first at random.
 func (s suite) killNewestFirst(t *testing.T) {
-	t.Parallel()
 	if s.child(t, consumeModel) {
 		return
 	}

@@ -68,7 +68,7 @@ func (s suite) streams(t *testing.T) {
 			want = append(want, record(e, body))
 		}
 	}
-	large := randomBody(16 << 20)
+	large := randomBody(8 << 20)
 	for _, size := range []int64{int64(len(large)), -1} {
 		n++
 		e := streamed(n, bytes.NewReader(large), size)
@@ -135,6 +135,7 @@ func (s suite) failingStreams(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%d of %d %s", size, known, c.name), func(t *testing.T) {
+					t.Parallel()
 					s.failingStream(t, streamed(2, c.stream(randomBody(size)), known), c.want)
 				})
 			}

@@ -69,7 +69,6 @@ func (s suite) checkModel(t *testing.T, dir string) int {
 }
 
 func (s suite) model(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	for end := 40; end <= 160; end += 40 {
 		k := s.open(t, dir)
@@ -91,7 +90,6 @@ var errFault = errors.New("no space left on device, for a test")
 // faults makes each disk operation fail once, or all operations from one on. Then the sink
 // must continue after a call of Position or after it is opened again.
 func (s suite) faults(t *testing.T) {
-	t.Parallel()
 	if s.OpenFaulty == nil {
 		t.Skip("the sink has no steps to fail")
 	}
@@ -213,7 +211,6 @@ func runChild(t *testing.T, dir string, end, step, micros int) (killed bool) {
 // killAtSteps kills a process before each step of a few batches, which cover each kind of
 // step.
 func (s suite) killAtSteps(t *testing.T) {
-	t.Parallel()
 	if s.OpenFaulty == nil {
 		t.Skip("the sink has no steps")
 	}
@@ -235,7 +232,7 @@ func (s suite) killAtSteps(t *testing.T) {
 
 // kills returns how many processes to kill.
 func (s suite) kills() int {
-	times := cmp.Or(s.Kills, 100)
+	times := cmp.Or(s.Kills, 40)
 	if testing.Short() {
 		times /= 10
 	}
@@ -244,7 +241,6 @@ func (s suite) kills() int {
 
 // killAtRandom kills processes at random. Each continues the work of the previous one.
 func (s suite) killAtRandom(t *testing.T) {
-	t.Parallel()
 	if s.child(t, feedInto) {
 		return
 	}

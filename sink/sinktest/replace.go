@@ -99,7 +99,6 @@ func (s suite) checkReplaced(t *testing.T, dir string) {
 
 // replace replaces the data with a snapshot.
 func (s suite) replace(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	k := s.replacer(t, dir)
 	must(t, replaceWith(t.Context(), k, 0))
@@ -110,7 +109,6 @@ func (s suite) replace(t *testing.T) {
 // replaceAgain begins a replacement, and then another one: what only the first snapshot had is removed, and
 // batches that are rolled back note nothing.
 func (s suite) replaceAgain(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	k := s.replacer(t, dir)
 	other := put(1, "other", document{key: "other"}.json())
@@ -158,7 +156,6 @@ func (s suite) replaceAgain(t *testing.T) {
 
 // replaceFaults makes each disk operation of a replacement fail.
 func (s suite) replaceFaults(t *testing.T) {
-	t.Parallel()
 	if s.OpenFaulty == nil {
 		t.Skip("the sink has no steps to fail")
 	}
@@ -194,7 +191,6 @@ func (s suite) replaceFaults(t *testing.T) {
 // killReplace kills processes that replace the data of a sink: before each step, if it has steps, and at
 // random.
 func (s suite) killReplace(t *testing.T) {
-	t.Parallel()
 	if s.child(t, replaceWith) {
 		return
 	}

@@ -29,7 +29,7 @@ type Options struct {
 	// OpenFaulty, if set, opens the sink like Open. The sink calls before at each step
 	// that changes the disk, and skips the step if it returns an error.
 	OpenFaulty func(ctx context.Context, dir string, before func() error) (consumer.Sink, error)
-	// Kills is the number of processes to kill at random; 0 means 100. With -short it is a
+	// Kills is the number of processes to kill at random; 0 means 40. With -short it is a
 	// tenth of that.
 	Kills int
 }
@@ -45,8 +45,8 @@ type Record struct {
 	Body         []byte
 }
 
-// Run runs the suite. It runs the test binary again as a child process, with the name of
-// the calling test, which must do nothing else before it calls Run.
+// Run runs the suite, with several sinks at a time. It runs the test binary again as a child
+// process, with the name of the calling test, which must do nothing else before it calls Run.
 func Run(t *testing.T, o Options) {
 	s := suite{o}
 	for _, test := range []struct {
@@ -81,7 +81,12 @@ func Run(t *testing.T, o Options) {
 		{"KillAtRandom", s.killAtRandom},
 		{"KillNewestFirst", s.killNewestFirst},
 	} {
-		t.Run(test.name, test.run)
+		t.Run(test.name, func(t *testing.T) {
+			if test.name != "Streams" { // which measures the memory of the process
+				t.Parallel()
+			}
+			test.run(t)
+		})
 	}
 }
 
