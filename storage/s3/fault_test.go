@@ -293,7 +293,7 @@ func (c call) requests(t *testing.T, bed *faultBed) []s3fault.Operation {
 
 // sampled returns how many faults there are for each that is injected into a call: with
 // multipart uploads, which are slow, it is every 16th, and in calls whose requests another
-// call sends, too, every 4th.
+// call sends, too, every 4th. All faults that corrupt bodies are injected.
 func (c call) sampled() int {
 	switch {
 	case *allFaults:
@@ -321,7 +321,7 @@ func (c call) tryAll(t *testing.T, bed *faultBed) {
 	operations := c.requests(t, bed)
 	every := c.sampled()
 	first := rand.IntN(every)
-	t.Logf("requests: %v; every %dth fault, from %d", operations, every, first)
+	t.Logf("requests: %v; one in %d faults, from number %d", operations, every, first)
 	if slices.Contains(operations, s3fault.ListObjectsV2) && c.name != "list" {
 		t.Error("it lists keys, and listings may be outdated")
 	}
@@ -331,7 +331,7 @@ func (c call) tryAll(t *testing.T, bed *faultBed) {
 		// A Late holds one request, so each case needs its own faults.
 		for i := range distinctFaults(bed.elsewhere) {
 			f := distinctFaults(bed.elsewhere)[i]
-			if !f.fits(operation) || f.corrupts && c.unverified || (n+i)%every != first {
+			if !f.fits(operation) || f.corrupts && c.unverified || !f.corrupts && (n+i)%every != first {
 				continue
 			}
 			pool.Go(func() {
