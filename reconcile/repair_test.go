@@ -226,6 +226,7 @@ func (b *dyingBatch) Commit(ctx context.Context, at feed.Position) error {
 // TestKilled: a repair that ends at any step leaves the position, and each row as it was or mended. The
 // next repair completes the work.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.publish(1500)
 	w.consume()

@@ -149,6 +149,7 @@ func stores(t *testing.T) map[string]storage.Store {
 func TestLostObjects(t *testing.T) {
 	for kind, store := range stores(t) {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			ctx := t.Context()
 			for n, c := range []struct {
 				lost string // key after the feed's
@@ -233,63 +234,72 @@ func TestIntactFeed(t *testing.T) {
 // TestLostFile removes or truncates each file of a store. An entity whose bytes are left
 // must not be lost, unless its page is incomplete.
 func TestLostFile(t *testing.T) {
-	for _, cut := range []bool{false, true} {
-		for n := 0; ; n++ {
-			dir := t.TempDir()
-			store, err := file.New(dir)
-			if err != nil {
-				t.Fatal(err)
+	for name, cut := range map[string]bool{"removed": false, "cut": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for n := 0; loseFile(t, n, cut); n++ {
 			}
-			if err := publish(t.Context(), store, "zones", false, 1, 7); err != nil {
-				t.Fatal(err)
-			}
-			files, err := filepath.Glob(filepath.Join(dir, "objects/feeds/zones/pages/*"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n == len(files) {
-				break
-			}
-			path := files[n]
-			name := filepath.Base(path)
-			body := !strings.HasSuffix(name, "@meta")
-			pageNumber := int(name[11] - '0')
-			want := []int{1, 2, 3, 4, 5, 6, 7}
-			if cut {
-				info, err := os.Stat(path)
-				if err == nil {
-					err = os.Truncate(path, info.Size()*3/4) // of a body, within its second entity
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			} else if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
-			if body {
-				want = want[:2*pageNumber-2]
-				if cut && pageNumber < 4 {
-					want = append(want, 2*pageNumber-1)
-				}
-				if !cut && pageNumber == 1 {
-					want = []int{3, 4, 5, 6, 7} // as if it had been pruned
-				}
-			}
-			report, err := repair.Feed(t.Context(), store, "zones", repair.Config{Apply: true})
-			if err != nil {
-				t.Fatalf("%s, cut %v: %v", name, cut, err)
-			}
-			if got := read(t, store, "zones"); !slices.Equal(got, want) {
-				t.Errorf("%s, cut %v: the feed has %v, not %v; %+v", name, cut, got, want, report)
-			}
-			sound(t, store, "zones")
+		})
+	}
+}
+
+// loseFile removes or truncates a file, and returns false if there are no more.
+func loseFile(t *testing.T, n int, cut bool) bool {
+	dir := t.TempDir()
+	store, err := file.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := publish(t.Context(), store, "zones", false, 1, 7); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "objects/feeds/zones/pages/*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n == len(files) {
+		return false
+	}
+	path := files[n]
+	name := filepath.Base(path)
+	body := !strings.HasSuffix(name, "@meta")
+	pageNumber := int(name[11] - '0')
+	want := []int{1, 2, 3, 4, 5, 6, 7}
+	if cut {
+		info, err := os.Stat(path)
+		if err == nil {
+			err = os.Truncate(path, info.Size()*3/4) // of a body, within its second entity
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	} else if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if body {
+		want = want[:2*pageNumber-2]
+		if cut && pageNumber < 4 {
+			want = append(want, 2*pageNumber-1)
+		}
+		if !cut && pageNumber == 1 {
+			want = []int{3, 4, 5, 6, 7} // as if it had been pruned
 		}
 	}
+	report, err := repair.Feed(t.Context(), store, "zones", repair.Config{Apply: true})
+	if err != nil {
+		t.Fatalf("%s, cut %v: %v", name, cut, err)
+	}
+	if got := read(t, store, "zones"); !slices.Equal(got, want) {
+		t.Errorf("%s, cut %v: the feed has %v, not %v; %+v", name, cut, got, want, report)
+	}
+	sound(t, store, "zones")
+	return true
 }
 
 // TestLiveCopy copies the files of a store one by one while entities are published, in
 // either order.
 func TestLiveCopy(t *testing.T) {
+	t.Parallel()
 	for _, backwards := range []bool{false, true} {
 		for every := 1; every < 6; every++ {
 			from, to := t.TempDir(), t.TempDir()
