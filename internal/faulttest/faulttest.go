@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/feedctl/feedctl/storage"
 	"github.com/feedctl/feedctl/storage/fault"
@@ -18,7 +19,8 @@ import (
 
 // A Path is something that a program does with a store, and may do again after an error.
 type Path struct {
-	Name  string
+	Name string
+	// Setup prepares the store. It is called once; each case begins with a copy, at the same time.
 	Setup func(t *testing.T, store storage.Store)
 	Do    func(ctx context.Context, store storage.Store) error
 	// Check fails the test if the store is in a state that it must not be in. Done tells
@@ -33,9 +35,11 @@ func Run(t *testing.T, paths []Path) {
 	for _, p := range paths {
 		t.Run(strings.ReplaceAll(p.Name, " ", "_"), func(t *testing.T) {
 			var operations atomic.Int64
+			var begin state
 			synctest.Test(t, func(t *testing.T) {
 				store := memory.New()
 				p.Setup(t, store)
+				begin = state{store.Clone(), time.Now().Round(0)}
 				if err := p.Do(t.Context(), fault.Wrap(store, func(fault.Op) fault.Outcome { operations.Add(1); return fault.Pass })); err != nil {
 					t.Fatal(err)
 				}
@@ -51,7 +55,7 @@ func Run(t *testing.T, paths []Path) {
 							continue
 						}
 						t.Run(fmt.Sprintf("%d/%v/lasting=%v", n, outcome, lasting), func(t *testing.T) {
-							synctest.Test(t, func(t *testing.T) { p.fail(t, n, outcome, lasting) })
+							synctest.Test(t, func(t *testing.T) { p.fail(t, begin, n, outcome, lasting) })
 						})
 					}
 				}
@@ -60,9 +64,15 @@ func Run(t *testing.T, paths []Path) {
 	}
 }
 
-func (p Path) fail(t *testing.T, n int64, outcome fault.Outcome, lasting bool) {
-	store := memory.New()
-	p.Setup(t, store)
+// A state is what Setup left, and when.
+type state struct {
+	store *memory.Store
+	at    time.Time
+}
+
+func (p Path) fail(t *testing.T, begin state, n int64, outcome fault.Outcome, lasting bool) {
+	store := begin.store.Clone()
+	time.Sleep(time.Until(begin.at))
 	var count atomic.Int64
 	err := p.Do(t.Context(), fault.Wrap(store, func(fault.Op) fault.Outcome {
 		if k := count.Add(1); k == n+1 || lasting && k > n {

@@ -63,7 +63,9 @@ func (h *history) publish(t *testing.T, store storage.Store) {
 	if n := len(h.positions); n > 0 {
 		after = h.positions[n-1]
 	}
-	for _, e := range read(t, store, consumer.After(after)).entities {
+	r := newReader(t, store)
+	defer r.source.Close()
+	for _, e := range r.read(t, consumer.After(after)).entities {
 		h.entities, h.positions = append(h.entities, &e.Entity), append(h.positions, e.Position())
 	}
 }
@@ -91,16 +93,25 @@ type received struct {
 	err      error
 }
 
-// read reads the feed with a new consumer.
-func read(t *testing.T, store storage.Store, start consumer.Start) (got received) {
+// A reader reads the feed as often as a test wants.
+type reader struct {
+	*consumer.Client
+	source *fromstore.Source
+}
+
+func newReader(t *testing.T, store storage.Store) *reader {
 	t.Helper()
 	source := fromstore.New(store, fromstore.Config{})
-	defer source.Close()
 	client, err := consumer.New(consumer.Config{Source: source})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for e, err := range client.Entities(t.Context(), source.Feed(testFeed), start) {
+	return &reader{client, source}
+}
+
+func (r *reader) read(t *testing.T, start consumer.Start) (got received) {
+	t.Helper()
+	for e, err := range r.Entities(t.Context(), r.source.Feed(testFeed), start) {
 		if err != nil {
 			got.err = err
 			break
@@ -120,14 +131,19 @@ func (h *history) check(t *testing.T, store storage.Store) {
 	if err = errors.Join(err, report.Err()); err != nil {
 		t.Fatal(err)
 	}
+	r := newReader(t, store)
+	defer r.source.Close()
 	for n, at := range h.positions {
-		h.checkReceived(t, fmt.Sprintf("after entity %d", n), read(t, store, consumer.After(at)), n+1)
+		h.checkReceived(t, fmt.Sprintf("after entity %d", n), r.read(t, consumer.After(at)), n+1)
 	}
-	for n, index := range snapshotsOf(t, store) {
+	all := snapshotsOf(t, store)
+	if len(all) > 0 {
 		if report, err := verify.StoreSnapshot(t.Context(), store, testFeed, ""); errors.Join(err, report.Err()) != nil {
 			t.Fatal(err, report.Err())
 		}
-		h.checkSnapshot(t, store, index, n == 0)
+	}
+	for n, index := range all {
+		h.checkSnapshot(t, r, index, n == 0)
 	}
 }
 
@@ -160,16 +176,10 @@ func snapshotsOf(t *testing.T, store storage.Store) []string {
 
 // checkSnapshot reads a snapshot and continues in the feed: exactly, and as a reader does that knows
 // only the specification. For the newest snapshot that must be possible.
-func (h *history) checkSnapshot(t *testing.T, store storage.Store, id string, newest bool) {
+func (h *history) checkSnapshot(t *testing.T, r *reader, id string, newest bool) {
 	t.Helper()
-	source := fromstore.New(store, fromstore.Config{})
-	defer source.Close()
-	client, err := consumer.New(consumer.Config{Source: source})
-	if err != nil {
-		t.Fatal(err)
-	}
-	url := source.Snapshot(testFeed) + "/" + id
-	index, err := client.Index(t.Context(), url)
+	url := r.source.Snapshot(testFeed) + "/" + id
+	index, err := r.Index(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,13 +188,13 @@ func (h *history) checkSnapshot(t *testing.T, store storage.Store, id string, ne
 		"by its time": {LastModified: index.CreatedAt},
 	} {
 		state := map[string]string{}
-		for e, err := range client.Snapshot(t.Context(), url, feed.SnapshotPosition{}) {
+		for e, err := range r.Snapshot(t.Context(), url, feed.SnapshotPosition{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			change(state, &e.Entity)
 		}
-		rest := read(t, store, consumer.After(after))
+		rest := r.read(t, consumer.After(after))
 		if consumer.IsGap(rest.err) && !newest {
 			continue
 		}
@@ -198,6 +208,14 @@ func (h *history) checkSnapshot(t *testing.T, store storage.Store, id string, ne
 			t.Fatalf("after snapshot %s, %s: %v, want %v", id, name, state, want)
 		}
 	}
+}
+
+// checkNewest checks a snapshot that was the newest when a reader began.
+func (h *history) checkNewest(t *testing.T, store storage.Store, id string) {
+	t.Helper()
+	r := newReader(t, store)
+	defer r.source.Close()
+	h.checkSnapshot(t, r, id, true)
 }
 
 // config folds in a directory of the test.

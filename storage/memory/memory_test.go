@@ -54,3 +54,34 @@ func (b *changingBody) Open() (io.ReadCloser, error) {
 	*b++
 	return io.NopCloser(bytes.NewReader([]byte{byte(*b)})), nil
 }
+
+// TestClone appends to two copies of a store: each has only what was appended to it.
+func TestClone(t *testing.T) {
+	ctx := t.Context()
+	s := memory.New()
+	at, err := s.Create(ctx, "a", storage.Meta{}, storage.Bytes([]byte("x")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, err = s.Append(ctx, "a", at, storage.Meta{}, storage.Bytes([]byte("y"))); err != nil { // there may be room for more
+		t.Fatal(err)
+	}
+	stores := map[string]*memory.Store{"xy": s, "xy1": s.Clone(), "xy2": s.Clone()}
+	for want, store := range stores {
+		if want == "xy" {
+			continue
+		}
+		if _, err := store.Append(ctx, "a", at, storage.Meta{}, storage.Bytes([]byte(want[2:]))); err != nil {
+			t.Error(err)
+		}
+	}
+	for want, store := range stores {
+		object, err := store.Get(ctx, "a", 0, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(object.Body); err != nil || string(got) != want {
+			t.Errorf("store has %q, %v, want %q", got, err, want)
+		}
+	}
+}
