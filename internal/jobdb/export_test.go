@@ -18,3 +18,13 @@ func (db *DB) Kept() (n int) {
 
 // Compare compares the version of tables with the one that is known.
 var Compare = compare
+
+// Prepared returns how many statements of an SQLite database are prepared.
+func (db *DB) Prepared() (n int) {
+	for _, s := range db.driver.(*sqlite).prepared.statements {
+		if s != nil {
+			n++
+		}
+	}
+	return n
+}

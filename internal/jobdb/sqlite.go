@@ -21,6 +21,7 @@ import (
 // and transactions of the scheduler take less than a millisecond.
 type sqlite struct {
 	db       *sql.DB
+	prepared *prepared
 	file     string
 	readOnly bool
 }
@@ -49,6 +50,7 @@ func openSQLite(file string, a Access) (*sqlite, error) {
 	}
 	var err error
 	s.db, err = openFile(file, settings)
+	s.prepared = newPrepared(s.db)
 	return s, err
 }
 
@@ -127,11 +129,12 @@ func (s *sqlite) dialect() dialect {
 }
 
 func (s *sqlite) begin(ctx context.Context, readOnly bool, do func(Tx) error) error {
+	s.prepared.prepare(ctx)
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly || s.readOnly}) // one that writes locks at once
 	if err != nil {
 		return err
 	}
-	if err := do(&sqliteTx{tx}); err != nil {
+	if err := do(&sqliteTx{tx, s.prepared}); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	if err := tx.Commit(); err != nil {
@@ -140,10 +143,13 @@ func (s *sqlite) begin(ctx context.Context, readOnly bool, do func(Tx) error) er
 	return nil
 }
 
-type sqliteTx struct{ tx *sql.Tx }
+type sqliteTx struct {
+	tx       *sql.Tx
+	prepared *prepared
+}
 
 func (t *sqliteTx) Exec(ctx context.Context, sql string, args ...any) (int64, error) {
-	result, err := t.tx.ExecContext(ctx, sql, args...)
+	result, err := t.prepared.exec(ctx, t.tx, sql, args)
 	if err != nil {
 		return 0, err
 	}
@@ -151,7 +157,7 @@ func (t *sqliteTx) Exec(ctx context.Context, sql string, args ...any) (int64, er
 }
 
 func (t *sqliteTx) Query(ctx context.Context, sql string, args ...any) (Rows, error) {
-	rows, err := t.tx.QueryContext(ctx, sql, args...) //nolint:rowserrcheck // Close returns the error
+	rows, err := t.prepared.query(ctx, t.tx, sql, args) //nolint:rowserrcheck // Close returns the error
 	if err != nil {
 		return nil, err
 	}
