@@ -42,7 +42,7 @@ func contents(ctx context.Context, store storage.Store) (ids []string, err error
 }
 
 // TestEpochFaults fails each operation of BeginEpoch, and then repeats it: at each moment the feed is
-// whole, and in the end the epoch begins with a page.
+// whole, and at the end the epoch begins with a page.
 func TestEpochFaults(t *testing.T) {
 	faulttest.Run(t, []faulttest.Path{{
 		Name:  "begin an epoch",

@@ -82,7 +82,7 @@ func TestLargeBody(t *testing.T) {
 // A repeated is a body of any size without memory.
 type repeated struct {
 	head, tail string
-	size       int64 // of what is between
+	size       int64 // of the letters between them
 }
 
 func (r repeated) Size() int64 { return int64(len(r.head)+len(r.tail)) + r.size }

@@ -95,8 +95,8 @@ func inStreams(t *testing.T, test func(t *testing.T, c *Console, store storage.S
 	})
 }
 
-// TestEvents: a stream tells all topics at first, then those that have changed, at most once a second, and
-// lives when nothing changes.
+// TestEvents: a stream names all topics at first, then those that have changed, at most once a second, and
+// stays open when nothing changes.
 func TestEvents(t *testing.T) {
 	inStreams(t, func(t *testing.T, c *Console, store storage.Store) {
 		ctx, stop := context.WithCancel(t.Context())

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// ErrNoBackfill means that a sink cannot apply an entity only if it knows nothing newer about its
-// key. Such a sink is not a [Backfiller].
+// ErrNoBackfill means that a sink cannot check, when it applies an entity, that it knows nothing
+// newer about the key. Such a sink is not a [Backfiller].
 var ErrNoBackfill = errors.New("the sink cannot be filled newest first: it must be able to apply an entity only if its key is unknown")
 
 // A Backfiller is a [Sink] that can be filled from the newest entity back, as [Job.NewestFirst]

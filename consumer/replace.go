@@ -9,7 +9,7 @@ import (
 // ErrNoReplacement is the error of [Replacement.RemoveOthers] if the notes of the replacement are missing.
 var ErrNoReplacement = errors.New("what it had noted of the snapshot is missing, so nothing is removed: use an empty sink")
 
-// A Replacer is a [Sink] whose data a snapshot can replace, as [GapSnapshot] requires: in the end the
+// A Replacer is a [Sink] whose data a snapshot can replace, as [GapSnapshot] requires: at the end the
 // sink has the keys of the snapshot and no others. It keeps a note of each key of the snapshot together
 // with its data, so that a replacement that was interrupted can be continued.
 type Replacer interface {

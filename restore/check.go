@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/sink/sqlite"
 )
 
-// A Target is a sink that can be read. The zero Target cannot be.
+// A Target is a sink that can be read; the zero Target is for a sink that cannot.
 type Target struct {
 	// Open opens the rows of the sink.
 	Open func(ctx context.Context) (Contents, error)

@@ -56,7 +56,7 @@ var modes = map[string]Options{
 	"inline":    {Attachments: Inline},
 }
 
-// count returns the number of entities in the end.
+// count returns the number of entities at the end.
 func scenePairs(o Options) int {
 	n := 2*(12+4+1) + 1 // documents, and one that was changed
 	if o.Conflicts {

@@ -63,7 +63,7 @@ func (f *follower) between(changes func()) {
 	changes()
 }
 
-// caughtUp waits until the feed leaves these records.
+// caughtUp waits until applying the whole feed results in these records.
 func (f *follower) caughtUp(want map[string]string) {
 	f.t.Helper()
 	if err := f.wait(func() bool { return maps.Equal(f.fold(), want) }); err != nil {

@@ -18,7 +18,7 @@ type Table struct {
 // State differs after each change of the table, and after changes have been moved to the feed.
 func (t Table) State(ctx context.Context) (string, error) { return t.Outbox.Mark(ctx, t.Feed) }
 
-// IsTarget returns false: package reconcile compares copies.
+// IsTarget returns false. To compare a copy with its feed, use package reconcile.
 func (Table) IsTarget(context.Context) (bool, error) { return false, nil }
 
 // List lists the rows as of one moment.

@@ -45,8 +45,8 @@ type Env struct {
 	// Shared has what the runs of a process have opened. Without it, each run opens its own.
 	Shared *Shared
 
-	// FailFast ends a run that follows if a server remains unavailable, as one that does not
-	// follow: the caller tries again later.
+	// FailFast makes a run that follows end if a server remains unavailable, as other runs do; the
+	// caller tries again later.
 	FailFast bool
 
 	closers []func() error
@@ -135,7 +135,7 @@ func HintInit(err error, rawURL string) error {
 	if !errors.Is(err, storage.ErrNoStore) {
 		return err
 	}
-	return exit.WithHint(err, fmt.Sprintf("another URL; or, to make an empty store there, \"feedctl init %s\"", sink.Redact(rawURL)))
+	return exit.WithHint(err, fmt.Sprintf("another URL; or, to create an empty store there, \"feedctl init %s\"", sink.Redact(rawURL)))
 }
 
 // AtEnd has Close close a resource, before those that were opened earlier.

@@ -36,7 +36,7 @@ type Reconcile struct {
 	All            bool
 	Repair         bool
 	MaxDeletes     units.Limit
-	// Found, if set, is called with each key that differs, and with All with the others.
+	// Found, if set, is called for each key that differs; if All is true, for all others too.
 	Found func(reconcile.Line) error
 
 	progress atomic.Pointer[reconcile.Progress]
@@ -109,7 +109,7 @@ func (r *Reconciled) add(l reconcile.Line) {
 	r.List = append(r.List, Difference{string(rune(l.Kind)), l.Key, l.Why})
 }
 
-// Run compares and repairs. If the sink differs in the end, there is an error besides the result.
+// Run compares and repairs. If the sink still differs at the end, there is an error besides the result.
 func (r *Reconcile) Run(ctx context.Context, e *Env) (*Reconciled, error) {
 	if err := r.Check(); err != nil {
 		return nil, err

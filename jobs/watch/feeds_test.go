@@ -306,7 +306,7 @@ func TestFeedsFaults(t *testing.T) {
 	}
 }
 
-// TestFeedsOther: of a server that responds to each request, but does not list changes, feeds are compared.
+// TestFeedsOther: if a server responds to each request, but does not list changes, its feeds are compared.
 func TestFeedsOther(t *testing.T) {
 	for name, body := range map[string]string{
 		"page": "<!DOCTYPE html>", "nothing": "", "null": "null", "list": "[]", "object": `{"feeds": [], "complete": true}`, "large": strings.Repeat(" ", 5<<20),

@@ -32,7 +32,7 @@
 // # Exactly once
 //
 // The position in the feed is kept in the collection feedctl-positions of the same bucket, which is
-// created, so the user must have the right to write the bucket or both collections. A batch is
+// created, so the user needs the right to write the bucket or both collections. A batch is
 // written in chunks of up to batch_max_requests-1 changes and 1 MiB. A chunk takes two requests to
 // /batch: the first announces in the position what the chunk writes, and reads which records there
 // are; the second has the changes and the new position, which is one transaction on PostgreSQL. A

@@ -15,7 +15,7 @@ import (
 type replacing struct {
 	on       bool  // the keys of the batch are noted as seen
 	begins   bool  // first, those of earlier batches are forgotten
-	forget   bool  // in the end, the notes are removed
+	forget   bool  // at the end, the notes are removed
 	remove   bool  // and before, rows with other keys
 	removed  int64 // how many
 	prepared bool  // the table of seen keys exists; of the sink, not of the batch

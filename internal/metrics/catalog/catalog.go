@@ -24,8 +24,8 @@ const (
 	Histogram Type = "histogram"
 )
 
-// A Metric is a metric and its labels. Its unit is the end of its name: seconds or bytes, and
-// otherwise a number of what the name says; a time is in seconds since 1970.
+// A Metric is a metric and its labels. The end of its name says the unit: seconds or bytes; otherwise
+// it counts what the name says. A time is in seconds since 1970.
 type Metric struct {
 	Name    string // without Prefix
 	Type    Type
