@@ -34,17 +34,17 @@ It prints a line for each key that differs, as "rclone check --combined" does:
 
 In SQLite and in tables of whole entities in PostgreSQL, key, content type and body are
 compared; header fields are not. In a table with --columns, only the Content-ID is
-compared, if a column has @content_id, and otherwise only that the key exists; the same holds
-if the column body was altered to jsonb. In CouchDB and Kinto, the Content-ID in the member
-"feedctl" of a document or record is compared; those without it are ignored. A copy of a
-database in CouchDB with its revisions ("bridge couchdb --revs") is compared leaf by leaf with
-the feed, which needs no digest. The output says so.
+compared, if a column has @content_id, and otherwise only that the key exists; the same
+holds if the column body was altered to jsonb. In CouchDB and Kinto, the Content-ID in the
+member "feedctl" of a document or record is compared; those without it are ignored. A copy
+of a database in CouchDB with its revisions ("bridge couchdb --revs") is compared leaf by
+leaf with the feed, which needs no digest. The output says so.
 
 With --repair, rows that differ are written again as the feed has them, and rows that only
-the copy has are deleted; if these are more than --max-deletes allows, nothing is changed at
-all. No consumer can run meanwhile. A row that someone else changes between the comparison and
-the repair is left alone. The position does not move, and Ctrl-C or a crash does no harm: run
-the command again. At the end, the repaired part is compared again.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Differs, exit.Interrupted),
+the copy has are deleted; if these are more than --max-deletes allows, nothing is changed
+at all. No consumer can run meanwhile. A row that someone else changes between the
+comparison and the repair is left alone. The position does not move, and Ctrl-C or a crash
+does no harm: run the command again. At the end, the repaired part is compared again.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Differs, exit.Interrupted),
 		Example: `  feedctl reconcile https://data.example.org/feeds/zones --into 'sqlite:zones.db?table=zones'
   feedctl reconcile https://data.example.org/feeds/zones --into 'sqlite:zones.db?table=zones' --repair
   feedctl reconcile s3://bucket/prefix#zones --into 'postgres://shop@db.example.org/shop?table=public.zones' --prefix Europe/
