@@ -56,8 +56,10 @@ RACEFLAGS := -gcflags=modernc.org/sqlite/lib=-race=false
 FUZZTIME := 10s
 
 # The time limit of a package ends hanging tests. "make lint" runs vet. Tests wait for disks, servers and timers more than
-# they compute, so twice as many packages are tested at a time as there are processors.
-TESTFLAGS := -count=1 -timeout 60m -vet=off -ldflags=-w -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
+# they compute, so three times as many packages are tested at a time as there are processors, and in each, twice as many
+# parallel tests.
+PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
+TESTFLAGS := -count=1 -timeout 60m -vet=off -ldflags=-w -p $(shell echo $$((3 * $(PROCESSORS)))) -parallel $(shell echo $$((2 * $(PROCESSORS))))
 
 # Flags of the benchmarks: see "go run ./bench -help".
 BENCHFLAGS :=
