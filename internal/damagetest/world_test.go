@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -31,6 +32,17 @@ import (
 )
 
 var all = flag.Bool("all", false, "damage every bit, and run every reader each time")
+
+// sample returns one of step bits, others in each run; a tenth of them with -short, for the race detector.
+func sample(bits, step int) (chosen []int) {
+	if testing.Short() {
+		step *= 10
+	}
+	for bit := rand.IntN(min(step, max(bits, 1))); bit < bits; bit += step {
+		chosen = append(chosen, bit)
+	}
+	return chosen
+}
 
 const origin = "http://store.example"
 
