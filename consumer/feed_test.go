@@ -48,6 +48,11 @@ type testFeed struct {
 type testPage struct {
 	number   int
 	entities []feed.Entity
+
+	chained struct { // the digest, and what it was computed from
+		digest, prev string
+		entities     int
+	}
 }
 
 // entity returns an entity of second n whose Content-ID and body are id.
@@ -231,8 +236,12 @@ func (f *testFeed) digest(number int) string {
 	if number == 0 {
 		return ""
 	}
-	sum := sha256.Sum256(append(f.body(f.pages[number-1]), f.digest(number-1)...))
-	return hex.EncodeToString(sum[:])
+	p, prev := f.pages[number-1], f.digest(number-1)
+	if c := &p.chained; c.digest == "" || c.prev != prev || c.entities != len(p.entities) {
+		sum := sha256.Sum256(append(f.body(p), prev...))
+		c.digest, c.prev, c.entities = hex.EncodeToString(sum[:]), prev, len(p.entities)
+	}
+	return p.chained.digest
 }
 
 // ids reads entities to the end and returns their Content-IDs.
