@@ -3,8 +3,10 @@ package watch_test
 import (
 	"context"
 	"crypto/rand"
+	"flag"
 	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -21,6 +23,8 @@ import (
 	"github.com/feedctl/feedctl/server"
 	"github.com/feedctl/feedctl/storage"
 )
+
+var all = flag.Bool("all", false, "change names before every step of a node, rather than before one of three")
 
 // steps counts what a node does, and interrupts it once.
 type steps struct {
@@ -99,7 +103,6 @@ type follower struct {
 	tick         time.Duration // how often the node looks for jobs that are due
 	within       time.Duration // that the job runs after a change
 	long         time.Duration // a run during which the watcher notices a change
-	every        int           // of the steps it changes the name only before some
 }
 
 // Watch implements [watch.Source]: calls of the jobs' database are steps, too.
@@ -194,12 +197,15 @@ func (f *follower) test(t *testing.T, s *steps) {
 		}
 		return found == f.read() && !status.Checked.IsZero()
 	})
-	every := max(f.every, 1)
-	if testing.Short() {
-		every *= 10
+	every := 3
+	switch {
+	case *all:
+		every = 1
+	case testing.Short():
+		every = 10
 	}
 	for _, lasts = range []time.Duration{0, f.long} {
-		for at := 1; ; at += every {
+		for at := 1 + mathrand.IntN(every); ; at += every {
 			s.interrupt(at, f.change)
 			f.change()
 			await(fmt.Sprintf("before step %d", at), func() bool { return found == f.read() })
@@ -207,7 +213,7 @@ func (f *follower) test(t *testing.T, s *steps) {
 				work()
 			}
 			if !s.interrupted() {
-				t.Logf("runs of %v: %d steps", lasts, at-1)
+				t.Logf("runs of %v: fewer than %d steps", lasts, at)
 				break
 			}
 			await(fmt.Sprintf("after step %d", at), func() bool { return found == f.read() })
@@ -317,7 +323,7 @@ func TestStepsPostgres(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer pool.Close()
-		f := &follower{server: url, name: "f", tick: tick, within: within, long: 1200 * time.Millisecond, every: 3}
+		f := &follower{server: url, name: "f", tick: tick, within: within, long: 1200 * time.Millisecond}
 		f.change = func() {
 			if _, err := pool.Exec(t.Context(), "INSERT INTO feedctl.outbox (feed) VALUES ('f')"); err != nil {
 				t.Error(err)
