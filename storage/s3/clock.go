@@ -65,12 +65,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if now, ok := s.clock.now(); ok {
 		return now, nil
 	}
-	// Any response will do, even that the object does not exist. If it does, the first write need not
-	// read it again.
-	known, err := s.remembered(ctx)
-	if known {
-		s.trust()
-	}
+	err := s.readProbe(ctx) // any response will do, even that the object does not exist
 	if now, ok := s.clock.now(); ok {
 		return now, nil
 	}

@@ -82,17 +82,20 @@ func (s *Store) probed(ctx context.Context) error {
 	return nil
 }
 
-// trust records that a process has recorded a successful probe, unless this one is probing, or has
-// found the server to be unsafe.
-func (s *Store) trust() {
+// readProbe reads the record of a successful probe, so that the first write need not. A write that
+// needs it meanwhile waits; so does readProbe for a probe.
+func (s *Store) readProbe(ctx context.Context) error {
 	select {
 	case s.probe.turn <- struct{}{}:
-		if s.probe.refusal == nil {
-			s.probe.good.Store(true)
-		}
-		<-s.probe.turn
-	default:
+		defer func() { <-s.probe.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
+	known, err := s.remembered(ctx)
+	if known && s.probe.refusal == nil {
+		s.probe.good.Store(true)
+	}
+	return err
 }
 
 // verdict returns an error that lists the failed checks, or nil.
