@@ -24,9 +24,8 @@ type cluster struct {
 	caretaker io.Closer
 }
 
-// cleanUp waits for the end of its standard input, which is that of the process
-// that started it, however it ends.
-const cleanUp = `trap '' INT TERM HUP; cat >/dev/null; "$1" stop -s -D "$2/data" -m immediate; rm -rf "$2"`
+// cleanUp is for [owner.workspace].
+const cleanUp = `trap '' INT TERM HUP; cat >/dev/null; "$2" stop -s -D "$1/data" -m immediate; rm -rf "$1"`
 
 func newCluster(settings []string) (_ *cluster, err error) {
 	template, err := initialized()
@@ -41,15 +40,11 @@ func newCluster(settings []string) (_ *cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := who.tempDir()
+	dir, caretaker, err := who.workspace(cleanUp, pgctl)
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{dir: dir, pgctl: pgctl, owner: who}
-	c.caretaker, err = who.background(dir, "sh", "-c", cleanUp, "sh", pgctl, dir)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
+	c := &cluster{dir: dir, pgctl: pgctl, owner: who, caretaker: caretaker}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.close())

@@ -51,6 +51,20 @@ func (o *owner) tempDir() (string, error) {
 	return dir, nil
 }
 
+// workspace makes a directory, and starts a script with its path and args that ends it: the script waits for
+// the end of its standard input, which is that of this process, however it ends, or that of the closer.
+func (o *owner) workspace(script string, args ...string) (dir string, caretaker io.Closer, err error) {
+	dir, err = o.tempDir()
+	if err != nil {
+		return "", nil, err
+	}
+	caretaker, err = o.background(dir, "sh", append([]string{"-c", script, "sh", dir}, args...)...)
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, caretaker, nil
+}
+
 // writeFile writes a file that the owner can read.
 func (o *owner) writeFile(path, text string) error {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil || !o.other {

@@ -3,7 +3,6 @@ package pgtest
 import (
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"sync"
 )
@@ -14,7 +13,7 @@ type template struct {
 	caretaker io.Closer // ends when it is no longer referenced
 }
 
-// removeDirectory waits for the end of its standard input, as cleanUp does.
+// removeDirectory is for [owner.workspace].
 const removeDirectory = `trap '' INT TERM HUP; cat >/dev/null; rm -rf "$1"`
 
 // initialized is the template of all clusters of the process: copying it takes a fraction of
@@ -28,13 +27,9 @@ var initialized = sync.OnceValues(func() (*template, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := who.tempDir()
+	dir, caretaker, err := who.workspace(removeDirectory)
 	if err != nil {
 		return nil, err
-	}
-	caretaker, err := who.background(dir, "sh", "-c", removeDirectory, "sh", dir)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	data := filepath.Join(dir, "data")
 	if err := who.run(dir, initdb, "-D", data, "-U", superuser, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"); err != nil {
