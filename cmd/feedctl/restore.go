@@ -21,10 +21,9 @@ func newRestore(a *app.App) *cobra.Command {
 		Use:   "restore URL|FEED|STORE#FEED --at TIME|CONTENT-ID --into SINK",
 		Short: "Restore the state of a feed at a point in time into a new sink",
 		Long: `Restore writes the state of a feed at a point in time into a new sink: it begins with the
-newest snapshot that is not later, or with the feed if there is none, and applies the feed
-up to that point. The time is that of the feed, in whole seconds (RFC 3339): all entities of
-that second are included. With a Content-ID, exactly the entities up to that one are
-included.
+newest snapshot that is not later, if any, and applies the feed up to that point. The time
+is that of the feed, in whole seconds (RFC 3339): all entities of that second are included.
+With a Content-ID, exactly the entities up to that one are included.
 
 The sink is one of those of "feedctl consume", and must be new: a table, database, directory
 or file without data. If restore was interrupted or killed, the same command continues.

@@ -68,7 +68,7 @@ func (f *Fields) set(h http.Header, coding string) {
 	h["Etag"] = f.etag[coding]
 }
 
-// digestField returns the value of Repr-Digest for a SHA-256, or nil if there is none.
+// digestField returns the value of Repr-Digest for a SHA-256, or nil without one.
 func digestField(sum []byte) []string {
 	if sum == nil {
 		return nil
