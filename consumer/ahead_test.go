@@ -64,27 +64,35 @@ func afterFirst() Start {
 }
 
 func (x *indexedFeed) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	tile, index := strings.CutPrefix(r.URL.Path, "/index/")
+	if !index {
+		x.mu.Lock()
+		x.now++
+		x.most = max(x.most, x.now)
+		x.mu.Unlock()
+		defer func() {
+			x.mu.Lock()
+			x.now--
+			x.mu.Unlock()
+		}()
+	}
 	select {
 	case <-time.After(x.delay): // fake
 	case <-r.Context().Done():
 		return
 	}
-	if tile, ok := strings.CutPrefix(r.URL.Path, "/index/"); ok {
-		x.mu.Lock()
+	x.mu.Lock()
+	if index {
 		x.tiles++
-		x.mu.Unlock()
+	} else {
+		x.fetched++
+	}
+	x.mu.Unlock()
+	if index {
 		x.serveTile(rw, r, tile)
 		return
 	}
-	x.mu.Lock()
-	x.now++
-	x.fetched++
-	x.most = max(x.most, x.now)
-	x.mu.Unlock()
 	x.testFeed.ServeHTTP(rw, r)
-	x.mu.Lock()
-	x.now--
-	x.mu.Unlock()
 }
 
 func (x *indexedFeed) serveTile(rw http.ResponseWriter, r *http.Request, text string) {
