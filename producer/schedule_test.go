@@ -102,14 +102,14 @@ func (s *scheduler) lose(op *operation, never bool) {
 
 // die ends a writer; its operations may still take effect.
 func (s *scheduler) die(w *writer) {
+	s.mu.Lock()
+	w.dead = true // first: a writer that is told of a loss begins its next operation
+	s.mu.Unlock()
 	for _, op := range s.waiting() {
 		if op.writer == w {
 			s.lose(op, s.rnd.IntN(2) == 0)
 		}
 	}
-	s.mu.Lock()
-	w.dead = true
-	s.mu.Unlock()
 }
 
 // copied reads a body at once, because the operation may take effect after its writer has ended.
