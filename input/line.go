@@ -17,51 +17,65 @@ const (
 )
 
 // A lineReader reads lines, which remain valid. It allocates memory for whole blocks of
-// short lines.
+// short lines, and exactly as much as is needed for a long one.
 type lineReader struct {
 	r        io.Reader
 	max      int          // length of a line
 	lengthy  func() error // or nil
 	block    []byte
-	from, to int   // block[from:to] is not returned yet
-	shared   bool  // lines that were returned are parts of the block
-	err      error // of r
+	from, to int      // block[from:to] is not returned yet
+	shared   bool     // lines that were returned are parts of the block
+	err      error    // of r
+	long     [][]byte // the blocks of the line that is being read, before this one
+	spare    [][]byte // blocks to use again
 }
 
 // next returns a line without its LF or CRLF, and io.EOF after the last. The last
 // line need not end in a line break.
 func (l *lineReader) next() ([]byte, error) {
-	var line []byte
-	for {
+	for before := 0; ; {
 		piece, err := l.piece()
-		before := len(line)
-		if before+len(piece) > l.max+len("\r\n") {
+		size := before + len(piece)
+		if size > l.max+len("\r\n") {
 			return nil, invalid(fmt.Errorf("%w of %d bytes", ErrLineTooLong, l.max))
 		}
-		if l.lengthy != nil && before <= LengthyLine && before+len(piece) > LengthyLine {
+		if l.lengthy != nil && before <= LengthyLine && size > LengthyLine {
 			if err := l.lengthy(); err != nil {
 				return nil, err
 			}
 		}
-		ended := bytes.HasSuffix(piece, []byte("\n"))
-		if before == 0 && len(piece) <= maxShared && (ended || err != nil) {
-			line, l.shared = piece, true
-		} else {
-			line = append(line, piece...)
-		}
 		switch {
-		case ended:
+		case bytes.HasSuffix(piece, []byte("\n")):
 		case err == nil:
+			l.keep()
+			before = size
 			continue
-		case err != io.EOF || len(line) == 0:
+		case err != io.EOF || size == 0:
 			return nil, err
 		}
-		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+		line := bytes.TrimSuffix(bytes.TrimSuffix(l.join(piece), []byte("\n")), []byte("\r"))
 		if len(line) > l.max {
 			return nil, invalid(fmt.Errorf("%w of %d bytes", ErrLineTooLong, l.max))
 		}
 		return line, nil
 	}
+}
+
+// keep keeps the block, all of which is a piece of a long line.
+func (l *lineReader) keep() {
+	l.long = append(l.long, l.block)
+	l.block, l.from, l.to = nil, 0, 0
+}
+
+// join returns a whole line, of which piece is the last.
+func (l *lineReader) join(piece []byte) []byte {
+	if len(l.long) == 0 && len(piece) <= maxShared {
+		l.shared = true
+		return piece
+	}
+	line := bytes.Join(append(l.long, piece), nil)
+	l.spare, l.long = append(l.spare, l.long...), l.long[:0]
+	return line
 }
 
 // piece returns what is left up to a line break. If there is none in a whole block, it returns
@@ -91,7 +105,7 @@ func (l *lineReader) fill() {
 	if l.to == len(l.block) {
 		rest := l.block[l.from:]
 		if l.shared || l.block == nil {
-			l.block, l.shared = make([]byte, blockSize), false
+			l.block, l.shared = l.newBlock(), false
 		}
 		l.from, l.to = 0, copy(l.block, rest)
 	}
@@ -103,4 +117,14 @@ func (l *lineReader) fill() {
 		}
 	}
 	l.err = io.ErrNoProgress
+}
+
+func (l *lineReader) newBlock() []byte {
+	n := len(l.spare)
+	if n == 0 {
+		return make([]byte, blockSize)
+	}
+	block := l.spare[n-1]
+	l.spare = l.spare[:n-1]
+	return block
 }
