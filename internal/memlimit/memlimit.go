@@ -15,6 +15,7 @@ import (
 func Adapt(least int64) {
 	a := &adapter{least: least, limit: least, samples: []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"},
+		{Name: "/gc/scan/heap:bytes"},
 		{Name: "/memory/classes/total:bytes"},
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/unused:bytes"},
@@ -42,7 +43,7 @@ func (a *adapter) watch() {
 func (a *adapter) adjust() {
 	metrics.Read(a.samples)
 	value := func(i int) int64 { return int64(a.samples[i].Value.Uint64()) }
-	limit := wanted(a.least, value(0), value(1)-value(2)-value(3)-value(4)-value(5))
+	limit := wanted(a.least, value(0), value(1), value(2)-value(3)-value(4)-value(5)-value(6))
 	// Each change stops the world briefly.
 	if limit > a.limit || limit < a.limit*3/4 {
 		a.limit = limit
@@ -50,6 +51,9 @@ func (a *adapter) adjust() {
 	}
 }
 
-// wanted returns the limit, in bytes, for the live heap and the other memory of the runtime.
-// It leaves room for half the live heap.
-func wanted(least, live, other int64) int64 { return max(least, live+live/2+other) }
+// wanted returns the limit, in bytes, for the live heap, the part of it that may have pointers,
+// and the other memory of the runtime. A collection takes as long as it takes to read what may
+// have pointers: there is room for half of that, and for an eighth of the live heap.
+func wanted(least, live, scanned, other int64) int64 {
+	return max(least, live+live/8+scanned/2+other)
+}
