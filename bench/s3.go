@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/s3fault"
@@ -144,13 +145,18 @@ func (s *s3Bench) writes() error {
 	if err != nil {
 		return err
 	}
-	other, err := s.putObjects(publish.stored)
+	other, err := s.putObjects(publish.stored, parallel)
+	if err != nil {
+		return err
+	}
+	inOrder, err := s.putObjects(publish.stored, inOrder)
 	if err != nil {
 		return err
 	}
 	most := map[time.Duration]float64{0: 1.2, 50 * time.Millisecond: 1.4}[s.latency]
 	name := fmt.Sprintf("S3 +%v: ", s.latency)
 	s.report.add(name+"publish 1 KB", "s", publish.took.Seconds(), other.took.Seconds(), s3OtherName, atMostRatio(most))
+	s.report.add(name+"PutObject, as many ahead of the first that is missing", "s", inOrder.took.Seconds(), other.took.Seconds(), s3OtherName, noTarget())
 	s.report.add(name+"publish 1 KB", "MB/s of bodies", publish.rate(s.s3Bytes), other.rate(other.stored), s3OtherName, noTarget())
 	s.report.add(name+"publish 1 KB", "requests", float64(publish.requests), float64(other.requests), s3OtherName, noTarget())
 	s.report.add(name+"snapshot of 1 KB", "MB/s", snapshot.rate(snapshot.stored), other.rate(other.stored), s3OtherName, atLeastRatio(0.8))
@@ -167,12 +173,13 @@ type putting struct {
 // rate returns how many MB of something were put in a second.
 func (p putting) rate(bytes int64) float64 { return float64(bytes) / 1e6 / p.took.Seconds() }
 
-func (s *s3Bench) putObjects(size int64) (putting, error) {
+// putObjects puts as many bytes in plain objects.
+func (s *s3Bench) putObjects(size int64, concurrently func(ctx context.Context, most, n int, do func(context.Context, int) error) (time.Duration, error)) (putting, error) {
 	client, data := s.client(), bytes.Repeat(newEntity(1).Body, s3Object/entitySize+1)[:s3Object]
 	s.run++
 	prefix := fmt.Sprintf("plain-%v-%d/", s.latency, s.run)
 	count := size / s3Object
-	took, err := parallel(s.ctx, s3InFlight, int(count), func(ctx context.Context, n int) error {
+	took, err := concurrently(s.ctx, s3InFlight, int(count), func(ctx context.Context, n int) error {
 		_, err := client.PutObject(ctx, &awss3.PutObjectInput{
 			Bucket: aws.String(s3Bucket), Key: aws.String(fmt.Sprint(prefix, n)), Body: bytes.NewReader(data),
 		})
@@ -204,6 +211,30 @@ func parallel(ctx context.Context, workers, n int, do func(context.Context, int)
 	}
 	wg.Wait()
 	return time.Since(start), context.Cause(ctx)
+}
+
+// inOrder calls do for the numbers below n, for each when those that are at least ahead below it are done, and
+// returns the duration: what is left of parallel if objects must not be far from the first that is missing, as
+// pages of a feed must not.
+func inOrder(ctx context.Context, ahead, n int, do func(context.Context, int) error) (time.Duration, error) {
+	group, ctx := errgroup.WithContext(ctx)
+	start, done := time.Now(), make([]chan struct{}, n)
+	for k := range n {
+		done[k] = make(chan struct{})
+		if k >= ahead {
+			select {
+			case <-done[k-ahead]:
+			case <-ctx.Done():
+				return 0, group.Wait()
+			}
+		}
+		group.Go(func() error {
+			defer close(done[k])
+			return do(ctx, k)
+		})
+	}
+	err := group.Wait()
+	return time.Since(start), err
 }
 
 // s3Batch is how many entities are published at a time.

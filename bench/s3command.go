@@ -48,7 +48,7 @@ func (b *bench) s3CommandAt(endpoint string, latency time.Duration, lines string
 	if err != nil {
 		return err
 	}
-	other, err := s.putObjects(size)
+	other, err := s.putObjects(size, parallel)
 	if err != nil {
 		return err
 	}
