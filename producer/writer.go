@@ -148,10 +148,15 @@ func (w *Writer) Flush(ctx context.Context) error {
 
 // Wait does what Flush does, and returns when everything that was added is durable.
 func (w *Writer) Wait(ctx context.Context) error {
+	return w.WaitFor(ctx, 0)
+}
+
+// WaitFor does what Flush does, and returns when at most n batches are under way.
+func (w *Writer) WaitFor(ctx context.Context, n int) error {
 	if err := w.Flush(ctx); err != nil {
 		return err
 	}
-	return w.await(0)
+	return w.await(n)
 }
 
 // Idle returns a channel that is closed when nothing is under way, so that a batch that is not full

@@ -90,6 +90,10 @@ const (
 	batchBytes    = 1 << 20
 )
 
+// large is the size of a body in bytes beyond which no more than one batch is under way while the
+// next entity is read: reading it takes twice its size.
+const large = 2 << 20
+
 // Run publishes the input and returns when it is durable. When ctx ends, Run finishes the
 // batches that were begun, so that their outcome is known; it does not wait for a blocked
 // read of the input.
@@ -188,6 +192,11 @@ func (im *Import) read(ctx context.Context, stop func(), w *producer.Writer, ski
 		}
 		if im.Tell == nil {
 			waits(false)
+		}
+		if len(e.Body) > large {
+			if err := w.WaitFor(ctx, 1); err != nil {
+				return err
+			}
 		}
 		if err := ctx.Err(); err != nil {
 			return err

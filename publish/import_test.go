@@ -138,6 +138,33 @@ func TestImportMemory(t *testing.T) {
 	})
 }
 
+// While a large entity is read, no more than one other is being published.
+func TestImportLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := newRecorder()
+		in := &input{}
+		wait := start(t.Context(), &Import{To: to, Memory: 1 << 30}, in)
+		read := 0
+		go func() {
+			for range 5 {
+				in.entities <- sized(1, large+1)
+				read++
+			}
+			close(in.entities)
+		}()
+		for done := range 5 {
+			wait()
+			if want := min(5, done+2); len(to.end) != want || read != want {
+				t.Fatalf("read %d entities, %d batches have begun when %d are published, want %d", read, len(to.end), done, want)
+			}
+			to.end[done] <- nil
+		}
+		if result, err := wait(); result.Published != 5 || err != nil {
+			t.Errorf("%+v, %v", result, err)
+		}
+	})
+}
+
 // With a state, what is published at a time is on the pages on which Content-IDs are recognized.
 func TestImportWindow(t *testing.T) {
 	for _, c := range []struct {
