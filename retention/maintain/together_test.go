@@ -33,9 +33,13 @@ func killed(store storage.Store) storage.Store {
 }
 
 // TestTogether has four processes that maintain the feed at the same time, and are killed at random,
-// while it is published to.
+// while it is published to: three times, or once with -short.
 func TestTogether(t *testing.T) {
-	for range 3 {
+	rounds := 3
+	if testing.Short() {
+		rounds = 1
+	}
+	for range rounds {
 		synctest.Test(t, func(t *testing.T) {
 			store, h := memory.New(), &history{}
 			made := map[string]bool{}
