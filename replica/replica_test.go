@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -188,11 +189,21 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// steps returns 1, or the given number with -short.
+func steps(short int64) int64 {
+	if testing.Short() {
+		return short
+	}
+	return 1
+}
+
 // TestKilled ends a copy at each operation on either store, which is performed or not. Each
-// time the target must be the beginning of the source, and the next copy must complete it.
+// time the target must be the beginning of the source, and the next copy must complete it. With
+// -short these are every tenth operation, from a random one on.
 func TestKilled(t *testing.T) {
+	step := steps(10)
 	for _, last := range []fault.Outcome{fault.Lost, fault.Landed} {
-		for kill, reached := int64(1), true; reached; kill++ {
+		for kill, reached := 1+rand.Int64N(step), true; reached; kill += step {
 			from, to := source(t), memory.New()
 			check(t, replica.NewFeed(from, to, "a").Sync(t.Context())) // so that the operations include appends
 			check(t, publish(t.Context(), from, "a", 18, 20))
@@ -236,9 +247,10 @@ func TestKilled(t *testing.T) {
 }
 
 // TestKilledEarly ends a copy to an empty store, in which the floor is written before the
-// first page.
+// first page. With -short these are every fifth operation.
 func TestKilledEarly(t *testing.T) {
-	for kill := int64(1); kill < 40; kill++ {
+	step := steps(5)
+	for kill := 1 + rand.Int64N(step); kill < 40; kill += step {
 		from, to := source(t), memory.New()
 		var n atomic.Int64
 		decide := func(fault.Op) fault.Outcome {

@@ -29,7 +29,7 @@ type Path struct {
 }
 
 // Run fails each operation of each path, once or from then on, before or after it takes effect.
-// It then repeats the path on a working store. With -short it does that for a random quarter of the
+// It then repeats the path on a working store. With -short it does that for a random tenth of the
 // cases.
 func Run(t *testing.T, paths []Path) {
 	for _, p := range paths {
@@ -51,7 +51,7 @@ func Run(t *testing.T, paths []Path) {
 			for n := range operations.Load() {
 				for _, outcome := range []fault.Outcome{fault.Lost, fault.Landed} {
 					for _, lasting := range []bool{false, true} {
-						if testing.Short() && rand.IntN(4) > 0 {
+						if testing.Short() && rand.IntN(10) > 0 {
 							continue
 						}
 						t.Run(fmt.Sprintf("%d/%v/lasting=%v", n, outcome, lasting), func(t *testing.T) {
