@@ -85,6 +85,15 @@ func (s suite) model(t *testing.T) {
 // faultEntities is the number of entities applied while each step fails once.
 const faultEntities = 4
 
+// stride returns the first step that fails or kills, and the distance to the next: all steps, and with
+// -short a quarter, other ones in each run, since the race detector needs few.
+func stride() (first, next int) {
+	if testing.Short() {
+		return 1 + rand.IntN(4), 4
+	}
+	return 1, 1
+}
+
 var errFault = errors.New("no space left on device, for a test")
 
 // faults makes each disk operation fail once, or all operations from one on. Then the sink
@@ -94,7 +103,8 @@ func (s suite) faults(t *testing.T) {
 		t.Skip("the sink has no steps to fail")
 	}
 	for _, forever := range []bool{false, true} {
-		for step, failed := 1, true; failed; step++ {
+		first, next := stride()
+		for step, failed := first, true; failed; step += next {
 			failed = s.fault(t, step, forever)
 		}
 	}
@@ -217,7 +227,8 @@ func (s suite) killAtSteps(t *testing.T) {
 	if s.child(t, feedInto) {
 		return
 	}
-	for step, killed := 1, true; killed; step++ {
+	first, next := stride()
+	for step, killed := first, true; killed; step += next {
 		dir := t.TempDir()
 		killed = runChild(t, dir, faultEntities, step, 0)
 		s.checkModel(t, dir)

@@ -159,7 +159,8 @@ func (s suite) replaceFaults(t *testing.T) {
 	if s.OpenFaulty == nil {
 		t.Skip("the sink has no steps to fail")
 	}
-	for step, failed := 1, true; failed; step++ {
+	first, next := stride()
+	for step, failed := first, true; failed; step += next {
 		failed = false
 		dir, steps := t.TempDir(), 0
 		closeSink(t, s.replacer(t, dir))
@@ -201,7 +202,8 @@ func (s suite) killReplace(t *testing.T) {
 		closeSink(t, k)
 		s.checkReplaced(t, dir)
 	}
-	for step, killed := 1, s.OpenFaulty != nil; killed; step++ {
+	first, next := stride()
+	for step, killed := first, s.OpenFaulty != nil; killed; step += next {
 		dir := t.TempDir()
 		closeSink(t, s.replacer(t, dir))
 		killed = runChild(t, dir, 0, step, 0)
