@@ -173,8 +173,8 @@ func (w *worker) linger(a *activeRun) bool {
 func (w *worker) limit(a *activeRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !a.lingers && !a.told {
-		a.told = true
+	if !a.lingers && a.told.IsZero() {
+		a.told = time.Now()
 		a.end(errLimit)
 	}
 }

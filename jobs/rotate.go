@@ -8,8 +8,19 @@ import (
 	"time"
 )
 
-// makeRoom ends runs to make room for waiting jobs, beginning with those that have caught up.
+// makeRoom ends runs to make room for waiting jobs, beginning with those that have caught up. While there is
+// room, or other runs were told to end within the last interval, it ends none: the jobs that wait may then
+// start, or turn out to wait for their origins.
 func (w *worker) makeRoom(ctx context.Context, n Node) error {
+	w.mu.Lock()
+	full := len(w.runs) >= w.slots()
+	for _, a := range w.runs {
+		full = full && time.Since(a.told) > w.store.settings().Interval
+	}
+	w.mu.Unlock()
+	if !full {
+		return nil
+	}
 	waiting, err := w.store.Waiting(ctx, n, w.slots())
 	if err != nil {
 		return err
@@ -44,7 +55,7 @@ func (w *worker) rotate(ctx context.Context, n Node, origin string, most int) er
 	for _, a := range w.runs {
 		switch {
 		case a.end == nil || origin != "" && !slices.Contains(a.origins[:], origin):
-		case a.told:
+		case !a.told.IsZero():
 			most--
 		case a.lingers && a.session.answered() > 0:
 			lingering = append(lingering, a)
@@ -53,7 +64,7 @@ func (w *worker) rotate(ctx context.Context, n Node, origin string, most int) er
 		}
 	}
 	for _, a := range lingering[:max(0, min(len(lingering), most))] {
-		a.told = true
+		a.told = time.Now()
 		a.end(errRotated)
 		most--
 	}
@@ -73,8 +84,8 @@ func (w *worker) rotate(ctx context.Context, n Node, origin string, most int) er
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, a := range overShare(tenants, long, min(most, settings.MaxChurn), settings.MinRunTime) {
-		if !a.told {
-			a.told = true
+		if a.told.IsZero() {
+			a.told = time.Now()
 			a.end(errRotated)
 		}
 	}
@@ -146,7 +157,7 @@ func (w *worker) shrink() {
 	excess := len(w.runs) - w.slots()
 	var found []*activeRun
 	for _, a := range w.runs {
-		if a.told {
+		if !a.told.IsZero() {
 			excess--
 		} else if a.end != nil {
 			found = append(found, a)
@@ -163,7 +174,7 @@ func (w *worker) shrink() {
 	}
 	slices.SortFunc(found, func(a, b *activeRun) int { return cmp.Or(cmp.Compare(class(a), class(b)), a.began.Compare(b.began)) })
 	for _, a := range found[:max(0, min(len(found), excess))] {
-		a.told = true
+		a.told = time.Now()
 		a.end(errShrunk)
 	}
 }

@@ -103,7 +103,7 @@ type activeRun struct {
 	origins  [2]string
 	end      context.CancelCauseFunc // nil until it executes
 	lingers  bool
-	told     bool // to end, to make room for other jobs
+	told     time.Time // when it was told to end, to make room for others; zero if it was not
 }
 
 // Work runs jobs until ctx ends. It then stops its runs, and their jobs are due elsewhere.
