@@ -53,7 +53,7 @@ func (a *adapter) adjust() {
 
 // wanted returns the limit, in bytes, for the live heap, the part of it that may have pointers,
 // and the other memory of the runtime. A collection takes as long as it takes to read what may
-// have pointers: there is room for half of that, and for an eighth of the live heap.
+// have pointers: there is room for half of that, and for an eighth of the live heap at least.
 func wanted(least, live, scanned, other int64) int64 {
-	return max(least, live+live/8+scanned/2+other)
+	return max(least, live+max(live/8, scanned/2)+other)
 }

@@ -7,11 +7,11 @@ func TestWanted(t *testing.T) {
 	for _, tt := range []struct{ live, scanned, other, want int64 }{
 		{0, 0, 0, least},
 		{16 << 20, 16 << 20, 6 << 20, least},
-		{16 << 20, 16 << 20, 8 << 20, 34 << 20},
-		{24 << 20, 0, 6 << 20, 33 << 20}, // bodies
-		{40 << 20, 8 << 20, 4 << 20, 53 << 20},
-		{1 << 30, 1 << 30, 0, (1 << 30) * 13 / 8},
-		{8 << 20, 8 << 20, 100 << 20, 113 << 20}, // the stacks of many goroutines
+		{20 << 20, 20 << 20, 6 << 20, 36 << 20},
+		{32 << 20, 0, 6 << 20, 42 << 20}, // bodies
+		{40 << 20, 8 << 20, 4 << 20, 49 << 20},
+		{1 << 30, 1 << 30, 0, (1 << 30) * 3 / 2},
+		{8 << 20, 8 << 20, 100 << 20, 112 << 20}, // the stacks of many goroutines
 	} {
 		got := wanted(least, tt.live, tt.scanned, tt.other)
 		if got != tt.want {

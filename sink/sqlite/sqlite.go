@@ -192,7 +192,6 @@ func (t *target) configure() error {
 		"page_size = 8192",
 		"journal_mode = WAL",
 		"synchronous = FULL",
-		"cache_size = -8192",            // KiB
 		"wal_autocheckpoint = 4096",     // pages
 		"journal_size_limit = 67108864", // truncates the log after a large batch
 	} {
