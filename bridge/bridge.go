@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -131,11 +132,14 @@ func (b *Bridge) Start(ctx context.Context) (at Checkpoint, reselected bool, err
 }
 
 // Repeat calls run, and calls it again whenever it fails because another producer has written to
-// the feed.
+// the feed. If it fails because ctx ends, the error also matches the cause of that.
 func (b *Bridge) Repeat(ctx context.Context, run func() error) error {
 	for {
 		err := run()
-		if !errors.Is(err, producer.ErrCheckpoint) && !errors.Is(err, errMoved) || ctx.Err() != nil {
+		switch cause := context.Cause(ctx); {
+		case cause != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, cause): // an error of a request, for example
+			return fmt.Errorf("%w: %w", err, cause)
+		case cause != nil || !errors.Is(err, producer.ErrCheckpoint) && !errors.Is(err, errMoved):
 			return err
 		}
 		b.log.Warn("another producer has written to the feed, continuing from its new checkpoint", "feed", b.config.Feed, "error", err)
