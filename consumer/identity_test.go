@@ -58,3 +58,34 @@ func TestIdentityOfUnchangedPage(t *testing.T) {
 		})
 	}
 }
+
+// TestEpochBeforeItsPages: a follower of a feed without an identity is told of an epoch with a page that
+// the feed had before it, as a server may answer that reads both while the feed is restored. What it
+// has read is still of the time before when the page is gone.
+func TestEpochBeforeItsPages(t *testing.T) {
+	f := newFeed("a0 b1 | c2 | d3")
+	var now feed.Identity
+	handler := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if value := (feed.Chain{Identity: now}).Header(); value != "" {
+			rw.Header().Set(feed.ChainHeader, value)
+		}
+		f.ServeHTTP(rw, r)
+	})
+	inWorld(t, handler, func(t *testing.T, w *world) {
+		polls := 0
+		client := w.newClient(Config{Follow: true, Retry: RetryConfig{Attempts: 1}, Idle: func() {
+			now = feed.Identity{ID: "aa", Epoch: feed.Epoch{Number: 1, ID: "ee", Last: second(1)}}
+			if polls++; polls == 3 {
+				f = newFeed("a0 b1 | x4")
+			}
+		}})
+		var got error
+		for _, err := range client.Entities(t.Context(), feedURL, Beginning()) {
+			got = err
+		}
+		var epoch *EpochError
+		if !errors.As(got, &epoch) || epoch.Position.ContentID != "d" || epoch.Position.Epoch != "" {
+			t.Errorf("error is %v", got)
+		}
+	})
+}

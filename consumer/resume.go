@@ -44,6 +44,9 @@ func (w *walk) before(r *reading) feed.Position {
 // has happened too often.
 func (w *walk) resume(r *reading, missing error) (*reading, error) {
 	reached := w.position(r)
+	if d := w.doubt; d != nil { // no entity has shown yet that the position is of the epoch as well
+		reached.Identity, reached.Epoch = d.Position.Identity, d.Position.Epoch
+	}
 	if w.missing++; reached.IsZero() || w.missing > maxMissing {
 		if timeline := w.checkEnd(); timeline != nil {
 			return r, withPosition(reached, timeline)
