@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -14,9 +15,14 @@ import (
 )
 
 // statements are those that were sent.
-type statements struct{ sql []string }
+type statements struct {
+	mu  sync.Mutex // a runner sends from two connections
+	sql []string
+}
 
 func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.sql = append(s.sql, data.SQL)
 	return ctx
 }
