@@ -24,6 +24,7 @@ const farStep = 333
 // TestS3 changes, truncates and exchanges the objects of a bucket, and changes their
 // metadata.
 func TestS3(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	u, err := url.Parse(server.URL(""))
 	check(t, err)
@@ -89,6 +90,7 @@ func attributes(t *testing.T, path string) []string {
 
 // TestPostgres changes the contents of the tables of a database.
 func TestPostgres(t *testing.T) {
+	t.Parallel()
 	location := pgtest.Start(t).URL("damage")
 	u, err := url.Parse(location)
 	check(t, err)

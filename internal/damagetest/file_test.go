@@ -66,6 +66,7 @@ func (f *fileStore) inspect(what string, thorough bool, damaged ...string) {
 
 // TestFlips changes bits of all files, one at a time.
 func TestFlips(t *testing.T) {
+	t.Parallel()
 	f := newFileStore(t)
 	for name, data := range f.files {
 		step := 31 // a bit of every fourth byte, others in each run
@@ -75,15 +76,27 @@ func TestFlips(t *testing.T) {
 		case strings.HasSuffix(name, "@meta"):
 			step = 131 // the driver's own tests change more of them
 		}
+		flips := 0
 		for i, bit := range sample(len(data)*8, step) {
+			if !*all && padding(data, bit/8) && i%32 > 0 {
+				continue
+			}
 			f.write(name, flipped(data, bit))
-			f.inspect(fmt.Sprintf("%s, bit %d", name, bit), i%30 == 0, name)
+			f.inspect(fmt.Sprintf("%s, bit %d", name, bit), flips%10 == 0, name)
+			flips++
 		}
 	}
 }
 
+// padding reports whether a byte of a file is one of those that fill the slots of the metadata. They are
+// most of it, and all the same to a reader.
+func padding(data []byte, i int) bool {
+	return i > 0 && data[i-1] == '\n' && data[i] == '\n'
+}
+
 // TestFiles removes, empties and truncates each file, and exchanges each pair.
 func TestFiles(t *testing.T) {
+	t.Parallel()
 	f := newFileStore(t)
 	for name, data := range f.files {
 		for _, size := range []int{0, 1, len(data) / 2, len(data) - 1} {
