@@ -147,6 +147,8 @@ type Info struct {
 	UpdateSeq json.RawMessage `json:"update_seq"`
 	// InstanceStartTime is the server's value; see [Info.Instance].
 	InstanceStartTime string `json:"instance_start_time"`
+	// Count is the number of documents that are not deleted; nil if the server does not say.
+	Count *int64 `json:"doc_count"`
 	// Cluster has the numbers of shards and replicas. Only Cloudant and CouchDB
 	// from 2.0 on send it.
 	Cluster json.RawMessage `json:"cluster"`

@@ -41,6 +41,7 @@ type change struct {
 	about        spool.Piece // the members "contentType" and "headers" of metaMember
 	contentType  string
 	deleted      bool
+	patched      bool
 	form         form
 	body         spool.Piece // the entity's, or the text of the members
 	// Of documents from CouchDB: the value of _attachments, and the rest of the

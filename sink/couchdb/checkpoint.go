@@ -28,6 +28,9 @@ type checkpoint struct {
 	Writes int64  `json:"writes"`
 	// Instance is the [couchdb.Info.Instance] of the database.
 	Instance string `json:"instance,omitempty"`
+	// Empty means that the database had no documents when the consumer began. So those with
+	// entities after Position have been written by Pending, or not at all.
+	Empty bool `json:"empty,omitempty"`
 	// Position is the position of the documents, except for Pending.
 	Position feed.Position `json:"position"`
 	Pending  *pending      `json:"pending,omitempty"`
@@ -64,13 +67,17 @@ func (t *target) own(ctx context.Context) error {
 		return err
 	}
 	stored, err := t.read(ctx)
-	if err != nil && !errors.Is(err, couchdb.ErrNotFound) {
+	begins := errors.Is(err, couchdb.ErrNotFound)
+	if err != nil && !begins {
 		return fmt.Errorf("read checkpoint: %w", err)
 	}
 	if isOther(stored.Instance, info.Instance()) {
 		// The database was deleted and created again while it was being written.
 		t.log.WarnContext(ctx, "checkpoint is from an earlier database of this name, starting from the beginning", "database", t.db.URL())
-		stored = checkpoint{Rev: stored.Rev}
+		stored, begins = checkpoint{Rev: stored.Rev}, true
+	}
+	if begins {
+		stored.Empty = info.Count != nil && *info.Count == 0
 	}
 	t.found = stored.Writes
 	stored.Owner, stored.Instance = rand.Text(), info.Instance()

@@ -148,6 +148,7 @@ type target struct {
 	owned    bool       // this sink has written the checkpoint
 	found    int64      // checkpoint.Writes before that
 	parts    []string   // revisions of the parts of the log that this sink has written
+	replaces bool       // many documents of the last step existed; see creates
 	rejected consumer.Rejected
 	vendor   string // of the server; "" if unknown
 

@@ -45,6 +45,9 @@
 // not logged, but written alone, with its own position. The log doubles the traffic; revisions are
 // not logged. A document that others have changed in the meantime is overwritten.
 //
+// In a database that had no documents when the consumer began, revisions are not looked up as long as
+// most documents are new: they are created, and those that exist conflict.
+//
 // # What the database refuses
 //
 // Documents that a validation function or missing rights forbid, that are too large, or whose

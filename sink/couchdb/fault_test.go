@@ -76,12 +76,15 @@ func (f *fault) through(r *http.Request) (*http.Response, error) {
 // differ from those of a run without faults.
 func TestFaults(t *testing.T) {
 	all := batches(t)
-	want := couchtest.NewDB(t)
-	var clean fault
-	if err := sinktest.Continue(t, open(t, want, clean.through), all); err != nil {
-		t.Fatal(err)
+	var clean [2]fault // by whether the database is empty in the beginning
+	var leaves [2]map[string]any
+	for i := range clean {
+		want := newDB(t, i == 0)
+		if err := sinktest.Continue(t, open(t, want, clean[i].through), all); err != nil {
+			t.Fatal(err)
+		}
+		leaves[i] = leavesOf(t, want)
 	}
-	leaves := leavesOf(t, want)
 	for _, c := range []struct {
 		kind  string
 		tries int
@@ -93,19 +96,21 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s, %d tries", c.kind, c.tries), func(t *testing.T) {
 			t.Parallel()
-			every := oneOf(c.every)
-			for n := min(c.first, every); n <= clean.done; n += every {
-				url := couchtest.NewDB(t)
-				f := &fault{n: n, kind: c.kind}
-				err := runThrough(t, url, c.tries, f, all)
-				if c.tries > 1 && n > 2 && err != nil { // the first two do not belong to a step
-					t.Errorf("request %d: %v", n, err)
-				}
-				if f.done < n {
-					t.Fatalf("there were %d requests, want %d", f.done, n)
-				}
-				if diff := cmp.Diff(leaves, leavesOf(t, url)); diff != "" {
-					t.Fatalf("request %d: leaves (-want +got):\n%s", n, diff)
+			for i := range clean {
+				every := oneOf(2 * c.every)
+				for n := min(c.first+i*c.every, every); n <= clean[i].done; n += every {
+					url := newDB(t, i == 0)
+					f := &fault{n: n, kind: c.kind}
+					err := runThrough(t, url, c.tries, f, all)
+					if c.tries > 1 && n > 2 && err != nil { // the first two do not belong to a step
+						t.Errorf("request %d: %v", n, err)
+					}
+					if f.done < n {
+						t.Fatalf("there were %d requests, want %d", f.done, n)
+					}
+					if diff := cmp.Diff(leaves[i], leavesOf(t, url)); diff != "" {
+						t.Fatalf("request %d: leaves (-want +got):\n%s", n, diff)
+					}
 				}
 			}
 		})

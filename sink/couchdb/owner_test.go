@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -84,25 +85,30 @@ func TestTakenOver(t *testing.T) {
 // the feed correctly.
 func TestTakenOverWithin(t *testing.T) {
 	for name, through := range map[string]transport{"as it is": http.DefaultTransport.RoundTrip, "CouchDB": asCouchDB} {
-		t.Run(name, func(t *testing.T) {
-			n := 1
-			for takenOverAt(t, through, n) {
-				n++
-			}
-			if n < 8 {
-				t.Errorf("there were %d requests", n)
-			}
-		})
+		for _, empty := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, empty=%t", name, empty), func(t *testing.T) {
+				n := 1
+				for takenOverAt(t, through, n, empty) {
+					n++
+				}
+				if n < 8 {
+					t.Errorf("there were %d requests", n)
+				}
+			})
+		}
 	}
 }
 
-// lastCheck is the request with which a commit checks for the last time, before it writes, that it
-// still owns the sink. Before it are a first check, the request for revisions, and the log.
-const lastCheck = 4
-
-// takenOverAt reports whether there was an nth request.
-func takenOverAt(t *testing.T, through transport, n int) bool {
-	to := couchtest.NewDB(t)
+// takenOverAt reports whether there was an nth request. In a database that was empty in the beginning,
+// the documents are created, and one conflicts.
+func takenOverAt(t *testing.T, through transport, n int, empty bool) bool {
+	// The request with which a commit checks for the last time, before it writes, that it still owns
+	// the sink. Before it are a first check, the request for revisions, and the log.
+	lastCheck := 4
+	if empty {
+		lastCheck = 3
+	}
+	to := newDB(t, empty)
 	count := -1 // not yet
 	var second consumer.Sink
 	first := open(t, to, func(r *http.Request) (*http.Response, error) {
@@ -136,6 +142,16 @@ func takenOverAt(t *testing.T, through transport, n int) bool {
 	return true
 }
 
+// newDB returns a new database. If it is not empty, the sink looks up revisions before it writes.
+func newDB(t *testing.T, empty bool) string {
+	t.Helper()
+	to := couchtest.NewDB(t)
+	if !empty {
+		couchtest.Send(t, http.MethodPut, to+"/_design/other", "{}")
+	}
+	return to
+}
+
 func checkDocuments(t *testing.T, db string, want map[string]string) {
 	t.Helper()
 	records, err := read(db)
@@ -146,6 +162,7 @@ func checkDocuments(t *testing.T, db string, want map[string]string) {
 	for _, r := range records {
 		got[r.Key] = string(r.Body)
 	}
+	delete(got, "_design/other") // of newDB
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("documents (-want +got):\n%s", diff)
 	}

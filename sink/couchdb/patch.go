@@ -39,7 +39,7 @@ func (t *target) patch(ctx context.Context, key string, e *feed.Entity) error {
 	if err != nil {
 		return err
 	}
-	c := &change{key: key, id: id, contentID: e.ContentID, lastModified: e.LastModified, contentType: was.contentType}
+	c := &change{key: key, id: id, contentID: e.ContentID, lastModified: e.LastModified, contentType: was.contentType, patched: true}
 	if c.about, err = t.spool.Put(was.about); err != nil {
 		return err
 	}

@@ -35,7 +35,9 @@ func (t *target) update(ctx context.Context, s *step, p pending) error {
 	case 1:
 		return t.updateOne(ctx, s.changes[len(s.changes)-1], p)
 	}
-	changes, revs, err := t.plan(ctx, s.changes, last)
+	all := slices.DeleteFunc(slices.Clone(s.changes), func(c *change) bool { return last[c.id] != c })
+	creates := t.creates(all)
+	changes, revs, err := t.plan(ctx, all, creates)
 	if err != nil {
 		return err
 	}
@@ -56,43 +58,55 @@ func (t *target) update(ctx context.Context, s *step, p pending) error {
 		return err
 	}
 	var o outcome
-	start := 0
+	start, existed := 0, 0
 	for _, end := range parts {
 		writes, err := t.writes(changes[start:end], revs)
 		if err != nil {
 			return err
 		}
-		if err := t.send(ctx, writes, &o); err != nil {
+		n, err := t.sendFirst(ctx, writes, creates, &o)
+		if err != nil {
 			return err
 		}
+		existed += n
 		start = end
 	}
+	t.replaces = existed > len(changes)/mostlyNew
 	return t.finish(ctx, p, o)
 }
 
-// plan returns the changes that have an effect, and the revisions that they replace. Only the last
-// change of each document has an effect, and deleting a document that does not exist has none.
-func (t *target) plan(ctx context.Context, all []*change, last map[string]*change) ([]*change, map[string]string, error) {
-	all = slices.DeleteFunc(slices.Clone(all), func(c *change) bool { return last[c.id] != c })
-	var changes []*change
-	revs := make(map[string]string, len(last))
-	for some := range slices.Chunk(all, maxDiff) {
-		ids := make([]string, len(some))
-		for i, c := range some {
-			ids[i] = c.id
+// plan returns the changes that have an effect, and the revisions that they replace. Deleting a document
+// that does not exist has none. If the step creates documents, their revisions are not looked up.
+func (t *target) plan(ctx context.Context, all []*change, creates bool) ([]*change, map[string]string, error) {
+	var ids []string
+	for _, c := range all {
+		if !creates || c.deleted || c.patched {
+			ids = append(ids, c.id)
 		}
-		found, err := t.rows(ctx, ids, false)
+	}
+	revs, err := t.revs(ctx, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	changes := slices.DeleteFunc(all, func(c *change) bool { return c.deleted && revs[c.id] == "" })
+	return changes, revs, nil
+}
+
+// revs returns the revisions of documents that exist, by id.
+func (t *target) revs(ctx context.Context, ids []string) (map[string]string, error) {
+	revs := make(map[string]string, len(ids))
+	for some := range slices.Chunk(ids, maxDiff) {
+		found, err := t.rows(ctx, some, false)
 		if err != nil {
-			return nil, nil, fmt.Errorf("look up revisions: %w", err)
+			return nil, fmt.Errorf("look up revisions: %w", err)
 		}
-		for i, c := range some {
-			if rev := found[i].rev(); rev != "" || !c.deleted {
-				changes = append(changes, c)
-				revs[c.id] = rev
+		for i, id := range some {
+			if rev := found[i].rev(); rev != "" {
+				revs[id] = rev
 			}
 		}
 	}
-	return changes, revs, nil
+	return revs, nil
 }
 
 // writeLog writes the changes into the log. It returns where its parts end.

@@ -1,0 +1,61 @@
+package couchdb
+
+import (
+	"context"
+	"slices"
+)
+
+// mostlyNew is how many documents are created for each one that is replaced, at least, for looking up
+// no revisions to be faster.
+const mostlyNew = 8
+
+// creates reports whether the documents of a step are created as if none existed: most did not in the
+// step before. Those that exist conflict. That costs less than looking up the revisions of all.
+//
+// The revision that the log names for such a document is none. Redoing the step therefore cannot
+// distinguish a document that the step has written from one that had the same Content-ID before. There
+// is none of the latter if the database was empty in the beginning and the step is not a repetition of
+// earlier entities.
+func (t *target) creates(all []*change) bool {
+	at := t.state.Position
+	return t.state.Empty && !t.replaces && !slices.ContainsFunc(all, func(c *change) bool {
+		return at.Snapshot == nil && c.lastModified.Before(at.LastModified)
+	})
+}
+
+// sendFirst sends writes that have not been sent before. It returns how many documents they replace.
+func (t *target) sendFirst(ctx context.Context, writes []write, creates bool, o *outcome) (existed int, err error) {
+	for _, w := range writes {
+		if w.Rev != "" {
+			existed++
+		}
+	}
+	if !creates || len(writes) == 1 { // one may be sent repeatedly
+		return existed, t.send(ctx, writes, o)
+	}
+	var conflicts []write
+	switch err := t.bulk(ctx, writes, &conflicts, o); {
+	case isMalformed(err) || isServerFault(err): // some may have been written
+		return existed, t.send(ctx, writes, o)
+	case err != nil || len(conflicts) == 0:
+		return existed, err
+	}
+	ids := make([]string, len(conflicts))
+	for i, w := range conflicts {
+		ids[i] = w.ID
+	}
+	revs, err := t.revs(ctx, ids)
+	if err != nil {
+		return existed, err
+	}
+	if err := t.load(ctx); err != nil { // after the request for revisions, as in settle
+		return existed, err
+	}
+	for i := range conflicts {
+		if conflicts[i].Rev == "" {
+			existed++
+		}
+		conflicts[i].Rev = revs[conflicts[i].ID]
+	}
+	return existed, t.send(ctx, conflicts, o)
+}
