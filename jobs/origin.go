@@ -133,7 +133,10 @@ func waitingFor(ctx context.Context, tx jobdb.Tx, origin string) (ids []string, 
 
 // available is the condition for a job none of whose origins is blocked, and that need not wait for
 // another job.
-const available = `NOT EXISTS (SELECT 1 FROM @origin AS o WHERE (o.open OR o.blocked > @now) AND o.origin IN (source_origin, target_origin)) AND ` + alone
+const available = "source_origin NOT IN (" + blockedOrigins + ") AND target_origin NOT IN (" + blockedOrigins + ") AND " + alone
+
+// blockedOrigins selects the origins with which no run is to start. It does not depend on the job: a statement reads them once.
+const blockedOrigins = "SELECT origin FROM @origin WHERE open OR blocked > @now"
 
 // alone is the condition for a job that need not wait for another job that runs once and does the
 // same (CouchDB replicator RFC, "Transient Job Behavior").
