@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 
 	"github.com/feedctl/feedctl/consumer"
 	"github.com/feedctl/feedctl/couchdb"
@@ -137,72 +135,4 @@ func (t *target) save(ctx context.Context, change func(*checkpoint)) error {
 	c.Rev = rev
 	t.state = c
 	return nil
-}
-
-// logPart returns the name of a part of the log.
-func (t *target) logPart(n int) string { return fmt.Sprintf("%s-log-%d", t.local(), n) }
-
-// A part is a document of the log.
-type part struct {
-	Rev    string  `json:"_rev,omitempty"`
-	Step   string  `json:"step"`
-	Writes []write `json:"writes"`
-}
-
-// writePart writes a part of the log, replacing an older one.
-func (t *target) writePart(ctx context.Context, n int, p part) error {
-	for len(t.parts) <= n {
-		t.parts = append(t.parts, "")
-	}
-	p.Rev = t.parts[n]
-	rev, err := t.db.PutLocal(ctx, t.logPart(n), p)
-	if errors.Is(err, couchdb.ErrConflict) { // written by another run, or an earlier attempt
-		var stored part
-		if err := t.db.Local(ctx, t.logPart(n), &stored); err != nil {
-			return fmt.Errorf("read log: %w", err)
-		}
-		p.Rev = stored.Rev
-		rev, err = t.db.PutLocal(ctx, t.logPart(n), p)
-	}
-	if err != nil {
-		return fmt.Errorf("write log: %w", err)
-	}
-	t.parts[n] = rev
-	return nil
-}
-
-func (t *target) readPart(ctx context.Context, n int, step string) (part, error) {
-	var p part
-	if err := t.db.Local(ctx, t.logPart(n), &p); err != nil {
-		return p, fmt.Errorf("read log: %w", err)
-	}
-	if p.Step != step {
-		return p, fmt.Errorf("read log: _local/%s is of step %q, not %q: it was changed by another client", t.logPart(n), p.Step, step)
-	}
-	return p, nil
-}
-
-// clean removes the log if it is no longer needed. Failures do not matter: the next
-// log replaces it.
-func (t *target) clean() {
-	if len(t.parts) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	if t.load(ctx) != nil || t.state.Pending != nil {
-		return // the log is needed, or not this sink's
-	}
-	for n, rev := range t.parts {
-		err := t.db.JSON(ctx, couchdb.Request{
-			Method: http.MethodDelete,
-			Path:   couchdb.DocPath("_local/" + t.logPart(n)),
-			Query:  url.Values{"rev": {rev}},
-			Once:   true,
-		}, nil)
-		if err != nil {
-			t.log.Debug("log cannot be removed", "database", t.db.URL(), "error", err)
-			return
-		}
-	}
 }

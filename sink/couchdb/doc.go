@@ -42,7 +42,7 @@
 // of a batch are first written to a log, also in _local, each with the revision that it replaces,
 // and the position advances when all are written. Opening the sink completes an interrupted commit.
 // A change that has already been written is recognized by its contentId. A change above 256 KiB is
-// not logged, but written alone, with its own position. The log doubles the traffic; revisions are
+// not logged, but written alone, with its own position. The log is compressed; revisions are
 // not logged. A document that others have changed in the meantime is overwritten.
 //
 // In a database that had no documents when the consumer began, revisions are not looked up as long as

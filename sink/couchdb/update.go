@@ -111,24 +111,24 @@ func (t *target) revs(ctx context.Context, ids []string) (map[string]string, err
 
 // writeLog writes the changes into the log. It returns where its parts end.
 func (t *target) writeLog(ctx context.Context, changes []*change, revs map[string]string, step string) (ends []int, err error) {
-	p := part{Step: step}
+	var writes []write
 	size := 0
 	for i, c := range changes {
 		w, err := t.writes(changes[i:i+1], revs)
 		if err != nil {
 			return nil, err
 		}
-		if size > 0 && (size+len(w[0].Doc) > maxPart || len(p.Writes) == maxBulk) {
-			if err := t.writePart(ctx, len(ends), p); err != nil {
+		if size > 0 && (size+len(w[0].Doc) > maxPart || len(writes) == maxBulk) {
+			if err := t.writePart(ctx, len(ends), step, writes); err != nil {
 				return nil, err
 			}
 			ends = append(ends, i)
-			p.Writes, size = nil, 0
+			writes, size = nil, 0
 		}
-		p.Writes = append(p.Writes, w[0])
+		writes = append(writes, w[0])
 		size += len(w[0].Doc) + len(c.id)
 	}
-	if err := t.writePart(ctx, len(ends), p); err != nil {
+	if err := t.writePart(ctx, len(ends), step, writes); err != nil {
 		return nil, err
 	}
 	return append(ends, len(changes)), nil
@@ -165,11 +165,11 @@ func (t *target) redo(ctx context.Context) error {
 	}
 	var o outcome
 	for n := range p.Parts {
-		read, err := t.readPart(ctx, n, p.Step)
+		writes, err := t.readPart(ctx, n, p.Step)
 		if err != nil {
 			return err
 		}
-		if err := t.send(ctx, read.Writes, &o); err != nil {
+		if err := t.send(ctx, writes, &o); err != nil {
 			return err
 		}
 	}

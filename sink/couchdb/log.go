@@ -1,0 +1,142 @@
+package couchdb
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/feedctl/feedctl/couchdb"
+)
+
+// logPart returns the name of a part of the log.
+func (t *target) logPart(n int) string { return fmt.Sprintf("%s-log-%d", t.local(), n) }
+
+// A part is a document of the log.
+type part struct {
+	Rev string `json:"_rev,omitempty"`
+	// Of is the name of the step, and Packed its writes, compressed by gzip: for each write an object
+	// without its document, and then the document. The server stores a string faster than documents.
+	Of     string `json:"of,omitempty"`
+	Packed []byte `json:"packed,omitempty"`
+	// The same in logs of earlier versions. They stop at a log without Step.
+	Step   string  `json:"step,omitempty"`
+	Writes []write `json:"writes,omitempty"`
+}
+
+// pack returns a part with writes of a step.
+func pack(step string, writes []write) (part, error) {
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err != nil {
+		return part{}, err
+	}
+	head := json.NewEncoder(z)
+	for _, w := range writes {
+		doc := w.Doc
+		w.Doc = nil
+		if err := head.Encode(w); err != nil {
+			return part{}, err
+		}
+		if _, err := z.Write(doc); err != nil {
+			return part{}, err
+		}
+	}
+	err = z.Close()
+	return part{Of: step, Packed: packed.Bytes()}, err
+}
+
+// unpack returns the name of the step and the writes.
+func (p part) unpack() (step string, writes []write, err error) {
+	if p.Of == "" {
+		return p.Step, p.Writes, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(p.Packed))
+	if err != nil {
+		return p.Of, nil, err
+	}
+	for d := json.NewDecoder(z); ; {
+		var w write
+		switch err := d.Decode(&w); {
+		case err == io.EOF: // the checksum is right
+			return p.Of, writes, nil
+		case err != nil:
+			return p.Of, nil, err
+		}
+		if err := d.Decode(&w.Doc); err != nil {
+			return p.Of, nil, fmt.Errorf("document %q: %w", w.ID, err)
+		}
+		writes = append(writes, w)
+	}
+}
+
+// writePart writes a part of the log, replacing an older one.
+func (t *target) writePart(ctx context.Context, n int, step string, writes []write) error {
+	p, err := pack(step, writes)
+	if err != nil {
+		return fmt.Errorf("write log: %w", err)
+	}
+	for len(t.parts) <= n {
+		t.parts = append(t.parts, "")
+	}
+	p.Rev = t.parts[n]
+	rev, err := t.db.PutLocal(ctx, t.logPart(n), p)
+	if errors.Is(err, couchdb.ErrConflict) { // written by another run, or an earlier attempt
+		var stored part
+		if err := t.db.Local(ctx, t.logPart(n), &stored); err != nil {
+			return fmt.Errorf("read log: %w", err)
+		}
+		p.Rev = stored.Rev
+		rev, err = t.db.PutLocal(ctx, t.logPart(n), p)
+	}
+	if err != nil {
+		return fmt.Errorf("write log: %w", err)
+	}
+	t.parts[n] = rev
+	return nil
+}
+
+func (t *target) readPart(ctx context.Context, n int, step string) ([]write, error) {
+	var p part
+	if err := t.db.Local(ctx, t.logPart(n), &p); err != nil {
+		return nil, fmt.Errorf("read log: %w", err)
+	}
+	of, writes, err := p.unpack()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read log: _local/%s: %w", t.logPart(n), err)
+	case of != step:
+		return nil, fmt.Errorf("read log: _local/%s is of step %q, not %q: it was changed by another client", t.logPart(n), of, step)
+	}
+	return writes, nil
+}
+
+// clean removes the log if it is no longer needed. Failures do not matter: the next
+// log replaces it.
+func (t *target) clean() {
+	if len(t.parts) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if t.load(ctx) != nil || t.state.Pending != nil {
+		return // the log is needed, or not this sink's
+	}
+	for n, rev := range t.parts {
+		err := t.db.JSON(ctx, couchdb.Request{
+			Method: http.MethodDelete,
+			Path:   couchdb.DocPath("_local/" + t.logPart(n)),
+			Query:  url.Values{"rev": {rev}},
+			Once:   true,
+		}, nil)
+		if err != nil {
+			t.log.Debug("log cannot be removed", "database", t.db.URL(), "error", err)
+			return
+		}
+	}
+}
