@@ -138,7 +138,7 @@ func (c *Config) rebuild(ctx context.Context, file string, leaves bool) (err err
 	if err != nil {
 		return err
 	}
-	to, err := sqlite.Open(ctx, file, table)
+	to, err := sqlite.OpenTemporary(ctx, file, table)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ const leavesOfBatch = 1000
 
 // writeLeaves writes the leaf revisions of a database to a table like that of a [leafSink].
 func writeLeaves(ctx context.Context, file string, from Documents) (err error) {
-	to, err := sqlite.Open(ctx, file, table)
+	to, err := sqlite.OpenTemporary(ctx, file, table)
 	if err != nil {
 		return err
 	}

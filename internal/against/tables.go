@@ -34,7 +34,7 @@ type tables struct {
 
 func openTables(ctx context.Context, file string, deep bool) (_ *tables, err error) {
 	t := &tables{deep: deep}
-	if t.sink, err = sqlitesink.Open(ctx, file, table); err != nil {
+	if t.sink, err = sqlitesink.OpenTemporary(ctx, file, table); err != nil {
 		return nil, err
 	}
 	if !deep {

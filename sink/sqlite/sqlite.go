@@ -92,6 +92,12 @@ func Open(ctx context.Context, path, table string) (consumer.Sink, error) {
 	return session.OpenBackfiller(ctx, "sqlite:"+path+"?table="+table, &target{table: table, path: path})
 }
 
+// OpenTemporary is like [Open] but syncs nothing to the disk. It is for a file that is removed by the
+// process that creates it: after a crash of the machine, the database may be damaged.
+func OpenTemporary(ctx context.Context, path, table string) (consumer.Sink, error) {
+	return session.OpenBackfiller(ctx, "sqlite:"+path+"?table="+table, &target{table: table, path: path, temporary: true})
+}
+
 // New returns a sink that writes a table in the database of db. It opens the table, as [Open]
 // does, when its Position is called, as a [consumer.Job] does first. It has its own connection
 // to the file of the database; closing the sink does not close db. The driver of db must be
@@ -102,9 +108,11 @@ func New(db *sql.DB, table string) consumer.Sink {
 }
 
 type target struct {
-	table string
-	path  string  // of the database
-	db    *sql.DB // has the path, or nil
+	table     string
+	path      string  // of the database
+	db        *sql.DB // has the path, or nil
+	temporary bool    // nothing is synced
+
 	conn  *sqlite.Conn
 	lock  *durable.File
 	limit int64 // of a row, in bytes
@@ -188,10 +196,14 @@ func (t *target) explain(err error) error {
 // copied it and synced the database, and pages of the index were copied again and again.
 func (t *target) configure() error {
 	t.conn.SetBusyTimeout(busyTimeout)
+	synchronous := "FULL"
+	if t.temporary {
+		synchronous = "OFF"
+	}
 	for _, pragma := range []string{
+		"synchronous = " + synchronous, // first: the next ones may write
 		"page_size = 8192",
 		"journal_mode = WAL",
-		"synchronous = FULL",
 		"wal_autocheckpoint = 4096",     // pages
 		"journal_size_limit = 67108864", // truncates the log after a large batch
 	} {

@@ -152,7 +152,7 @@ func foldFeed(ctx context.Context, store storage.Store, name string, c Config, u
 // foldWith brings the table in a file up to date and calls use with it. It holds the lock of the
 // table.
 func foldWith(ctx context.Context, store storage.Store, name, file string, c Config, use tableFunc) (err error) {
-	state, err := openTable(ctx, file)
+	state, err := openTable(ctx, file, c.Table == "")
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 		state = &versions{state, c.Version, filepath.Dir(file)}
 	}
 	state = &places{state, name}
-	w := &work{pages: chain.NewReader(store, name), file: file, origin: tableOrigin{
+	w := &work{pages: chain.NewReader(store, name), file: file, temporary: c.Table == "", origin: tableOrigin{
 		Version: tableVersion, Feed: name, KeyPointer: c.KeyPointer, Versions: c.Version != nil,
 	}}
 	before, err := state.Position(ctx)

@@ -39,12 +39,17 @@ func lost(err error) bool {
 	return consumer.IsGap(err) || errors.Is(err, consumer.ErrNotFound)
 }
 
-// openTable opens the table in a file, creates it if it does not exist, and locks it.
-func openTable(ctx context.Context, file string) (consumer.Sink, error) {
+// openTable opens the table in a file, creates it if it does not exist, and locks it. A temporary one is
+// not synced.
+func openTable(ctx context.Context, file string, temporary bool) (consumer.Sink, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, fmt.Errorf("open table: %w", err)
 	}
-	state, err := sqlitesink.Open(ctx, file, table)
+	open := sqlitesink.Open
+	if temporary {
+		open = sqlitesink.OpenTemporary
+	}
+	state, err := open(ctx, file, table)
 	if err != nil && !errors.Is(err, sink.ErrLocked) {
 		err = fmt.Errorf("%w: %w", errMismatch, err)
 	}
@@ -82,9 +87,10 @@ func removeTable(file string) error {
 
 // A work is what a fold knows about its table besides the rows.
 type work struct {
-	pages  *chain.Reader
-	file   string
-	origin tableOrigin
+	pages     *chain.Reader
+	file      string
+	temporary bool // nothing is synced
+	origin    tableOrigin
 }
 
 // tableVersion changes with the format of a table. In a table of version 1, rows have no places.
@@ -197,7 +203,13 @@ func (w *work) with(use func(*sqlite.Conn) error) error {
 	if err != nil {
 		return fmt.Errorf("open table: %w", err)
 	}
-	if err = sqlitex.ExecuteTransient(conn, createOrigin, nil); err == nil {
+	if w.temporary {
+		err = sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = OFF", nil)
+	}
+	if err == nil {
+		err = sqlitex.ExecuteTransient(conn, createOrigin, nil)
+	}
+	if err == nil {
 		err = use(conn)
 	}
 	if err = errors.Join(err, conn.Close()); err != nil {
