@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -17,8 +18,11 @@ import (
 
 var allFaults = flag.Bool("all-faults", false, "let each request and each operation on the store fail, and run all random tests")
 
-// sampled reports whether the nth of many similar cases is tested.
-func sampled(n, every int) bool { return *allFaults || n%every == 0 }
+// sampled reports whether the nth of many similar cases is tested. With -short it is a quarter of them, other ones
+// in each run, since the race detector needs few.
+func sampled(n, every int) bool {
+	return *allFaults || n%every == 0 && (!testing.Short() || rand.IntN(4) == 0)
+}
 
 // scene fills the source with all kinds of documents: updates, conflicts, tombstones, streamed
 // attachments, and a document that is quarantined. Runs after part 0 find what part 1 adds.

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
-var allFaults = flag.Bool("all-faults", false, "let each request fail, and kill the server and the sink at each")
+var allFaults = flag.Bool("all-faults", false, "let each request to real servers fail, too, and kill the server and the sink at each")
 
 // every nth request is tested, unless all are.
 func oneOf(n int) int {
@@ -72,45 +73,58 @@ func (f *fault) through(r *http.Request) (*http.Response, error) {
 	return nil, errFault
 }
 
-// TestFaults has each request fail once. If something was written twice or too late, the revisions
-// differ from those of a run without faults.
+// TestFaults has requests fail once: a sample of them, other ones in each run, on a fake, and an eighth of
+// that on a real server. If something was written twice or too late, the revisions differ from those of a run
+// without faults. With -short, there are fewer, since the race detector needs few.
 func TestFaults(t *testing.T) {
-	all := batches(t)
-	var clean [2]fault // by whether the database is empty in the beginning
-	var leaves [2]map[string]any
-	for i := range clean {
-		want := newDB(t, i == 0)
-		if err := sinktest.Continue(t, open(t, want, clean[i].through), all); err != nil {
-			t.Fatal(err)
+	t.Parallel()
+	for server, create := range map[string]func(testing.TB) string{"server": couchtest.NewDB, "fake": couchtest.NewFake(t).NewDB} {
+		sparse := 1
+		if server == "server" {
+			sparse = oneOf(8)
 		}
-		leaves[i] = leavesOf(t, want)
+		if testing.Short() {
+			sparse *= 4
+		}
+		for _, empty := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, empty %t", server, empty), func(t *testing.T) {
+				t.Parallel()
+				testFaults(t, sparse, func(t *testing.T) string { return prepared(t, create(t), empty) })
+			})
+		}
 	}
+}
+
+func testFaults(t *testing.T, sparse int, newDB func(*testing.T) string) {
+	all := batches(t)
+	want := newDB(t)
+	var clean fault
+	if err := sinktest.Continue(t, open(t, want, clean.through), all); err != nil {
+		t.Fatal(err)
+	}
+	leaves := leavesOf(t, want)
 	for _, c := range []struct {
 		kind  string
 		tries int
-		first int // different for each, so that together the samples cover most requests
 		every int
 	}{
-		{"lost", 1, 1, 5}, {"answer lost", 1, 3, 3}, {"lost", 3, 2, 20}, {"answer lost", 3, 4, 10},
-		{"unavailable", 3, 5, 60}, // after which the client is slower for a while
+		{"lost", 1, 5}, {"answer lost", 1, 3}, {"lost", 3, 20}, {"answer lost", 3, 10},
+		{"unavailable", 3, 60}, // after which the client is slower for a while
 	} {
 		t.Run(fmt.Sprintf("%s, %d tries", c.kind, c.tries), func(t *testing.T) {
-			t.Parallel()
-			for i := range clean {
-				every := oneOf(2 * c.every)
-				for n := min(c.first+i*c.every, every); n <= clean[i].done; n += every {
-					url := newDB(t, i == 0)
-					f := &fault{n: n, kind: c.kind}
-					err := runThrough(t, url, c.tries, f, all)
-					if c.tries > 1 && n > 2 && err != nil { // the first two do not belong to a step
-						t.Errorf("request %d: %v", n, err)
-					}
-					if f.done < n {
-						t.Fatalf("there were %d requests, want %d", f.done, n)
-					}
-					if diff := cmp.Diff(leaves[i], leavesOf(t, url)); diff != "" {
-						t.Fatalf("request %d: leaves (-want +got):\n%s", n, diff)
-					}
+			every := sparse * oneOf(c.every)
+			for n := 1 + rand.IntN(every); n <= clean.done; n += every {
+				url := newDB(t)
+				f := &fault{n: n, kind: c.kind}
+				err := runThrough(t, url, c.tries, f, all)
+				if c.tries > 1 && n > 2 && err != nil { // the first two do not belong to a step
+					t.Errorf("request %d: %v", n, err)
+				}
+				if f.done < n {
+					t.Fatalf("there were %d requests, want %d", f.done, n)
+				}
+				if diff := cmp.Diff(leaves, leavesOf(t, url)); diff != "" {
+					t.Fatalf("request %d: leaves (-want +got):\n%s", n, diff)
 				}
 			}
 		})

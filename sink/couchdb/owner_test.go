@@ -145,11 +145,16 @@ func takenOverAt(t *testing.T, through transport, n int, empty bool) bool {
 // newDB returns a new database. If it is not empty, the sink looks up revisions before it writes.
 func newDB(t *testing.T, empty bool) string {
 	t.Helper()
-	to := couchtest.NewDB(t)
+	return prepared(t, couchtest.NewDB(t), empty)
+}
+
+// prepared has another document in a new database, if it is not to be empty, and returns its URL.
+func prepared(t *testing.T, url string, empty bool) string {
+	t.Helper()
 	if !empty {
-		couchtest.Send(t, http.MethodPut, to+"/_design/other", "{}")
+		couchtest.Send(t, http.MethodPut, url+"/_design/other", "{}")
 	}
-	return to
+	return url
 }
 
 func checkDocuments(t *testing.T, db string, want map[string]string) {

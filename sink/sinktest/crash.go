@@ -85,13 +85,14 @@ func (s suite) model(t *testing.T) {
 // faultEntities is the number of entities applied while each step fails once.
 const faultEntities = 4
 
-// stride returns the first step that fails or kills, and the distance to the next: all steps, and with
-// -short a quarter, other ones in each run, since the race detector needs few.
-func stride() (first, next int) {
+// stride returns the first step that fails or kills, and the distance to the next: all steps, or other ones
+// in each run. With -short it is a quarter of them, since the race detector needs few.
+func (s suite) stride() (first, next int) {
+	next = max(1, s.Every)
 	if testing.Short() {
-		return 1 + rand.IntN(4), 4
+		next *= 4
 	}
-	return 1, 1
+	return 1 + rand.IntN(next), next
 }
 
 var errFault = errors.New("no space left on device, for a test")
@@ -103,7 +104,7 @@ func (s suite) faults(t *testing.T) {
 		t.Skip("the sink has no steps to fail")
 	}
 	for _, forever := range []bool{false, true} {
-		first, next := stride()
+		first, next := s.stride()
 		for step, failed := first, true; failed; step += next {
 			failed = s.fault(t, step, forever)
 		}
@@ -227,7 +228,7 @@ func (s suite) killAtSteps(t *testing.T) {
 	if s.child(t, feedInto) {
 		return
 	}
-	first, next := stride()
+	first, next := s.stride()
 	for step, killed := first, true; killed; step += next {
 		dir := t.TempDir()
 		killed = runChild(t, dir, faultEntities, step, 0)

@@ -159,7 +159,7 @@ func (s suite) replaceFaults(t *testing.T) {
 	if s.OpenFaulty == nil {
 		t.Skip("the sink has no steps to fail")
 	}
-	first, next := stride()
+	first, next := s.stride()
 	for step, failed := first, true; failed; step += next {
 		failed = false
 		dir, steps := t.TempDir(), 0
@@ -202,7 +202,7 @@ func (s suite) killReplace(t *testing.T) {
 		closeSink(t, k)
 		s.checkReplaced(t, dir)
 	}
-	first, next := stride()
+	first, next := s.stride()
 	for step, killed := first, s.OpenFaulty != nil; killed; step += next {
 		dir := t.TempDir()
 		closeSink(t, s.replacer(t, dir))

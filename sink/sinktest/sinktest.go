@@ -29,6 +29,9 @@ type Options struct {
 	// OpenFaulty, if set, opens the sink like Open. The sink calls before at each step
 	// that changes the disk, and skips the step if it returns an error.
 	OpenFaulty func(ctx context.Context, dir string, before func() error) (consumer.Sink, error)
+	// Every is the distance between the steps that fail, if not all of them do, for a slow server
+	// that has a fake on which they all do.
+	Every int
 	// Kills is the number of processes to kill at random; 0 means 40. With -short it is a
 	// tenth of that.
 	Kills int
