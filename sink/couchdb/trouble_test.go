@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
@@ -28,6 +29,7 @@ import (
 // TestReplaced deletes and recreates the database before each of the requests. The feed must be read
 // again from its beginning.
 func TestReplaced(t *testing.T) {
+	t.Parallel()
 	fake := couchtest.NewFake(t)
 	all := batches(t)
 	clean := fake.NewDB(t)
@@ -38,7 +40,11 @@ func TestReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := 1; ; n++ {
+	every := 1
+	if testing.Short() { // the race detector needs few
+		every = 4
+	}
+	for n := 1 + rand.IntN(every); ; n += every {
 		to, done := fake.NewDB(t), 0
 		through := func(r *http.Request) (*http.Response, error) {
 			if done++; done == n {

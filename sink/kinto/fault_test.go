@@ -46,12 +46,16 @@ func final() map[string]string {
 	return want
 }
 
-// TestFaults has requests fail once in each way: every fifth, or all.
+// TestFaults has requests fail once in each way: every fifth, or all. With -short it is every twentieth, since
+// the race detector needs few.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	every := 5
-	if *allFaults {
+	switch {
+	case *allFaults:
 		every = 1
+	case testing.Short():
+		every = 20
 	}
 	for name, fault := range map[string]httpfault.Fault{
 		"answer lost": kintotest.Lose(),
