@@ -47,10 +47,10 @@ AXE := $(CURDIR)/.cache/axe-$(shell sha256sum $(AXE_SOURCE)/package-lock.json | 
 # feedctl as it was at the commit that scripts/previous-state names, with which the tests of upgrades run.
 PREVIOUS := $(shell cut -c 1-12 scripts/previous-state)
 
-# SQLite's code, C translated into Go, is not instrumented: it would be several times slower, and the detector does not
-# understand C. Its Go callers and callbacks are. No wider pattern: generic code that other packages share would lose its
-# instrumentation, and the detector would report false races.
-RACEFLAGS := -gcflags=modernc.org/sqlite/lib=-race=false
+# SQLite's code, C translated into Go, is not instrumented, and neither are the C library and the allocator that it uses: it
+# would be several times slower, and the detector does not understand C. Its Go callers and callbacks are. No wider pattern:
+# generic code that other packages share would lose its instrumentation, and the detector would report false races.
+RACEFLAGS := $(foreach package,sqlite/lib libc memory,-gcflags=modernc.org/$(package)=-race=false)
 
 # How long each fuzz target runs in "make fuzz".
 FUZZTIME := 10s
