@@ -26,6 +26,9 @@ func (b *bench) memory() error {
 	if err := b.publishLines(dir); err != nil {
 		return err
 	}
+	if err := b.commandMemory(dir); err != nil {
+		return err
+	}
 	huge := filepath.Join(b.dir, "huge")
 	if err := makeHuge(huge, b.huge); err != nil {
 		return err
