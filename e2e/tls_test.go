@@ -46,9 +46,9 @@ func TestTLS(t *testing.T) {
 	if !strings.HasPrefix(base, "https://127.0.0.1:") {
 		t.Fatalf("serve printed the URL %q, want https://127.0.0.1:PORT", base)
 	}
-	if out := server.stderr.String(); !strings.Contains(out, " on "+base+"\n") {
-		t.Errorf("serve printed %q, want its URL %s", out, base)
-	}
+	waitFor(t, server.stderr.String, func() bool { // it is copied from a pipe
+		return strings.Contains(server.stderr.String(), " on "+base+"\n")
+	})
 
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
