@@ -121,6 +121,9 @@ func TestBitFlips(t *testing.T) {
 						if (held != "held" || way.header.Get("Repr-Digest") != "") && bit%8 != bit/8%8 {
 							continue // one bit of each byte
 						}
+						if testing.Short() && bit/8%4 > 0 {
+							continue // of each fourth byte, for the race detector
+						}
 						damaged := bytes.Clone(way.body)
 						damaged[bit/8] ^= 1 << (bit % 8)
 						got, err := readDamaged(config, way.header, damaged)
