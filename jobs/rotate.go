@@ -45,6 +45,16 @@ func (w *worker) makeRoomAt(ctx context.Context, n Node, full []string) error {
 	return nil
 }
 
+// waitsNoMore counts a job that starts no longer among those that wait for its origins: its own run
+// may keep its slot. The caller must hold w.mu.
+func (w *worker) waitsNoMore(j *Job) {
+	for n, origin := range j.origins {
+		if w.crowded[origin] > 0 && (n == 0 || origin != j.origins[0]) {
+			w.crowded[origin]--
+		}
+	}
+}
+
 // rotate ends up to most of the runs that are in the way of others: those that use an origin, or any
 // if it is "". Those that have more to do are ended only once per interval, according to the shares
 // of their namespaces.

@@ -333,6 +333,9 @@ func (w *worker) admit(ctx context.Context) error {
 		id := runID{r.Job.Document.ID(), r.Job.Epoch}
 		reserved = append(reserved, id)
 		w.mu.Lock()
+		if w.runs[id] == nil { // or the transaction is tried again
+			w.waitsNoMore(r.Job)
+		}
 		a := w.reserve(id) // before it can execute
 		a.document = &r.Job.Document
 		a.delay = time.Duration(len(reserved)-1) * w.store.settings().StartupJitter / time.Duration(max(free, startsInJitter))
