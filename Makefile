@@ -106,7 +106,7 @@ demo-jobs: need-demo-jobs build couchdb ## Run 200 jobs on three workers while o
 
 .PHONY: test
 test: need-test build versitygw couchdb kinto axe previous ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
-	CGO_ENABLED=0 go test $(TESTFLAGS) ./...
+	CGO_ENABLED=0 scripts/in-memory go test $(TESTFLAGS) ./...
 
 .PHONY: race
 race: need-race build versitygw couchdb kinto ## Run the tests under the race detector, except those of binaries (needs a C compiler)
