@@ -112,7 +112,7 @@ func feedctl(t *testing.T, args ...string) string {
 // result of where.
 func waitFor(t *testing.T, where func() string, condition func() bool) {
 	t.Helper()
-	waitPausing(t, time.Millisecond, where, condition)
+	waitPausing(t, 5*time.Millisecond, where, condition)
 }
 
 // waitForCommand does what waitFor does, of a condition that runs commands.
