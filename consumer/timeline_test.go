@@ -93,6 +93,33 @@ func positions(t *testing.T, w *world, f *testFeed) map[Start]string {
 	return all
 }
 
+// TestTwoVersionsOfPage: a page that has grown is not read on if it now follows another page: the history
+// before it was replaced.
+func TestTwoVersionsOfPage(t *testing.T) {
+	f, now := newFeed("a0 | b1"), newFeed("m0 | b1 c2")
+	f.chained, now.chained = true, true
+	handler := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { f.ServeHTTP(rw, r) })
+	inWorld(t, handler, func(t *testing.T, w *world) {
+		c := w.newClient(Config{Follow: true, Retry: RetryConfig{Attempts: 1}, Idle: func() { f = now }})
+		var got []string
+		var torn *TimelineError
+		for e, err := range c.Entities(t.Context(), feedURL, Beginning()) {
+			if err != nil {
+				if !errors.As(err, &torn) || torn.Page != pageURL+"2" || torn.Other != torn.Page || torn.Position.ContentID != "b" {
+					t.Errorf("error is %v", err)
+				}
+				break
+			}
+			if got = append(got, e.ContentID); len(got) > 2 {
+				break
+			}
+		}
+		if want := "a b"; strings.Join(got, " ") != want || torn == nil {
+			t.Errorf("got %q and %v, want %q and a timeline error", got, torn, want)
+		}
+	})
+}
+
 // TestTimelineError checks the contents of the error, and which gap policies continue.
 func TestTimelineError(t *testing.T) {
 	f := &restoredFeed{newFeed("a0 | b1 | c2 | d3"), newFeed("a0 | m4 | n5"), nil}
