@@ -10,6 +10,16 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
+// withIdentity serves a feed with an identity; the test may change both.
+func withIdentity(f **testFeed, identity *feed.Identity) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if value := (feed.Chain{Identity: *identity}).Header(); value != "" {
+			rw.Header().Set(feed.ChainHeader, value)
+		}
+		(*f).ServeHTTP(rw, r)
+	})
+}
+
 // TestIdentityOfUnchangedPage: a follower compares the identity and the epoch in a 304, too.
 func TestIdentityOfUnchangedPage(t *testing.T) {
 	epoch := func(last time.Time) feed.Epoch { return feed.Epoch{Number: 1, ID: "ee", Last: last} }
@@ -25,13 +35,7 @@ func TestIdentityOfUnchangedPage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFeed("a0 b1 | c2")
 			identity := feed.Identity{ID: "aa"}
-			handler := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				if value := (feed.Chain{Identity: identity}).Header(); value != "" {
-					rw.Header().Set(feed.ChainHeader, value)
-				}
-				f.ServeHTTP(rw, r)
-			})
-			inWorld(t, handler, func(t *testing.T, w *world) {
+			inWorld(t, withIdentity(&f, &identity), func(t *testing.T, w *world) {
 				polls := 0
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
@@ -65,13 +69,7 @@ func TestIdentityOfUnchangedPage(t *testing.T) {
 func TestEpochBeforeItsPages(t *testing.T) {
 	f := newFeed("a0 b1 | c2 | d3")
 	var now feed.Identity
-	handler := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if value := (feed.Chain{Identity: now}).Header(); value != "" {
-			rw.Header().Set(feed.ChainHeader, value)
-		}
-		f.ServeHTTP(rw, r)
-	})
-	inWorld(t, handler, func(t *testing.T, w *world) {
+	inWorld(t, withIdentity(&f, &now), func(t *testing.T, w *world) {
 		polls := 0
 		client := w.newClient(Config{Follow: true, Retry: RetryConfig{Attempts: 1}, Idle: func() {
 			now = feed.Identity{ID: "aa", Epoch: feed.Epoch{Number: 1, ID: "ee", Last: second(1)}}

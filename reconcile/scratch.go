@@ -31,7 +31,7 @@ CREATE TABLE mends (key BLOB PRIMARY KEY, state INTEGER NOT NULL, sum BLOB NOT N
 	existed INTEGER NOT NULL, was_sum BLOB NOT NULL, was_id TEXT NOT NULL, was_version TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX mends_by_place ON mends (state, page, offset, key);`
 
-// cacheKiB is small since the limit of Go's memory does not know it.
+// cacheKiB is small because the limit of Go's memory does not include it.
 const cacheKiB = 2 << 10
 
 func newScratch(ctx context.Context) (_ *scratch, err error) {

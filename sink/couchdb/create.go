@@ -12,10 +12,9 @@ const mostlyNew = 8
 // creates reports whether the documents of a step are created as if none existed: most did not in the
 // step before. Those that exist conflict. That costs less than looking up the revisions of all.
 //
-// The revision that the log names for such a document is none. Redoing the step therefore cannot
-// distinguish a document that the step has written from one that had the same Content-ID before. There
-// is none of the latter if the database was empty in the beginning and the step is not a repetition of
-// earlier entities.
+// The log names no revision for such a document. Redoing the step therefore cannot distinguish a
+// document that the step has written from one that had the same Content-ID before. No document had it
+// before if the database was empty in the beginning and the step does not repeat earlier entities.
 func (t *target) creates(all []*change) bool {
 	at := t.state.Position
 	return t.state.Empty && !t.replaces && !slices.ContainsFunc(all, func(c *change) bool {
