@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/feedctl/feedctl/storage"
@@ -48,6 +50,27 @@ func TestOpenCreatesNothing(t *testing.T) {
 				t.Error("a directory was created")
 			}
 		})
+	}
+}
+
+// TestOpenWhileCreated opens stores while they are being created. Until then, there is no store;
+// the directory never seems to be something else.
+func TestOpenWhileCreated(t *testing.T) {
+	dir := t.TempDir()
+	for n := range 100 {
+		path := filepath.Join(dir, strconv.Itoa(n))
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := file.New(path); err != nil {
+				t.Error(err)
+			}
+		})
+		for err := storage.ErrNoStore; errors.Is(err, storage.ErrNoStore) && !t.Failed(); {
+			if _, err = file.Open(t.Context(), &url.URL{Scheme: "file", Path: path}); err != nil && !errors.Is(err, storage.ErrNoStore) {
+				t.Error(err)
+			}
+		}
+		wg.Wait()
 	}
 }
 

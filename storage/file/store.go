@@ -106,7 +106,7 @@ func (s *Store) open() error {
 		return fmt.Errorf("%w: %s", storage.ErrNoStore, err.Error())
 	}
 	if err := s.checkUnused(); err != nil {
-		return err
+		return s.unlessCreated(err)
 	}
 	return fmt.Errorf("%w: the directory is empty; is the disk mounted?", storage.ErrNoStore)
 }
@@ -125,11 +125,7 @@ func (s *Store) create() error {
 		return err
 	}
 	if err := s.checkUnused(); err != nil {
-		// Another process may have created the store in the meantime.
-		if found, verr := s.checkVersion(); found {
-			return verr
-		}
-		return err
+		return s.unlessCreated(err)
 	}
 	for _, name := range []string{objectsDir, locksDir, tmpDir} {
 		if err := os.Mkdir(filepath.Join(s.root, name), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -144,6 +140,14 @@ func (s *Store) create() error {
 		return err
 	}
 	_, err = s.checkVersion()
+	return err
+}
+
+// unlessCreated returns err, unless another process has created the store in the meantime.
+func (s *Store) unlessCreated(err error) error {
+	if found, verr := s.checkVersion(); found {
+		return verr
+	}
 	return err
 }
 
