@@ -67,7 +67,7 @@ func TestConcurrency(t *testing.T) {
 		want  int64
 	}{
 		"remote": {func(d *distant) storage.Store { return d }, 24},
-		"local":  {func(d *distant) storage.Store { return struct{ storage.Store }{d} }, 12},
+		"local":  {func(d *distant) storage.Store { return struct{ storage.Store }{d} }, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

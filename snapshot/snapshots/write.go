@@ -51,7 +51,7 @@ type Config struct {
 	// entity. Defaults to 1 MiB.
 	MaxPageBytes int64
 	// Concurrency is how many pages are written, and held in memory, at the same time.
-	// Defaults to 24 if the store is remote (see [storage.Locator]), otherwise to 12.
+	// Defaults to 24 if the store is remote (see [storage.Locator]), otherwise to 4.
 	Concurrency int
 	// MaxEntity is the largest body of an entity, in bytes. Defaults to no limit.
 	MaxEntity int64
@@ -81,7 +81,7 @@ func Write(ctx context.Context, store storage.Store, name string, entities iter.
 	}
 	c.MaxPageBytes = cmp.Or(c.MaxPageBytes, 1<<20)
 	if c.Concurrency == 0 {
-		c.Concurrency = 12
+		c.Concurrency = 4
 		if storage.PropertiesOf(store).Remote {
 			c.Concurrency = 24
 		}
