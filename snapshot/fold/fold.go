@@ -158,6 +158,9 @@ func foldWith(ctx context.Context, store storage.Store, name, file string, c Con
 	}
 	defer func() { err = errors.Join(err, state.Close()) }()
 	at, err := apply(ctx, store, name, file, state, c)
+	if err == nil && c.Table == "" {
+		err = state.Close() // no one else uses the table; its cache takes several MB
+	}
 	if err != nil {
 		return err
 	}

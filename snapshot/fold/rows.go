@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,8 +27,13 @@ const selectRows = `SELECT rowid, key, content_type, last_modified, content_id, 
 // rows are the rows of the table.
 type rows struct {
 	conn     *sqlite.Conn
-	versions bool // the keys are those of versions
+	versions bool   // the keys are those of versions
+	body     []byte // buffer
 }
+
+// readCache limits SQLite's cache to 512 KiB: each row is read once, so only the inner pages of
+// the trees are needed again.
+const readCache = "PRAGMA cache_size = -512"
 
 func openRows(ctx context.Context, file string, versions bool) (*rows, error) {
 	conn, err := sqlite.OpenConn(file, sqlite.OpenReadOnly)
@@ -35,7 +41,10 @@ func openRows(ctx context.Context, file string, versions bool) (*rows, error) {
 		return nil, fmt.Errorf("open table: %w", err)
 	}
 	conn.SetInterrupt(ctx.Done())
-	return &rows{conn, versions}, nil
+	if err := sqlitex.ExecuteTransient(conn, readCache, nil); err != nil {
+		return nil, errors.Join(fmt.Errorf("open table: %w", err), conn.Close())
+	}
+	return &rows{conn: conn, versions: versions}, nil
 }
 
 func (r *rows) close() error { return r.conn.Close() }
@@ -47,7 +56,7 @@ var errStop = errors.New("stop")
 type row struct {
 	key    string
 	place  place
-	entity *feed.Entity // for a snapshot; a large body is a Stream
+	entity *feed.Entity // for a snapshot; a large body is a Stream, others are valid until the next row
 }
 
 // entities yields the entities of the rows in the order of their keys.
@@ -103,8 +112,9 @@ func (r *rows) row(stmt *sqlite.Stmt, use func(*row) error) (err error) {
 	}
 	size := stmt.ColumnInt64(6)
 	if size <= maxWhole {
-		e.Body = make([]byte, size)
-		stmt.ColumnBytes(7, e.Body)
+		r.body = slices.Grow(r.body[:0], int(size))[:size]
+		stmt.ColumnBytes(7, r.body)
+		e.Body = r.body
 		return use(found)
 	}
 	blob, err := r.conn.OpenBlob("main", table, "body", stmt.ColumnInt64(0), false)
