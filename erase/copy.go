@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"time"
 
@@ -48,7 +49,14 @@ func (p *Plan) each(ctx context.Context, first, last int64, do func(n int64) (*r
 // search reads all pages up to the newest.
 func (p *Plan) search(ctx context.Context, newest *chain.Page) error {
 	first, entities := p.reader.SeenFloor(), int64(0)
-	read := func(n int64) (*rewritten, error) { return p.rewriteNumber(ctx, n, newest, math.MaxInt) }
+	read := func(n int64) (*rewritten, error) {
+		page, err := p.stat(ctx, n, newest)
+		if err != nil {
+			return nil, err
+		}
+		have, err := p.rewrite(ctx, page, io.Discard, math.MaxInt)
+		return &rewritten{found: have, page: page}, err
+	}
 	return p.each(ctx, first, newest.Number, read, func(pages []*rewritten) error {
 		for _, r := range pages {
 			p.report.Pages++
@@ -67,16 +75,12 @@ func (p *Plan) search(ctx context.Context, newest *chain.Page) error {
 	})
 }
 
-// rewriteNumber rewrites page n of a feed with this newest page.
-func (p *Plan) rewriteNumber(ctx context.Context, n int64, newest *chain.Page, limit int) (*rewritten, error) {
+// stat returns page n of a feed with this newest page.
+func (p *Plan) stat(ctx context.Context, n int64, newest *chain.Page) (*chain.Page, error) {
 	if n == newest.Number {
-		return p.rewritePage(ctx, newest, limit)
+		return newest, nil
 	}
-	page, err := p.reader.Stat(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	return p.rewritePage(ctx, page, limit)
+	return p.reader.Stat(ctx, n)
 }
 
 func (p *Plan) progress(now Progress) {
@@ -213,7 +217,13 @@ func (c *copier) finish(ctx context.Context) (err error) {
 // copy copies closed pages up to the last.
 func (c *copier) copy(ctx context.Context, last int64, newest *chain.Page) error {
 	p := c.plan
-	read := func(n int64) (*rewritten, error) { return p.rewriteNumber(ctx, n, newest, p.limit(n)) }
+	read := func(n int64) (*rewritten, error) {
+		page, err := p.stat(ctx, n, newest)
+		if err != nil {
+			return nil, err
+		}
+		return p.rewritePage(ctx, page, p.limit(n))
+	}
 	return p.each(ctx, c.next, last, read, func(pages []*rewritten) error {
 		if pages[0].page.Number > c.next {
 			c.before = nil // pruned

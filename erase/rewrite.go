@@ -106,17 +106,11 @@ type rewritten struct {
 // and rewritten again when it is opened.
 func (p *Plan) rewritePage(ctx context.Context, original *chain.Page, limit int) (*rewritten, error) {
 	r := &rewritten{page: original, sum: sha256.New().(hash.Cloner)}
-	rewrite := func(w io.Writer) (found, error) {
-		object, err := p.store.Get(ctx, layout.FeedPage(p.feed, original.Number), 0, original.Size)
-		if err != nil {
-			return found{}, fmt.Errorf("read page %d of feed %q: %w", original.Number, p.feed, err)
-		}
-		have, err := p.keys.rewrite(original, object.Body, w, limit)
-		return have, errors.Join(err, object.Body.Close())
-	}
+	rewrite := func(w io.Writer) (found, error) { return p.rewrite(ctx, original, w, limit) }
 	var err error
 	if original.Size <= inMemory {
 		var content bytes.Buffer
+		content.Grow(int(original.Size))
 		r.found, err = rewrite(io.MultiWriter(r.sum, &content))
 		r.body = storage.Bytes(content.Bytes())
 	} else {
@@ -128,6 +122,16 @@ func (p *Plan) rewritePage(ctx context.Context, original *chain.Page, limit int)
 		r.body = storage.WithSHA256(r.body, r.sum)
 	}
 	return r, err
+}
+
+// rewrite reads a page of the feed and writes the body of its copy to w.
+func (p *Plan) rewrite(ctx context.Context, original *chain.Page, w io.Writer, limit int) (found, error) {
+	object, err := p.store.Get(ctx, layout.FeedPage(p.feed, original.Number), 0, original.Size)
+	if err != nil {
+		return found{}, fmt.Errorf("read page %d of feed %q: %w", original.Number, p.feed, err)
+	}
+	have, err := p.keys.rewrite(original, object.Body, w, limit)
+	return have, errors.Join(err, object.Body.Close())
 }
 
 // A counter counts the bytes that are written to it.
