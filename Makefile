@@ -105,11 +105,11 @@ demo-jobs: need-demo-jobs build couchdb ## Run 200 jobs on three workers while o
 	@scripts/with-postgres scripts/with-couchdb scripts/demo-jobs
 
 .PHONY: test
-test: need-test build versitygw couchdb kinto axe previous ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
+test: need-test versitygw couchdb kinto axe previous ## Run all tests: unit, conformance, end to end, interop with Java, exactly once
 	CGO_ENABLED=0 scripts/in-memory go test $(TESTFLAGS) ./...
 
 .PHONY: race
-race: need-race build versitygw couchdb kinto ## Run the tests under the race detector, except those of binaries (needs a C compiler)
+race: need-race versitygw couchdb kinto ## Run the tests under the race detector, except those of binaries (needs a C compiler)
 	CGO_ENABLED=1 go test -race $(RACEFLAGS) -short $(TESTFLAGS) $$(go list ./... | grep -v -e /interop -e /e2e)
 
 .PHONY: mutants
