@@ -39,7 +39,7 @@ func buildAndRun(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	binary = filepath.Join(dir, "feedctl")
-	build := exec.Command("go", "build", "-o", binary, "github.com/feedctl/feedctl/cmd/feedctl")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "github.com/feedctl/feedctl/cmd/feedctl")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released; with -race, what "make test" has compiled
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {

@@ -73,7 +73,7 @@ func libraryPrograms(t *testing.T) (paths []string) {
 		if err := os.WriteFile(file, source, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, file).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", path, file).CombinedOutput(); err != nil {
 			t.Fatalf("build program %d: %v: %s", i+1, err, out)
 		}
 		paths = append(paths, path)
