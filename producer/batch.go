@@ -264,6 +264,7 @@ func (i item) end() {
 	if r.left--; r.left == 0 {
 		r.after = nil // otherwise no request could be garbage collected
 		r.release()
+		clear(r.items) // the bodies: the next request refers to r, and a Writer to its last one
 		close(r.done)
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"weak"
 
 	"golang.org/x/sync/semaphore"
 
@@ -260,4 +262,26 @@ func TestWriterWithdraws(t *testing.T) {
 			t.Errorf("the feed has %v", got)
 		}
 	})
+}
+
+// TestWriterForgets: the memory of entities can be collected once they are published.
+func TestWriterForgets(t *testing.T) {
+	w := open(t, memory.New(), producer.Config{}).Writer(producer.WriterOptions{})
+	published := func() weak.Pointer[producer.Entity] {
+		e := entities(ids(1, 1))[0]
+		if err := w.Add(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return weak.Make(e)
+	}()
+	runtime.GC()
+	if published.Value() != nil {
+		t.Error("the writer keeps an entity")
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
