@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/feedctl/feedctl/sink/internal/content"
@@ -12,6 +13,9 @@ import (
 
 // held limits the bytes of a batch in memory.
 const held = 32 << 20
+
+// batchSize is the memory that the rows of a batch of the default size need, in bytes.
+const batchSize = 9 << 20
 
 // A spool holds the rows of a batch in COPY's binary format (PostgreSQL documentation,
 // COPY, "Binary Format"). Each row is either in memory or in a temporary file.
@@ -90,6 +94,10 @@ func (s *spool) stream(r io.Reader, size, limit int64) (int64, error) {
 
 func (s *spool) finish() error {
 	s.entries[len(s.entries)-1].end = s.end()
+	if len(s.mem) >= pieceSize && cap(s.mem) < batchSize {
+		// Growing step by step would leave as much garbage.
+		s.mem = slices.Grow(s.mem, batchSize-len(s.mem))
+	}
 	if len(s.mem) < held {
 		return nil
 	}
