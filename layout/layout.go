@@ -79,7 +79,16 @@ const (
 func FeedPages(feed string) string { return FeedsPrefix + feed + "/pages/" }
 
 // FeedPage returns the key of page n of a feed.
-func FeedPage(feed string, n int64) string { return fmt.Sprintf("%s%012d", FeedPages(feed), n) }
+func FeedPage(feed string, n int64) string {
+	zeros, digits := padded(n, 12)
+	return FeedsPrefix + feed + "/pages/" + zeros + digits
+}
+
+// padded returns a number and the zeros before it, which together have at least the width.
+func padded(n int64, width int) (zeros, digits string) {
+	digits = strconv.FormatInt(n, 10)
+	return "000000000000"[:max(0, width-len(digits))], digits
+}
 
 // FeedFloor returns the key of the object that holds the number of a feed's
 // oldest page.
@@ -140,7 +149,8 @@ func SnapshotPages(name, id string) string { return SnapshotsPrefix + name + "/p
 
 // SnapshotPage returns the key of page n of a snapshot.
 func SnapshotPage(name, id string, n int) string {
-	return fmt.Sprintf("%s%06d", SnapshotPages(name, id), n)
+	zeros, digits := padded(int64(n), 6)
+	return SnapshotsPrefix + name + "/pages/" + id + "/" + zeros + digits
 }
 
 // FeedPath returns the URL path of a feed's newest page, its entry point.
