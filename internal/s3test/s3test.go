@@ -90,6 +90,7 @@ func credentials() map[string]string {
 		"AWS_CONFIG_FILE":             os.DevNull,
 		"AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
 		"AWS_EC2_METADATA_DISABLED":   "true",
+		"AWS_CA_BUNDLE":               "", // or every store would parse it
 	}
 }
 
