@@ -140,9 +140,12 @@ func (t *target) multipart(c *change) bool {
 	return c.boundary != "" || c.form != asMembers && !c.inline()
 }
 
+// sizeMeta is the approximate size in bytes of what each document has besides its id and its entity.
+const sizeMeta = 160
+
 // size returns the approximate size of the document of c.
 func (t *target) size(c *change) int64 {
-	n := c.about.Size + c.attachments.Size
+	n := sizeMeta + int64(len(c.id)) + c.about.Size + c.attachments.Size
 	if c.form != asAttachment {
 		n += c.body.Size
 	}
@@ -155,7 +158,8 @@ func (t *target) size(c *change) int64 {
 // document returns the document of c, without a revision.
 func (t *target) document(c *change) ([]byte, error) {
 	var err error
-	doc := jsonscan.AppendString([]byte(`{"_id":`), c.id)
+	doc := append(make([]byte, 0, t.size(c)), `{"_id":`...)
+	doc = jsonscan.AppendString(doc, c.id)
 	if c.deleted {
 		doc = append(doc, `,"_deleted":true`...)
 	}

@@ -29,15 +29,19 @@ type part struct {
 	Writes []write `json:"writes,omitempty"`
 }
 
-// pack returns a part with writes of a step.
-func pack(step string, writes []write) (part, error) {
+// pack returns a part with the writes for changes of a step.
+func (t *target) pack(step string, changes []*change, revs map[string]string) (part, error) {
 	var packed bytes.Buffer
 	z, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
 	if err != nil {
 		return part{}, err
 	}
 	head := json.NewEncoder(z)
-	for _, w := range writes {
+	for _, c := range changes {
+		w, err := t.writeOf(c, revs)
+		if err != nil {
+			return part{}, err
+		}
 		doc := w.Doc
 		w.Doc = nil
 		if err := head.Encode(w); err != nil {
@@ -76,11 +80,7 @@ func (p part) unpack() (step string, writes []write, err error) {
 }
 
 // writePart writes a part of the log, replacing an older one.
-func (t *target) writePart(ctx context.Context, n int, step string, writes []write) error {
-	p, err := pack(step, writes)
-	if err != nil {
-		return fmt.Errorf("write log: %w", err)
-	}
+func (t *target) writePart(ctx context.Context, n int, p part) error {
 	for len(t.parts) <= n {
 		t.parts = append(t.parts, "")
 	}

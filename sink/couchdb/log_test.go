@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/feedctl/feedctl/feed"
 	"github.com/feedctl/feedctl/internal/couchtest"
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
@@ -88,4 +92,72 @@ func TestDamagedLog(t *testing.T) {
 			checkDocuments(t, to, map[string]string{})
 		})
 	}
+}
+
+// sizes makes requests, and notes how many documents each _bulk_docs has, and the names of the parts of the log
+// that are written or read.
+type sizes struct {
+	docs []int
+	log  []string
+}
+
+func (s *sizes) through(r *http.Request) (*http.Response, error) {
+	switch name := path.Base(r.URL.Path); {
+	case name == "_bulk_docs":
+		body, err := r.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		var request struct {
+			Docs []json.RawMessage `json:"docs"`
+		}
+		if err := json.NewDecoder(body).Decode(&request); err != nil {
+			return nil, err
+		}
+		s.docs = append(s.docs, len(request.Docs))
+	case strings.Contains(name, "-log-") && r.Method != http.MethodDelete:
+		s.log = append(s.log, r.Method+" "+strings.TrimPrefix(name, "feedctl-sink-feedctl-"))
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func (s *sizes) check(t *testing.T, docs []int, log ...string) {
+	t.Helper()
+	if diff := cmp.Diff(sizes{docs, log}, *s, cmp.AllowUnexported(sizes{})); diff != "" {
+		t.Errorf("documents of each _bulk_docs, and requests for the log (-want +got):\n%s", diff)
+	}
+}
+
+// TestSizes limits the documents and bytes of a request and of a part of the log, also when a commit is completed.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	to := couchtest.NewDB(t)
+	var small, large []*feed.Entity
+	for i := range 1100 {
+		small = append(small, put(i, fmt.Sprintf("small-%d", i), `{}`))
+	}
+	for i := range 9 {
+		large = append(large, put(2000+i, fmt.Sprintf("large-%d", i), fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", 250_000))))
+	}
+	var first, second sizes
+	broken := errors.New("interrupted, for a test")
+	k := open(t, to, func(r *http.Request) (*http.Response, error) {
+		if len(first.docs) == 6 { // the second batch has written the first part of its log to the database
+			return nil, broken
+		}
+		return first.through(r)
+	})
+	mustWrite(t, k, large...)
+	if err := sinktest.Write(t.Context(), k, small...); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first.check(t, []int{4, 4, 1, 500, 500, 100}, "PUT log-0", "PUT log-1", "PUT log-2", "PUT log-0")
+	k = open(t, to, second.through)
+	if at, err := k.Position(t.Context()); err != nil || at.ContentID != small[len(small)-1].ContentID {
+		t.Errorf("position %+v, %v", at, err)
+	}
+	second.check(t, []int{500, 500, 100}, "GET log-0")
 }

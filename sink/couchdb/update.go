@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 )
 
@@ -18,8 +19,8 @@ type write struct {
 
 func (w write) name() (id, rev string) { return w.ID, w.Rev }
 
-// maxPart is the size in bytes of the documents in a part of the log, unless one is larger.
-const maxPart = 512 << 10
+// maxPart is the size in bytes of the documents in a part of the log, or a request, unless one is larger.
+const maxPart = 1 << 20
 
 // update writes the changes of a step. It writes all of them to the log first, so that
 // an interrupted update can be completed, each change replacing the revision that was
@@ -48,7 +49,7 @@ func (t *target) update(ctx context.Context, s *step, p pending) error {
 	if err != nil {
 		return err
 	}
-	p.Parts = len(parts)
+	p.Parts = parts
 	// If another sink takes over after this, its writes replace the revisions that were
 	// read before, and those below conflict.
 	if err := t.load(ctx); err != nil {
@@ -58,9 +59,9 @@ func (t *target) update(ctx context.Context, s *step, p pending) error {
 		return err
 	}
 	var o outcome
-	start, existed := 0, 0
-	for _, end := range parts {
-		writes, err := t.writes(changes[start:end], revs)
+	existed := 0
+	build := func(some []*change) ([]write, error) { return t.writes(some, revs) }
+	for writes, err := range ahead(each(t.chunks(changes, maxBulk), build)) {
 		if err != nil {
 			return err
 		}
@@ -69,7 +70,6 @@ func (t *target) update(ctx context.Context, s *step, p pending) error {
 			return err
 		}
 		existed += n
-		start = end
 	}
 	t.replaces = existed > len(changes)/mostlyNew
 	return t.finish(ctx, p, o)
@@ -109,42 +109,66 @@ func (t *target) revs(ctx context.Context, ids []string) (map[string]string, err
 	return revs, nil
 }
 
-// writeLog writes the changes into the log. It returns where its parts end.
-func (t *target) writeLog(ctx context.Context, changes []*change, revs map[string]string, step string) (ends []int, err error) {
-	var writes []write
-	size := 0
-	for i, c := range changes {
-		w, err := t.writes(changes[i:i+1], revs)
+// writeLog writes the changes into the log. It returns how many parts that has.
+func (t *target) writeLog(ctx context.Context, changes []*change, revs map[string]string, step string) (parts int, err error) {
+	pack := func(some []*change) (part, error) { return t.pack(step, some, revs) }
+	for p, err := range ahead(each(t.chunks(changes, len(changes)), pack)) {
 		if err != nil {
-			return nil, err
+			return parts, fmt.Errorf("write log: %w", err)
 		}
-		if size > 0 && (size+len(w[0].Doc) > maxPart || len(writes) == maxBulk) {
-			if err := t.writePart(ctx, len(ends), step, writes); err != nil {
-				return nil, err
+		if err := t.writePart(ctx, parts, p); err != nil {
+			return parts, err
+		}
+		parts++
+	}
+	return parts, nil
+}
+
+// chunks yields changes in chunks of up to most changes and maxPart bytes.
+func (t *target) chunks(changes []*change, most int) iter.Seq[[]*change] {
+	return func(yield func([]*change) bool) {
+		size, start := int64(0), 0
+		for i, c := range changes {
+			n := t.size(c)
+			if i > start && (size+n > maxPart || i-start == most) {
+				if !yield(changes[start:i]) {
+					return
+				}
+				size, start = 0, i
 			}
-			ends = append(ends, i)
-			writes, size = nil, 0
+			size += n
 		}
-		writes = append(writes, w[0])
-		size += len(w[0].Doc) + len(c.id)
+		if start < len(changes) {
+			yield(changes[start:])
+		}
 	}
-	if err := t.writePart(ctx, len(ends), step, writes); err != nil {
-		return nil, err
+}
+
+// each yields the results of do for chunks.
+func each[T any](chunks iter.Seq[[]*change], do func([]*change) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for some := range chunks {
+			if !yield(do(some)) {
+				return
+			}
+		}
 	}
-	return append(ends, len(changes)), nil
 }
 
 // writes returns the writes for changes.
-func (t *target) writes(changes []*change, revs map[string]string) ([]write, error) {
-	all := make([]write, len(changes))
+func (t *target) writes(changes []*change, revs map[string]string) (all []write, err error) {
+	all = make([]write, len(changes))
 	for i, c := range changes {
-		doc, err := t.document(c)
-		if err != nil {
+		if all[i], err = t.writeOf(c, revs); err != nil {
 			return nil, err
 		}
-		all[i] = write{ID: c.id, ContentID: c.contentID, Deleted: c.deleted, Rev: revs[c.id], Doc: doc}
 	}
 	return all, nil
+}
+
+func (t *target) writeOf(c *change, revs map[string]string) (write, error) {
+	doc, err := t.document(c)
+	return write{ID: c.id, ContentID: c.contentID, Deleted: c.deleted, Rev: revs[c.id], Doc: doc}, err
 }
 
 // redo completes a pending step, begun by this sink or an earlier one.
@@ -169,8 +193,10 @@ func (t *target) redo(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := t.send(ctx, writes, &o); err != nil {
-			return err
+		for some := range slices.Chunk(writes, maxBulk) {
+			if err := t.send(ctx, some, &o); err != nil {
+				return err
+			}
 		}
 	}
 	return t.finish(ctx, *p, o)
