@@ -2,6 +2,7 @@ package couchdb_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -55,4 +56,41 @@ func TestCreatesOthers(t *testing.T) {
 	couchtest.Send(t, http.MethodPut, to+"/a", fmt.Sprintf(`{"n":"another","feedctl":{"contentId":%q}}`, put(1, "a", "").ContentID))
 	mustWrite(t, k, put(1, "a", `{"n":1}`), put(2, "b", `{"n":2}`))
 	checkDocuments(t, to, map[string]string{"a": `{"n":1}`, "b": `{"n":2}`})
+}
+
+// TestAloneInRequest has the server write a document that is alone in its request, and respond with status 500. The
+// request is repeated, and conflicts with itself.
+func TestAloneInRequest(t *testing.T) {
+	t.Parallel()
+	to := couchtest.NewDB(t)
+	var all []*feed.Entity
+	for i := range 5 {
+		all = append(all, put(i, fmt.Sprint(i), fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", 250_000))))
+	}
+	requests := 0
+	k, err := impatient(t.Context(), to, 2, func(r *http.Request) (*http.Response, error) {
+		response, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil || !strings.HasSuffix(r.URL.Path, "/_bulk_docs") {
+			return response, err
+		}
+		if requests++; requests == 2 {
+			_, err = io.Copy(io.Discard, response.Body)
+			response.Body.Close()
+			response.Status, response.StatusCode = "500", http.StatusInternalServerError
+			response.Body, response.ContentLength = io.NopCloser(strings.NewReader(`{"error":"internal_server_error"}`)), -1
+		}
+		return response, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	mustWrite(t, k, all...)
+	var last struct {
+		Rev string `json:"_rev"`
+	}
+	get(t, to+"/4", &last)
+	if requests != 3 || !strings.HasPrefix(last.Rev, "1-") {
+		t.Errorf("%d requests, and the document has the revision %s; want 3, and the first revision", requests, last.Rev)
+	}
 }
