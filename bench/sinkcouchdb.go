@@ -56,7 +56,7 @@ func (b *bench) sinkChanges(server string) error {
 		return err
 	}
 	return b.besideBulk(server, store+"#changes", "from elsewhere", func(i int) string {
-		return fmt.Sprintf(`{"_id":"doc-%08d",%s,"feedctl":{"contentId":"%032x","lastModified":"2026-01-01T00:00:00.000Z","contentType":"application/json"}}`, i, sunkDoc(i), i)
+		return fmt.Sprintf(`{"_id":"doc-%08d",%s,"feedctl":{"contentId":"<%026x-1@changes>","lastModified":"2026-01-01T00:00:00.000Z","contentType":"application/json","headers":{}}}`, i, sunkDoc(i), i)
 	})
 }
 
