@@ -4,9 +4,11 @@ package selfcheck
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
-	"fmt"
 	"hash/crc32"
+	"slices"
 )
 
 // ErrMismatch is the error of [Verify].
@@ -23,7 +25,7 @@ const (
 // in hex.
 func Add(object []byte) []byte {
 	end := len(object) - len("}")
-	return fmt.Appendf(object[:end:end], "%s%08x%s", before, checksum(object), after)
+	return slices.Concat(object[:end], []byte(before), checksum(object[:end]), []byte(after))
 }
 
 // Verify returns [ErrMismatch] if data ends with a member added by [Add] that is wrong. An object
@@ -34,12 +36,15 @@ func Verify(data []byte) error {
 		return nil
 	}
 	end := len(data) - size
-	if want := checksum(append(data[:end:end], '}')); string(rest[len(before):len(before)+8]) != fmt.Sprintf("%08x", want) {
+	if !bytes.Equal(rest[len(before):len(before)+8], checksum(data[:end])) {
 		return ErrMismatch
 	}
 	return nil
 }
 
-func checksum(object []byte) uint32 {
-	return crc32.Checksum(object, crc32.MakeTable(crc32.Castagnoli))
+// checksum returns the checksum of an object without its last byte, in hex.
+func checksum(object []byte) []byte {
+	castagnoli := crc32.MakeTable(crc32.Castagnoli)
+	sum := crc32.Update(crc32.Checksum(object, castagnoli), castagnoli, []byte("}"))
+	return hex.AppendEncode(nil, binary.BigEndian.AppendUint32(nil, sum))
 }

@@ -32,6 +32,14 @@ func TestFlips(t *testing.T) {
 	}
 }
 
+// TestForm fixes the member, which is in the metadata of existing stores.
+func TestForm(t *testing.T) {
+	const want = `{"a":24,"crc32c":"0da95ab8"}`
+	if got := string(selfcheck.Add([]byte(`{"a":24}`))); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestWithout(t *testing.T) {
 	for _, data := range []string{"", "{}", `{"a":1}`, `{"a":1,"crc32c":"0"}`, "[1]"} {
 		if err := selfcheck.Verify([]byte(data)); err != nil {
