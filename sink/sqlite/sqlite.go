@@ -200,13 +200,17 @@ func (t *target) configure() error {
 	if t.temporary {
 		synchronous = "OFF"
 	}
-	for _, pragma := range []string{
+	pragmas := []string{
 		"synchronous = " + synchronous, // first: the next ones may write
 		"page_size = 8192",
 		"journal_mode = WAL",
 		"wal_autocheckpoint = 4096",     // pages
 		"journal_size_limit = 67108864", // truncates the log after a large batch
-	} {
+	}
+	if t.temporary {
+		pragmas = append(pragmas, "cache_size = -1000") // KiB; 4 MB by default, with pages of 8 KiB
+	}
+	for _, pragma := range pragmas {
 		if err := sqlitex.ExecuteTransient(t.conn, "PRAGMA "+pragma, nil); err != nil {
 			return fmt.Errorf("set %s: %w", pragma, err)
 		}
