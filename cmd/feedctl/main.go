@@ -20,7 +20,7 @@ import (
 // memoryLimit is the soft limit of Go's memory, in bytes, as long as no more is in use
 // than fits well. What else a process has in memory (its code, SQLite's cache) fits beside
 // it into 64 MiB.
-const memoryLimit = 30 << 20
+const memoryLimit = 29 << 20
 
 func main() {
 	if os.Getenv("GOMEMLIMIT") == "" {
