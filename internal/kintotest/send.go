@@ -14,14 +14,24 @@ const (
 	Password = "secret"
 )
 
+// tries is how often [Send] makes a request that conflicts with another one.
+const tries = 10
+
 // Send makes a request as [User] with a body of JSON. It must succeed. Send returns the answer.
+//
+// On PostgreSQL, two objects that are created at the same time may get the same timestamp. Then
+// Kinto stores one of them and asks for the other to be sent again.
 func Send(t testing.TB, method, url, body string) string {
 	t.Helper()
-	response, answer := Try(t, method, url, body) //nolint:bodyclose // Try closes it
-	if response.StatusCode/100 != 2 {
-		t.Fatalf("%s %s: %s: %s", method, url, response.Status, answer)
+	for try := 1; ; try++ {
+		response, answer := Try(t, method, url, body) //nolint:bodyclose // Try closes it
+		switch {
+		case response.StatusCode/100 == 2:
+			return answer
+		case response.StatusCode != http.StatusConflict || !strings.Contains(answer, "please retry") || try == tries:
+			t.Fatalf("%s %s: %s: %s", method, url, response.Status, answer)
+		}
 	}
-	return answer
 }
 
 // Try makes a request as [User] with a body of JSON; header is pairs of names and values.
