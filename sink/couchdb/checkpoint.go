@@ -20,14 +20,14 @@ var ErrLost = errors.New("the checkpoint is missing, or older than before: the d
 // A checkpoint is the document _local/feedctl-sink-NAME.
 type checkpoint struct {
 	Rev string `json:"_rev,omitempty"`
-	// Owner is a random name of the sink that owns it, and Writes the number of
-	// times that the document was written: together they identify its state.
+	// Owner is the random name of the sink that owns the document, and Writes the
+	// number of times that it was written: together they identify its state.
 	Owner  string `json:"owner"`
 	Writes int64  `json:"writes"`
 	// Instance is the [couchdb.Info.Instance] of the database.
 	Instance string `json:"instance,omitempty"`
-	// Empty means that the database had no documents when the consumer began. So those with
-	// entities after Position have been written by Pending, or not at all.
+	// Empty means that the database had no documents when the consumer began. So a document of
+	// an entity after Position was written by Pending, or not at all.
 	Empty bool `json:"empty,omitempty"`
 	// Position is the position of the documents, except for Pending.
 	Position feed.Position `json:"position"`
@@ -45,7 +45,7 @@ type checkpoint struct {
 type pending struct {
 	Step     string        `json:"step"`
 	Position feed.Position `json:"position"` // when it is done
-	// Parts is how many documents the log of the step has. 0: the step is the one change of Single.
+	// Parts is how many documents the log of the step has. If it is 0, the step is the change of Single.
 	Parts  int    `json:"parts,omitempty"`
 	Single *write `json:"single,omitempty"` // without its document
 }

@@ -48,7 +48,7 @@ func (t *target) Commit(ctx context.Context, at feed.Position) error {
 		if i < len(t.steps)-1 {
 			position = s.through
 			position.Feed, position.Committed = at.Feed, at.Committed
-			if position.ContentID == "" || at.Snapshot != nil { // if the step's entities are then applied again, they are PUTs
+			if position.ContentID == "" || at.Snapshot != nil { // applying the step again is safe: its entities are PUTs
 				position = t.state.Position
 			}
 		}

@@ -37,9 +37,9 @@ type Contents struct {
 }
 
 // OpenContents opens the database that s names for reading; the other fields of the configuration are
-// from c. It writes nothing. A consumer may have the database open, and is not delayed; but what it
-// writes while the documents are read ends that with [ErrChanged], since CouchDB has no way to read
-// all documents as of one moment.
+// from c. It writes nothing. A consumer may have the database open, and is not delayed; but if it
+// writes while the documents are read, reading them fails with [ErrChanged], since CouchDB has no way
+// to read all documents as of one moment.
 func OpenContents(ctx context.Context, c couchdb.Config, s sink.Spec) (*Contents, error) {
 	if err := s.CheckParams("name"); err != nil {
 		return nil, err
@@ -76,11 +76,11 @@ func (c *Contents) open(ctx context.Context) (err error) {
 	}
 	c.remarks = []string{
 		"documents are compared by Content-ID: an edit that leaves the member \"feedctl\" as it was is not found",
-		"documents without the member \"feedctl\" are not looked at: if the feed has their key, it is missing",
+		"documents without the member \"feedctl\" are ignored: if the feed has the key of one, the key is reported as missing",
 	}
 	shared, known, err := c.isShared(ctx)
 	if !known {
-		c.remarks = append(c.remarks, "the server does not tell whether other consumers write to this database: if so, their documents are extra ones")
+		c.remarks = append(c.remarks, "the server does not tell whether other consumers write to this database: if they do, their documents are reported as extra")
 	}
 	c.shared = shared
 	return err
@@ -110,8 +110,8 @@ func (c *Contents) isShared(ctx context.Context) (shared, known bool, err error)
 	return shared, true, err
 }
 
-// check returns an error unless the documents are those of the position. A consumer notes a commit in
-// the checkpoint before it writes the first document.
+// check returns [ErrChanged] if a consumer has written since open: it notes a commit in the checkpoint
+// before it writes the first document.
 func (c *Contents) check(ctx context.Context) error {
 	now, err := c.target.read(ctx)
 	if err != nil {

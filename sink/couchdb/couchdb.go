@@ -62,7 +62,7 @@ func Opener(c couchdb.Config) sink.Opener {
 }
 
 // Standings returns a function that reads the position of the consumer named by a sink. Unlike
-// opening the sink, that writes nothing, and works while a consumer has it open.
+// opening the sink, this writes nothing, and works while a consumer has the sink open.
 func Standings(c couchdb.Config) func(context.Context, sink.Spec) ([]sink.Standing, error) {
 	return func(ctx context.Context, s sink.Spec) ([]sink.Standing, error) {
 		if err := s.CheckParams("name"); err != nil {
@@ -96,8 +96,8 @@ func New(db *couchdb.DB, name string) (*Sink, error) {
 
 // Open opens the database for the consumer with this name (empty: [DefaultName]). It creates the
 // database if it does not exist, and completes an interrupted commit. The error matches
-// [sink.ErrLocked] if the sink is open on this host; from another host it is taken over. It matches
-// [sink.ErrUnavailable] if the server does not respond, or responds with 408, 425, 429 or 5xx.
+// [sink.ErrLocked] if the sink is open on this host; one that is open on another host is taken over.
+// The error matches [sink.ErrUnavailable] if the server does not respond, or responds with 408, 425, 429 or 5xx.
 func Open(ctx context.Context, c couchdb.Config, name string) (*Sink, error) {
 	c.Attempts = cmp.Or(c.Attempts, 1) // steps are retried as a whole
 	db, err := couchdb.Open(c)
@@ -114,8 +114,8 @@ func Open(ctx context.Context, c couchdb.Config, name string) (*Sink, error) {
 	return s, nil
 }
 
-// maxTries is how often a step is tried, in half a minute; openTries is how often the sink tries to
-// reach the server when it is opened, in 4 s.
+// maxTries is how often a step is tried, within half a minute; openTries is how often the sink tries
+// to reach the server when it is opened, within 4 s.
 const (
 	maxTries  = 8
 	openTries = 5
@@ -160,7 +160,7 @@ type batch struct {
 	spool spool.Spool
 	steps []*step
 	last  map[string]*change // the last change of each document
-	// expected has the rows that the changes replace, by key, and nil if there is none; see Expect.
+	// expected has the row that each change replaces, by key: nil if there was none; see Expect.
 	expected map[string]*sink.Row
 	body     content.Reader
 	json     *jsonscan.Reader

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// mostlyNew is how many documents are created for each one that is replaced, at least, for looking up
-// no revisions to be faster.
+// mostlyNew is the least number of documents created for each one replaced with which it is faster not
+// to look up revisions.
 const mostlyNew = 8
 
-// creates reports whether the documents of a step are created as if none existed: most did not in the
-// step before. Those that exist conflict. That costs less than looking up the revisions of all.
+// creates reports whether to create the documents of a step as if none existed: in the step before, most
+// did not. Those that exist conflict, which costs less than looking up the revisions of all.
 //
 // The log names no revision for such a document. Redoing the step therefore cannot distinguish a
 // document that the step has written from one that had the same Content-ID before. No document had it
-// before if the database was empty in the beginning and the step does not repeat earlier entities.
+// before if the database was empty at the beginning and the step does not repeat earlier entities.
 func (t *target) creates(all []*change) bool {
 	at := t.state.Position
 	return t.state.Empty && !t.replaces && !slices.ContainsFunc(all, func(c *change) bool {

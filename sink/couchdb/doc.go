@@ -41,12 +41,13 @@
 // documents written and refused, and the last refusals. CouchDB has no transactions. So the changes
 // of a batch are first written to a log, also in _local, each with the revision that it replaces,
 // and the position advances when all are written. Opening the sink completes an interrupted commit.
-// A change that has already been written is recognized by its contentId. A change above 256 KiB is
-// not logged, but written alone, with its own position. The log is compressed; revisions are
-// not logged. A document that others have changed in the meantime is overwritten.
+// A change that has already been written is recognized by its contentId. A change above 256 KiB, or
+// sent as multipart/related, is not logged, but written alone, with its own position. The log is
+// compressed; revisions are not logged. A document that others have changed in the meantime is
+// overwritten.
 //
-// In a database that had no documents when the consumer began, revisions are not looked up as long as
-// most documents are new: they are created, and those that exist conflict.
+// In a database that had no documents when the consumer began, documents are created without looking
+// up revisions as long as most of them are new; those that exist conflict, and are then replaced.
 //
 // # What the database refuses
 //

@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// Expect makes the batch one that replaces only documents in the revision that was compared; nil if there
-// was none. It leaves the position as it is. Commit returns a [*sink.ChangedError] with the keys of
+// Expect makes the batch replace documents only in the revision that was compared; was is nil if there
+// was no document. The batch leaves the position as it is. Commit returns a [*sink.ChangedError] with the keys of
 // documents that have another revision now, which are left alone. The others are written even then: each
 // document by itself, since CouchDB has no transactions. Applying them again does no harm.
 func (t *target) Expect(_ context.Context, key string, was *sink.Row) error {
@@ -26,7 +26,7 @@ func (t *target) Expect(_ context.Context, key string, was *sink.Row) error {
 var errRevision = errors.New("its entity is a revision of CouchDB, which is not written in place of others: " +
 	"consume the feed into a new database")
 
-// writeExpected writes the batch. There is no log: a document that is not written in the end still has the
+// writeExpected writes the batch. It needs no log: a document that it has not written still has the
 // revision that was compared.
 func (t *target) writeExpected(ctx context.Context) error {
 	if err := t.load(ctx); err != nil {
@@ -61,7 +61,7 @@ func (t *target) writeExpected(ctx context.Context) error {
 			}
 		}
 	}
-	changed, err := t.settle(ctx, conflicts, &o) // those that an earlier attempt has not done
+	changed, err := t.settle(ctx, conflicts, &o) // without those that an earlier attempt has done
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type held struct {
 }
 
 // row returns what is compared. It returns false if the document was not written by a sink: it does not
-// have the member, or that of a document with another id.
+// have the member, or has the member of a document with another id.
 func (h held) row() (sink.Row, bool) {
 	key := cmp.Or(h.key, h.id)
 	return sink.Row{Key: key, ContentID: h.contentID, Version: h.rev}, h.ours && (key == h.id || docID(key) == h.id)
@@ -35,7 +35,8 @@ const (
 	maxText  = 1 << 20 // bytes of an id or key as JSON
 )
 
-// page reads the documents after a position, also deleted ones, and returns the next one: the same at the end.
+// page reads the documents after a position, including deleted ones, and returns the next position, which
+// is the same at the end.
 func (t *target) page(ctx context.Context, at json.RawMessage) (found []held, next json.RawMessage, err error) {
 	next, err = t.db.Documents(ctx, at, pageDocs, func(r *jsonscan.Reader) error {
 		h, err := readHeld(r)

@@ -24,7 +24,7 @@ type part struct {
 	// without its document, and then the document. The server stores a string faster than documents.
 	Of     string `json:"of,omitempty"`
 	Packed []byte `json:"packed,omitempty"`
-	// The same in logs of earlier versions. They stop at a log without Step.
+	// The same in logs of earlier versions, which stop at a log without Step.
 	Step   string  `json:"step,omitempty"`
 	Writes []write `json:"writes,omitempty"`
 }

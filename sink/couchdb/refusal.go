@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// isRefusal reports whether the server refused the one document that was sent, and would refuse it
+// isRefusal reports whether the server refused the single document that was sent, and would refuse it
 // again.
 func isRefusal(err error) bool {
 	switch couchdb.Status(err) {
@@ -41,7 +41,7 @@ func isServerFault(err error) bool {
 // errDocument is the error of a document on which the server fails while it accepts other writes.
 var errDocument = errors.New("server fails on this document")
 
-// A document is to be written.
+// A document is a revision or a write, to be sent to the database.
 type document interface{ name() (id, rev string) }
 
 // inParts calls write with documents, and with ever smaller parts of them as long as one document
@@ -65,7 +65,7 @@ func inParts[T document](t *target, all []T, o *outcome, write func([]T) error) 
 	return err
 }
 
-// retryAlone sends one document, and again while the server fails with status 500. If it still fails
+// retryAlone sends one document, and repeats that while the server fails with status 500. If it still fails
 // after t.tries attempts, and accepts other writes in between, the error matches errDocument.
 func (t *target) retryAlone(ctx context.Context, send func() error) error {
 	for n := 1; ; n++ {

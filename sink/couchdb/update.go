@@ -13,7 +13,7 @@ type write struct {
 	ID        string          `json:"id"`
 	ContentID string          `json:"content_id,omitempty"`
 	Deleted   bool            `json:"deleted,omitempty"`
-	Rev       string          `json:"rev,omitempty"` // that it replaces; empty if there is none, or it is deleted
+	Rev       string          `json:"rev,omitempty"` // that it replaces; empty if the document does not exist or is deleted
 	Doc       json.RawMessage `json:"doc,omitempty"` // without _rev
 }
 
@@ -109,7 +109,7 @@ func (t *target) revs(ctx context.Context, ids []string) (map[string]string, err
 	return revs, nil
 }
 
-// writeLog writes the changes into the log. It returns how many parts that has.
+// writeLog writes the changes into the log. It returns how many parts the log has.
 func (t *target) writeLog(ctx context.Context, changes []*change, revs map[string]string, step string) (parts int, err error) {
 	pack := func(some []*change) (part, error) { return t.pack(step, some, revs) }
 	for p, err := range ahead(each(t.chunks(changes, len(changes)), pack)) {
