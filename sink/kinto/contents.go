@@ -70,11 +70,11 @@ func (c *Contents) open(ctx context.Context) (err error) {
 	}
 	c.remarks = []string{
 		"records are compared by Content-ID: an edit that leaves the member \"feedctl\" as it was is not found",
-		"records without the member \"feedctl\" are not looked at: if the feed has their key, it is missing",
+		"records without the member \"feedctl\" are ignored: if the feed has the key of one, the key is reported as missing",
 	}
 	var known bool
 	if c.shared, known, err = c.isShared(ctx); !known {
-		c.remarks = append(c.remarks, "the server does not tell whether other consumers write to this collection: if so, their records are extra ones")
+		c.remarks = append(c.remarks, "the server does not tell whether other consumers write to this collection: if they do, their records are reported as extra")
 	}
 	return err
 }
