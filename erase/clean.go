@@ -32,7 +32,7 @@ func (p *Plan) formerPages(ctx context.Context, do func(key string) error) error
 	return nil
 }
 
-// findFormer finds objects with former content of the feed that the pages do not have.
+// findFormer finds objects outside the pages of the feed that have former content of it.
 func (p *Plan) findFormer(ctx context.Context) error {
 	if err := p.formerPages(ctx, func(string) error { p.report.Former++; return nil }); err != nil {
 		return err

@@ -89,7 +89,7 @@ func (p *Plan) progress(now Progress) {
 	}
 }
 
-// limit returns how many entities of page n are erased at most: those that were searched.
+// limit returns how many entities at the start of page n may be erased: those that were searched.
 func (p *Plan) limit(n int64) int {
 	switch {
 	case n < p.page:
@@ -153,7 +153,7 @@ func (c *copier) catchUp(ctx context.Context) error {
 	}
 }
 
-// checkCopies checks that all copies are in the store, which will soon be all that is left.
+// checkCopies checks that all copies are in the store: soon nothing else will be left of the feed.
 func (c *copier) checkCopies(ctx context.Context) error {
 	if c.before == nil {
 		return nil
@@ -264,8 +264,8 @@ func (c *copier) link(r *rewritten, before *chain.Page) (*chain.Page, error) {
 	return page, nil
 }
 
-// write writes a copy. It replaces one of this erasure, of an earlier state of the page, and nothing else:
-// the feed may have reached the number of the copy.
+// write writes a copy. If the object exists, it is replaced only if it is a copy that this erasure made of
+// an earlier state of the page: otherwise the feed has reached the number of the copy.
 func (c *copier) write(ctx context.Context, page *chain.Page, r *rewritten) error {
 	meta, err := page.Meta()
 	if err != nil {

@@ -3,7 +3,7 @@
 //
 // In the copies, each entity of an erased key is a DELETE of the key, with the same Content-ID and
 // time and without a body. All other entities are unchanged, so that every position of a consumer
-// stays valid. Consumers that have read an erased entity before are told by a DELETE at the end of the
+// stays valid. Consumers that have already read an erased entity receive a DELETE at the end of the
 // feed. How the copies take the place of the pages is described in [chain.Erasure].
 //
 // The whole feed is written again. Its readers continue meanwhile; its producers wait for a moment at

@@ -55,7 +55,7 @@ type Report struct {
 	// interrupted erasure left behind or a repair moved aside, and quarantine entries of a bridge for the
 	// keys.
 	Former int64 `json:"objectsFormer"`
-	// Kept is how many entities of the keys were published since the feed was searched, and kept.
+	// Kept is how many entities of the keys were published after the feed was searched, and so kept.
 	Kept int64 `json:"entitiesKept"`
 	// Oldest and Newest are the first and the last page of the feed afterwards.
 	Oldest int64 `json:"oldestPage"`
@@ -78,7 +78,8 @@ type Plan struct {
 }
 
 // Find reads a feed and finds what is to be erased. It writes nothing. The error matches
-// [chain.ErrNoFeed] if there is no feed, [chain.ErrCorrupt] if a page is damaged, and [ErrTold].
+// [chain.ErrNoFeed] if there is no feed, [chain.ErrCorrupt] if a page is damaged, and [ErrTold] if
+// ForgetKeys is set too early.
 func Find(ctx context.Context, store storage.Store, name string, c Config) (*Plan, error) {
 	p := &Plan{store: store, feed: name, config: c, reader: chain.NewReader(store, name), last: map[string]state{}}
 	if err := p.find(ctx); err != nil {
@@ -130,8 +131,8 @@ func (p *Plan) IsEmpty() bool {
 	return p.report.Entities == 0 && p.report.Deletes == 0 && p.report.Former == 0
 }
 
-// Run erases what was found, and returns what it has done. It may be repeated after an error, with
-// another Plan. Entities of the keys that were published since the Plan was made are kept; see
+// Run erases what was found, and returns what it has done. After an error, it may be repeated with
+// another Plan. Entities of the keys that were published after the Plan was made are kept; see
 // [Report.Kept].
 func (p *Plan) Run(ctx context.Context) (Report, error) {
 	if err := p.run(ctx); err != nil {
@@ -155,7 +156,7 @@ func (p *Plan) run(ctx context.Context) error {
 	return p.clean(ctx)
 }
 
-// tell publishes a DELETE of each key whose last entity is not a DELETE, for consumers that have read it.
+// tell publishes a DELETE of each key whose last entity is not one, for consumers that have read the key.
 func (p *Plan) tell(ctx context.Context) error {
 	if p.report.Deletes == 0 {
 		return nil

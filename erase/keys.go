@@ -60,7 +60,7 @@ func (k *keys) of(e *feed.Entity) (string, bool, error) {
 
 // erased returns what replaces an entity of a key, and whether it is different.
 func (k *keys) erased(e *feed.Entity, key string) (*feed.Entity, bool) {
-	location := e.ContentLocation // in its spelling, which may be another one than ours
+	location := e.ContentLocation // as the publisher spelled it, which may differ from EncodeKey
 	if k.forget || k.pointer != nil {
 		location = feed.EncodeKey(k.names[key])
 	}

@@ -13,7 +13,7 @@ import (
 
 // InSnapshot reports whether a snapshot of the feed in the store has one of the keys. A snapshot that is
 // being deleted has none. If all entities of a key have been pruned and the snapshot has it, consumers may
-// have it as well: Run then publishes a DELETE. The error matches [ErrTold] if it must not.
+// have it as well: Run then publishes a DELETE or, with [Config.ForgetKeys], the error matches [ErrTold].
 func (p *Plan) InSnapshot(ctx context.Context, name, id string) (has bool, err error) {
 	for entry, err := range p.store.List(ctx, layout.SnapshotPages(name, id), "") {
 		found := false
@@ -48,7 +48,7 @@ func (p *Plan) inPage(ctx context.Context, key string) (has bool, err error) {
 			return false, fmt.Errorf("%s: %w", key, err)
 		}
 		key, ours := e.Key(), false
-		if _, ours = p.keys.names[key]; !ours { // a snapshot of a feed without Content-Location has it, too
+		if _, ours = p.keys.names[key]; !ours { // a snapshot has Content-Location even if its feed does not
 			if key, ours, err = p.keys.of(&e); err != nil && e.ContentLocation == "" {
 				return false, err
 			}
