@@ -124,8 +124,8 @@ func (d *digester) build(ctx context.Context, w *digests.Writer) (digest.Tree, e
 	return b.Finish()
 }
 
-// scan adds rows from a key on, until a clean leaf of the last digest begins, at which the leaves
-// are then, or to the end.
+// scan adds rows from a key on, up to the start of a clean leaf of the last digest, which is then
+// the current one, or to the end.
 func (d *digester) scan(b *digest.Builder, from string) error {
 	l := d.leaves
 	err := d.rows.each(from, func(r *row) error {

@@ -58,14 +58,14 @@ type Config struct {
 	// PublicURL and Presign are those of [snapshots.Config].
 	PublicURL string
 	Presign   time.Duration
-	// Retry is for reading the feed. By default, its store may be away for any length of time.
+	// Retry is for reading the feed. Its defaults are those of a consumer that does not follow.
 	Retry consumer.RetryConfig
 	// TempDir is the directory of the table during a fold; it grows to the size of the state.
 	// Defaults to the system's directory for temporary files.
 	TempDir string
 	// Table, if set, is the file in which the table is kept for the next fold of the feed.
 	// It is removed and created again if it is damaged, belongs to another feed or KeyPointer, no
-	// longer matches the feed, or if only one of it and this fold has a Version.
+	// longer matches the feed, or if only one of the two, the table or this fold, has a Version.
 	Table string
 	// Digested, if set, makes [Feed] write a state digest as well, and is called with it.
 	Digested func(*digests.Result)

@@ -24,8 +24,8 @@ const placeField = "@place"
 
 func (p place) String() string { return fmt.Sprintf("%d %d", p.page, p.offset) }
 
-// cutPlace returns the headers of a row, a JSON object, without the place, which is its last
-// member if the row has one. In a string of JSON, its quotes would be escaped.
+// cutPlace returns the headers of a row, a JSON object, without the place, which is the last
+// member of the object if the row has one. Within a JSON string, the quotes would be escaped.
 func cutPlace(headers string) (rest string, p place, err error) {
 	rest, member, found := strings.Cut(headers, `"`+placeField+`":["`)
 	if !found {

@@ -15,7 +15,7 @@ import (
 // A VersionFunc returns the name of an entity's version of its key, and the names of the
 // versions that it replaces, which may include its own. An entity with an empty name is the last
 // state of its key, as every entity is in a fold without versions. body is the entity's body; the
-// function must not use its Body and Stream.
+// function must not use e.Body or e.Stream.
 type VersionFunc func(e *feed.Entity, body io.Reader) (name string, replaced []string, err error)
 
 // versions is a table with a row for each version that has not been replaced. Its keys are

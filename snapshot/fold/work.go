@@ -93,8 +93,8 @@ type work struct {
 	origin    tableOrigin
 }
 
-// tableVersion changes with the format of a table. In a table of version 1, rows have no places.
-// It becomes one of the current version, whose rows have places as far as they are known.
+// tableVersion changes with the format of a table. In a table of version 1, rows have no places;
+// a fold makes it one of the current version, whose rows have places as far as they are known.
 const tableVersion = 2
 
 // A tableOrigin describes what a table was created from. It is stored in the table's file.
