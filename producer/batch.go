@@ -16,7 +16,7 @@ type batch struct {
 	spools     int
 	added      int           // number of items that were ever in it
 	taken      int           // number of items that were written and removed
-	publishers int           // whose requests the last write completed, and that waited then
+	publishers int           // those whose requests the last write completed, and those that waited then
 	took       time.Duration // by the last write
 	// checkpointed is the request with a checkpoint; a batch has at most one. The checkpoint
 	// is written with the last of the first checkpointAfter items.
@@ -165,8 +165,8 @@ func (b *batch) mayBeInFeed() bool {
 	return slices.ContainsFunc(b.items, func(i item) bool { return i.tried || i.given })
 }
 
-// known returns the page before which none of the items is in the feed, according to their publishers;
-// 0: they do not know.
+// known returns the page before which none of the items is in the feed, according to their publishers,
+// or 0 if they do not know.
 func (b *batch) known() int64 {
 	first := b.items[0].request.known
 	for _, i := range b.items {
@@ -291,8 +291,8 @@ func (b *batch) fail(err error) {
 	b.keep(func(item) bool { return false })
 }
 
-// unknown returns the error of a request that ends with err: ErrUnknown as well, unless none
-// of its entities is in the feed, and none will be.
+// unknown returns the error of a request that ends with err. It matches ErrUnknown as well, unless
+// none of the entities is in the feed, and none will be.
 func (r *request) unknown(err error) error {
 	if r.tried {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)

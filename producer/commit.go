@@ -19,7 +19,7 @@ import (
 
 // tail is what the committing goroutine knows about the end of the feed.
 type tail struct {
-	read   bool        // it was read before
+	read   bool        // the feed was read before
 	known  bool        // the rest is the state of the store when it was last read
 	newest *chain.Page // nil: the feed has no pages
 	first  int64       // number of the first page that a feed without pages gets
@@ -255,8 +255,9 @@ func (f *Feed) refresh(ctx context.Context) error {
 	return err
 }
 
-// stillThere checks that entities on the newest pages, as the tail knows them, are in the feed: it was
-// not deleted since and, if the tail was not read just now, the store was not restored to an older state.
+// stillThere checks that entities on the newest pages, as the tail knows them, are in the feed: the feed
+// was not deleted since and, if the tail was not read just now, the store was not restored to an older
+// state.
 func (f *Feed) stillThere(ctx context.Context, remembered bool) error {
 	same := make(chan error, 1)
 	go func() {
@@ -274,7 +275,7 @@ func (f *Feed) stillThere(ctx context.Context, remembered bool) error {
 	return errors.Join(f.checkFloor(ctx, f.tail.number()), <-same)
 }
 
-// noticeHistory reports whether the feed has another history than when it was last read.
+// noticeHistory reports whether the feed has a different history from when it was last read.
 func (f *Feed) noticeHistory(ctx context.Context) bool {
 	timeline := f.chain.Timeline()
 	if timeline == f.tail.timeline {

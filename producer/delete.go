@@ -18,12 +18,12 @@ type DeleteReport struct {
 	Bytes   int64 `json:"bytesDeleted"`   // the size of all of these
 }
 
-// Delete deletes a feed, even a damaged one. It ceases to exist for everyone at one moment, see
-// [chain.Delete]; then its objects are deleted. What was published before that moment is gone with
+// Delete deletes a feed, even a damaged one. The feed ceases to exist for everyone at one moment (see
+// [chain.Delete]); then its objects are deleted. What was published before that moment is gone with
 // it; what is published after it begins a new feed of the same name, which does not reuse page
 // numbers.
 //
-// Delete completes an interrupted one. The error matches [chain.ErrNoFeed] if there
+// Delete completes an interrupted deletion. The error matches [chain.ErrNoFeed] if there
 // is nothing to delete. With dryRun it only reports.
 func Delete(ctx context.Context, store storage.Store, name string, dryRun bool) (DeleteReport, error) {
 	report, err := deleteFeed(ctx, store, name, dryRun)

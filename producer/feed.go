@@ -1,11 +1,11 @@
-// Package producer writes feeds and snapshots into a store.
+// Package producer writes feeds into a store, prunes them and deletes them.
 //
 // A [Feed] appends entities to a feed. The newest page is the only thing that
 // changes: a commit is one conditional write to it, or to the page after it, and
 // the page's metadata is the whole record of the commit. There is no journal, no
-// lease and no recovery: a producer that starts reads the newest page, like one that
-// lost a race. Any number of producers, in any number of
-// processes, may publish to one feed.
+// lease and no recovery: a producer reads the newest page when it starts, as it does
+// when it has lost a race. Any number of producers, in any number of processes, may
+// publish to one feed.
 //
 // Several pages are written at the same time, each with the digest of the one before.
 // They become visible in order, as the chain reaches them. Pages that a killed producer
@@ -52,7 +52,7 @@ type Feed struct {
 	turn  turn // and so is this
 	queue queue
 	room  *semaphore.Weighted // bytes that may wait for their commit
-	// Content-IDs of this producer are a random start, a number and the end.
+	// A Content-ID of this producer is idStart, which is random, a number and idEnd.
 	idStart, idEnd string
 	count          atomic.Uint64
 
@@ -95,7 +95,7 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 // When it returns nil they are durable, and they are in the feed after all
 // entities of calls that returned before it was called.
 //
-// An entity without a Content-ID gets one, and one without a trace context that of ctx
+// An entity without a Content-ID gets one, and an entity without a trace context gets that of ctx
 // ([feed.ContextWithTrace]). An entity whose Content-ID is already on one of
 // the feed's 16 newest pages is not written again, so that publishing may be repeated (but see
 // [Batch].Known). LastModified is set by the commit, not by the caller. The body of an entity with a

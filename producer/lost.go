@@ -42,9 +42,9 @@ func (f *Feed) refuse(newest *chain.Page, old []*chain.Page) error {
 // must not be replaced.
 func (f *Feed) isOld(p, newest *chain.Page) bool { return p.Overdue(newest, f.clock.reference()) }
 
-// recordSettled records in the newest page that all pages before it are linked. It may lack that
-// because it was written at the same time as they were. If one of them is lost later, the others
-// are not mistaken for orphans. The feed is valid without the record, so an error is only logged.
+// recordSettled records in the newest page that all pages before it are linked. The page may lack
+// that because it was written at the same time as they were. With the record, if one of them is
+// lost later, the others are not mistaken for orphans. The feed is valid without the record, so an error is only logged.
 func (f *Feed) recordSettled(ctx context.Context) {
 	t := &f.tail
 	if ctx.Err() != nil || !t.known || !t.ours || t.newest.Settled >= t.newest.Number-1 {

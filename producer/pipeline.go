@@ -139,7 +139,7 @@ func (p *pipeline) free() bool {
 	return last.page.Number < p.top+chain.Ahead
 }
 
-// more returns a channel that receives when requests may join, or nil if they could not.
+// more returns a channel that receives when requests are waiting, or nil if they could not join.
 func (p *pipeline) more() <-chan struct{} {
 	if p.free() {
 		return p.feed.queue.wake
@@ -292,8 +292,8 @@ func (p *pipeline) take(done []*write) {
 	}
 }
 
-// outcome returns the error of the first write that failed: those after it are beyond the end of
-// the chain.
+// outcome returns the error of the first write that failed; the writes after it are beyond the end
+// of the chain.
 func (p *pipeline) outcome() error {
 	n := 0
 	for _, w := range p.writes {

@@ -85,8 +85,8 @@ func (q *queue) len() int {
 	return len(q.waiting)
 }
 
-// withdraw removes r, which fails with err for those that are to come after it. It reports false if
-// r was no longer waiting.
+// withdraw removes r and makes it fail with err, as requests that must come after it then do. It
+// reports false if r was no longer waiting.
 func (q *queue) withdraw(r *request, err error) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -69,7 +69,7 @@ func (r *recent) trim(n int64) {
 }
 
 // fill makes sure that the Content-IDs from page from up to the newest are
-// known, and reads the pages of which they are not. Newest is nil in a feed
+// known, and reads the pages whose Content-IDs are not. newest is nil in a feed
 // without pages.
 func (r *recent) fill(ctx context.Context, c *chain.Reader, newest *chain.Page, from int64) error {
 	if r.fresh && r.first <= from {

@@ -18,10 +18,11 @@ const (
 	// times as much.
 	turnPages  = 4
 	sharedTurn = 100 * time.Millisecond
-	// longestLook limits the time between two looks whether others wait, unless a write takes long.
+	// longestLook limits the time between two checks whether others wait, unless a write takes long.
 	longestLook = 300 * time.Millisecond
 	// A producer that does not take turns pauses after soloTurn, but after sharedTurn once it has
-	// noticed another. While it notices none, each turn is four times as long as the one before.
+	// noticed another. While it notices none, each turn is four times as long as the one before, up to
+	// soloTurn.
 	soloTurn = 4 * time.Second
 	// competitorAge is how long a producer counts as active after it was noticed.
 	competitorAge = 5 * time.Second
@@ -54,7 +55,7 @@ type turn struct {
 	began      time.Time     // zero between turns
 	ended      time.Time     // end of the last write
 	competitor time.Time     // when another producer was last noticed
-	crowded    bool          // and that there are several, or that they are faster
+	crowded    bool          // others must be given turns: there are several, or they are faster
 }
 
 // begin begins a turn unless there is one. A producer that had nothing to write for a moment
@@ -98,8 +99,8 @@ func (t *turn) crowd() {
 	t.crowded = true
 }
 
-// lookLater determines when to look whether others wait: at first after a time, or after as much, as a
-// turn lasts, and the longer the more time has passed.
+// lookLater determines when to look whether others wait: at first after the time, or the amount, of a
+// turn, and then at intervals that grow with the time that has passed.
 func (t *turn) lookLater() {
 	now := time.Now()
 	t.lookAt = now.Add(min(max(sharedTurn, now.Sub(t.began)/8), longestLook))
@@ -180,8 +181,8 @@ func (f *Feed) leave(ctx context.Context) {
 	f.turn.looking.Wait()
 }
 
-// pause ends a turn that is over with a pause, in which another producer can read the end of the
-// feed and write, and checks whether one has. took is how long a write takes.
+// pause ends a turn that is over with a pause, during which another producer can read the end of the
+// feed and write, and then checks whether one has. took is how long a write takes.
 func (f *Feed) pause(ctx context.Context, took time.Duration) {
 	t := &f.turn
 	if t.ended.Before(t.began) {

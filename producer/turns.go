@@ -39,7 +39,7 @@ type turnList struct {
 	// Producers are those that take turns. It is the first one's turn.
 	Producers []waiter `json:"producers"`
 	// Page is the last closed page of the feed when the last turn ended, and Digest its digest:
-	// whoever is next need not search for the end of the feed.
+	// the next producer need not search for the end of the feed.
 	Page   int64  `json:"page,omitempty"`
 	Digest string `json:"digest,omitempty"`
 }
@@ -123,7 +123,7 @@ func (l turnList) others(id string) bool {
 	return slices.ContainsFunc(l.Producers, func(w waiter) bool { return w.ID != id })
 }
 
-// change writes what edit makes of the list, until no other producer changes it in between.
+// change writes what edit makes of the list, and repeats that if another producer has changed it.
 func (t *turns) change(ctx context.Context, edit func(*turnList)) error {
 	if t.since.IsZero() {
 		if err := t.read(ctx); err != nil {
@@ -206,7 +206,7 @@ func (t *turns) end(ctx context.Context, again bool, skip int, page int64, diges
 }
 
 // await returns when it is this producer's turn, at once if the list has no others.
-// If it is not in the list, it joins at the end, and lets some turns pass.
+// If the producer is not in the list, it joins at the end, and lets some turns pass.
 func (t *turns) await(ctx context.Context, skip int) error {
 	if err := t.read(ctx); err != nil {
 		return err

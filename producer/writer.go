@@ -32,11 +32,11 @@ type Outcome struct {
 	Entities []*Entity
 	Marks    []any // those of [Writer.Mark]
 	Receipt  Receipt
-	Err      error // that of the publication
+	Err      error // why the batch was not published
 }
 
-// A BeginFunc begins to publish a batch after those of all earlier calls, of which it may be the
-// first: it ignores Batch.After. It reads all Streams before it returns. The returned function
+// A BeginFunc begins to publish a batch, which comes after the batches of all earlier calls; it
+// ignores Batch.After. It reads all Streams before it returns. The returned function
 // waits until the batch is durable; an error of an earlier batch must be one of this batch, too.
 type BeginFunc func(ctx context.Context, b Batch) (wait func() (Receipt, error), err error)
 
@@ -45,7 +45,7 @@ type BeginFunc func(ctx context.Context, b Batch) (wait func() (Receipt, error),
 const entityOverhead = 768
 
 // A Writer publishes entities in order, in batches. It gathers entities until a batch is full, and
-// begins to publish it while it gathers the next. Its methods may be called concurrently.
+// publishes it while it gathers the next. Its methods may be called concurrently.
 //
 // A writer has failed if a batch could not be published. All methods then return the error, and
 // nothing more is published. Errors are those of [Feed.Publish].
@@ -101,7 +101,7 @@ func (f *Feed) Writer(o WriterOptions) *Writer {
 	}, o)
 }
 
-// Add adds an entity to the batch. If it no longer fits, the batch is published first. If the
+// Add adds an entity to the batch. If the entity no longer fits, the batch is published first. If the
 // entity has a Stream, the batch is published at once, and Add returns when the stream has been
 // read; if that fails, the batch is dropped, but the writer has not failed.
 func (w *Writer) Add(ctx context.Context, e *Entity) error {
@@ -199,7 +199,7 @@ func (w *Writer) usable() error {
 	return w.err
 }
 
-// reserve reserves memory. It returns false if there is none, even with nothing under way.
+// reserve reserves memory. It returns false if there is no room, even with nothing under way.
 func (w *Writer) reserve(weight int64) (bool, error) {
 	if w.options.Memory == nil {
 		return true, nil
