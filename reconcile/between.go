@@ -12,7 +12,7 @@ import (
 )
 
 // readBetween reads the entities of the feed after the position of the digest, up to that of the sink,
-// and notes what the sink must have for their keys. It returns the number of these.
+// and notes what the sink must have for their keys. It returns the number of these keys.
 func (r *run) readBetween(ctx context.Context, from, to feed.Position) (int64, error) {
 	switch {
 	case to.IsZero(), to.Snapshot != nil, to.Tail != nil, to.ContentID == "":
@@ -42,7 +42,7 @@ func (r *run) readBetween(ctx context.Context, from, to feed.Position) (int64, e
 		to.ContentID, feed.FormatTime(to.LastModified), from.ContentID, feed.FormatTime(from.LastModified))
 }
 
-// gone returns the error that a feed does not have a position.
+// gone returns the error for a position that the feed does not have.
 func gone(p feed.Position) error {
 	return fmt.Errorf("%w: %s of %s", ErrGone, p.ContentID, feed.FormatTime(p.LastModified))
 }

@@ -20,16 +20,16 @@
 // # What is compared
 //
 // A row with a sum is equal if and only if key, content type and body are those of the feed. Some sinks
-// do not keep the body as it was published. Of their rows the Content-ID is compared or, without one,
-// only that the key exists; the report counts them, and its Remarks say why.
+// do not keep the body as it was published. Their rows are compared by Content-ID or, without one, only
+// by key; the report counts them, and its Remarks say why.
 //
 // # Repair
 //
 // With [Config.Sink] the rows that differ are written again, and those that the feed does not have are
 // deleted. The caller has opened the sink as a consumer does, so that no consumer can run meanwhile.
 // Nothing is written before everything has been compared and the number of deletions is known to be within
-// [Config.MaxDeletes]. What is written was read from the feed or its snapshot and has the sum that the
-// digest says. A batch of rows is one transaction that leaves the position as it is, and changes nothing if
+// [Config.MaxDeletes]. What is written was read from the feed or its snapshot, and has the sum that the
+// sink must have. A batch of rows is one transaction that leaves the position as it is, and changes nothing if
 // one of its rows is no longer as it was compared: what someone else has changed is left to the next run.
 // In CouchDB and Kinto, which have no transactions or may have none, each document or record is written by
 // itself, in place of the revision that was compared. At the end, the repaired ranges are compared again.

@@ -40,8 +40,8 @@ func isGone(err error) bool {
 	return errors.Is(err, consumer.ErrNotFound) || ok && (status.StatusCode == http.StatusNotFound || status.StatusCode == http.StatusGone)
 }
 
-// matching returns a copy of e if its sum is that of w, and otherwise nil. A stream becomes a temporary
-// file.
+// matching returns a copy of e if its sum is that of w, and otherwise nil. The stream of the copy is a
+// temporary file.
 func (r *run) matching(w want, e *consumer.Entity) (*feed.Entity, error) {
 	copied := e.Entity
 	copied.Operation, copied.ContentLocation = feed.Put, feed.EncodeKey(w.key)

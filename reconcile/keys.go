@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// keyByKey compares what the feed has in a range with the rows, in the order of their keys. Entries are
-// those of the leaf with the range.
+// keyByKey compares what the feed has in a range with the rows, in the order of their keys. entries are
+// those of the leaf that has the range.
 func (r *run) keyByKey(ctx context.Context, of digest.Range, entries []digest.Entry, counted bool) error {
 	r.progress.Ranges++
 	next, stop := iter.Pull2(r.wants(of, entries))
@@ -131,7 +131,7 @@ func (r *run) both(w want, row sink.Row) error {
 	return r.found(Changed, row.Key, why)
 }
 
-// mend notes that a row has to be mended, if there is to be a repair; nil otherwise.
+// mend notes that a row has to be mended, if there is to be a repair. row is nil if there is none.
 func (r *run) mend(w want, row *sink.Row) error {
 	if !r.repairs {
 		return nil

@@ -169,7 +169,7 @@ func (r *logRun) entity(id string) error {
 	return nil
 }
 
-// rest finds the entries that no entity has.
+// rest reports the entries of which the feed has no entity.
 func (r *logRun) rest() error {
 	before := int64(0)
 	err := sqlitex.ExecuteTransient(r.scratch.conn, countBefore, &sqlitex.ExecOptions{

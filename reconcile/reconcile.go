@@ -42,7 +42,7 @@ type Config struct {
 
 	// Sink, if not nil, is repaired. It was opened as by a consumer, and its batches are [Guard]s.
 	Sink consumer.Sink
-	// MaxDeletes reports whether a repair must not delete that many of all rows of the sink. nil: it may.
+	// MaxDeletes reports whether deleting that many of the rows of the sink is too many. nil: no limit.
 	MaxDeletes func(deletes, rows int64) bool
 
 	// Found, if not nil, is called with each key that differs and, with All, each that is equal, in the
@@ -62,7 +62,7 @@ type Progress struct {
 	Mended int64
 }
 
-// A Kind says how the sink differs from the feed in a key. The letters are those of "rclone check".
+// A Kind says how the sink differs from the feed for a key. The letters are those of "rclone check".
 type Kind byte
 
 // The kinds.
@@ -105,8 +105,8 @@ type Counts struct {
 	Changed int64 `json:"changed"`
 	Missing int64 `json:"missing"`
 	Extra   int64 `json:"extra"`
-	// ByContentID is how many of Equal were compared by Content-ID, and ByKey of how many only the
-	// key was.
+	// ByContentID is how many of Equal were compared by Content-ID, and ByKey how many only by
+	// key.
 	ByContentID int64 `json:"byContentId,omitempty"`
 	ByKey       int64 `json:"byKey,omitempty"`
 }

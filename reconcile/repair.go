@@ -72,8 +72,8 @@ type change struct {
 	entity *feed.Entity
 }
 
-// all applies all changes: those that are written by their place in the feed, then the others in the
-// order of their keys from the snapshot, then the deletions.
+// all applies all changes: first those whose place in the feed is not known, in the order of their keys,
+// from the snapshot; then those that are read from their place in the feed; then the deletions.
 func (m *mender) all(ctx context.Context) error {
 	lost := newSnapshotSearch(m.run)
 	for one, err := range m.scratch.mends(digest.All) {

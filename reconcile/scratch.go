@@ -13,14 +13,14 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// A scratch is a temporary database for what may not fit into memory. The system removes its file, also
+// A scratch is a temporary database for what may not fit into memory. The system removes its file even
 // if the process is killed.
 type scratch struct {
 	conn                 *sqlite.Conn
 	addRow, note, expect *sqlite.Stmt
 }
 
-// The tables: rows of a sink whose own order is another; the keys that occur in the feed between the
+// The tables: rows of a sink that are in another order; the keys that occur in the feed between the
 // digest and the sink; and what a repair has to do.
 const tables = `
 CREATE TABLE held (key BLOB PRIMARY KEY, sum BLOB NOT NULL, id TEXT NOT NULL, version TEXT NOT NULL) WITHOUT ROWID;
@@ -74,7 +74,7 @@ func (s *scratch) close() error {
 	return conn.Close()
 }
 
-// A state is how certain it is what the sink must have for a key.
+// A state is what is known about what the sink must have for a key.
 type state int
 
 const (
@@ -139,7 +139,7 @@ func (s *scratch) count(table string) (n int64, err error) {
 // errStop ends a query whose caller has stopped.
 var errStop = errors.New("stop")
 
-// query yields the rows of a query on keys in a range, which read returns.
+// query yields the rows of a query on keys in a range, as read returns them.
 func query[T any](s *scratch, what string, r digest.Range, order string, read func(*sqlite.Stmt) T) iter.Seq2[T, error] {
 	text, args := what+" WHERE key >= ?1", []any{[]byte(r.From)}
 	if r.To != "" {

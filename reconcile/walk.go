@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// walk compares node after node. Every range of the digest is half-open, the first has no lower and the
-// last no upper bound, so that together they have all keys of the sink.
+// walk compares node after node. Every range of the digest is half-open, the first has no lower bound and
+// the last no upper bound, so that together they cover all keys of the sink.
 func (r *run) walk(ctx context.Context) error {
 	d := r.Digest
 	if len(d.Root.Nodes) == 0 {
@@ -155,7 +155,7 @@ func (r *run) rows(ctx context.Context, of digest.Range) iter.Seq2[sink.Row, err
 	}
 }
 
-// equal counts the keys of a range in which all rows are equal, and names them if that is wanted.
+// equal counts the keys of a range in which all rows are equal, and reports them with All.
 func (r *run) equal(ctx context.Context, of digest.Range, count int64) error {
 	r.progress.Keys += count
 	r.report()
@@ -174,8 +174,8 @@ func (r *run) equal(ctx context.Context, of digest.Range, count int64) error {
 	return nil
 }
 
-// leaf compares a leaf with the rows in a part of its range, key by key. The rows were read before if
-// they are counted.
+// leaf compares a leaf with the rows in a part of its range, key by key. If the rows have been read before,
+// they are already counted.
 func (r *run) leaf(ctx context.Context, leaf digest.Child, of, part digest.Range, counted bool) error {
 	entries, err := r.Digest.Entries(ctx, leaf, of)
 	if err != nil {
