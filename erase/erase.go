@@ -145,10 +145,13 @@ func (p *Plan) run(ctx context.Context) error {
 	if err := p.tell(ctx); err != nil {
 		return err
 	}
-	if p.report.Entities > 0 {
+	// The digest has a key even if all of its entities have been pruned.
+	if p.report.Entities > 0 || p.report.Deletes > 0 {
 		if err := p.dropDigests(ctx); err != nil {
 			return err
 		}
+	}
+	if p.report.Entities > 0 {
 		if err := p.replace(ctx); err != nil {
 			return err
 		}

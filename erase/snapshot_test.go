@@ -5,18 +5,20 @@ import (
 	"testing"
 
 	"github.com/feedctl/feedctl/chain"
+	"github.com/feedctl/feedctl/digest/digests"
 	"github.com/feedctl/feedctl/erase"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/snapshot/fold"
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestSnapshot: a key whose entities have been pruned is still in a snapshot. Consumers are told to delete
-// it, and a new snapshot does not have it.
+// TestSnapshot: a key whose entities have been pruned is still in a snapshot and a state digest. Consumers
+// are told to delete it, the digest is deleted, and a new snapshot does not have the key.
 func TestSnapshot(t *testing.T) {
 	ctx, store := t.Context(), memory.New()
 	check(t, publish(ctx, store, entity(1, ann, feed.Put), entity(2, ann, feed.Put), entity(3, ann, feed.Put), entity(4, "bob", feed.Put)))
-	old, err := fold.Feed(ctx, store, testFeed, fold.Config{})
+	old, err := fold.Feed(ctx, store, testFeed, fold.Config{Digested: func(*digests.Result) {}})
 	check(t, err)
 	_, err = chain.RaiseFloor(ctx, store, testFeed, 2)
 	check(t, err)
@@ -38,6 +40,12 @@ func TestSnapshot(t *testing.T) {
 	report, err := plan.Run(ctx)
 	if err != nil || report.Deletes != 1 || len(report.Unknown) != 1 {
 		t.Errorf("%+v, %v", report, err)
+	}
+	for _, prefix := range []string{layout.DigestRoots(testFeed), layout.DigestNodes(testFeed)} {
+		for entry, err := range store.List(ctx, prefix, "") {
+			check(t, err)
+			t.Errorf("%s is left", entry.Key)
+		}
 	}
 	made, err := fold.Feed(ctx, store, testFeed, fold.Config{})
 	check(t, err)
