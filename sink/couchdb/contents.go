@@ -103,7 +103,7 @@ func (c *Contents) isShared(ctx context.Context) (shared, known bool, err error)
 	}
 	own := "_local/" + c.target.local()
 	for _, row := range answer.Rows {
-		if row.ID != own && strings.HasPrefix(row.ID, prefix) && !strings.HasPrefix(row.ID, own+"-log-") {
+		if strings.HasPrefix(row.ID, prefix) && logSuffix.ReplaceAllString(row.ID, "") != own {
 			shared = true
 		}
 	}

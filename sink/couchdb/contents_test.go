@@ -90,7 +90,7 @@ func TestContentsShared(t *testing.T) {
 	if about := contents(t, database, nil).About(); about.Shared || len(about.Remarks) != 2 {
 		t.Errorf("alone: %+v", about)
 	}
-	couchtest.Send(t, http.MethodPut, database+"/_local/feedctl-sink-other", `{"position":{}}`)
+	couchtest.Send(t, http.MethodPut, database+"/_local/feedctl-sink-feedctl-log-other", `{"position":{}}`)
 	if about := contents(t, database, nil).About(); !about.Shared {
 		t.Errorf("with another: %+v", about)
 	}

@@ -128,6 +128,10 @@ func newSink(db *couchdb.DB, name string, budget retryBudget) (*Sink, error) {
 	if !consumerName.MatchString(name) {
 		return nil, fmt.Errorf("%w: name %q: want a letter or digit, then up to 63 letters, digits, dots, underscores and hyphens", sink.ErrSpec, name)
 	}
+	if logSuffix.MatchString(name) {
+		return nil, fmt.Errorf("%w: name %q: the log of consumer %q may be stored under this name; choose one that does not end like this",
+			sink.ErrSpec, name, logSuffix.ReplaceAllString(name, ""))
+	}
 	t := &target{
 		db: db, name: name, retryBudget: budget, log: db.Logger(),
 		batch: batch{json: jsonscan.NewReader(nil), spool: spool.Spool{Dir: db.SpoolDir()}},

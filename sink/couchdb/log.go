@@ -10,12 +10,16 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 
 	"github.com/feedctl/feedctl/couchdb"
 )
 
 // logPart returns the name of a part of the log.
 func (t *target) logPart(n int) string { return fmt.Sprintf("%s-log-%d", t.local(), n) }
+
+// logSuffix matches what logPart appends to the name of a consumer.
+var logSuffix = regexp.MustCompile(`-log-[0-9]+$`)
 
 // A part is a document of the log.
 type part struct {

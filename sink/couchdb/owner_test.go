@@ -300,7 +300,7 @@ func TestNames(t *testing.T) {
 	if records, err = read(to); err != nil || len(records) != 2 {
 		t.Errorf("documents %v (%v)", records, err)
 	}
-	for _, params := range []string{"?name=-", "?name=a/b", "?nam=a", "?name=a&name=b", "?name=" + strings.Repeat("a", 65)} {
+	for _, params := range []string{"?name=-", "?name=a/b", "?nam=a", "?name=a&name=b", "?name=" + strings.Repeat("a", 65), "?name=a-log-0"} {
 		if _, err := openNamed(params); !errors.Is(err, sink.ErrSpec) {
 			t.Errorf("%s: %v", params, err)
 		}
