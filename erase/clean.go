@@ -51,7 +51,7 @@ func (p *Plan) findFormer(ctx context.Context) error {
 			p.former = append(p.former, layout.FeedQuarantine(p.feed)+thing.Name)
 		}
 	}
-	p.report.Former += int64(len(p.former))
+	p.report.Former += int64(len(p.former)) + p.digests
 	return nil
 }
 

@@ -52,8 +52,8 @@ type Report struct {
 	// Deletes is how many keys get a DELETE at the end of the feed, since their last entity is not a DELETE.
 	Deletes int64 `json:"deletes"`
 	// Former is how many other objects with former content of the feed are deleted: pages that an
-	// interrupted erasure left behind or a repair moved aside, and quarantine entries of a bridge for the
-	// keys.
+	// interrupted erasure left behind or a repair moved aside, and quarantine entries of a bridge and state
+	// digests with the keys.
 	Former int64 `json:"objectsFormer"`
 	// Kept is how many entities of the keys were published after the feed was searched, and so kept.
 	Kept int64 `json:"entitiesKept"`
@@ -75,6 +75,7 @@ type Plan struct {
 	page     int64            // the newest page that was searched
 	entities int              // on it
 	former   []string         // keys of objects to be deleted
+	digests  int64            // how many state digests have one of the keys
 }
 
 // Find reads a feed and finds what is to be erased. It writes nothing. The error matches
@@ -120,6 +121,9 @@ func (p *Plan) find(ctx context.Context) (err error) {
 		}
 	}
 	slices.Sort(p.report.Unknown)
+	if err := p.findDigests(ctx); err != nil {
+		return err
+	}
 	return p.findFormer(ctx)
 }
 
@@ -145,8 +149,8 @@ func (p *Plan) run(ctx context.Context) error {
 	if err := p.tell(ctx); err != nil {
 		return err
 	}
-	// The digest has a key even if all of its entities have been pruned.
-	if p.report.Entities > 0 || p.report.Deletes > 0 {
+	// One with none of the keys may refer to pages that are replaced, or have been made with a key meanwhile.
+	if p.report.Entities > 0 || p.report.Deletes > 0 || p.digests > 0 {
 		if err := p.dropDigests(ctx); err != nil {
 			return err
 		}

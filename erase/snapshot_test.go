@@ -2,6 +2,7 @@ package erase_test
 
 import (
 	"errors"
+	"io"
 	"testing"
 
 	"github.com/feedctl/feedctl/chain"
@@ -51,5 +52,50 @@ func TestSnapshot(t *testing.T) {
 	check(t, err)
 	if has, err := plan.InSnapshot(ctx, testFeed, made.ID); err != nil || has {
 		t.Errorf("the new snapshot has the key, %v", err)
+	}
+}
+
+// TestDigest: if the feed has nothing of a key but a DELETE, a state digest that was made before still has it. So
+// may one that is damaged; one of other keys stays.
+func TestDigest(t *testing.T) {
+	for name, test := range map[string]struct {
+		versions bool
+		key      string
+		damage   string // prefix of the objects that are lost
+		want     int64  // digests that are deleted
+	}{
+		"of the key":          {false, ann, "", 1},
+		"of other keys":       {false, ann + "e", "", 0},
+		"of versions":         {true, ann, "", 1},
+		"of versions, others": {true, ann + "e", "", 0},
+		"damaged":             {false, ann + "e", layout.DigestNodes(testFeed), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, store := t.Context(), memory.New()
+			check(t, publish(ctx, store, entity(1, test.key, feed.Put), entity(2, "bob", feed.Put), entity(3, "bob", feed.Put)))
+			config := fold.Config{Digested: func(*digests.Result) {}}
+			if test.versions {
+				config.Version = func(e *feed.Entity, _ io.Reader) (string, []string, error) { return e.ContentID, nil, nil }
+			}
+			_, err := fold.Feed(ctx, store, testFeed, config)
+			check(t, err)
+			check(t, publish(ctx, store, &feed.Entity{ContentID: "<4@test>", Operation: feed.Delete, ContentLocation: feed.EncodeKey(ann)}))
+			_, err = chain.RaiseFloor(ctx, store, testFeed, 2)
+			check(t, err)
+			for entry, err := range store.List(ctx, test.damage, "") {
+				check(t, err)
+				if test.damage != "" {
+					check(t, store.Delete(ctx, entry.Key))
+				}
+			}
+			report, err := eraseKeys(ctx, store, erase.Config{})
+			if err != nil || report.Entities != 0 || report.Former != test.want+1 { // and the page that was pruned
+				t.Errorf("%+v, %v", report, err)
+			}
+			left, err := digests.List(ctx, store, testFeed)
+			if err != nil || len(left) != 1-int(test.want) {
+				t.Errorf("%d digests are left, %v", len(left), err)
+			}
+		})
 	}
 }

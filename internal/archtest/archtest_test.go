@@ -175,7 +175,7 @@ var rooms = map[string]room{
 	"reconcile":     {rooms: []string{"consumer", "digest", "feed", "internal/jsonptr", "sink"}},
 	"snapshot/fold": {rooms: []string{"chain", "consumer", "consumer/fromstore", "digest", "digest/digests", "feed", "internal/draft", "layout", "sink", "sink/sqlite", "snapshot", "snapshot/snapshots", "storage"}},
 	"verify":        {rooms: []string{"chain", "feed", "internal/inprocess", "internal/regular", "layout", "page", "pageindex", "server", "snapshot", "storage"}},
-	"erase":         {rooms: []string{"bridge", "chain", "feed", "internal/jsonptr", "internal/together", "layout", "page", "producer", "storage"}},
+	"erase":         {rooms: []string{"bridge", "chain", "digest", "digest/digests", "feed", "internal/jsonptr", "internal/together", "layout", "page", "producer", "storage"}},
 	"restore":       {rooms: []string{"bridge/couchdb/changes", "consumer", "couchdb", "digest", "feed", "internal/jsonscan", "sink", "sink/sqlite"}},
 	"repair":        {rooms: []string{"chain", "feed", "internal/human", "layout", "page", "storage"}},
 

@@ -1,0 +1,55 @@
+package erase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/feedctl/feedctl/digest"
+	"github.com/feedctl/feedctl/digest/digests"
+	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/storage"
+)
+
+// findDigests counts the state digests that have one of the keys. One that was made before a key was deleted
+// has it, even if the feed has nothing of the key but the DELETE. One that cannot be read may have it.
+func (p *Plan) findDigests(ctx context.Context) error {
+	ids, err := digests.List(ctx, p.store, p.feed)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		has, err := p.inDigest(ctx, id)
+		for _, unreadable := range [...]error{storage.ErrNotFound, digests.ErrCorrupt, digest.ErrInvalid, digest.ErrVersion} {
+			if errors.Is(err, unreadable) {
+				has, err = true, nil
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("search state digest %s: %w", id, err)
+		}
+		if has {
+			p.digests++
+		}
+	}
+	return nil
+}
+
+// inDigest reports whether a state digest has one of the keys.
+func (p *Plan) inDigest(ctx context.Context, id string) (bool, error) {
+	root, err := digests.Read(ctx, p.store, p.feed, id)
+	if err != nil {
+		return false, err
+	}
+	r := digest.Reader{Root: root, Objects: digests.Objects(p.store, p.feed)}
+	for key := range p.keys.names {
+		keys := digest.Range{From: key, To: key + "\x00"}
+		if root.Versions { // the key is percent-encoded, and followed by a space and a version
+			keys = digest.Range{From: feed.EncodeKey(key), To: feed.EncodeKey(key) + "!"}
+		}
+		for _, err := range r.In(ctx, keys) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
