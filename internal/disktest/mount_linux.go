@@ -3,5 +3,6 @@ package disktest
 import "golang.org/x/sys/unix"
 
 func mount(dir, size string) (unmount func() error, err error) {
-	return func() error { return unix.Unmount(dir, 0) }, unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size)
+	// Detached, since a process that another test starts has all files open until it executes its program.
+	return func() error { return unix.Unmount(dir, unix.MNT_DETACH) }, unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size)
 }
