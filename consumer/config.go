@@ -36,10 +36,10 @@ type Config struct {
 	// Credentials are sent only to the origin of the URL passed to the iterator or
 	// the [Job]. If they are empty, a user name and password in that URL are used.
 	Credentials Credentials
-	// Announce is the name of the consumer that each request to the origin of the feed tells the
-	// server, with the position that a [Job] has committed, so that its operators see who reads a
-	// feed and how far behind; see [feed.Announcement]. It must not be a secret. Other origins are
-	// not told, even after a redirect. "": nothing is told.
+	// Announce is the name of the consumer. Each request to the origin of the feed has it, with the
+	// position that a [Job] has committed, so that the operators of the server see who reads a feed
+	// and how far behind they are; see [feed.Announcement]. It must not be a secret. Requests to
+	// other origins do not have it, even after a redirect. "": no request does.
 	Announce string
 	// AllowOrigins are further origins ("https://pages.example.com") that
 	// links and redirects may lead to. They are never sent credentials.
@@ -54,14 +54,13 @@ type Config struct {
 	// MaxPage is the largest page that is accepted, in bytes, after
 	// decompression. 0: 16 GiB.
 	MaxPage int64
-	// ReadAhead is how many bytes of a page are buffered before they are parsed: in a
-	// feed for the current page, the next one and, while many pages are behind it and the
-	// server has an index of them, each of eight more; in a snapshot for each of Concurrency
-	// pages. 0: 1 MiB.
+	// ReadAhead is how many bytes of a page are buffered before they are parsed. In a feed,
+	// these are the current page, the next one and, while many are still to be read and the
+	// server has an index of them, eight more; in a snapshot, Concurrency pages. 0: 1 MiB.
 	ReadAhead int
 	// MaxHeld is the largest page, in bytes, that is verified before any of its entities
 	// is yielded: against Repr-Digest or Content-Digest (RFC 9530), or the checksum of
-	// its content coding. As many pages are held as are read ahead, but those after the next
+	// its content coding. Each page that is read ahead is held, too, but those after the next
 	// page of a feed only up to ReadAhead. Entities of a larger
 	// page are yielded as they arrive, the last one once the page is verified. 0: 4 MiB.
 	MaxHeld int

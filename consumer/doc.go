@@ -10,7 +10,7 @@
 //
 // With a position, the client tries the page of the position first. If the page is
 // gone, or does not have the entity, the client searches for a page that is strictly
-// older than the position, or else the oldest page: by the links first and timegate if
+// older than the position, or else the oldest page: by the links "first" and "timegate" if
 // the server has them (see [feed.Links]), and otherwise by HEAD requests from the entry point
 // back. From there it walks forward and skips all entities up to the Content-ID. If
 // the Content-ID is not in the feed, entities may have been missed: the error is a

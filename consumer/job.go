@@ -54,8 +54,8 @@ type Job struct {
 	OnGap GapPolicy
 	// Until is where to end before the end of the feed. The position is then that of the last
 	// entity that was applied, so that another Job can continue. It is not an error if the feed has
-	// no entity after a time. Between [FromSnapshot] and Until, the newest snapshot that is not
-	// after Until is chosen if the server can do that; otherwise a newer one is a [PassedError].
+	// no entity after a time. With [FromSnapshot], the newest snapshot that is not after Until
+	// is chosen, if the server can choose one. If it cannot, a snapshot after Until is a [PassedError].
 	Until Until
 	// NewestFirst makes a sink without a position receive the newest entities first: the feed is read
 	// back, page by page, to its beginning or, with [FromSnapshot], to the snapshot, while
@@ -107,7 +107,7 @@ type Stats struct {
 	Entities int64 `json:"entities"` // committed
 	Bytes    int64 `json:"bytes"`    // of their bodies; streams of unknown size count as 0
 	Batches  int64 `json:"commits"`
-	Restarts int   `json:"-"`    // from the position after a stream or the sink failed
+	Restarts int   `json:"-"`    // from the position, since a stream or the sink had failed
 	Gaps     int   `json:"gaps"` // handled according to OnGap
 	// Removed is how many keys were removed from the sink because they had been deleted in a gap.
 	Removed int64 `json:"removed,omitempty"`
@@ -121,7 +121,7 @@ type Stats struct {
 // committed; if applying fails, the batch is rolled back. When ctx ends, the error
 // wraps its error.
 //
-// If a page that was too large to be held (Config.MaxHeld) turns out to be damaged when
+// If a page that was too large to be held (Config.MaxHeld) turns out to be damaged after
 // batches of it were committed, the position is moved back to before the page. The next run
 // first reads the page to its end. If it is still damaged, the run applies nothing and returns the
 // same error. Otherwise it applies all entities of the page, some of them a second time.

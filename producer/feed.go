@@ -52,7 +52,7 @@ type Feed struct {
 	turn  turn // and so is this
 	queue queue
 	room  *semaphore.Weighted // bytes that may wait for their commit
-	// A Content-ID of this producer is idStart, which is random, a number and idEnd.
+	// A Content-ID of this producer consists of idStart (random), a number and idEnd.
 	idStart, idEnd string
 	count          atomic.Uint64
 
@@ -114,8 +114,8 @@ func (f *Feed) PublishBatch(ctx context.Context, b Batch) (Receipt, error) {
 	return f.publish(ctx, b.Entities, b)
 }
 
-// publish publishes the entities of a batch. They are separate from it, because what the batch
-// refers to is kept: callers of Publish need not allocate their slice.
+// publish publishes the entities of a batch. They are a parameter of their own, because what the batch
+// refers to escapes to the heap: callers of Publish need not allocate their slice.
 func (f *Feed) publish(ctx context.Context, entities []*Entity, b Batch) (Receipt, error) {
 	r, err := f.begin(ctx, entities, b)
 	if err != nil {
@@ -186,8 +186,8 @@ func (f *Feed) begin(ctx context.Context, entities []*Entity, b Batch) (_ *reque
 }
 
 // Seen tells the producer which page another reader of the feed has found to be the newest, so that it
-// does not search for it, too. The reader's search must have found no page beyond it
-// ([chain.Reader.Beyond]), which the producer would have to examine.
+// need not search as well. The reader must have found no page beyond that one
+// ([chain.Reader.Beyond]): the producer would have to examine it.
 func (f *Feed) Seen(newest *chain.Page) { f.chain.Remember(newest) }
 
 // Checkpoint returns the feed's checkpoint, or nil if there is none.
