@@ -8,6 +8,7 @@ import (
 	"github.com/feedctl/feedctl/digest"
 	"github.com/feedctl/feedctl/digest/digests"
 	"github.com/feedctl/feedctl/feed"
+	"github.com/feedctl/feedctl/layout"
 	"github.com/feedctl/feedctl/storage"
 )
 
@@ -17,6 +18,14 @@ func (p *Plan) findDigests(ctx context.Context) error {
 	ids, err := digests.List(ctx, p.store, p.feed)
 	if err != nil {
 		return err
+	}
+	if len(ids) == 0 { // an erasure that was killed may have deleted the roots alone
+		for _, err := range p.store.List(ctx, layout.DigestNodes(p.feed), "") {
+			if err == nil {
+				p.digests = 1
+			}
+			return err
+		}
 	}
 	for _, id := range ids {
 		has, err := p.inDigest(ctx, id)

@@ -69,6 +69,7 @@ func TestDigest(t *testing.T) {
 		"of versions":         {true, ann, "", 1},
 		"of versions, others": {true, ann + "e", "", 0},
 		"damaged":             {false, ann + "e", layout.DigestNodes(testFeed), 1},
+		"killed":              {false, ann, layout.DigestRoots(testFeed), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, store := t.Context(), memory.New()
@@ -92,9 +93,15 @@ func TestDigest(t *testing.T) {
 			if err != nil || report.Entities != 0 || report.Former != test.want+1 { // and the page that was pruned
 				t.Errorf("%+v, %v", report, err)
 			}
-			left, err := digests.List(ctx, store, testFeed)
-			if err != nil || len(left) != 1-int(test.want) {
-				t.Errorf("%d digests are left, %v", len(left), err)
+			left := int64(0)
+			for _, prefix := range []string{layout.DigestRoots(testFeed), layout.DigestNodes(testFeed)} {
+				for _, err := range store.List(ctx, prefix, "") {
+					check(t, err)
+					left++
+				}
+			}
+			if left > 0 == (test.want > 0) {
+				t.Errorf("%d objects of digests are left", left)
 			}
 		})
 	}

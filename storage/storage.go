@@ -167,7 +167,7 @@ type Watcher interface {
 // A KeyWatcher is a Watcher that knows which objects have changed.
 type KeyWatcher interface {
 	Watcher
-	// WatchKeys calls changed soon after objects under prefix may have changed, until ctx ends,
+	// Until ctx ends, WatchKeys calls the function changed soon after objects under prefix may have changed,
 	// with the key of one object or with a prefix of their keys: one that ends in "/", or "". It
 	// makes one call at a time. The calls are hints, like the values of Watch. The function must
 	// return at once, and must not use the store.
