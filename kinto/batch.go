@@ -27,12 +27,14 @@ type BatchResponse struct {
 	Err error `json:"-"`
 }
 
-// Batch makes several requests in one (Kinto API documentation, "Batch operations"). Their number is
-// limited by [Root]'s BatchMaxRequests. There is a response for each request, in their order.
+// Batch makes several requests in one (Kinto API documentation, "Batch operations"). The number of
+// requests is limited by [Root]'s BatchMaxRequests. There is a response for each request, in the
+// same order.
 //
-// The error is about the batch as a whole; its outcome may be unknown then. On PostgreSQL a response
-// of status 5xx means that nothing was stored, and one of status 409 that nothing before it was,
-// although those say 201. Other errors do not affect the rest.
+// The error is about the batch as a whole, the outcome of which may then be unknown. If the server
+// uses PostgreSQL, a response of status 5xx means that nothing was stored, and a response of status
+// 409 that nothing was stored for the requests before it, although their responses say 201. Other
+// errors do not affect the rest.
 func (s *Server) Batch(ctx context.Context, requests []BatchRequest) ([]BatchResponse, error) {
 	body, err := json.Marshal(map[string][]BatchRequest{"requests": requests})
 	if err != nil {

@@ -26,9 +26,9 @@ type Changeset struct {
 
 // Changes returns the collections of the server that have changed after a stamp, or all of them if
 // since is 0: the changeset of monitor/changes that Remote Settings serves (its documentation,
-// "Poll for changes"). expected is the newest stamp that the caller knows of, for caches, or 0. The
-// server may return more than asked for. The error matches [ErrUnsupported] if it does not offer
-// this.
+// "Poll for changes"). expected is the newest stamp that the caller knows, or 0; caches use it. The
+// server may return more than asked for. The error matches [ErrUnsupported] if the server has no
+// such changeset.
 func (s *Server) Changes(ctx context.Context, expected, since int64) (Changeset, error) {
 	q := Request{Path: "/buckets/monitor/collections/changes/changeset", Query: url.Values{"_expected": {strconv.FormatInt(expected, 10)}}}
 	if since != 0 {

@@ -30,8 +30,8 @@ func (c *Collection) Name() string { return c.name }
 // URL returns the URL of the collection, without credentials.
 func (c *Collection) URL() string { return c.server.root + c.path }
 
-// Path returns the path of a record below the server's URL, for [Request] and [BatchRequest]; that
-// of the collection itself if id is empty.
+// Path returns the path of a record below the server's URL, for [Request] and [BatchRequest]. If id is
+// empty, it returns the path of the collection itself.
 func (c *Collection) Path(id string) string {
 	if id == "" {
 		return c.path
@@ -51,14 +51,14 @@ type resource struct {
 }
 
 // Metadata returns the object of the collection. If it succeeds, the user can read all records:
-// without that right, lists have only those shared with the user. The error matches [ErrNotFound] if
-// there is no such collection.
+// without that right, lists contain only records shared with the user. The error matches [ErrNotFound]
+// if there is no such collection.
 func (c *Collection) Metadata(ctx context.Context) (Metadata, error) {
 	return c.metadata(ctx, Request{Path: c.path})
 }
 
-// PatchMetadata merges a JSON object into that of the collection (RFC 7396) and returns the result.
-// ifMatch is the stamp that the object must have, or 0.
+// PatchMetadata merges a JSON object into the object of the collection (RFC 7396) and returns the
+// result. ifMatch is the stamp that the object must have, or 0.
 func (c *Collection) PatchMetadata(ctx context.Context, patch any, ifMatch int64) (Metadata, error) {
 	body, err := json.Marshal(map[string]any{"data": patch})
 	if err != nil {
@@ -81,15 +81,15 @@ func (c *Collection) metadata(ctx context.Context, q Request) (Metadata, error) 
 	return Metadata{Data: r.Data, Stamp: parseETag(h.Get("ETag"))}, nil
 }
 
-// List requests one page and calls row for each of its rows, as they arrive. An error of row ends
-// the request and is returned unwrapped; so does the end of ctx. If the error is [Retryable], the
+// List requests one page and calls row for each of its rows, as they arrive. An error from row or the
+// end of ctx ends the request, and the error is returned unwrapped. If the error is [Retryable], the
 // page was incomplete. The error matches [ErrNotFound] if there is no such collection.
 func (c *Collection) List(ctx context.Context, q Query, row func(Row) error) (Page, error) {
 	return c.server.list(ctx, q.request(c.path+"/records"), row)
 }
 
-// Request requests one page, and returns when its header has been received. Its errors are those of
-// [Collection.List].
+// Request requests one page, and returns when its header has been received. It returns the same errors
+// as [Collection.List].
 func (c *Collection) Request(ctx context.Context, q Query) (*Listing, error) {
 	return c.server.listing(ctx, q.request(c.path+"/records"))
 }
@@ -114,9 +114,10 @@ func (c *Collection) Head(ctx context.Context, q Query) (Page, error) {
 	return p, nil
 }
 
-// CheckRead returns an error unless the user may read all records. Other users, too, get lists: of the
-// records that are shared with them. The metadata do not tell, since those who may create records may
-// read them; but a record that does not exist is 404 for readers, and 403 for others.
+// CheckRead returns an error unless the user may read all records. Lists and metadata do not show
+// this: users without that right get lists of the records that are shared with them, and users who may
+// create records may read the metadata. But for a record that does not exist, the status is 404 if the
+// user may read all records, and otherwise 403.
 func (c *Collection) CheckRead(ctx context.Context) error {
 	_, err := c.Record(ctx, uuid.NewString())
 	if e, ok := errors.AsType[*Error](err); ok && e.Missing() == "record" {
@@ -125,8 +126,8 @@ func (c *Collection) CheckRead(ctx context.Context) error {
 	return err
 }
 
-// Record returns a live record. The error matches [ErrNotFound] if there is none with this id, or
-// no such collection: [Error.Missing] distinguishes them. The caller may keep the data.
+// Record returns a live record. The error matches [ErrNotFound] if there is no record with this id, or
+// no such collection: [Error.Missing] distinguishes the two. The caller may keep the data.
 func (c *Collection) Record(ctx context.Context, id string) (Row, error) {
 	return c.one(ctx, Request{Path: c.Path(id)})
 }

@@ -18,15 +18,15 @@ type Config struct {
 	// Header is added to each request, replacing fields that the client sets itself. It is sent
 	// only to the origin of the server.
 	Header http.Header
-	// HTTP makes the requests. Its Timeout must be 0, because it would cut off lists. Redirects to
-	// another origin are not followed. nil: a client with a new transport that verifies TLS
-	// certificates and takes the proxy from the environment.
+	// HTTP makes the requests. Its Timeout must be 0, because a time limit would cut off lists.
+	// Redirects to another origin are not followed. nil: a client with a new transport that verifies
+	// TLS certificates and takes the proxy from the environment.
 	HTTP *http.Client
-	// Limits delays requests to servers that ask for it. All clients of a process should share one.
-	// nil: one for this client only.
+	// Limits delays requests to servers that ask for delays. All clients of a process should share one
+	// Limits. nil: a new one for this client only.
 	Limits *Limits
-	// MaxRecord is the size in bytes up to which a record is held in memory. Larger ones are
-	// reported without their bytes ([Row]). 0: 8 MiB.
+	// MaxRecord is the size in bytes up to which a record is held in memory. A larger record is
+	// reported without its bytes ([Row]). 0: 8 MiB.
 	MaxRecord int
 	// HeaderTimeout is how long to wait for the header of a response. 0: 1 min.
 	HeaderTimeout time.Duration
@@ -43,7 +43,7 @@ type Config struct {
 type Auth struct {
 	// Username and Password are sent with each request (RFC 7617).
 	Username, Password string
-	// Token returns the bearer token (RFC 6750), such as one of OpenID Connect. It is called before
+	// Token returns the bearer token (RFC 6750), such as an OpenID Connect token. It is called before
 	// each attempt of a request, so it may read a file that is renewed.
 	Token func(context.Context) (string, error)
 }

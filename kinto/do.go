@@ -23,8 +23,8 @@ type Request struct {
 	Query  url.Values
 	Header http.Header
 	Body   []byte // JSON unless Header has a Content-Type; nil: no body
-	// Repeat marks a request that is idempotent, so that it may be repeated although its outcome is
-	// unknown. GET and HEAD always are. After status 429 any request is repeated.
+	// Repeat marks a request as idempotent: it may be repeated if its outcome is unknown. GET and
+	// HEAD requests always are idempotent. After status 429 any request is repeated.
 	Repeat bool
 
 	absolute string // instead of Path: a URL that may have another origin
@@ -32,7 +32,7 @@ type Request struct {
 
 // Do makes a request. If the error is nil, the response has status 2xx or 304 and a body that the
 // caller must close; reads of the body fail after the idle timeout. Otherwise the error is an
-// [*Error], a network error or that of ctx, and contains no credentials. See also [Retryable].
+// [*Error], a network error or the error of ctx, and contains no credentials. See also [Retryable].
 func (s *Server) Do(ctx context.Context, q Request) (*http.Response, error) {
 	var resp *http.Response
 	err := s.repeat(ctx, &q, func() (err error) {
@@ -42,8 +42,9 @@ func (s *Server) Do(ctx context.Context, q Request) (*http.Response, error) {
 	return resp, err
 }
 
-// JSON makes a request and decodes its response, of at most 64 MiB, into v. v may be nil. It returns
-// the header of the response. A truncated response is requested again, like a missing one.
+// JSON makes a request and decodes the response, of at most 64 MiB, into v, which may be nil. It
+// returns the header of the response. After a truncated response the request is repeated, as if
+// there had been no response.
 func (s *Server) JSON(ctx context.Context, q Request, v any) (http.Header, error) {
 	var header http.Header
 	err := s.repeat(ctx, &q, func() error {
@@ -66,7 +67,7 @@ func (s *Server) repeat(ctx context.Context, q *Request, try func() error) error
 // mayRepeat reports whether the request may be made again after err.
 func (q *Request) mayRepeat(err error) bool {
 	repeatable := q.Repeat || q.Method == http.MethodGet || q.Method == http.MethodHead
-	return Retryable(err) && (repeatable || Status(err) == http.StatusTooManyRequests) // which had no effect
+	return Retryable(err) && (repeatable || Status(err) == http.StatusTooManyRequests) // a refused request had no effect
 }
 
 // try makes a request once, when Limits allows it.
@@ -86,7 +87,7 @@ func (s *Server) try(ctx context.Context, q Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// request returns the request. It has credentials if it is to the origin of the server.
+// request returns the HTTP request for q. It has credentials if it goes to the origin of the server.
 func (s *Server) request(ctx context.Context, q Request) (*http.Request, error) {
 	var body io.Reader
 	if q.Body != nil {
@@ -137,14 +138,14 @@ func (s *Server) address(q Request) string {
 	return address
 }
 
-// what names a request, without its query, in errors.
+// what returns the name of a request for errors: method and URL, without the query.
 func (s *Server) what(q Request) string {
 	q.Query = nil
 	return q.Method + " " + s.client.Hide(s.address(q))
 }
 
-// alert logs what a server announces, such as the end of its service, once (Kinto API documentation,
-// "Deprecation").
+// alert logs an announcement of the server, such as the end of its service, once (Kinto API
+// documentation, "Deprecation").
 func (s *Server) alert(ctx context.Context, field string) {
 	if field == "" {
 		return

@@ -19,7 +19,7 @@ var (
 	ErrGone               = errors.New("service ended")               // 410
 	ErrPreconditionFailed = errors.New("precondition failed")         // 412: see [Error.Existing]
 	ErrTooLarge           = errors.New("request entity is too large") // 413
-	ErrMalformed          = errors.New("malformed response")          // a response of status 200 that is not as documented
+	ErrMalformed          = errors.New("malformed response")          // status 200, but not the documented form
 	ErrUnsupported        = errors.New("unsupported by the server")   // see [Server.Changes]
 )
 
@@ -66,7 +66,7 @@ func (e *Error) Is(target error) bool {
 func (e *Error) Existing() json.RawMessage {
 	var details struct{ Existing json.RawMessage }
 	if json.Unmarshal(e.Details, &details) != nil {
-		return nil // they may be a list
+		return nil // details may be a list
 	}
 	return details.Existing
 }
@@ -115,7 +115,8 @@ type errorBody struct {
 	Details json.RawMessage `json:"details"`
 }
 
-// maxError limits how much of the body of an error response is read, in bytes. It may have a record.
+// maxError limits how many bytes of the body of an error response are read. The body may contain a
+// record.
 const maxError = 4 << 20
 
 // responseError returns the error of a response.

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/internal/roundtrip"
 )
 
-// Orders of a list that do not depend on anything but the records.
+// Orders of a list that depend only on the records.
 const (
 	OldestFirst = "last_modified,id"
 	NewestFirst = "-last_modified,-id"
@@ -25,25 +25,27 @@ const (
 // "Pagination"). The zero Query is the first page of all live records, newest first.
 type Query struct {
 	Sort string // such as [OldestFirst]; empty: newest first
-	// Min and Max are inclusive bounds on the stamp. 0: none. With a bound the list has tombstones,
-	// too.
+	// Min and Max are inclusive bounds on the stamp. 0: no bound. With a bound the list contains
+	// tombstones, too.
 	Min, Max int64
-	// Tombstones lists them even if Min and Max are 0.
+	// Tombstones makes the list contain tombstones even if Min and Max are 0.
 	Tombstones bool
-	// IDs are those to list; at most about 50, because they are part of the URL. nil: all.
+	// IDs are the ids of the records to list: at most about 50, because they are part of the URL.
+	// nil: all.
 	IDs []string
-	// Fields to return. The id and the stamp always are. nil: all.
+	// Fields are the fields to return; the id and the stamp are always returned. nil: all.
 	Fields []string
-	// Filter has further filters, such as {"lang": {"de"}}.
+	// Filter holds further filters, such as {"lang": {"de"}}.
 	Filter url.Values
 	// Limit is how many rows a page may have. The server may return fewer. 0: the server's limit.
 	Limit int
-	// Token is that of the next page ([Page]). The other fields must be those of the first page.
+	// Token is Next of the previous page ([Page]). The other fields must be the same as for the
+	// first page.
 	Token string
 	// IfMatch makes the request fail with [ErrPreconditionFailed] if the stamp of the collection is
 	// different. 0: it is not checked.
 	IfMatch int64
-	// IfNoneMatch makes the server send nothing if the stamp of the collection is this one
+	// IfNoneMatch makes the server send no rows if this is the stamp of the collection
 	// ([Page.NotModified]). 0: it is not checked.
 	IfNoneMatch int64
 }
@@ -75,8 +77,8 @@ func (q *Query) request(path string) Request {
 	return r
 }
 
-// quotedList returns the values of an in_ filter. Quotes keep the server from reading an id as a
-// number.
+// quotedList returns ids in the form of the values of an in_ filter. Quotes keep the server from
+// reading an id as a number.
 func quotedList(ids []string) string {
 	quoted := make([]string, len(ids))
 	for i, id := range ids {
@@ -104,22 +106,22 @@ type Row struct {
 	// Deleted means that the row is a tombstone, unless it is a live record whose only member is
 	// "deleted": true. [Collection.Record] distinguishes them.
 	Deleted bool
-	// Data is the JSON object as the server sent it, valid until the callback returns. nil if it is
-	// larger than [Config.MaxRecord].
+	// Data is the JSON object as the server sent it, valid until the callback returns. It is nil if
+	// the object is larger than [Config.MaxRecord].
 	Data []byte
 	Size int64 // of the object in bytes
 }
 
 // A Page describes a page of a list.
 type Page struct {
-	// Stamp is that of the collection, read before the rows: a row may be newer. 0 if the server
-	// sent none.
+	// Stamp is the stamp of the collection, read before the rows: a row may be newer. It is 0 if
+	// the server sent none.
 	Stamp int64
 	// Next is the token of the next page, or empty on the last page.
 	Next string
 	// NotModified means that the stamp is still Query.IfNoneMatch, and that there were no rows.
 	NotModified bool
-	// Total is the number of live records that match, but only for [Collection.Head].
+	// Total is the number of live records that match. Only [Collection.Head] sets it.
 	Total int64
 }
 
@@ -170,7 +172,7 @@ func (s *Server) listing(ctx context.Context, q Request) (*Listing, error) {
 	return &Listing{Page: p, server: s, query: q, body: resp.Body}, nil
 }
 
-// Rows calls row for each row, as they arrive, and closes the page. Its error is that of
+// Rows calls row for each row, as they arrive, and closes the page. It returns the same errors as
 // [Collection.List].
 func (l *Listing) Rows(row func(Row) error) error {
 	defer l.Close()
@@ -191,8 +193,8 @@ func (l *Listing) Rows(row func(Row) error) error {
 // Close ends the request. It may be called more than once.
 func (l *Listing) Close() error { return l.body.Close() }
 
-// broken returns the error of a response that cannot be read to its end. It is retryable if the
-// response was truncated.
+// broken returns the error for a response that cannot be read to its end. The error is retryable if
+// the response was truncated.
 func (s *Server) broken(q Request, err error) error {
 	var cut *roundtrip.Error
 	var syntax *jsonscan.SyntaxError
@@ -250,7 +252,7 @@ func (l *rows) element() error {
 	return l.failed
 }
 
-// scan returns the row of an object.
+// scan returns the row for a JSON object.
 func scan(data []byte) (Row, error) {
 	row := Row{Data: data, Size: int64(len(data))}
 	members := 0
@@ -280,7 +282,7 @@ func (row *Row) check(data []byte) error {
 	return nil
 }
 
-// large reads a row that is larger than most, of which only the id and the stamp are kept.
+// large reads a row that is larger than l.most, and keeps only its id and stamp.
 func (l *rows) large(begin []byte) (Row, error) {
 	reader, writer := io.Pipe()
 	type result struct {

@@ -20,7 +20,7 @@ type Server struct {
 	config Config
 	client *roundtrip.Client
 	root   string   // URL of the server with its version, without credentials, query and final slash
-	alerts sync.Map // those that were logged
+	alerts sync.Map // the alerts that were logged
 }
 
 // An Address is what the URL of a server, a bucket or a collection names.
@@ -30,8 +30,8 @@ type Address struct {
 	Collection string // empty: the bucket, or the server
 }
 
-// ParseURL splits the URL of a server, a bucket, a collection, or the list of its records. Names
-// are decoded.
+// ParseURL splits the URL of a server, a bucket, a collection, or the list of records in a
+// collection. Names are decoded.
 func ParseURL(address string) (Address, error) {
 	u, err := parse(address)
 	if err != nil {
@@ -77,7 +77,7 @@ func split(u *url.URL) (a Address, err error) {
 	return a, err
 }
 
-// notCollection returns the error for a URL that is not a collection's.
+// notCollection returns the error for a URL that does not name a collection.
 func notCollection(u *url.URL) error {
 	bare := *u
 	bare.User = nil
@@ -121,7 +121,7 @@ func open(c Config) (*Server, Address, error) {
 	return s, a, nil
 }
 
-// connect checks the rest of the configuration, sets what it leaves out, and makes the client.
+// connect checks the rest of the configuration, sets the defaults, and makes the client.
 func (s *Server) connect(origin string) (err error) {
 	c := &s.config
 	if (c.Auth.Username != "" || c.Auth.Password != "") && c.Auth.Token != nil {

@@ -129,7 +129,7 @@ func TestBrokenList(t *testing.T) {
 	}
 }
 
-// TestRetries: requests are repeated if that is safe, after the pause that the server asks for.
+// TestRetries: requests are repeated if it is safe to do so, after the pause that the server asks for.
 func TestRetries(t *testing.T) {
 	for _, test := range []struct {
 		status  int
@@ -220,7 +220,7 @@ func TestBackoffAndAlert(t *testing.T) {
 	})
 }
 
-// TestCredentials: they are sent only to the server, and appear in no error.
+// TestCredentials: credentials are sent only to the server, and appear in no error.
 func TestCredentials(t *testing.T) {
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
@@ -280,7 +280,7 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// TestStalled: a response that does not begin, or stops, is cut off.
+// TestStalled: a response that does not begin, or stalls, is given up after a time.
 func TestStalled(t *testing.T) {
 	served(t, kinto.Config{Attempts: 1}, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/records") {

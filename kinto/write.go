@@ -6,10 +6,10 @@ import (
 	"net/http"
 )
 
-// A Condition is what must be true for a write. The server checks it without a lock: of two writers
-// at the same time, both may succeed. The zero Condition is always true.
+// A Condition is what must be true for a write. The server checks it without a lock, so two
+// concurrent writers may both succeed. The zero Condition is always true.
 type Condition struct {
-	IfMatch int64 // the stamp that the record must have; 0: any
+	IfMatch int64 // the stamp that the record must have; 0: any stamp
 	Absent  bool  // there must be no such record
 }
 
@@ -24,9 +24,9 @@ func (c Condition) header() http.Header {
 	return h
 }
 
-// Put creates or replaces a record with a JSON object, and returns it as stored. The error matches
-// [ErrPreconditionFailed] if the condition is false. The request is repeated if its outcome is
-// unknown and there is no condition.
+// Put creates or replaces a record, and returns it as stored. data is a JSON object. The error
+// matches [ErrPreconditionFailed] if the condition is false. The request is repeated if its outcome
+// is unknown and there is no condition.
 func (c *Collection) Put(ctx context.Context, id string, data json.RawMessage, when Condition) (Row, error) {
 	body, err := json.Marshal(resource{data})
 	if err != nil {

@@ -16,7 +16,7 @@ func DigestRoots(feed string) string { return DigestsPrefix + feed + "/roots/" }
 func DigestRoot(feed, id string) string { return DigestRoots(feed) + id }
 
 // ParseDigestRoot returns the ID in a key returned by [DigestRoot]. The ID must have the form that
-// feedctl writes, which is that of snapshots.
+// feedctl writes, the same as for snapshots.
 func ParseDigestRoot(feed, key string) (id string, err error) {
 	id, ok := strings.CutPrefix(key, DigestRoots(feed))
 	if !ok || !snapshotID.MatchString(id) {
@@ -28,8 +28,8 @@ func ParseDigestRoot(feed, key string) (id string, err error) {
 // DigestNodes returns the prefix of the keys of the nodes and leaves of a feed's state digests.
 func DigestNodes(feed string) string { return DigestsPrefix + feed + "/nodes/" }
 
-// DigestNode returns the key of a node or leaf of state digests. Its name is the SHA-256 of its
-// bytes, in hex.
+// DigestNode returns the key of a node or leaf of state digests. The name is the SHA-256 of the
+// bytes of the node or leaf, in hex.
 func DigestNode(feed, name string) string { return DigestNodes(feed) + name }
 
 // DigestPath returns the URL path of the newest state digest of a feed.

@@ -84,7 +84,7 @@ func FeedPage(feed string, n int64) string {
 	return FeedsPrefix + feed + "/pages/" + zeros + digits
 }
 
-// padded returns a number and the zeros before it, which together have at least the width.
+// padded returns the digits of a number, and the zeros that pad them to the width.
 func padded(n int64, width int) (zeros, digits string) {
 	digits = strconv.FormatInt(n, 10)
 	return "000000000000"[:max(0, width-len(digits))], digits
@@ -104,8 +104,8 @@ func FeedRetention(feed string) string { return FeedsPrefix + feed + "/retention
 // FeedAside returns the prefix of the keys of pages that a repair took out of a feed.
 func FeedAside(feed string) string { return FeedsPrefix + feed + "/aside/" }
 
-// FeedAsidePage returns the key of a state of page n that was taken out of a feed. The
-// tag, of A-Z, a-z and 0-9, distinguishes states of the same page.
+// FeedAsidePage returns the key of a state of page n that was taken out of a feed. The tag consists
+// of A-Z, a-z and 0-9, and distinguishes states of the same page.
 func FeedAsidePage(feed string, n int64, tag string) string {
 	return fmt.Sprintf("%s%012d-%s", FeedAside(feed), n, tag)
 }

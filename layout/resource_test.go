@@ -6,7 +6,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// TestParsePath parses each path that this package makes, and some that it does not.
+// TestParsePath parses every path that this package makes, and some that it does not make.
 func TestParsePath(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]layout.Resource{

@@ -14,20 +14,21 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// An Action is what can be done about the data of a job besides running it, with the source, target,
-// credentials and options of its document.
+// An Action is something other than a run that can be done with the data of a job. It uses the source,
+// target, credentials and options of the document.
 type Action struct {
-	// Name is a verb, and About says what it does.
+	// Name is a verb, and About says what the action does.
 	Name, About string
-	// Command is the command line that does the same, as that of [Command].
+	// Command is the command line that does the same, in the form that [Command] returns.
 	Command string
-	// Run does it. The findings are what is wrong with the data; there are omitted ones besides them.
+	// Run performs the action. The findings are what is wrong with the data; omitted is the number of
+	// further findings.
 	Run func(ctx context.Context, e *task.Env) (summary string, findings []string, omitted int64, err error)
-	// Status is how far Run has come; nil if that is not known.
+	// Status returns how far Run has come. It is nil if that is not known.
 	Status func() progress.Status
 }
 
-// Actions returns what can be done about a job from a node. Jobs with files of another node have none.
+// Actions returns the actions that a node offers for a job. A job with files on another node has none.
 func Actions(d *jobs.Document, node string) []Action {
 	k, ok := known[d.Kind]
 	if !ok {
@@ -52,7 +53,7 @@ func Actions(d *jobs.Document, node string) []Action {
 	return nil
 }
 
-// retryAction publishes again what a bridge has put into quarantine.
+// retryAction returns the action that tries again to publish what a bridge has put into quarantine.
 func retryAction(p *parsed, s *task.CouchSource) Action {
 	words := []string{"bridge", "quarantine", p.Target, "--retry", p.Source}
 	if s.Index != "" {
@@ -84,7 +85,8 @@ func retryAction(p *parsed, s *task.CouchSource) Action {
 	}
 }
 
-// reconcileAction compares what a consumer has written with its feed, if the sink can be compared.
+// reconcileAction returns the action that compares what a consumer has written with its feed, or none
+// if the sink cannot be compared.
 func reconcileAction(p *parsed, r *consumeRun) []Action {
 	t := &task.Reconcile{Feed: p.Source, Into: p.Target, Columns: r.Columns, Key: r.Key, Client: r.Client}
 	if t.Check() != nil {

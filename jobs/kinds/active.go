@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/storage/observe"
 )
 
-// An activeTransport calls note for what it receives, except errors of servers.
+// An activeTransport calls note for what it receives, except server errors.
 type activeTransport struct {
 	http.RoundTripper
 	note func()
@@ -26,7 +26,7 @@ func (t *activeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// An activeStore calls note for operations that succeed, and for what is read of bodies.
+// An activeStore calls note for operations that succeed, and for data that is read from bodies.
 type activeStore struct {
 	storage.Store
 	note func()
@@ -40,7 +40,7 @@ func newActiveStore(store storage.Store, note func()) *activeStore {
 	})}
 }
 
-// Unwrap returns the store below.
+// Unwrap returns the wrapped store.
 func (s *activeStore) Unwrap() storage.Store { return s.Store }
 
 // Get implements [storage.Store].
@@ -55,7 +55,7 @@ func (s *activeStore) Get(ctx context.Context, key string, offset, length int64)
 	return object, nil
 }
 
-// An activeBody calls note for what is read.
+// An activeBody calls note whenever data is read.
 type activeBody struct {
 	io.ReadCloser
 	note func()

@@ -22,7 +22,7 @@ import (
 	"github.com/feedctl/feedctl/storage/fault"
 )
 
-// A later store has a clock that is two hours fast: what was written just now can be pruned.
+// A later store has a clock that is two hours fast, so what was just written can be pruned.
 type later struct{ storage.Store }
 
 func (l later) Unwrap() storage.Store { return l.Store }
@@ -32,7 +32,7 @@ func (l later) Now(ctx context.Context) (time.Time, error) {
 	return now.Add(2 * time.Hour), err
 }
 
-// An ending kind says when a run has ended.
+// An ending kind calls ended when a run has ended.
 type ending struct {
 	jobs.Kind
 	ended func()
@@ -43,9 +43,9 @@ func (e ending) Run(ctx context.Context, s *jobs.Session) error {
 	return e.Kind.Run(ctx, s)
 }
 
-// beside runs two jobs to their ends, each on a scheduler of its own. The first run stands still at its
-// first operation on the store for which at is true, until the second one has come to one as well, or
-// has ended.
+// beside runs two jobs to their ends, each on a scheduler of its own. The first run waits at its first
+// operation on the store for which at is true, until the second run has reached such an operation, too,
+// or has ended.
 func (s *scene) beside(at func(fault.Op) bool, first, second jobs.Document) (results [2]string) {
 	s.Helper()
 	stands, came := make(chan struct{}), make(chan struct{})
@@ -87,7 +87,7 @@ func anywhere(fault.Op) bool    { return true }
 func writing(op fault.Op) bool  { return op.Verb.Writes() }
 func deleting(op fault.Op) bool { return op.Verb == fault.Delete }
 
-// TestOnce runs jobs that end beside a second run of the same job.
+// TestOnce runs jobs that end, each at the same time as a second run of the same job.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -117,9 +117,9 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestPrune prunes a feed beside a second run that keeps as many pages, or fewer or more, and that
-// comes when the first one is about to raise the floor, or to delete the first page: the two pages that
-// both keep are left, and the feed is valid.
+// TestPrune prunes a feed at the same time as a second run that keeps as many pages, fewer or more. The
+// second run begins when the first is about to raise the floor, or to delete the first page. The two
+// pages that both keep are left, and the feed is valid.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -158,8 +158,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestBucketBeside bridges a bucket beside a second run, as on two nodes: the feed of each collection has
-// each of its records once.
+// TestBucketBeside bridges a bucket in two runs at the same time, as on two nodes: the feed of each
+// collection has each record of the collection once.
 func TestBucketBeside(t *testing.T) {
 	t.Parallel()
 	s, fake := newScene(t), kintotest.NewFake(t)

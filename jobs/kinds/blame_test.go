@@ -26,7 +26,7 @@ import (
 	"github.com/feedctl/feedctl/server"
 )
 
-// serve serves the feeds of the scene, as change says.
+// serve serves the feeds of the scene with the handler that change returns.
 func (s *scene) serve(change func(http.Handler) http.Handler) (base string) {
 	s.Helper()
 	handler, err := server.New(s.store, server.Config{})
@@ -62,7 +62,7 @@ func cut(h http.Handler) http.Handler {
 	})
 }
 
-// database returns the URL of an empty database that is reached by TCP, as servers are.
+// database returns the URL of an empty database that is reached over TCP, as servers are.
 func (s *scene) database() string {
 	s.Helper()
 	url, down := proxied(s.T)
@@ -71,7 +71,7 @@ func (s *scene) database() string {
 }
 
 // proxied returns the URL of an empty database, and a function that closes all connections to it and
-// refuses others.
+// makes it refuse new ones.
 func proxied(s *testing.T) (url string, down func()) {
 	s.Helper()
 	config, err := pgconn.ParseConfig(pgtest.Start(s).URL("blame"))
@@ -130,8 +130,8 @@ func originOf(t *testing.T, raw string) string {
 	return origins.Of(u)
 }
 
-// TestBlame has three jobs each that fail because of a server, or of something on the node. Only the
-// server that is the cause is taken to be down.
+// TestBlame runs jobs, three for each cause, that fail because of a server or of something on the
+// node. Only a server that is the cause is taken to be down.
 func TestBlame(t *testing.T) {
 	t.Parallel()
 	const nowhere = "http://127.0.0.1:1"
@@ -200,8 +200,8 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// TestBlameLingering has a run that waits for rows of an outbox when its database goes down: within
-// a minute, long before the run would be ended, the database is taken to be down.
+// TestBlameLingering: the database of an outbox goes down while a run waits for rows. Within a
+// minute, long before the run would be ended, the database is taken to be down.
 func TestBlameLingering(t *testing.T) {
 	t.Parallel()
 	url, down := proxied(t)

@@ -10,10 +10,10 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// bridgeCouchDB publishes the changes of a database. Two runs at a time are protected by the feed:
-// each page is committed with the checkpoint, by compare and swap, so that a revision is published
-// once; the slower run reads the feed again and continues. Their indexes are caches of the feed, so
-// that the job need not be on the node that has one.
+// bridgeCouchDB publishes the changes of a database. The feed makes two runs at the same time safe:
+// each page is committed together with the checkpoint, by compare and swap, so each revision is
+// published once; the slower run reads the feed again and continues. The indexes of bridges are caches
+// of the feed, so the job need not run on a node that has an index.
 var bridgeCouchDB = kind{
 	source:    side{parse: parseCouch, missing: "write the URL of a database"},
 	target:    side{parse: parseStored, missing: "write STORE#FEED"},
@@ -35,7 +35,7 @@ func bridgeArguments(d *jobs.Document) (words, variables []string) {
 	return credentialOf(d, "target", "", "PGPASSWORD", words, variables)
 }
 
-// setBridge sets what a document says about any bridge.
+// setBridge sets the fields that all bridges share.
 func setBridge(b *task.BridgeRun, d *jobs.Document, with credentials) {
 	b.Feed, b.Follow = withPassword(d.Target, with.targetPassword), d.Follow
 	if d.Follow && b.Quarantine.String() == "" {
@@ -43,8 +43,8 @@ func setBridge(b *task.BridgeRun, d *jobs.Document, with credentials) {
 	}
 }
 
-// checkBridge returns what is wrong with a bridge only if it is a job: one that follows has many runs,
-// each of which would make a snapshot.
+// checkBridge returns an error for what is wrong only in a job: a job that follows has many runs, each
+// of which would make a snapshot.
 func checkBridge(b *task.BridgeRun) error {
 	if b.Snapshot && b.Follow {
 		return errors.New("--snapshot: with follow, write a job of kind snapshot from-feed with a schedule instead")

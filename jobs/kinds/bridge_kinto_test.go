@@ -11,7 +11,8 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// TestKintoJob: the command of a job of a bridge from Kinto, and who is blamed for its errors.
+// TestKintoJob tests the command of a job that bridges from Kinto, and which server is blamed for its
+// errors.
 func TestKintoJob(t *testing.T) {
 	const collection = "https://kinto.example.org/v1/buckets/b/collections/c"
 	d := &jobs.Document{Namespace: "n", Name: "j", Kind: "bridge kinto", Source: collection, Target: "s3://bucket/p#a", Follow: true,
@@ -46,8 +47,8 @@ func TestKintoJob(t *testing.T) {
 	}
 }
 
-// TestKintoBucketJob: a job of a bucket is watched for all of its collections, and is not final if one of
-// them fails for good.
+// TestKintoBucketJob: a job that bridges a bucket is woken by changes of any of its collections, and does
+// not fail for good if one of them does.
 func TestKintoBucketJob(t *testing.T) {
 	const bucket = "https://kinto.example.org/v1/buckets/b"
 	d := &jobs.Document{Namespace: "n", Name: "j", Kind: "bridge kinto", Source: bucket, Target: "s3://bucket/p#k-*", Follow: true,

@@ -22,7 +22,7 @@ func checkCredential(reference string, p place) error {
 	return err
 }
 
-// withPassword returns the URL of a database with a password, if there is one.
+// withPassword returns the URL of a database with the password added, unless that is empty.
 func withPassword(raw, password string) string {
 	u, err := url.Parse(raw)
 	if err != nil || password == "" {

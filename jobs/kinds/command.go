@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// Command returns the command line that does the same as a job, for a POSIX shell. Credentials
-// are references in it, too. It is empty if the kind is not known.
+// Command returns the command line that does the same as a job, for a POSIX shell. Credentials are
+// references there, too. The result is empty if the kind is not known.
 func Command(d *jobs.Document) string {
 	k, ok := known[d.Kind]
 	if !ok {
@@ -35,9 +35,10 @@ func Command(d *jobs.Document) string {
 	return shellCommand(d, words, variables)
 }
 
-// shellCommand returns the words of a command of a job, with its variables, for a POSIX shell.
+// shellCommand returns the command line of a job, made of words and assignments of variables, for a
+// POSIX shell.
 func shellCommand(d *jobs.Document, words, variables []string) string {
-	second := "" // of two passwords, which PGPASSWORD cannot both have
+	second := "" // the second of two passwords, since PGPASSWORD holds only one
 	if len(variables) == 2 && strings.HasPrefix(variables[0], "PGPASSWORD=") {
 		second, _ = strings.CutPrefix(variables[1], "PGPASSWORD=")
 	}
@@ -50,10 +51,11 @@ func shellCommand(d *jobs.Document, words, variables []string) string {
 	return strings.Join(append(append(variables, "feedctl"), words...), " ")
 }
 
-// Command is for [jobs.Description].
+// Command returns the command line that a [jobs.Description] shows.
 func (*kind) Command(d *jobs.Document) string { return Command(d) }
 
-// credentialOf adds the credential of a side: by a flag for a file, by a variable otherwise.
+// credentialOf adds the credential of a side: as a flag if it is in a file, otherwise as a
+// variable.
 func credentialOf(d *jobs.Document, side, flag, variable string, words, variables []string) ([]string, []string) {
 	where, name, _ := strings.Cut(d.Credentials[side], ":")
 	assignment := ""
@@ -71,8 +73,8 @@ func credentialOf(d *jobs.Document, side, flag, variable string, words, variable
 	return words, variables
 }
 
-// quoteURL quotes the URL of a database for a shell, which adds a password: each of its bytes in
-// percent-encoding (RFC 3986, section 2.1).
+// quoteURL quotes the URL of a database for a shell. The shell inserts a password, each byte of it
+// percent-encoded (RFC 3986, section 2.1).
 func quoteURL(raw, password string) string {
 	scheme, rest, _ := strings.Cut(raw, "://")
 	user := ""

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// known are the kinds by their names.
+// known holds the kinds by name.
 var known = map[string]kind{
 	"bridge couchdb":     bridgeCouchDB,
 	"bridge kinto":       bridgeKinto,
@@ -23,9 +23,10 @@ var known = map[string]kind{
 	"verify":             verify,
 }
 
-// consume copies a feed into a sink. Its sink protects it from a second run: one consumer at a time
-// has it open, and the other one gets [jobs.ErrDuplicate]; if a lock was lost, the position that
-// is committed with the data refuses the second one's batch.
+// consume copies a feed into a sink. The sink makes two runs at the same time safe: only one
+// consumer at a time has it open, and the other run ends with [jobs.ErrDuplicate]; if a lock was
+// lost, the batch of the slower consumer is refused because of the position that is committed with
+// the data.
 var consume = kind{
 	source:    side{parse: parseFeed, missing: "write the URL of a feed, or STORE#FEED"},
 	target:    side{parse: parseSink, missing: "write a sink, such as sqlite:/PATH?table=T"},
@@ -55,7 +56,7 @@ func (c *consumeRun) Arguments(d *jobs.Document, with credentials) {
 	c.Client.Credential, c.IntoCredential = with.source, with.target
 	c.Announce = cmp.Or(c.Announce, feed.CleanConsumerName(d.ID()))
 	if d.Follow && c.Quarantine.String() == "" {
-		// One entity that does not fit must not end a run that had no other.
+		// An entity that does not fit must not end a run, even if it is the only one.
 		_ = c.Quarantine.Set("100%")
 	}
 }
@@ -75,7 +76,7 @@ func (c *consumeRun) Stats() jobs.Stats {
 	return s
 }
 
-// positionText returns a position as people read it: its time, and the entity.
+// positionText returns a position in a form for people to read: its time and the entity.
 func positionText(p feed.Position) string {
 	switch {
 	case p.Snapshot != nil:

@@ -30,8 +30,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// classify returns the error of a run in the terms of the scheduler: a [*jobs.OriginError] if a
-// server is the cause, or one that matches [jobs.ErrDuplicate] or [jobs.ErrRejected]. Others are
+// classify returns the error of a run as the scheduler needs it: a [*jobs.OriginError] if a server
+// is the cause, or an error that matches [jobs.ErrDuplicate] or [jobs.ErrRejected]. All others are
 // temporary errors of the job.
 func (k *kind) classify(err error, i jobs.Identity) error {
 	if _, ok := errors.AsType[*jobs.OriginError](err); ok || err == nil {
@@ -52,7 +52,7 @@ func (k *kind) classify(err error, i jobs.Identity) error {
 	return err
 }
 
-// hinted is an error with what the user can do about it.
+// hinted is an error that also says what the user can do about it.
 type hinted struct {
 	error
 	hint string
@@ -80,8 +80,8 @@ func withHint(err error) error {
 	return &hinted{err, hint}
 }
 
-// permanent reports whether an error will be the same until a user changes something: the job, or
-// what it has read or written.
+// permanent reports whether an error will recur until a user changes something: the job, or what it
+// has read or written.
 func permanent(err error) bool {
 	if _, ok := errors.AsType[*bridgekinto.BucketError](err); ok {
 		return false // later runs publish the other collections
@@ -103,8 +103,8 @@ func permanent(err error) bool {
 	return false
 }
 
-// blamed returns the origin whose error this is, and how long it asks its clients to wait; "" if
-// it is an error of the job.
+// blamed returns the origin that is the cause of an error, and how long the origin asks its clients
+// to wait. The origin is "" if the cause is the job.
 func (k *kind) blamed(err error, i jobs.Identity) (origin string, after time.Duration) {
 	if status := statusOf(err); status != 0 {
 		if !isServerError(status) {
@@ -140,14 +140,14 @@ func (k *kind) blamed(err error, i jobs.Identity) (origin string, after time.Dur
 		return originIn(i, u), 0
 	}
 	if database := k.database(i); database != "" || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return database, 0 // without one, it is a file that has ended
+		return database, 0 // without a database, a file has ended early
 	}
 	return cmp.Or(i.SourceOrigin, i.TargetOrigin), 0
 }
 
-// requested returns the URL of the request that failed; "" if it was not an HTTP request. A request
-// may fail because of another one, whose body it was to send: then the URL is that of the other
-// one.
+// requested returns the URL of the request that failed, or "" if it was not an HTTP request. If a
+// request failed because another request, whose body it was to send on, failed, the URL is that of
+// the other request.
 func requested(err error) (u string) {
 	type request interface {
 		error
@@ -179,8 +179,8 @@ func isServerError(status int) bool {
 	return status >= http.StatusInternalServerError
 }
 
-// originIn returns the origin of a URL if it is one of the job's. Those that a feed links to are
-// not: the scheduler would not notice when they work again.
+// originIn returns the origin of a URL if the job names that origin, otherwise "". Origins that a
+// feed only links to are not blamed: the scheduler would not notice when they work again.
 func originIn(i jobs.Identity, raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -200,8 +200,8 @@ func (k *kind) store(i jobs.Identity) string {
 	return i.SourceOrigin
 }
 
-// database returns the origin that is a database. If both are, it is the one that is not a store,
-// whose errors have a type of their own.
+// database returns the origin that is a database. If both origins are databases, it returns the one
+// that is not a store: the errors of stores have a type of their own.
 func (k *kind) database(i jobs.Identity) string {
 	origins := []string{i.TargetOrigin, i.SourceOrigin}
 	if k.stored == "target" {

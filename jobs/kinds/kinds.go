@@ -1,7 +1,8 @@
-// Package kinds has the kinds of jobs: the commands of feedctl that a scheduler can run.
+// Package kinds implements the kinds of jobs: the commands of feedctl that a scheduler can run.
 //
-// A job has the words of the command as its kind, the arguments as source and target, and the
-// flags as options, with the same names and checks. [Command] returns the command of a job.
+// The kind of a job consists of the words of the command, its source and target are the arguments,
+// and its options are the flags, with the same names and checks. [Command] returns the command of a
+// job.
 package kinds
 
 import (
@@ -31,31 +32,32 @@ func All() jobs.Kinds {
 // A kind implements [jobs.Kind] with tasks of package task.
 type kind struct {
 	shared *task.Shared
-	// source and target return the places that a document names.
+	// source and target parse what a document names as source and target.
 	source, target side
-	// stored is the side that is a store, if one is: "source" or "target".
+	// stored says which side is a store, if there is one: "source" or "target".
 	stored string
-	// follows: there are jobs that follow.
+	// follows reports whether jobs of the kind can follow.
 	follows bool
-	// neutral are options that do not affect the result.
+	// neutral lists the options that do not affect the result.
 	neutral []string
-	// exclusive returns what only one job may write, if anything; "" if an option that determines
-	// it is invalid.
+	// exclusive, if set, returns what only one job may write, or "" if an option that determines it
+	// is invalid.
 	exclusive func(p *parsed) string
 	// new returns a task without arguments.
 	new func() runner
-	// arguments returns the command line up to the options, and variables for it.
+	// arguments returns the words of the command line before the options, and the variables that it
+	// needs.
 	arguments func(d *jobs.Document) (words, variables []string)
 }
 
-// A side is the source or the target of a kind. Without parse, the kind has none.
+// A side describes the source or the target of the jobs of a kind. If parse is nil, they have none.
 type side struct {
 	parse    func(name string) (place, error)
 	optional bool
 	missing  string // what to write there
 }
 
-// A parsed document.
+// A parsed is a document with what was parsed from it.
 type parsed struct {
 	*jobs.Document
 	source, target place
@@ -63,7 +65,7 @@ type parsed struct {
 	runner         runner
 }
 
-// parse parses a document. It returns all that is wrong with it.
+// parse parses a document, and returns all its problems.
 func (k *kind) parse(d *jobs.Document) (*parsed, []jobs.Problem) {
 	p := &parsed{Document: d, runner: k.new(), flags: pflag.NewFlagSet(d.Kind, pflag.ContinueOnError)}
 	p.runner.Flags(p.flags)
@@ -87,8 +89,8 @@ func (k *kind) parse(d *jobs.Document) (*parsed, []jobs.Problem) {
 	return p, k.checkTask(p.runner, problems)
 }
 
-// checkTask adds what the task says, unless it follows from one of the problems: a flag that could
-// not be set has its default.
+// checkTask adds the problems that the task finds, unless they only follow from those already
+// found: a flag that could not be set has its default.
 func (k *kind) checkTask(r runner, problems []jobs.Problem) []jobs.Problem {
 	known := map[string]bool{}
 	for _, p := range problems {
@@ -133,11 +135,11 @@ func (k *kind) Identify(d *jobs.Document) jobs.Identity {
 	}
 	node := ""
 	if i.Local {
-		node = d.Placement.Node // the same file of another node is another one
+		node = d.Placement.Node // the same path on another node is another file
 	}
 	what, err := json.Marshal([]any{d.Kind, node, p.source.id, p.target.id, effective(p.flags, k.neutral)})
 	if err != nil {
-		panic(err) // it has only strings
+		panic(err) // never: there are only strings
 	}
 	if sum := sha256.Sum256(what); len(problems) == 0 { // otherwise the options are unknown
 		i.Work = hex.EncodeToString(sum[:16])
@@ -164,7 +166,7 @@ func (k *kind) Identify(d *jobs.Document) jobs.Identity {
 	return i
 }
 
-// credentials are those of a job, where the node has them.
+// credentials holds the credentials of a job, or where the node finds them.
 type credentials struct {
 	source, target                 credential.Source
 	sourcePassword, targetPassword string

@@ -27,7 +27,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestBadFiles: all that is wrong is found at once, with its line.
+// TestBadFiles: all problems are reported at once, each with its line.
 func TestBadFiles(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "jobs.yaml")
@@ -170,7 +170,7 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// TestIdentity: origins and watches of jobs.
+// TestIdentity tests the origins and watches of jobs.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -195,7 +195,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// A requestError is as those of packages consumer and couchdb.
+// A requestError has the methods of the errors of packages consumer and couchdb.
 type requestError struct {
 	url string
 	err error
@@ -205,7 +205,8 @@ func (e *requestError) Error() string      { return e.url + ": " + e.err.Error()
 func (e *requestError) Unwrap() error      { return e.err }
 func (e *requestError) RequestURL() string { return e.url }
 
-// TestClassify: errors are of a server, of another run, or of the job, for good or for now.
+// TestClassify: the cause of an error is a server, another run, or the job; errors of the job are
+// permanent or temporary.
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	i := jobs.Identity{SourceOrigin: "http://a:80", TargetOrigin: "postgres://b:5432"}
@@ -250,7 +251,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// TestTooManyRequests: a server that has too many requests is not taken to be down.
+// TestTooManyRequests: a server that responds with 429 is not taken to be down.
 func TestTooManyRequests(t *testing.T) {
 	t.Parallel()
 	i := jobs.Identity{SourceOrigin: "http://a:80"}
@@ -264,7 +265,8 @@ func TestTooManyRequests(t *testing.T) {
 	}
 }
 
-// TestCommand: the command line of a job has its options, as the flags read them.
+// TestCommand: the flags of the command line of a job have the values of its options when they are
+// parsed.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	d := &jobs.Document{Kind: "consume", Source: "https://h/feeds/it's", Target: "sqlite:/a b.db?table=t", Follow: true, Options: map[string]jobs.Values{
@@ -286,7 +288,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// session counts what a run notes.
+// session counts the calls of CaughtUp and Busy.
 type session struct{ caughtUp, busy int }
 
 func (s *session) CaughtUp() { s.caughtUp++ }
@@ -312,8 +314,8 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// TestPassword: the credential of a database is a password, which only its URL has. Sinks and feeds
-// do not take it for one of theirs.
+// TestPassword: the credential of a database is a password, which is only put into the URL of the
+// database. Sinks and feeds do not take it for a credential of theirs.
 func TestPassword(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "password")

@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// snapshotFromFeed makes a snapshot of a feed. Two runs at a time make two snapshots with different
-// ids, each complete; the one that is finished last is the newest.
+// snapshotFromFeed makes a snapshot of a feed. Two runs at the same time make two complete snapshots
+// with different ids; the one that is finished last is the newest.
 var snapshotFromFeed = kind{
 	source: side{parse: parseStored, missing: "write STORE#FEED"},
 	target: side{missing: "the snapshot is in the store of the feed"},
@@ -54,9 +54,8 @@ func (s *snapshotRun) Result() string {
 
 func (s *snapshotRun) Stats() jobs.Stats { return statsOf(s.Status()) }
 
-// prune deletes the oldest pages of a feed. Two runs at a time delete the same pages, or those of
-// the less strict policy: the floor of the feed is written first, by compare and swap, and
-// never goes back.
+// prune deletes the oldest pages of a feed. After two runs at the same time, the pages that both
+// keep are left: the floor of the feed is written first, by compare and swap, and is never lowered.
 var prune = kind{
 	source: side{missing: "write the feed into target"},
 	target: side{parse: parseStored, missing: "write STORE#FEED"},
@@ -95,8 +94,8 @@ func (p *pruneRun) Result() string {
 	return text
 }
 
-// verify checks a feed, and compares it with its source if there is a target. It only reads, and may
-// run any number of times at once; with --state, the file is replaced as a whole.
+// verify checks a feed, and compares it with its source if there is a target. It only reads, so any
+// number of runs at the same time are safe; with --state, the file is replaced as a whole.
 var verify = kind{
 	source: side{parse: parseFeed, missing: "write the URL of a feed, or STORE#FEED"},
 	target: side{parse: parseAgainst, optional: true},

@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// instead has flags that are not options, and what a job has in their place.
+// instead says, for each flag that is not an option, what to do in a job instead.
 var instead = map[string]string{
 	"all":                      "write a job for each feed",
 	"adopt":                    "this is for one run: run the command once",
@@ -44,7 +44,7 @@ func parseOptions(flags *pflag.FlagSet, d *jobs.Document) (problems []jobs.Probl
 	for _, name := range slices.Sorted(maps.Keys(d.Options)) {
 		message := setOption(flags, name, d.Options[name])
 		if err := checkOption(name, d.Options[name]); err != nil {
-			message = err.Error() // the other one may have the secret
+			message = err.Error() // the message of setOption may contain the secret
 		}
 		if message != "" {
 			problems = append(problems, jobs.Problem{Field: "options." + name, Message: message})
@@ -89,7 +89,7 @@ func optionsOf(flags *pflag.FlagSet) (names []string) {
 	return names
 }
 
-// plainError returns the error of a value for those who do not know the parser.
+// plainError returns the error for a bad value in words that do not depend on the parser.
 func plainError(f *pflag.Flag, err error) string {
 	switch f.Value.Type() {
 	case "bool":
@@ -123,7 +123,7 @@ func (k *kind) fieldsOf(err error) (fields []string) {
 	return append(fields, "options")
 }
 
-// effective returns the options that affect the result of a task, in one form.
+// effective returns the options that affect the result of a task, in a canonical form.
 func effective(flags *pflag.FlagSet, neutral []string) map[string][]string {
 	set := map[string][]string{}
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -143,7 +143,7 @@ func effective(flags *pflag.FlagSet, neutral []string) map[string][]string {
 	return set
 }
 
-// plainJSON returns the text of a JSON object in one form, and other strings as they are.
+// plainJSON returns a JSON object in a canonical form, and other strings as they are.
 func plainJSON(text string) string {
 	var value map[string]any
 	d := json.NewDecoder(strings.NewReader(text))

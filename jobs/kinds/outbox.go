@@ -12,9 +12,9 @@ import (
 	"github.com/feedctl/feedctl/outbox"
 )
 
-// outboxRun moves rows of an outbox to a feed. A lease in the database protects it from a second
-// run: one works, the other waits. A run that has lost its lease is refused when it records
-// the next batch, or commits rows and pages together.
+// outboxRun moves rows of an outbox to a feed. A lease in the database makes two runs at the same
+// time safe: one works, the other waits. A run that has lost its lease fails when it records the
+// next batch, or commits rows and pages together.
 var outboxRun = kind{
 	source:  side{parse: parseOutbox, missing: "write the URL of a database"},
 	target:  side{parse: parseStore, optional: true, missing: "write the URL of a store, or leave it out"},
@@ -68,7 +68,7 @@ func (o *outboxRunner) Arguments(d *jobs.Document, with credentials) {
 	}
 }
 
-// Check implements runner. A job has one feed, since it waits for one name.
+// Check implements runner. A job has one feed, since it waits for rows of one feed.
 func (o *outboxRunner) Check() error {
 	if len(o.Feeds) != 1 {
 		return errors.Join(o.Outbox.Check(), errors.New("--feed: want one feed; write a job for each"))

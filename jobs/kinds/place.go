@@ -28,13 +28,13 @@ type place struct {
 	// id is the same for two names of the same place.
 	id     string
 	origin string // of its server, as in [jobs.Identity]
-	local  bool   // it is on the node
+	local  bool   // whether it is on the node
 	watch  jobs.Watch
-	// takes is what a credential of the place is.
+	// takes is the form of the credential of the place.
 	takes credentialForm
 }
 
-// A credentialForm is what a credential is.
+// A credentialForm says how a credential is used.
 type credentialForm int
 
 const (
@@ -68,7 +68,7 @@ func parseFeed(name string) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	// Other URLs are of feeds that may not be on a feedctl server.
+	// A feed at another URL is not necessarily on a feedctl server.
 	if base, feed, ok := strings.Cut(u.Path, "/feeds/"); ok && u.RawQuery == "" && layout.CheckName(feed) == nil {
 		server := url.URL{Scheme: u.Scheme, Host: u.Host, Path: base + "/"}
 		p.watch = jobs.Watch{Type: "feedctl", Server: server.String(), Name: feed}
@@ -124,8 +124,8 @@ func parseStore(raw string) (p place, err error) {
 	return place{id: id, local: true, watch: jobs.Watch{Type: "store", Server: id, Local: true}}, nil
 }
 
-// s3Store returns the place of a store in S3. Its endpoint is a part of the id: buckets of two
-// servers may have the same name.
+// s3Store returns the place of a store in S3. The endpoint is part of the id: buckets of two servers may
+// have the same name.
 func s3Store(u *url.URL) place {
 	query := u.Query()
 	at := url.URL{Scheme: "s3", Host: u.Host, Path: strings.TrimRight(u.Path, "/")}
@@ -161,8 +161,8 @@ func parseDatabase(raw string) (p place, err error) {
 	return p, nil
 }
 
-// database returns the place of a database. It is on the node if it is reached by a socket in the
-// file system.
+// database returns the place of a database. A database that is reached through a socket in the file
+// system is on the node.
 func database(u *url.URL) place {
 	query := u.Query()
 	host := cmp.Or(query.Get("host"), u.Hostname())
@@ -325,14 +325,14 @@ func parseAgainst(name string) (place, error) {
 	return place{}, fmt.Errorf("%q is not couchdb:URL or kinto:URL", name)
 }
 
-// hostPort returns the host and port of a web URL in one form, without the default port.
+// hostPort returns the host and port of a web URL in a canonical form, without the default port.
 func hostPort(u *url.URL) string {
 	hostPort := strings.TrimPrefix(origins.Of(u), u.Scheme+"://")
 	return strings.TrimSuffix(hostPort, map[string]string{"http": ":80", "https": ":443"}[u.Scheme])
 }
 
-// plainPath returns an escaped path in one form: unreserved characters are not escaped, and others
-// in upper case (RFC 3986, section 6.2.2).
+// plainPath returns an escaped path in a canonical form: unreserved characters are not escaped, and the
+// escapes of others are in upper case (RFC 3986, section 6.2.2).
 func plainPath(path string) string {
 	return escape.ReplaceAllStringFunc(path, func(text string) string {
 		plain, err := url.PathUnescape(text)

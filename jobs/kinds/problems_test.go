@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestProblems: a document has all of its problems at once, each at its field, and none that only
-// follow from others.
+// TestProblems: all problems of a document are reported at once, each for its field, without
+// problems that only follow from others.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

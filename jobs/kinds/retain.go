@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// retain carries out the retention policy of a feed, once for each run. Two runs at a time may each make
-// a snapshot; what they delete, both may delete.
+// retain carries out the retention policy of a feed, once in each run. Two runs at the same time may
+// each make a snapshot; either deletes only what both may delete.
 var retain = kind{
 	source: side{missing: "write the feed into target"},
 	target: side{parse: parseStored, missing: "write STORE#FEED"},

@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/snapshot/snapshots"
 )
 
-// TestRetain carries out a policy beside a second run, which comes when the first one is about to write the
-// snapshot: both make one.
+// TestRetain carries out a policy in two runs at the same time. The second run begins when the first is
+// about to write the snapshot, and both make one.
 func TestRetain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -15,14 +15,16 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A runner is a task of package task, for one run or one check.
+// A runner is a task of package task, used for a single run or a single check.
 type runner interface {
 	Flags(flags *pflag.FlagSet)
-	// Arguments sets what a document says outside its options. It comes after the flags are parsed.
+	// Arguments sets what a document says outside its options. It is called after the flags are
+	// parsed.
 	Arguments(d *jobs.Document, c credentials)
 	Check() error
-	// Run ends when there is nothing more or, if idle is not nil, with ctx. Then it calls idle when
-	// a check for more, which began after the previous call, has found nothing.
+	// Run ends when there is nothing more to do or, if idle is not nil, when ctx ends. If idle is not
+	// nil, Run calls it each time that a check for more, begun after the previous call, has found
+	// nothing.
 	Run(ctx context.Context, e *task.Env, idle func()) error
 }
 
@@ -32,8 +34,8 @@ type counting interface{ Stats() jobs.Stats }
 // reportEvery is the interval between reports of a run.
 const reportEvery = time.Second
 
-// Run implements [jobs.Kind]. Credentials are read where the node has them; if one is missing, the
-// run fails and is tried again, since it may be on its way to the node.
+// Run implements [jobs.Kind]. Credentials are read on the node. If one is missing, the run fails and
+// is tried again, since the credential may be on its way to the node.
 func (k *kind) Run(ctx context.Context, s *jobs.Session) error {
 	i := k.Identify(&s.Document)
 	return withHint(k.classify(k.run(ctx, s), i))
@@ -42,7 +44,7 @@ func (k *kind) Run(ctx context.Context, s *jobs.Session) error {
 func (k *kind) run(ctx context.Context, s *jobs.Session) (err error) {
 	d := &s.Document
 	p, problems := k.parse(d)
-	if len(problems) > 0 { // by a node with another version
+	if len(problems) > 0 { // the document was accepted by a node with another version
 		return fmt.Errorf("%w: %w", jobs.ErrRejected, jobs.InvalidError(problems))
 	}
 	secrets, err := resolve(p)
@@ -100,8 +102,8 @@ func report(ctx context.Context, s *jobs.Session, w *waiting) {
 	}
 }
 
-// A waiting run is caught up until it has processed something, and again when it has checked for
-// more after that.
+// A waiting keeps track of a run that has caught up: it is busy when it has processed something, and
+// has caught up again when a later check has found no more.
 type waiting struct {
 	session interface {
 		CaughtUp()
@@ -110,7 +112,7 @@ type waiting struct {
 	stats func() jobs.Stats
 
 	mu      sync.Mutex
-	checked int64 // entities that had been processed at the last check that found no more
+	checked int64 // entities that had been processed when a check last found no more
 }
 
 // idle is called after each check that has found nothing more.
@@ -121,7 +123,7 @@ func (w *waiting) idle() {
 	w.session.CaughtUp()
 }
 
-// look returns the statistics, and notes whether the run has processed something since the last check.
+// look returns the statistics, and calls Busy if the run has processed something since the last check.
 func (w *waiting) look() jobs.Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,8 +139,8 @@ func statsOf(p progress.Status) jobs.Stats {
 	return jobs.Stats{Entities: p.Entities, Bytes: p.Bytes, Pending: -1, Lag: -1}
 }
 
-// resolve reads the passwords of databases, and checks that the other credentials, which the task
-// reads, are there.
+// resolve reads the passwords of databases. It only checks that the other credentials exist, since the
+// task reads them itself.
 func resolve(p *parsed) (c credentials, err error) {
 	for use, side := range map[string]struct {
 		place    place
@@ -158,7 +160,7 @@ func resolve(p *parsed) (c credentials, err error) {
 		switch side.place.takes {
 		case password:
 			*side.password, err = side.source.ReadPassword()
-			*side.source = credential.Source{} // it is in the URL from now on
+			*side.source = credential.Source{} // from now on, the password is in the URL
 		case couchCredential:
 			_, err = side.source.ReadCouch()
 		default:

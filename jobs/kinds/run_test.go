@@ -75,13 +75,13 @@ func (s *scene) publish(name string, n int) {
 	}
 }
 
-// schedule runs documents on a node of their own until the test ends or stop is called.
+// schedule runs the jobs of documents on a node of their own until the test ends or stop is called.
 func (s *scene) schedule(documents ...jobs.Document) (scheduler *jobs.Scheduler, stop func()) {
 	s.Helper()
 	return s.scheduleAs(kinds.All(), documents...)
 }
 
-// scheduleAs is schedule with other kinds.
+// scheduleAs is like schedule, but with other kinds.
 func (s *scene) scheduleAs(known jobs.Kinds, documents ...jobs.Document) (scheduler *jobs.Scheduler, stop func()) {
 	s.Helper()
 	settings := jobs.Defaults()
@@ -139,8 +139,8 @@ func (s *scene) await(scheduler *jobs.Scheduler, name string, holds func(j *jobs
 
 func completed(j *jobs.Job) bool { return j.State == jobs.Completed }
 
-// TestConsume: a job that follows copies what comes while it waits, and two schedulers that run the
-// same job copy each entity once.
+// TestConsume: a job that follows copies what is published while it waits, and two schedulers that
+// run the same job copy each entity once.
 func TestConsume(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -163,7 +163,7 @@ func TestConsume(t *testing.T) {
 	s.await(a, "copy", count(100))
 	stopA()
 	s.publish("zones", 20)
-	s.await(b, "copy", count(120)) // it has taken over
+	s.await(b, "copy", count(120)) // b has taken over
 	c, _ := s.schedule(document("undisturbed", false))
 	s.await(c, "copy", completed)
 	if got, want := lines(s.read("out")), lines(s.read("undisturbed")); !slices.Equal(got, want) {
@@ -173,7 +173,8 @@ func TestConsume(t *testing.T) {
 
 func lines(text string) []string { return strings.Split(text, "\n") }
 
-// TestMissingCredential: a job whose credential is not on the node is tried again, and says so.
+// TestMissingCredential: a job whose credential is not on the node is tried again, and its reason
+// names the credential.
 func TestMissingCredential(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -184,8 +185,8 @@ func TestMissingCredential(t *testing.T) {
 	})
 }
 
-// TestVerifyFindings: a check that finds violations is reported, and waits for its next time
-// instead of being tried again as after a crash.
+// TestVerifyFindings: violations that a check finds are reported, and the job waits for its next
+// scheduled time instead of being tried again as after a crash.
 func TestVerifyFindings(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -237,7 +238,7 @@ func TestVerifyFindings(t *testing.T) {
 	}
 }
 
-// notFeed returns the URL of a page that is not of a feed.
+// notFeed returns the URL of a web page that does not belong to a feed.
 func notFeed(t *testing.T) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

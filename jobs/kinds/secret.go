@@ -11,19 +11,19 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// useReference says what to do instead of writing a secret into a document, which is shown to all
-// who may read.
+// useReference says what to do instead of writing a secret into a document, which is shown to
+// everyone who may read jobs.
 const useReference = "which is stored and shown with the job: remove it, and write env:NAME or file:PATH into credentials"
 
 // errSecret means that a name contains a secret.
 var errSecret = errors.New("contains a credential, " + useReference)
 
 var (
-	// secretHeader matches names of fields that are usually credentials.
+	// secretHeader matches the names of header fields that usually hold credentials.
 	secretHeader = regexp.MustCompile(`(?i)auth|cookie|key|password|secret|signature|token`)
-	// secretParameter matches names of parameters in URLs that are usually credentials, such as
-	// access_token, and those of presigned URLs. More names are harmless than in headers, such as
-	// author.
+	// secretParameter matches the names of URL parameters that usually hold credentials, such as
+	// access_token, and those of presigned URLs. More names are harmless here than among header
+	// fields, for example author.
 	secretParameter = regexp.MustCompile(`(?i)(?:auth|authorization|cookie|credentials?|jwt|key|passw(?:or)?d|pwd|secret|sig|signature|token)$`)
 	// webValue matches options that are URLs, or snapshot:URL.
 	webValue = regexp.MustCompile(`(?i)^(?:snapshot:)?https?:`)

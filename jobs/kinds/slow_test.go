@@ -30,7 +30,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// slow has a store and a server that are slow, in fake time.
+// A slow is a test in fake time with a slow store and a slow server.
 type slow struct {
 	*testing.T
 	dir      string
@@ -59,13 +59,14 @@ func (s *slow) open() storage.Store {
 	})}
 }
 
-// A kept store is not closed by runs.
+// A kept store stays open when a run closes it.
 type kept struct{ storage.Store }
 
 func (k kept) Unwrap() storage.Store { return k.Store }
 func (kept) Close() error            { return nil }
 
-// publish publishes a page for each entity, whose text does not become shorter when it is encoded.
+// publish publishes entities, each on a page of its own, with random text that compression does not
+// make shorter.
 func (s *slow) publish(entities, size int) {
 	s.Helper()
 	f, err := producer.Open(s.Context(), s.store, "zones", producer.Config{MaxPageEntities: 1})
@@ -115,7 +116,8 @@ func (w slowWriter) Write(p []byte) (written int, err error) {
 	return written, nil
 }
 
-// run runs a job to its end, which comes after the time that a run may be without progress.
+// run runs a job to its end, and checks that the run takes longer than a run may be without
+// progress.
 func (s *slow) run(d jobs.Document) *jobs.Stats {
 	s.Helper()
 	began := time.Now()
@@ -165,11 +167,11 @@ func (s *slow) once(d jobs.Document) *jobs.Stats {
 	if err := scheduler.Close(); err != nil {
 		s.Error(err)
 	}
-	time.Sleep(time.Minute) // the server has noticed
+	time.Sleep(time.Minute) // until the server has noticed the end
 	return stats
 }
 
-// TestSlow runs a job of each kind that takes longer for a step that its statistics do not show than
+// TestSlow runs a job of each kind in which a step that the statistics do not show takes longer than
 // a run may be without progress.
 func TestSlow(t *testing.T) {
 	const stored = "s3://bucket#zones"
@@ -177,7 +179,7 @@ func TestSlow(t *testing.T) {
 		return func(fault.Op) time.Duration { return d }
 	}
 	for name, test := range map[string]func(s *slow){
-		"consume": func(s *slow) { // a page of which nothing can be committed before its end
+		"consume": func(s *slow) { // nothing of the page can be committed before its end
 			s.publish(1, 2<<20)
 			s.serve()
 			stats := s.run(jobs.Document{Kind: "consume", Source: "http://feeds.example.org/feeds/zones", Target: "jsonl:" + filepath.Join(s.dir, "out")})
@@ -197,7 +199,7 @@ func TestSlow(t *testing.T) {
 			s.pause = every(time.Minute)
 			s.run(jobs.Document{Kind: "prune", Target: stored, Options: map[string]jobs.Values{"keep-pages": {"2"}}})
 		},
-		"snapshot from-feed": func(s *slow) { // after the feed was read
+		"snapshot from-feed": func(s *slow) { // the snapshot is written slowly, after the feed was read
 			s.publish(3, 10)
 			s.pause = func(o fault.Op) time.Duration {
 				if o.Verb.Writes() {
@@ -225,7 +227,7 @@ func TestSlow(t *testing.T) {
 				s.Errorf("statistics: %+v", stats)
 			}
 		},
-		"bridge couchdb, index": func(s *slow) { // that is filled from the feed
+		"bridge couchdb, index": func(s *slow) { // the index is filled from the feed
 			d := s.bridge()
 			s.once(d)
 			d.Options["index"] = jobs.Values{filepath.Join(s.dir, "another")}
@@ -234,7 +236,7 @@ func TestSlow(t *testing.T) {
 				s.Errorf("statistics: %+v", stats)
 			}
 		},
-		"bridge couchdb, filter": func(s *slow) { // that lets nothing pass, of which the server sends heartbeats
+		"bridge couchdb, filter": func(s *slow) { // nothing passes the filter, and the server sends only heartbeats
 			d := s.bridge()
 			d.Options["filter"] = jobs.Values{"app/none"}
 			s.couch.Filters["app/none"] = func([]byte, url.Values) bool { return false }

@@ -20,27 +20,27 @@ import (
 
 // CouchDB watches servers with databases.
 //
-// To a server admin, CouchDB reports changes as they happen (_db_updates), if it has a database
-// _global_changes. It may lose some, so all databases are compared every 10 min as well, a hundred
-// with one request (_dbs_info). Where only comparisons are possible, they happen every 2 s to 1 min;
-// and where they are not either, such as for users who are not server admins, each database is
-// requested that often, but at most 20 a second.
+// CouchDB reports changes as they happen to a server admin (_db_updates), if it has a database
+// _global_changes. Some changes may be lost, so all databases are compared every 10 min as well, a
+// hundred with one request (_dbs_info). Where CouchDB does not report changes, databases are
+// compared every 2 s to 1 min. Where it does not describe many databases at once either, such as to
+// users who are not server admins, each database is requested that often, but at most 20 a second.
 type CouchDB struct {
-	// Transport makes the requests. nil: a new one for each server.
+	// Transport makes the requests. If it is nil, each server gets a new transport.
 	Transport http.RoundTripper
 }
 
 const (
 	// couchSweep is the time between comparisons of all databases of a server that reports changes,
-	// and after which a server that does not is asked again.
+	// and the time after which a server that does not report them is tried again.
 	couchSweep = 10 * time.Minute
-	// couchConfirm is how often jobs learn that the server still reports changes.
+	// couchConfirm is the interval at which jobs are told that the server still reports changes.
 	couchConfirm = time.Minute
-	// couchLasting is how long a response must have lasted for the next one to be requested soon.
+	// couchLasting is how long a response must have lasted for the next request to follow soon.
 	couchLasting = 30 * time.Second
 )
 
-// errPosition: the server does not know the position.
+// errPosition means that the server does not know the position.
 var errPosition = errors.New("position is unknown to the server")
 
 // Watch implements [Source].
@@ -100,14 +100,14 @@ type couchServer struct {
 	each    bool // the server does not describe many databases with one request
 
 	mu        sync.Mutex
-	position  json.RawMessage // changes before it were reported
-	connected bool            // those after it are being reported
+	position  json.RawMessage // changes before this position were reported
+	connected bool            // changes after the position are being reported
 }
 
-// follow wakes jobs as the server reports changes behind a position, or if that is nil, from now on.
-// It ends with an error.
+// follow wakes jobs as the server reports changes after a position or, if that is nil, after now. It
+// only returns with an error.
 func (s *couchServer) follow(ctx context.Context, position json.RawMessage) (err error) {
-	if len(position) == 0 { // before the comparison, which has what happened earlier
+	if len(position) == 0 { // before the comparison, which finds earlier changes
 		if position, err = s.host.LastUpdate(ctx); err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (s *couchServer) sweep(ctx context.Context) error {
 	}
 }
 
-// confirm notes that changes are being reported, if they are.
+// confirm calls Checked if changes are being reported.
 func (s *couchServer) confirm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,14 +157,15 @@ func (s *couchServer) confirm() {
 	}
 }
 
-// set notes the position, and whether changes after it are being reported.
+// set sets the position, and whether changes after it are being reported.
 func (s *couchServer) set(position json.RawMessage, connected bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.position, s.connected = position, connected
 }
 
-// updates wakes jobs as the server reports changes behind a position, until the server refuses to.
+// updates wakes jobs as the server reports changes after a position, until the server refuses to
+// report them.
 func (s *couchServer) updates(ctx context.Context, position json.RawMessage) error {
 	failures := 0
 	pause := func() error {
@@ -199,7 +200,7 @@ func (s *couchServer) updates(ctx context.Context, position json.RawMessage) err
 	}
 }
 
-// woken wakes the jobs of databases that were reported.
+// woken wakes the jobs of databases that the server has reported.
 func (s *couchServer) woken(ctx context.Context, some []couchdb.Update) error {
 	changed := map[string]string{}
 	for _, u := range some {
@@ -212,7 +213,8 @@ func (s *couchServer) woken(ctx context.Context, some []couchdb.Update) error {
 	return nil
 }
 
-// poll compares databases for a time, busy ones more often than others.
+// poll compares databases until it is time to try reports again, busy databases more often than
+// others.
 func (s *couchServer) poll(ctx context.Context) error {
 	p := poller{watched: s.watched, fastest: 2 * time.Second, slowest: time.Minute, compare: s.compare}
 	_, err := s.host.Infos(ctx, []string{"_users"})
@@ -227,8 +229,8 @@ func (s *couchServer) poll(ctx context.Context) error {
 	return p.run(ctx, couchSweep)
 }
 
-// compare returns the states of databases, given their earlier states. It leaves out those that the
-// server does not describe, and returns an error if none remains.
+// compare returns the states of databases, given their earlier states. It leaves out databases that
+// the server does not describe, and returns an error if that leaves none.
 func (s *couchServer) compare(ctx context.Context, states map[string]string) (map[string]string, error) {
 	names := slices.Sorted(maps.Keys(states))
 	if !s.each {

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/jobs/watch"
 )
 
-// A couchWorld is a CouchDB with databases in fake time, and a job for each.
+// A couchWorld is a CouchDB server with databases, and a job for each database, in fake time.
 type couchWorld struct {
 	*couchtest.Fake
 	net  *memnet.Net
@@ -29,7 +29,7 @@ type couchWorld struct {
 	drop    context.CancelFunc
 }
 
-// ServeHTTP breaks off when connections are dropped.
+// ServeHTTP ends a response when connections are dropped.
 func (w *couchWorld) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	w.mu.Lock()
@@ -56,7 +56,7 @@ func (w *couchWorld) watch(t *testing.T) (stop func()) {
 	return w.jobs.watching(t, watch.CouchDB{Transport: w.net.Client().Transport}, "http://couch.test")
 }
 
-// requests counts requests since the last call by their beginnings.
+// requests returns how many requests of each kind there were since the last call.
 func (w *couchWorld) requests() string {
 	counts := map[string]int{}
 	for _, r := range w.net.Requests() {
@@ -100,7 +100,7 @@ func TestCouchDBAtRest(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		configure func(*couchtest.Fake)
-		within    map[string][2]int // requests in 20 minutes; from 10 on, for a thousand
+		within    map[string][2]int // the range of requests in 20 minutes; numbers above 10 are for a thousand databases
 	}{
 		{"updates", reporting, map[string][2]int{"POST /_dbs_info": {20, 20}}},
 		{"infos", silent, map[string][2]int{"POST /_dbs_info": {200, 600}, "GET /_db_updates": {2, 2}}},
@@ -131,7 +131,7 @@ func TestCouchDBAtRest(t *testing.T) {
 					}
 				}
 				if names := strings.Count(got, ":"); names != len(test.within) {
-					t.Errorf("other requests than these: %s", got)
+					t.Errorf("unexpected requests: %s", got)
 				}
 				if woken := w.jobs.take(); woken != "" {
 					t.Errorf("woken at rest: %.100s", woken)
@@ -145,7 +145,8 @@ func TestCouchDBAtRest(t *testing.T) {
 	}
 }
 
-// TestCouchDBWakes: a change, a new database of the same name and a deletion wake a job, soon if the server reports changes.
+// TestCouchDBWakes: a change, a deletion, and a new database of the same name wake a job: soon, if the server reports
+// changes.
 func TestCouchDBWakes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -164,7 +165,7 @@ func TestCouchDBWakes(t *testing.T) {
 			inCouchWorld(t, 20, func(t *testing.T, w *couchWorld) {
 				stop := w.watch(t)
 				rest := 10 * time.Minute
-				if w.Copies > 1 { // they become known
+				if w.Copies > 1 { // until the states of all copies are known
 					rest = 4 * time.Hour
 				}
 				time.Sleep(rest)
@@ -193,7 +194,7 @@ func TestCouchDBWakes(t *testing.T) {
 	}
 }
 
-// TestCouchDBLosesUpdates: what the server does not report is found by the comparison.
+// TestCouchDBLosesUpdates: changes that the server does not report are found by the comparison.
 func TestCouchDBLosesUpdates(t *testing.T) {
 	inCouchWorld(t, 20, func(t *testing.T, w *couchWorld) {
 		stop := w.watch(t)
@@ -215,7 +216,7 @@ func TestCouchDBLosesUpdates(t *testing.T) {
 	}, reporting)
 }
 
-// TestCouchDBRestart: a source that begins with saved states wakes the jobs of databases that have changed.
+// TestCouchDBRestart: a source that starts with saved states wakes the jobs of databases that have changed since.
 func TestCouchDBRestart(t *testing.T) {
 	for _, test := range []struct {
 		name      string
@@ -241,7 +242,7 @@ func TestCouchDBRestart(t *testing.T) {
 	}
 }
 
-// TestCouchDBContinues: what happens while the server cannot report it is reported later.
+// TestCouchDBContinues: changes that the server cannot report when they happen are reported later.
 func TestCouchDBContinues(t *testing.T) {
 	inCouchWorld(t, 20, func(t *testing.T, w *couchWorld) {
 		stop := w.watch(t)
@@ -330,7 +331,7 @@ func TestCouchDBFaults(t *testing.T) {
 	}
 }
 
-// TestCouchDBCredential: the credential is read where the job says.
+// TestCouchDBCredential: the credential is read from the place that the job names.
 func TestCouchDBCredential(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "credential")
 	if err := os.WriteFile(file, []byte("basic user:s3cret\n"), 0o600); err != nil {

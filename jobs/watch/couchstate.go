@@ -14,19 +14,19 @@ import (
 const (
 	// couchMissing is the state of a database that does not exist.
 	couchMissing = "missing"
-	// couchAtOnce is how many databases are requested at the same time.
+	// couchAtOnce is how many databases are requested concurrently.
 	couchAtOnce = 4
 	// couchStates is how many states of a database in a cluster are remembered.
 	couchStates = 16
 )
 
-// couchState returns the state of a database, given its earlier state. They differ if the database has
-// changed, or was replaced by another one of the same name.
+// couchState returns the state of a database, given its earlier state. The two states differ if the database
+// has changed, or was replaced with another of the same name.
 //
-// In a cluster, each copy has its own sequence, and any of them may answer. So the states of all copies that
-// were seen are kept: a copy with a new change has a state that was not seen.
+// In a cluster, each copy has its own sequence, and any copy may answer. So all states that copies have
+// answered with are kept: a copy with a new change has a state that is not among them.
 func couchState(before string, info couchdb.Info) string {
-	sum := sha256.Sum256(info.UpdateSeq) // which has the identity of the database
+	sum := sha256.Sum256(info.UpdateSeq) // contains the identity of the database
 	state := base64.RawURLEncoding.EncodeToString(sum[:12])
 	if info.Copies() <= 1 || before == couchMissing {
 		return state

@@ -16,31 +16,30 @@ import (
 )
 
 var (
-	// errNoChanges: the server does not list changes.
+	// errNoChanges means that the server does not list changes.
 	errNoChanges = errors.New("server does not list changes")
-	// errToken: the server does not know what has changed since the token.
+	// errToken means that the server does not know what has changed since the token.
 	errToken = errors.New("server does not know the changes since the token")
 )
 
 const (
-	// changesWait is how long a server waits for changes: less than a minute, after which many
-	// proxies give up.
+	// changesWait is how long a server is to wait for changes: less than the minute after which many proxies give up.
 	changesWait = 55 * time.Second
-	// changesPause is the pause after changes, so that those that come soon are noted together, and
-	// changesIdle that after a response without changes for which the server has not waited.
+	// changesPause is the pause after changes, so that changes in quick succession are listed together. changesIdle is
+	// the pause after a response without changes for which the server has not waited.
 	changesPause = 100 * time.Millisecond
 	changesIdle  = 2 * time.Second
-	// changesAttempts is how often in a row a request may fail.
+	// changesAttempts is how many times in a row a request may fail.
 	changesAttempts = 3
-	// changesLasting is how long tokens must have been valid for starting over at once.
+	// changesLasting is how long tokens must have been valid for starting over without a pause.
 	changesLasting = 10 * time.Minute
 	maxChanges     = 4 << 20 // bytes of a response
 )
 
-// follow wakes jobs as the server lists changes since a token, or, without one, all feeds. It ends with an
-// error.
+// follow wakes jobs as the server lists the feeds that have changed since a token or, without a token, all feeds. It
+// only returns with an error.
 func (s *feedServer) follow(ctx context.Context, token string) error {
-	var unlisted map[string]string // the names that were not listed since it started over, with their states
+	var unlisted map[string]string // the states of the names that have not been listed since follow started over
 	var err error
 	if token == "" {
 		if unlisted, err = s.watched.Jobs.States(ctx); err != nil {
@@ -55,7 +54,7 @@ func (s *feedServer) follow(ctx context.Context, token string) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, errToken):
-			// Tokens that are lost again and again are those of several servers behind one URL.
+			// If tokens are lost again and again, several servers share the URL.
 			if time.Since(started) >= changesLasting {
 				losses = 0
 			}
@@ -104,8 +103,8 @@ func (s *feedServer) follow(ctx context.Context, token string) error {
 	}
 }
 
-// wake wakes the jobs of feeds that are listed, and, if the list is complete now, of those that were not listed. It
-// returns what remains of the latter.
+// wake wakes the jobs of the feeds in a list and, if the list is complete now, those of the unlisted names, too. It
+// returns the names that are still unlisted.
 func (s *feedServer) wake(ctx context.Context, list *server.ChangedFeeds, unlisted map[string]string) (map[string]string, error) {
 	changed := map[string]string{}
 	for _, feed := range list.Feeds {
@@ -128,7 +127,8 @@ func (s *feedServer) wake(ctx context.Context, list *server.ChangedFeeds, unlist
 	return unlisted, s.watched.Jobs.Changed(ctx, changed)
 }
 
-// changes requests the feeds that have changed since a token. Pause is how long the server asks to wait after an error.
+// changes requests the list of the feeds that have changed since a token. After an error, pause is how long the server
+// asks its clients to wait.
 func (s *feedServer) changes(ctx context.Context, token string, wait time.Duration) (list *server.ChangedFeeds, pause time.Duration, err error) {
 	path := "/changes"
 	if token != "" {

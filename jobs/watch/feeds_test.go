@@ -20,7 +20,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A feedsWorld is a site with feeds in fake time, and a job for each. It has some servers, which get the requests in turn.
+// A feedsWorld is a site with feeds, and a job for each feed, in fake time. The servers of the site get the requests in
+// turn.
 type feedsWorld struct {
 	store  storage.Store
 	config server.Config
@@ -37,7 +38,7 @@ func (w *feedsWorld) watch(t *testing.T) (stop func()) {
 	return w.jobs.watching(t, watch.Feeds{Transport: w.net.Client().Transport}, "http://feeds.test/base/")
 }
 
-// breakIt lets something else respond, or if it is nil, the servers.
+// breakIt lets another handler respond, or the servers if it is nil.
 func (w *feedsWorld) breakIt(how http.HandlerFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,7 +77,7 @@ func (w *feedsWorld) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	handler.ServeHTTP(rw, r)
 }
 
-// requests counts requests since the last call, for changes and for each feed.
+// requests returns how many requests there were since the last call: for changes, and for single feeds.
 func (w *feedsWorld) requests() (changes, feeds int) {
 	for _, r := range w.net.Requests() {
 		if strings.HasPrefix(r, "GET /base/changes") {
@@ -89,8 +90,8 @@ func (w *feedsWorld) requests() (changes, feeds int) {
 }
 
 var (
-	listed   = server.Config{}                // says which feeds have changed
-	unlisted = server.Config{NoListing: true} // does not
+	listed   = server.Config{}                // lists the feeds that have changed
+	unlisted = server.Config{NoListing: true} // does not list them
 )
 
 func inFeedsWorld(t *testing.T, feeds, servers int, config server.Config, test func(t *testing.T, w *feedsWorld)) {
@@ -119,7 +120,7 @@ func TestFeedsAtRest(t *testing.T) {
 		name           string
 		config         server.Config
 		feeds          int
-		soon           time.Duration // from the start to rest
+		soon           time.Duration // from the start until the requests have become rare
 		changes, heads [2]int        // requests in 10 minutes
 	}{
 		{"listed", listed, feeds, time.Minute, [2]int{10, 12}, [2]int{0, 0}},
@@ -152,8 +153,8 @@ func TestFeedsAtRest(t *testing.T) {
 	}
 }
 
-// TestFeedsWake: a change wakes a job at once, or within a minute, and a further one within 3 s, if the server does not list
-// changes; so do a new feed and a deletion.
+// TestFeedsWake: a change, a new feed and a deletion wake a job at once. If the server does not list changes, the first
+// change wakes it within a minute, and a further one within 3 s.
 func TestFeedsWake(t *testing.T) {
 	for name, test := range map[string]struct {
 		config      server.Config
@@ -194,8 +195,8 @@ func TestFeedsWake(t *testing.T) {
 	}
 }
 
-// TestFeedsRestart: a source that begins with saved states wakes the jobs of feeds that have changed or are gone, and those
-// only, even if the server was restarted meanwhile.
+// TestFeedsRestart: a source that starts with saved states wakes the jobs of feeds that have changed or are gone, and
+// no others, even if the server was restarted in the meantime.
 func TestFeedsRestart(t *testing.T) {
 	for name, config := range map[string]server.Config{"listed": listed, "unlisted": unlisted} {
 		for what, restart := range map[string]func(t *testing.T, w *feedsWorld){
@@ -230,8 +231,8 @@ func TestFeedsRestart(t *testing.T) {
 	}
 }
 
-// TestFeedsServers: with several servers behind one URL, whose tokens are their own, no change is lost, and there are few
-// requests.
+// TestFeedsServers: with several servers behind one URL, each of which only knows its own tokens, no change is lost,
+// and there are few requests.
 func TestFeedsServers(t *testing.T) {
 	t.Parallel()
 	inFeedsWorld(t, 5, 3, listed, func(t *testing.T, w *feedsWorld) {
@@ -255,8 +256,8 @@ func TestFeedsServers(t *testing.T) {
 	})
 }
 
-// TestFeedsFaults: what changes while the server fails wakes jobs when it works again, and it is left alone for as long
-// as it asks.
+// TestFeedsFaults: changes made while the server fails wake jobs when it works again. If the server asks its clients to
+// wait, it gets no requests until then.
 func TestFeedsFaults(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]http.HandlerFunc{
@@ -287,7 +288,7 @@ func TestFeedsFaults(t *testing.T) {
 					if changes, heads := w.requests(); name == "429" && changes+heads > 30 {
 						t.Errorf("%d requests for changes, %d for feeds", changes, heads)
 					}
-					if got := w.jobs.take(); got != "" && got != "f001" { // that by the response that the server has held
+					if got := w.jobs.take(); got != "" && got != "f001" { // f001 may be in the response to a long-poll
 						t.Errorf("woken: %q", got)
 					}
 					publish(t, w.store, "f002")
@@ -306,7 +307,7 @@ func TestFeedsFaults(t *testing.T) {
 	}
 }
 
-// TestFeedsOther: if a server responds to each request, but does not list changes, its feeds are compared.
+// TestFeedsOther: if a server responds to every request, but not with a list of changes, its feeds are compared.
 func TestFeedsOther(t *testing.T) {
 	for name, body := range map[string]string{
 		"page": "<!DOCTYPE html>", "nothing": "", "null": "null", "list": "[]", "object": `{"feeds": [], "complete": true}`, "large": strings.Repeat(" ", 5<<20),
@@ -334,7 +335,7 @@ func TestFeedsOther(t *testing.T) {
 	}
 }
 
-// TestFeedsCredential: the credential is read where the job says.
+// TestFeedsCredential: the credential is read from the place that the job names.
 func TestFeedsCredential(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "credential")
 	if err := os.WriteFile(file, []byte("bearer s3cret\n"), 0o600); err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Files watches stores in directories. Feeds are compared when the operating system notifies of a change
+// Files watches stores in directories. A feed is compared when the operating system reports a change
 // (inotify and the like), and also every second after a change and eventually every 10 s: notifications may
-// be lost, and changes by other machines have none.
+// be lost, and there are none for changes by other machines.
 type Files struct {
 	// Open opens the store of a URL with a credential.
 	Open func(ctx context.Context, server, credential string) (storage.Store, error)
@@ -35,9 +35,9 @@ func (f Files) Watch(ctx context.Context, w *Watched) error {
 	return p.run(ctx, 0)
 }
 
-// hints are names that may have changed.
+// hints collects the names that may have changed.
 type hints struct {
-	ready chan struct{} // holds a value if there are some
+	ready chan struct{} // holds a value if there are hints
 
 	mu    sync.Mutex
 	names map[string]bool
@@ -46,7 +46,7 @@ type hints struct {
 
 func newHints() *hints { return &hints{ready: make(chan struct{}, 1), names: map[string]bool{}} }
 
-// changed notes the feed of a key, or all if the key does not name one.
+// changed adds the feed of a key, or all feeds if the key does not name one.
 func (h *hints) changed(key string) {
 	name, _, ok := strings.Cut(strings.TrimPrefix(key, layout.FeedsPrefix), "/")
 	if ok {
@@ -59,7 +59,7 @@ func (h *hints) changed(key string) {
 	h.signal()
 }
 
-// add notes a name.
+// add adds a name.
 func (h *hints) add(name string) {
 	h.mu.Lock()
 	h.names[name] = true
@@ -74,7 +74,7 @@ func (h *hints) signal() {
 	}
 }
 
-// take returns what was noted since the last call.
+// take returns what was added since the last call.
 func (h *hints) take() (names map[string]bool, all bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -48,7 +48,7 @@ func TestFilesWakes(t *testing.T) {
 	}
 }
 
-// TestFilesBusy: a feed that changes all the time does not make its job wake more often than ten times a second.
+// TestFilesBusy: a feed that changes all the time wakes its job at most ten times a second.
 func TestFilesBusy(t *testing.T) {
 	inStoreWorld(t, 3, func(t *testing.T, w *storeWorld) {
 		w.source = filesSource

@@ -14,22 +14,22 @@ import (
 	"github.com/feedctl/feedctl/jobs/watch"
 )
 
-// waiting are jobs, one for each name, that note when they are woken.
+// waiting implements [watch.Jobs] for one job for each name, and counts how often each is woken.
 type waiting struct {
 	mu       sync.Mutex
 	states   map[string]string
 	woken    map[string]int
-	total    map[string]int // as woken, from the start
+	total    map[string]int // like woken, but since the start
 	changed  chan struct{}  // holds a value after a wake
 	again    chan struct{}  // holds a value after a confirmation
 	position string
 	checked  int
 	fails    error
 
-	credential string // for the server
+	credential string // of the server
 }
 
-// numbered returns names that begin with a prefix.
+// numbered returns n names, each a prefix and a number.
 func numbered(prefix string, n int) (names []string) {
 	for n := range n {
 		names = append(names, fmt.Sprintf("%s%03d", prefix, n))
@@ -84,7 +84,7 @@ func (j *waiting) Checked(position string) {
 	}
 }
 
-// take returns the names of jobs that were woken since the last call.
+// take returns the names whose jobs were woken since the last call.
 func (j *waiting) take() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -93,14 +93,14 @@ func (j *waiting) take() string {
 	return strings.Join(names, " ")
 }
 
-// wakings returns how often the job of a name was woken.
+// wakings returns how many times the job of a name has been woken.
 func (j *waiting) wakings(name string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.total[name]
 }
 
-// confirmed returns how often the source has called Checked since the last call.
+// confirmed returns how many times the source has called Checked since the last call of confirmed.
 func (j *waiting) confirmed() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -137,7 +137,7 @@ func (j *waiting) wakes(t *testing.T, name string) {
 	}
 }
 
-// watching runs a source until stop is called or the test ends, as a node does.
+// watching runs a source as a node does, until stop is called or the test ends.
 func (j *waiting) watching(t *testing.T, source watch.Source, server string) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

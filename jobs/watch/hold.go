@@ -17,9 +17,9 @@ const (
 	heldRead = 10 * time.Second // the time limit of a query
 )
 
-// Hold returns a transport for watches. It holds requests back to the origins that held returns, which is
-// [jobs.Scheduler.Held]: only probes use them. It also lowers the rate of requests to a server that
-// refuses some as too many, and waits as long as a server asks watches to wait.
+// Hold returns a transport for watches. It holds back requests to the origins that held returns, to which
+// only probes may be sent; held is [jobs.Scheduler.Held]. The transport also lowers the rate of requests
+// to a server that refuses some as too many, and waits as long as a server asks its clients to wait.
 func Hold(held func(context.Context) (map[string]time.Duration, error), transport http.RoundTripper) http.RoundTripper {
 	return &holding{held: held, transport: transport}
 }
@@ -30,8 +30,8 @@ type holding struct {
 	limiter   origins.Limiter
 
 	mu   sync.Mutex
-	read time.Time                // the last query
-	now  map[string]time.Duration // its result
+	read time.Time                // when held was last queried
+	now  map[string]time.Duration // what it returned
 }
 
 // RoundTrip implements [http.RoundTripper].

@@ -20,16 +20,17 @@ import (
 
 // Kinto watches servers with collections of records.
 //
-// A server with the changeset of monitor/changes, which Remote Settings has, gets one request every
-// 10 s for all collections that it lists. Others cost a conditional HEAD request each: every 5 s after a
-// change and eventually every 5 min, but a server gets at most 20 a second. A bucket, whose name ends in
-// "/", costs a list of its collections and a HEAD request for each that the server does not list.
+// A server with the changeset of monitor/changes, such as Remote Settings, gets one request every 10 s
+// for all collections that it lists. Every other collection costs a conditional HEAD request: every 5 s
+// after a change and eventually every 5 min, but a server gets at most 20 a second. A bucket, whose name
+// ends in "/", costs a list of its collections, and a HEAD request for each collection that the
+// changeset does not list.
 //
-// The stamp of a collection does not show everything. A long transaction stores records with stamps in
-// the past, so jobs are woken again 1 min after a change. A client may also choose such a stamp. So jobs
-// are woken every 6 h as well, for bridges to compare all records if that is due.
+// The stamp of a collection does not show every change. A long transaction stores records with stamps in
+// the past, so jobs are woken again 1 min after a change. A client, too, may choose a stamp in the past,
+// so jobs are also woken every 6 h, for bridges to compare all records if that is due.
 type Kinto struct {
-	// Transport makes the requests. nil: a new one for each server.
+	// Transport makes the requests. If it is nil, each server gets a new transport.
 	Transport http.RoundTripper
 }
 
@@ -38,8 +39,9 @@ const (
 	kintoSlowest = 5 * time.Minute
 	kintoMost    = 20 // collections per second
 	kintoAtOnce  = 4
-	// kintoListEvery is the time between two requests for all collections, and kintoAgain that after
-	// which a server that does not list them is asked again. kintoListed is how long an answer counts.
+	// kintoListEvery is the time between two requests for the list of collections, and kintoListed is
+	// how long a list is valid. kintoAgain is the time after which a server that has no list is asked
+	// for it again.
 	kintoListEvery = 10 * time.Second
 	kintoListed    = 30 * time.Second
 	kintoAgain     = 10 * time.Minute
@@ -100,14 +102,14 @@ type kintoServer struct {
 
 	mu      sync.Mutex
 	listed  map[string]int64     // stamps of the collections that the server lists
-	at      time.Time            // of the list
+	at      time.Time            // when they were requested
 	noticed map[string]time.Time // when a collection last changed, until its jobs are woken again
 }
 
 // list requests the stamps of all collections, and returns how long to wait before the next request.
-// Without an answer, each collection is requested.
+// Without a list, each collection is requested on its own.
 func (s *kintoServer) list(ctx context.Context) time.Duration {
-	set, err := s.server.Changes(ctx, 0, 0) // caches may have an answer to others for long
+	set, err := s.server.Changes(ctx, 0, 0) // caches may hold responses to other arguments for long
 	listed := make(map[string]int64, len(set.Changes))
 	for _, c := range set.Changes {
 		listed[url.PathEscape(c.Bucket)+"/"+url.PathEscape(c.Collection)] = c.Stamp
@@ -136,14 +138,15 @@ func (s *kintoServer) list(ctx context.Context) time.Duration {
 	return kintoListEvery
 }
 
-// hint makes a collection due, and its bucket.
+// hint makes a collection and its bucket due.
 func (s *kintoServer) hint(name string) {
 	bucket, _, _ := strings.Cut(name, "/")
 	s.hints.add(name)
 	s.hints.add(bucket + "/")
 }
 
-// fromList returns the stamp of a collection in the list, if that is fresh.
+// fromList returns the stamp of a collection in the list; ok reports whether the list has it and is
+// still valid.
 func (s *kintoServer) fromList(name string) (stamp int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,8 +154,8 @@ func (s *kintoServer) fromList(name string) (stamp int64, ok bool) {
 	return stamp, ok && time.Since(s.at) < kintoListed
 }
 
-// stamp returns the stamp of a collection, whose last known one is given, or a number for a bucket
-// that changes with each of its collections.
+// stamp returns the stamp of a collection or, for a bucket, a number that changes when any of its
+// collections does. known is the last known result.
 func (s *kintoServer) stamp(ctx context.Context, name string, known int64) (int64, error) {
 	if stamp, ok := s.fromList(name); ok {
 		return stamp, nil
@@ -195,11 +198,11 @@ func (s *kintoServer) bucketStamp(ctx context.Context, bucket string) (int64, er
 		}
 		_, _ = fmt.Fprintln(digest, name, stamp) // it never fails
 	}
-	return int64(digest.Sum64()>>1) | 1, nil // 0 means that there is none
+	return int64(digest.Sum64()>>1) | 1, nil // 0 means that there is no stamp
 }
 
-// state returns the state of a collection, given its earlier state. It is empty if the server does not
-// send the stamp.
+// state returns the state of a collection, given its earlier state. The result is empty if the server
+// does not send a stamp.
 func (s *kintoServer) state(ctx context.Context, name, before string) (string, error) {
 	was := parseKintoState(before)
 	stamp, err := s.stamp(ctx, name, was.stamp)
@@ -217,7 +220,7 @@ func (s *kintoServer) state(ctx context.Context, name, before string) (string, e
 	case stamp != was.stamp:
 		s.noticed[name] = now
 		return kintoState{stamp: stamp, period: periodOf(name, now), again: true}.String(), nil
-	case was.again && !known: // it was noticed by another watch
+	case was.again && !known: // the change was noticed by another watch
 		s.noticed[name] = now
 		return before, nil
 	case was.again && now.Sub(since) < kintoLate:

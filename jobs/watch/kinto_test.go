@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/jobs/watch"
 )
 
-// A kintoWorld is a Kinto server with collections in fake time, and a job for each.
+// A kintoWorld is a Kinto server with collections, and a job for each collection, in fake time.
 type kintoWorld struct {
 	*kintotest.Fake
 	httpfault.Faults // of the requests of the watch
@@ -64,7 +64,8 @@ func (w *kintoWorld) stampOf(name string) string {
 	return w.do(http.MethodGet, collectionPath(name)+"/records", "").Header().Get("ETag")
 }
 
-// requests counts those since the last call, for all collections and for each.
+// requests returns how many requests there were since the last call: for the list of all collections, and for single
+// ones.
 func (w *kintoWorld) requests() (lists, heads int) {
 	for _, r := range w.net.Requests() {
 		if strings.HasPrefix(r, "HEAD /v1/buckets/b/collections/") {
@@ -97,8 +98,8 @@ func inKintoWorld(t *testing.T, collections int, test func(t *testing.T, w *kint
 
 var kintoModes = map[string]func(*kintotest.Fake){"listed": func(f *kintotest.Fake) { f.Changes = true }, "each": func(*kintotest.Fake) {}}
 
-// TestKintoAtRest counts the requests for collections in which nothing happens. Their jobs are woken at the start, a minute
-// later, and then every 6 h.
+// TestKintoAtRest counts the requests for collections in which nothing happens. The jobs are woken at the start, a
+// minute later, and then every 6 h.
 func TestKintoAtRest(t *testing.T) {
 	t.Parallel()
 	_, less := many()
@@ -123,7 +124,7 @@ func TestKintoAtRest(t *testing.T) {
 				if lists < within[0] || lists > within[1] || heads < within[2]*collections || heads > within[3]*collections {
 					t.Errorf("want %d to %d, and %d to %d for each", within[0], within[1], within[2], within[3])
 				}
-				time.Sleep(6 * time.Minute) // they may be woken 5 min late
+				time.Sleep(6 * time.Minute) // jobs may be woken 5 min late
 				for name, n := range before {
 					if n = w.jobs.wakings(name) - n; n < 1 || n > 2 {
 						t.Errorf("job of %s was woken %d times in 6 h at rest", name, n)
@@ -138,8 +139,8 @@ func TestKintoAtRest(t *testing.T) {
 	}
 }
 
-// TestKintoWakes: a change wakes a job within 5 min, or if the server lists changes, within 12 s; and once more when
-// transactions that began before it have ended.
+// TestKintoWakes: a change wakes a job within 5 min or, if the server lists changes, within 12 s; and once more when
+// transactions that began before the change have ended.
 func TestKintoWakes(t *testing.T) {
 	for mode, within := range map[string]int{"listed": 12, "each": 301} {
 		t.Run(mode, func(t *testing.T) {
@@ -180,8 +181,8 @@ func TestKintoWakes(t *testing.T) {
 	}
 }
 
-// TestKintoBucket: a change of any collection of a bucket wakes its job, whether or not the server lists it; also one that is
-// new or deleted.
+// TestKintoBucket: a change, creation or deletion of any collection of a bucket wakes the job of the bucket, whether or
+// not the server lists the collection.
 func TestKintoBucket(t *testing.T) {
 	for mode, within := range map[string]int{"listed": 12, "each": 301} {
 		t.Run(mode, func(t *testing.T) {
@@ -221,8 +222,8 @@ func TestKintoBucket(t *testing.T) {
 	}
 }
 
-// TestKintoAgain: if another watch takes over before a job is woken again, that watch wakes it, after waiting as
-// long.
+// TestKintoAgain: if another watch takes over before a job is woken for the second time, that watch waits as long and
+// then wakes the job.
 func TestKintoAgain(t *testing.T) {
 	for mode, configure := range kintoModes {
 		t.Run(mode, func(t *testing.T) {
@@ -251,8 +252,8 @@ func TestKintoAgain(t *testing.T) {
 	}
 }
 
-// TestKintoFaults: what changes while the server fails wakes jobs when it works again, and it is left alone for as long
-// as it asks.
+// TestKintoFaults: changes made while the server fails wake jobs when it works again. If the server asks its clients to
+// wait, it gets no requests until then.
 func TestKintoFaults(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]httpfault.Fault{
@@ -301,7 +302,7 @@ func TestKintoFaults(t *testing.T) {
 	}
 }
 
-// TestKintoUnlisted: a collection that the server does not list is requested by its own.
+// TestKintoUnlisted: a collection that the server does not list is requested on its own.
 func TestKintoUnlisted(t *testing.T) {
 	inKintoWorld(t, 2, func(t *testing.T, w *kintoWorld) {
 		w.Inject(0, httpfault.On("", "/monitor/"), func(rw http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
@@ -324,8 +325,8 @@ func TestKintoUnlisted(t *testing.T) {
 	})
 }
 
-// TestKintoStalls: a list of changes that does not come does not make the previous one count for
-// long.
+// TestKintoStalls: while the request for the list stalls, the previous list is soon invalid, and collections are
+// requested on their own.
 func TestKintoStalls(t *testing.T) {
 	inKintoWorld(t, 60, func(t *testing.T, w *kintoWorld) {
 		stop := w.watch(t)
@@ -334,7 +335,7 @@ func TestKintoStalls(t *testing.T) {
 			t.Errorf("%d requests for collections", heads)
 		}
 		w.Inject(0, httpfault.On("", "/monitor/"), kintotest.Hold(make(chan struct{}, 1000), nil))
-		time.Sleep(2 * time.Minute) // the request is tried for longer
+		time.Sleep(2 * time.Minute) // the request has not yet failed
 		if _, heads := w.requests(); heads == 0 {
 			t.Error("no collection was requested")
 		}
@@ -342,7 +343,7 @@ func TestKintoStalls(t *testing.T) {
 	}, kintoModes["listed"])
 }
 
-// TestKintoRandom: no change is lost, not even that of a long transaction, whatever else happens.
+// TestKintoRandom: no change is lost, not even one made in a long transaction, whatever else happens.
 func TestKintoRandom(t *testing.T) {
 	t.Parallel()
 	for mode, configure := range kintoModes {
@@ -403,7 +404,7 @@ func TestKintoRandom(t *testing.T) {
 	}
 }
 
-// TestKintoCredential: the credential is read where the job says.
+// TestKintoCredential: the credential is read from the place that the job names.
 func TestKintoCredential(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "credential")
 	if err := os.WriteFile(file, []byte("bearer s3cret\n"), 0o600); err != nil {

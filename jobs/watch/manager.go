@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	takeEvery = 3 * time.Second  // how often it looks for servers to watch
+	takeEvery = 3 * time.Second  // how often a manager looks for servers to watch
 	saveEvery = 30 * time.Second // how often positions are saved
-	// failuresToGiveUp is how often in a row a watch fails until another node may try it.
+	// failuresToGiveUp is how many times in a row a watch fails before another node may try it.
 	failuresToGiveUp = 3
 
 	sweepEvery = 30 * time.Second
@@ -27,9 +27,10 @@ const (
 
 var pauses = backoff.Backoff{Min: time.Second, Max: time.Minute}
 
-// A Manager watches what idle jobs wait for, on one node. It implements [jobs.Watcher].
+// A Manager watches, on one node, the servers whose changes idle jobs wait for. It implements
+// [jobs.Watcher].
 //
-// Nodes share the servers: each is watched by one of them, and by another one soon after that
+// Nodes share the work: each server is watched by one node, and by another soon after that node
 // leaves or is lost. Jobs that no working watch covers are woken from time to time.
 type Manager struct {
 	scheduler *jobs.Scheduler
@@ -38,11 +39,11 @@ type Manager struct {
 
 	mu      sync.Mutex
 	running map[jobs.Watched]*running
-	resting map[jobs.Watched]time.Time // until when the node does not take what has failed
+	resting map[jobs.Watched]time.Time // until when the node does not take watches that have failed
 	urgent  bool                       // a watch has begun to work
 }
 
-// NewManager returns a manager with sources by the types of [jobs.Watch].
+// NewManager returns a manager with the given sources. The keys are the types of [jobs.Watch].
 func NewManager(scheduler *jobs.Scheduler, sources map[string]Source, logger *slog.Logger) *Manager {
 	return &Manager{scheduler: scheduler, sources: sources, logger: logger, running: map[jobs.Watched]*running{}, resting: map[jobs.Watched]time.Time{}}
 }
@@ -53,7 +54,7 @@ func (m *Manager) Run(ctx context.Context, node func() jobs.Node) error {
 	defer watches.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	saved, swept := time.Now(), time.Now() // first, watches are to begin
+	saved, swept := time.Now(), time.Now() // not at once: watches are to begin first
 	for failed := false; ; {
 		n, begun := node(), time.Now()
 		err := m.take(ctx, n, &watches)
@@ -79,7 +80,7 @@ func (m *Manager) Run(ctx context.Context, node func() jobs.Node) error {
 	}
 }
 
-// take starts watching what the node is to watch, and stops watching what it is not.
+// take starts the watches that the node is to run, and stops all others.
 func (m *Manager) take(ctx context.Context, n jobs.Node, watches *sync.WaitGroup) error {
 	mine, err := m.scheduler.Watches(ctx, n, slices.Collect(maps.Keys(m.sources)), m.rests)
 	if err != nil {
@@ -108,7 +109,7 @@ func (m *Manager) take(ctx context.Context, n jobs.Node, watches *sync.WaitGroup
 	return nil
 }
 
-// rests reports whether a watch has failed on this node a short time ago.
+// rests reports whether a watch failed on this node a short time ago.
 func (m *Manager) rests(w jobs.Watched) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -150,8 +151,8 @@ type running struct {
 
 	// manager.mu guards these.
 	position string
-	checked  time.Time // last; zero if that is saved
-	works    bool      // since the last failure
+	checked  time.Time // of the last call of Checked; zero if it is saved
+	works    bool      // whether Checked was called since the last failure
 }
 
 // run watches the server until ctx ends, or until another node may try it.
@@ -193,7 +194,7 @@ func (r *running) run(ctx context.Context) {
 	}
 }
 
-// rest keeps the node from taking a watch again at once.
+// rest keeps the node from taking a watch again during a pause.
 func (m *Manager) rest(r *running, pause time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -217,7 +218,7 @@ func (r *running) States(ctx context.Context) (map[string]string, error) {
 	return states, err
 }
 
-// failed counts a failure of the database, unless the watch ends.
+// failed reports a failure of the database to the scheduler, unless the watch is ending.
 func (r *running) failed(ctx context.Context, begun time.Time, err error) {
 	if err != nil && ctx.Err() == nil {
 		r.manager.scheduler.ObserveWatching(time.Since(begun), err)

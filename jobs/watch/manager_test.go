@@ -14,7 +14,8 @@ import (
 	"github.com/feedctl/feedctl/jobs/watch"
 )
 
-// waits is a kind of jobs that wait for their source, at the server that their target names.
+// waits is a kind of jobs that wait for the name in their source, at the server that their target
+// names.
 type waits struct{}
 
 func (waits) Check(*jobs.Document) []jobs.Problem { return nil }
@@ -25,7 +26,7 @@ func (waits) Identify(d *jobs.Document) jobs.Identity {
 
 func (waits) Run(context.Context, *jobs.Session) error { return nil }
 
-// fake is a source whose servers tests change.
+// fake is a source whose servers are controlled by tests.
 type fake struct {
 	mu      sync.Mutex
 	active  map[string]*watch.Watched
@@ -76,7 +77,8 @@ type managerTest struct {
 	source *fake
 }
 
-// inFakeTime runs a test in fake time, with a scheduler on SQLite, whose clock is real.
+// inFakeTime runs a test in fake time, with a scheduler on SQLite; the clock of the database is
+// real.
 func inFakeTime(t *testing.T, test func(*managerTest)) {
 	settings := jobs.Defaults()
 	settings.Lease = time.Hour
@@ -123,7 +125,7 @@ func (t *managerTest) node(name string) (n jobs.Node, stop func()) {
 	}
 }
 
-// pass lets time pass, and what is due happen.
+// pass lets time pass, and waits until everything that is due has happened.
 func (t *managerTest) pass(d time.Duration) {
 	time.Sleep(d) // in fake time
 	synctest.Wait()
@@ -145,8 +147,8 @@ func (t *managerTest) status(name string) jobs.WatchStatus {
 	return status
 }
 
-// TestManager: two nodes watch each server once, as long as jobs need it, and from where the
-// node before has checked.
+// TestManager: of two nodes, only one watches a server, as long as jobs need it. A node that takes
+// over continues from the position of the previous node.
 func TestManager(t *testing.T) {
 	inFakeTime(t, func(t *managerTest) {
 		t.apply("one", "x", "y")
@@ -177,7 +179,7 @@ func TestManager(t *testing.T) {
 		t.pass(10 * time.Second)
 		w = t.source.at("one")
 		if w == nil || w.Position != "18" {
-			t.Fatalf("the next node has %+v", w)
+			t.Fatalf("the next node watches %+v", w)
 		}
 		states, err := w.Jobs.States(t.Context())
 		if err != nil || len(states) != 2 || states["x"] != "1" || states["y"] != "" {
@@ -194,7 +196,8 @@ func TestManager(t *testing.T) {
 	})
 }
 
-// TestManagerRetries: a watch that fails is tried again, less and less often, and by other nodes.
+// TestManagerRetries: a watch that fails is tried again, at increasing intervals, and by other
+// nodes.
 func TestManagerRetries(t *testing.T) {
 	t.Parallel()
 	inFakeTime(t, func(t *managerTest) {

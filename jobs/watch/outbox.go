@@ -32,7 +32,7 @@ func (o Outbox) Watch(ctx context.Context, w *Watched) error {
 		last  int64
 		woken time.Time
 	}
-	known := map[string]rows{} // for which jobs were woken
+	known := map[string]rows{} // rows for which jobs were woken, by feed
 	for {
 		found, err := db.Waiting(ctx)
 		if err != nil {

@@ -13,43 +13,44 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// refreshEvery is how often a source that compares names loads those that jobs wait for.
+// refreshEvery is the interval at which a source that compares names loads the names that jobs wait for.
 const refreshEvery = 10 * time.Second
 
-// hintsPause follows a hint, so that changes that come soon are noted together.
+// hintsPause is how long to wait after a hint, so that changes soon after it are noted together.
 const hintsPause = 100 * time.Millisecond
 
-// A poller compares the states of names, on a server that does not report changes: those that
-// change often, the others rarely.
+// A poller compares the states of names, on a server that does not report changes. It compares names
+// that change often more frequently than others.
 type poller struct {
 	watched *Watched
-	// fastest and slowest limit the time between two comparisons of a name. It is fastest after a
-	// change, and doubles with each comparison without one.
+	// fastest and slowest limit the time between two comparisons of a name. The time is fastest after a
+	// change, and doubles with each comparison that finds none.
 	fastest, slowest time.Duration
-	// In each round, the names that are due are compared, but at most most.
+	// round is the time between rounds. In each round, the names that are due are compared, but no more
+	// than most names.
 	round time.Duration
 	most  int
 	// compare returns the states of names, given their earlier states. It leaves out names whose state
-	// it cannot get, and returns an error if none remains. The jobs of a name that is left out twice in
-	// a row are woken.
+	// it cannot get, and returns an error if that leaves none. The jobs of a name that is left out twice
+	// in a row are woken.
 	compare func(ctx context.Context, states map[string]string) (map[string]string, error)
-	// hints are names that are due at once. nil: none.
+	// hints holds names that are due at once. It may be nil.
 	hints *hints
 
 	turns map[string]*turn
 	cycle time.Time // when the last comparison of all names ended
 }
 
-// A turn is when a name is compared.
+// A turn says when a name is compared next, and holds the results of earlier comparisons.
 type turn struct {
-	state   string // that its jobs were woken with
+	state   string // the state with which the jobs were last woken
 	every   time.Duration
 	due     time.Time
 	checked time.Time
-	failed  bool // at the last attempt
+	failed  bool // whether the last attempt failed
 }
 
-// run compares names until ctx ends or a time has passed, if that is not 0.
+// run compares names until ctx ends or, if during is not 0, until that time has passed.
 func (p *poller) run(ctx context.Context, during time.Duration) error {
 	begun := time.Now()
 	p.turns, p.cycle = map[string]*turn{}, begun
@@ -79,7 +80,7 @@ func (p *poller) run(ctx context.Context, during time.Duration) error {
 	return nil
 }
 
-// hinted returns a channel with a value if there are hints.
+// hinted returns a channel that holds a value if there are hints.
 func (p *poller) hinted() <-chan struct{} {
 	if p.hints == nil {
 		return nil
@@ -87,7 +88,7 @@ func (p *poller) hinted() <-chan struct{} {
 	return p.hints.ready
 }
 
-// hasten makes the names due that may have changed.
+// hasten makes the names that hints say may have changed due at once.
 func (p *poller) hasten() {
 	names, all := p.hints.take()
 	for name, t := range p.turns {
@@ -118,7 +119,7 @@ func (p *poller) refresh(ctx context.Context) error {
 	return nil
 }
 
-// next compares the names that are due, those that have been due longest first.
+// next compares the names that are due, beginning with those that have been due longest.
 func (p *poller) next(ctx context.Context) error {
 	now := time.Now()
 	var due []string
@@ -144,7 +145,7 @@ func (p *poller) next(ctx context.Context) error {
 	return nil
 }
 
-// check compares names and wakes the jobs of those that have changed.
+// check compares names and wakes the jobs of names that have changed.
 func (p *poller) check(ctx context.Context, names []string) error {
 	now := time.Now()
 	before := make(map[string]string, len(names))
@@ -184,13 +185,13 @@ func (p *poller) check(ctx context.Context, names []string) error {
 		default:
 			t.every = min(max(2*t.every, p.fastest), p.slowest)
 		}
-		// Spread, so that names that were due together at the start do not remain so.
+		// The random part spreads names that were due together at the start.
 		t.due = now.Add(t.every - rand.N(t.every/8+1))
 	}
 	return nil
 }
 
-// works reports whether it can get the state of a name other than these.
+// works reports whether compare can get the state of a name that is not in except.
 func (p *poller) works(ctx context.Context, except map[string]string) bool {
 	for name, t := range p.turns {
 		if _, ok := except[name]; !ok && !t.failed && !t.checked.IsZero() {
@@ -201,8 +202,8 @@ func (p *poller) works(ctx context.Context, except map[string]string) bool {
 	return false
 }
 
-// compareEach calls state for each name, for some at the same time. It leaves out names with errors, and
-// returns an error if none remains.
+// compareEach calls state for each name, up to atOnce calls at a time. It leaves out names with errors,
+// and returns an error if that leaves none.
 func compareEach(ctx context.Context, states map[string]string, atOnce int, state func(ctx context.Context, name, before string) (string, error)) (map[string]string, error) {
 	found := make(map[string]string, len(states))
 	var mu sync.Mutex

@@ -10,9 +10,9 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
-// Postgres watches stores in PostgreSQL. One query finds the feeds that have changed, whatever their number: after
-// a notification of the database, and every minute. Where notifications do not arrive, such as through PgBouncer,
-// it is made every second.
+// Postgres watches stores in PostgreSQL. One query finds the feeds that have changed, whatever the number of
+// feeds. It is made after each notification from the database, and every minute; where notifications do not
+// arrive, such as through PgBouncer, every second.
 type Postgres struct {
 	// Open opens the store of a URL with a credential.
 	Open func(ctx context.Context, server, credential string) (*postgres.Store, error)
@@ -20,7 +20,7 @@ type Postgres struct {
 
 const (
 	postgresSweep = time.Minute
-	// postgresPause is the least time between queries.
+	// postgresPause is the minimum time between queries.
 	postgresPause = 250 * time.Millisecond
 )
 
@@ -45,7 +45,7 @@ func (p Postgres) Watch(ctx context.Context, w *Watched) error {
 			}
 			loaded = time.Now()
 		} else {
-			next = refreshEvery - age // there may be new names, whose changes were notified
+			next = refreshEvery - age // the notification may have been for a new name
 		}
 		if err := comparePages(ctx, store, w.Jobs, states); err != nil {
 			return err
@@ -75,7 +75,7 @@ func comparePages(ctx context.Context, store *postgres.Store, jobs Jobs, states 
 			prefixes = append(prefixes, layout.FeedPages(feed))
 		}
 	}
-	// The newest page may have pages after it that a producer has left.
+	// The newest page may have pages after it that a producer left behind.
 	found, err := store.Latest(ctx, prefixes, chain.Ahead+1)
 	if err != nil {
 		return err

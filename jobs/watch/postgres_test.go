@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
-// measured are the settings of a server that counts statements.
+// measured holds the settings of a server that counts statements.
 var measured = []string{"shared_preload_libraries=pg_stat_statements", "autovacuum=off"}
 
 func openPostgres(ctx context.Context, server, _ string) (*postgres.Store, error) {
@@ -50,15 +50,15 @@ func execute(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
 	}
 }
 
-// checks waits until a source has called Checked a number of times.
+// checks waits until a source has called Checked n more times.
 func (j *waiting) checks(t *testing.T, n int) {
 	t.Helper()
 	j.confirmed()
 	j.moreChecks(t, n)
 }
 
-// moreChecks waits until a source has called Checked a number of times since the last call of
-// confirmed, and returns how often it has.
+// moreChecks waits until a source has called Checked at least that many times since the last call of confirmed, and
+// returns the number of calls.
 func (j *waiting) moreChecks(t *testing.T, least int) (n int64) {
 	t.Helper()
 	limit := nearEnd(t)
@@ -72,13 +72,13 @@ func (j *waiting) moreChecks(t *testing.T, least int) (n int64) {
 	return n
 }
 
-// urls are the ways to a database.
+// urls holds the ways to reach a database.
 var urls = map[string]func(t testing.TB, s *pgtest.TestServer) string{
 	"direct":    func(_ testing.TB, s *pgtest.TestServer) string { return s.URL("a") },
 	"PgBouncer": func(t testing.TB, s *pgtest.TestServer) string { return pgtest.PgBouncer(t, s, "a") },
 }
 
-// TestPostgresWakes: a commit wakes the job of its feed, also through PgBouncer and after the server was restarted.
+// TestPostgresWakes: a commit wakes the job of its feed, through PgBouncer too, and after a restart of the server.
 func TestPostgresWakes(t *testing.T) {
 	t.Parallel()
 	for name, open := range urls {
@@ -148,15 +148,15 @@ func TestPostgresAtRest(t *testing.T) {
 	var calls, wal, blocks int64
 	err = conn.QueryRow(t.Context(), `SELECT sum(calls), sum(wal_bytes), sum(shared_blks_hit + shared_blks_read)
 		FROM pg_stat_statements WHERE query LIKE '%sha256%'`).Scan(&calls, &wal, &blocks)
-	checks := int64(jobs.confirmed()) // it may be in one that is not over
+	checks := int64(jobs.confirmed()) // a further check may be under way
 	if err != nil || calls < 1 || calls > checks+1 || wal > 0 || blocks/calls > 30_000 {
 		t.Errorf("%d statements with %d blocks and %d bytes of WAL for %d comparisons, %v", calls, blocks, wal, checks, err)
 	}
 	t.Logf("a thousand feeds: %d blocks for a comparison", blocks/max(calls, 1))
 }
 
-// TestOutboxWakes: a commit wakes the job of its feed, also through PgBouncer and after the server was restarted. Rows that
-// remain wake it after a restart.
+// TestOutboxWakes: a commit wakes the job of its feed, through PgBouncer too, and after a restart of the server. Rows
+// that remain wake the job when the watch is restarted.
 func TestOutboxWakes(t *testing.T) {
 	t.Parallel()
 	for name, open := range urls {
@@ -205,7 +205,7 @@ func TestOutboxWakes(t *testing.T) {
 	}
 }
 
-// TestOutboxAtRest counts the statements that 1,000 feeds without rows cost: one for each check of all.
+// TestOutboxAtRest counts the statements that 1,000 feeds without rows cost: one for each check of all feeds.
 func TestOutboxAtRest(t *testing.T) {
 	t.Parallel()
 	url := pgtest.StartOwn(t, measured...).URL("a")
@@ -226,7 +226,7 @@ func TestOutboxAtRest(t *testing.T) {
 	var calls, wal, blocks, kinds int64
 	_, err = pgx.ForEachRow(rows, []any{&query, &calls, &wal, &blocks}, func() error {
 		kinds++
-		checks += int64(jobs.confirmed()) // it may be in one that is not over
+		checks += int64(jobs.confirmed()) // a further check may be under way
 		if !strings.Contains(query, "waiting") || calls < 3 || calls > checks+1 || wal > 0 || blocks > 20*calls {
 			t.Errorf("%d times, with %d bytes of WAL and %d blocks: %s", calls, wal, blocks, query)
 		}

@@ -18,27 +18,27 @@ import (
 	"github.com/feedctl/feedctl/server"
 )
 
-// A walk changes names at random, and everything else, and then checks that each job was woken after the last
-// change of its name.
+// A walk makes random changes to names, jobs and the database of jobs, and then checks that each job was woken
+// after the last change of its name.
 type walk struct {
 	*rand.Rand
 	jobs  *waiting
 	names []string
-	last  map[string]int // how often the job was woken before the last change
+	last  map[string]int // how many times the job of a name had been woken before the last change
 }
 
 func newWalk(seed uint64, jobs *waiting) *walk {
 	return &walk{rand.New(rand.NewPCG(seed, 0)), jobs, slices.Sorted(maps.Keys(jobs.states)), map[string]int{}}
 }
 
-// change returns a name that is about to change.
+// change chooses a name, calls changes for it and returns it.
 func (w *walk) change() string {
 	name := w.names[w.IntN(len(w.names))]
 	w.changes(name)
 	return name
 }
 
-// changes notes that a name is about to change.
+// changes records that a name is about to change.
 func (w *walk) changes(name string) {
 	w.jobs.mu.Lock()
 	defer w.jobs.mu.Unlock()
@@ -47,8 +47,8 @@ func (w *walk) changes(name string) {
 	}
 }
 
-// knows takes back that a name has changed if its job has the new state already: the state between was
-// not noticed, or the server was so broken as to tell the new one before.
+// knows forgets the change of a name if its job already has the new state: the state in between was not noticed,
+// or the broken server sent the new state before the change.
 func (w *walk) knows(name, state string) {
 	w.jobs.mu.Lock()
 	defer w.jobs.mu.Unlock()
@@ -57,7 +57,7 @@ func (w *walk) knows(name, state string) {
 	}
 }
 
-// apply creates the job of a name, or deletes it. A new job has what changed before.
+// apply creates the job of a name, or deletes it. A new job has read earlier changes itself.
 func (w *walk) apply() {
 	name := w.names[w.IntN(len(w.names))]
 	w.jobs.mu.Lock()
@@ -86,7 +86,7 @@ func (w *walk) check(t *testing.T, what string) {
 	}
 }
 
-// walks is the number of random walks of each kind.
+// walks is the number of random walks for each source.
 var walks = flag.Uint64("walks", 6, "random `walks` of each kind")
 
 func seeds() uint64 {
@@ -96,7 +96,7 @@ func seeds() uint64 {
 	return *walks
 }
 
-// many is a number of names, and how many times smaller than a thousand it is.
+// many returns the number of names to watch, and how many times smaller than a thousand it is.
 func many() (n, less int) {
 	if testing.Short() {
 		return 100, 10
@@ -162,8 +162,8 @@ func TestCouchDBRandom(t *testing.T) {
 	}
 }
 
-// TestFeedsRandom: no change is lost, whatever else happens, even if other servers of the store take turns, and if
-// some do not list changes.
+// TestFeedsRandom: no change is lost, whatever else happens, even if several servers of the store get the requests
+// in turn, and some of them do not list changes.
 func TestFeedsRandom(t *testing.T) {
 	t.Parallel()
 	for servers := 1; servers <= 2; servers++ {
@@ -194,7 +194,7 @@ func TestFeedsRandom(t *testing.T) {
 					default:
 						w.breakIt(nil)
 						name, delete := random.change(), random.IntN(8) == 0
-						if delete { // its pages stay, as if that was interrupted before they were removed
+						if delete { // the pages stay, as after an interrupted deletion
 							_, err := chain.NewReader(w.store, name).Newest(t.Context())
 							if delete = err == nil; delete {
 								_, err = chain.Delete(t.Context(), w.store, name)

@@ -13,10 +13,10 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// S3 watches stores that do not notify of changes. A feed costs one request, or three if its newest
-// page is closed: every 5 s after a change and eventually every 5 min, but a store gets requests for at
-// most 20 feeds a second. The newest page of a feed that has changed is found with some more: a store
-// gets at most 100 requests a second.
+// S3 watches stores that do not report changes. A feed costs one request, or three if its newest page is
+// closed: every 5 s after a change and eventually every 5 min, but a store gets requests for at most 20
+// feeds a second. If a feed has changed, finding its newest page takes some more requests; a store gets at
+// most 100 requests a second.
 type S3 struct {
 	// Open opens the store of a URL with a credential.
 	Open func(ctx context.Context, server, credential string) (storage.Store, error)
@@ -44,7 +44,7 @@ func (s S3) Watch(ctx context.Context, w *Watched) error {
 	return p.run(ctx, 0)
 }
 
-// paced is a store that is read with few requests per second.
+// paced is a store that limits the number of requests per second.
 type paced struct {
 	storage.Store
 	mu   sync.Mutex
@@ -71,16 +71,17 @@ func (p *paced) Stat(ctx context.Context, key string) (storage.Info, error) {
 	return p.Store.Stat(ctx, key)
 }
 
-// heads finds out whether feeds have a new head.
+// heads finds out whether feeds have a new newest page.
 type heads struct{ store storage.Store }
 
 // compare returns the states of feeds, given their earlier states. It leaves out feeds that cannot be read,
-// and returns an error if none remains.
+// and returns an error if that leaves none.
 func (h heads) compare(ctx context.Context, states map[string]string) (map[string]string, error) {
 	return compareEach(ctx, states, s3AtOnce, h.state)
 }
 
-// state returns the state of a feed, given its earlier state: which page is the newest, and its version.
+// state returns the state of a feed, given its earlier state. The state is the number of the newest page
+// and its version.
 func (h heads) state(ctx context.Context, feed, before string) (string, error) {
 	if h.rests(ctx, feed, before) {
 		return before, nil
@@ -97,14 +98,14 @@ func (h heads) state(ctx context.Context, feed, before string) (string, error) {
 	return fmt.Sprintf("%d open %q", newest.Number, newest.Version), nil
 }
 
-// rests reports whether the newest page of a feed is still the one of a state.
+// rests reports whether the newest page of a feed is still the one in the given state.
 func (h heads) rests(ctx context.Context, feed, state string) bool {
 	var n int64
 	var kind, version string
 	if _, err := fmt.Sscanf(state, "%d %s %q", &n, &kind, &version); err != nil {
 		return false
 	}
-	if kind == "closed" { // then the next page is new, unless the feed was deleted
+	if kind == "closed" { // a change adds the next page, unless the feed was deleted
 		if _, err := h.store.Stat(ctx, layout.FeedPage(feed, n+1)); !errors.Is(err, storage.ErrNotFound) {
 			return false
 		}

@@ -28,7 +28,7 @@ type openStore = func(context.Context, string, string) (storage.Store, error)
 func s3Source(open openStore) watch.Source    { return watch.S3{Open: open} }
 func filesSource(open openStore) watch.Source { return watch.Files{Open: open} }
 
-// publish publishes an entity; a page has two.
+// publish publishes an entity. A page has room for two.
 func publish(t *testing.T, store storage.Store, name string) {
 	t.Helper()
 	f, err := producer.Open(t.Context(), store, name, producer.Config{MaxPageEntities: 2})
@@ -41,7 +41,7 @@ func publish(t *testing.T, store storage.Store, name string) {
 	}
 }
 
-// A storeWorld is a store with feeds in fake time that counts requests, and a job for each feed.
+// A storeWorld is a store with feeds that counts requests, and a job for each feed, in fake time.
 type storeWorld struct {
 	storage.Store
 	jobs   *waiting
@@ -49,7 +49,7 @@ type storeWorld struct {
 
 	mu     sync.Mutex
 	counts map[string]int
-	broken map[string]bool // feeds that cannot be read; "" is for all
+	broken map[string]bool // feeds that cannot be read; "" stands for all
 }
 
 func (w *storeWorld) Stat(ctx context.Context, key string) (storage.Info, error) {
@@ -64,7 +64,7 @@ func (w *storeWorld) Stat(ctx context.Context, key string) (storage.Info, error)
 
 func (w *storeWorld) Close() error { return nil }
 
-// Unwrap lets the watcher be notified.
+// Unwrap gives the watcher access to notifications of the store.
 func (w *storeWorld) Unwrap() storage.Store { return w.Store }
 
 func (w *storeWorld) watch(t *testing.T) (stop func()) {
@@ -72,7 +72,7 @@ func (w *storeWorld) watch(t *testing.T) (stop func()) {
 	return w.jobs.watching(t, w.source(open), "store:")
 }
 
-// requests counts those since the last call.
+// requests returns how many requests there were since the last call, by kind.
 func (w *storeWorld) requests() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +101,7 @@ func inStoreWorld(t *testing.T, feeds int, test func(t *testing.T, w *storeWorld
 		})
 		names := numbered("f", feeds)
 		for n, name := range names {
-			for range 1 + n%3 { // newest pages are open and closed
+			for range 1 + n%3 { // so that some newest pages are open, and some closed
 				publish(t, w, name)
 			}
 		}
@@ -122,7 +122,7 @@ func TestS3AtRest(t *testing.T) {
 		w.requests()
 		w.jobs.confirmed()
 		time.Sleep(time.Hour)
-		got := w.requests() // 1 for a feed whose newest page is open, 3 for the third of them where it is closed
+		got := w.requests() // 1 for a feed whose newest page is open, 3 for each of the third whose newest page is closed
 		t.Logf("%d feeds at rest, in an hour: %v", feeds, got)
 		if n := got["stat"] * less; len(got) != 1 || n < 19_500 || n > 24_000 {
 			t.Errorf("requests: %v", got)
@@ -137,7 +137,7 @@ func TestS3AtRest(t *testing.T) {
 	})
 }
 
-// TestS3Bound: a store gets a limited number of requests a second, whatever happens in it.
+// TestS3Bound: the number of requests a second is limited, whatever happens in the store.
 func TestS3Bound(t *testing.T) {
 	inStoreWorld(t, 500, func(t *testing.T, w *storeWorld) {
 		stop := w.watch(t)
@@ -152,7 +152,7 @@ func TestS3Bound(t *testing.T) {
 	})
 }
 
-// TestS3Wakes: a change wakes a job within 5 min, and a further one within 5 s; so do a new feed and a deletion.
+// TestS3Wakes: a change, a new feed and a deletion wake a job within 5 min, and a further change within 5 s.
 func TestS3Wakes(t *testing.T) {
 	inStoreWorld(t, 6, func(t *testing.T, w *storeWorld) {
 		w.jobs.states["new"] = ""
@@ -193,7 +193,7 @@ func TestS3Wakes(t *testing.T) {
 	})
 }
 
-// TestS3Faults: a store that fails for a time, or for one feed, hides no change.
+// TestS3Faults: no change is lost if a store fails for a time, or for one feed.
 func TestS3Faults(t *testing.T) {
 	for _, broken := range []string{"", "f001"} {
 		inStoreWorld(t, 6, func(t *testing.T, w *storeWorld) {
@@ -218,7 +218,7 @@ func TestS3Faults(t *testing.T) {
 	}
 }
 
-// TestS3Orphan: pages that a producer has left behind the newest one do not hide changes of that
+// TestS3Orphan: pages that a producer left behind, beyond the newest one, do not hide changes of the newest
 // page.
 func TestS3Orphan(t *testing.T) {
 	inStoreWorld(t, 2, func(t *testing.T, w *storeWorld) {
@@ -240,7 +240,7 @@ func TestS3Orphan(t *testing.T) {
 	})
 }
 
-// TestS3Server watches a real server, which is restarted, with the states of an earlier watch.
+// TestS3Server watches a real server, which is restarted, beginning with the states of an earlier watch.
 func TestS3Server(t *testing.T) {
 	server := s3test.StartOwn(t)
 	open := func(ctx context.Context, server, _ string) (storage.Store, error) {

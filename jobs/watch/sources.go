@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// Sources returns the sources of all types of servers. Transport sends their requests by HTTP, except
-// those to S3; nil is a new one for each server.
+// Sources returns the sources for all types of servers. Their HTTP requests, except those to S3, are
+// sent with transport; if it is nil, each server gets a new transport.
 func Sources(transport http.RoundTripper) map[string]Source {
 	return map[string]Source{
 		"couchdb": CouchDB{Transport: transport},
@@ -26,7 +26,7 @@ func Sources(transport http.RoundTripper) map[string]Source {
 	}
 }
 
-// byScheme has the sources of stores, by the schemes of their URLs.
+// byScheme holds the sources for stores, by the schemes of their URLs.
 type byScheme map[string]Source
 
 // Watch implements [Source].

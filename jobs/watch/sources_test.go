@@ -20,8 +20,8 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// runs is a kind of jobs that wait for the name Source on the server Target, of the type in their label, and count
-// how often they run.
+// runs is a kind of jobs that wait for the name in their source on the server that their target names, whose type
+// is in a label. It counts how often each job runs.
 type runs struct {
 	mu      sync.Mutex
 	counts  map[string]int
@@ -51,7 +51,7 @@ func (r *runs) of(name string) int {
 	return r.counts[name]
 }
 
-// TestSources: on a node with all sources and real servers, a commit makes an idle job run.
+// TestSources: on a node with all sources, a commit on a real server makes an idle job run.
 func TestSources(t *testing.T) {
 	t.Parallel()
 	couch := couchtest.Start(t)
@@ -129,7 +129,7 @@ func TestSources(t *testing.T) {
 			select {
 			case <-ticks.C:
 			case <-t.Context().Done():
-				t.Fatalf("%s: the test ended before", what)
+				t.Fatalf("%s: the test ended first", what)
 			}
 		}
 	}
@@ -151,7 +151,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestSourcesRefuse: what cannot be watched is an error without secrets.
+// TestSourcesRefuse: servers that cannot be watched give errors, which contain no secrets.
 func TestSourcesRefuse(t *testing.T) {
 	t.Setenv("WATCH_TEST_PASSWORD", "s3cret")
 	sources := watch.Sources(nil)

@@ -26,13 +26,13 @@ import (
 
 var all = flag.Bool("all", false, "change names before every step of a node, rather than before one of three")
 
-// steps counts what a node does, and interrupts it once.
+// steps counts the steps of a node, and interrupts the node once.
 type steps struct {
 	source watch.Source
 
 	mu    sync.Mutex
 	n     int
-	at    int // the step before which it interrupts
+	at    int // the step before which the node is interrupted
 	doing func()
 }
 
@@ -51,21 +51,21 @@ func (s *steps) step() {
 	}
 }
 
-// interrupt starts counting, and lets something happen before a step.
+// interrupt starts counting, and makes doing happen before a step.
 func (s *steps) interrupt(at int, doing func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.n, s.at, s.doing = 0, at, doing
 }
 
-// interrupted reports whether it has happened.
+// interrupted reports whether the interruption has happened.
 func (s *steps) interrupted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.doing == nil
 }
 
-// RoundTrip implements [http.RoundTripper].
+// of returns a transport with a step before and after each request.
 func (s *steps) of(transport http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		s.step()
@@ -79,7 +79,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// steppedStore makes a step before and after each request for an object.
+// steppedStore is a store with a step before and after each request for an object.
 type steppedStore struct {
 	storage.Store
 	steps *steps
@@ -101,11 +101,11 @@ type follower struct {
 	change       func()
 	read         func() string // what the job finds
 	tick         time.Duration // how often the node looks for jobs that are due
-	within       time.Duration // that the job runs after a change
-	long         time.Duration // a run during which the watcher notices a change
+	within       time.Duration // how soon the job must run after a change
+	long         time.Duration // how long a run is during which the watcher notices a change
 }
 
-// Watch implements [watch.Source]: calls of the jobs' database are steps, too.
+// Watch implements [watch.Source]. Calls to the database of jobs are steps, too.
 func (s *steps) Watch(ctx context.Context, w *watch.Watched) error {
 	stepped := *w
 	stepped.Jobs = steppedJobs{w.Jobs, s}
@@ -135,8 +135,8 @@ func (j steppedJobs) Checked(position string) {
 	j.Jobs.Checked(position)
 }
 
-// test changes the name before each step of the node after a change: of the watcher, of the run, and of what makes
-// the job idle. Each time, the job must run after the change.
+// test changes the name before each step that the node takes after an earlier change: a step of the watcher, of
+// the run, or of making the job idle. Each time, the job must run after the second change.
 func (f *follower) test(t *testing.T, s *steps) {
 	t.Helper()
 	settings := jobs.Defaults()
@@ -161,7 +161,7 @@ func (f *follower) test(t *testing.T, s *steps) {
 			t.Error(err)
 		}
 	})
-	found := "" // by the last run
+	found := "" // what the last run has read
 	lasts := time.Duration(0)
 	work := func() {
 		t.Helper()
@@ -226,7 +226,7 @@ func (f *follower) test(t *testing.T, s *steps) {
 	}
 }
 
-// headOf returns what distinguishes the newest pages of a feed.
+// headOf returns a function that returns a string that identifies the newest page of a feed.
 func headOf(t *testing.T, store storage.Store, name string) func() string {
 	return func() string {
 		p, err := chain.NewReader(store, name).Newest(t.Context())
@@ -237,7 +237,7 @@ func headOf(t *testing.T, store storage.Store, name string) func() string {
 	}
 }
 
-// TestSteps: whatever step a node has come to when something changes, the job runs after it.
+// TestSteps: whatever step a node has reached when something changes, the job runs after the change.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	const tick, long, within = 200 * time.Millisecond, 10 * time.Second, 6 * time.Minute // before CouchDB is compared
@@ -291,7 +291,7 @@ func TestSteps(t *testing.T) {
 	})
 }
 
-// TestStepsPostgres is TestSteps with watchers of a real server.
+// TestStepsPostgres is like TestSteps, with watchers of a real server.
 func TestStepsPostgres(t *testing.T) {
 	t.Parallel()
 	database := pgtest.Start(t)
