@@ -64,7 +64,7 @@ func entities() []*feed.Entity {
 		list[i] = &feed.Entity{
 			ContentID:       fmt.Sprintf("<%d-A@interop>", i),
 			Operation:       []feed.Operation{feed.Put, feed.Patch, feed.Delete}[i%3],
-			LastModified:    start.Add(time.Duration(i/4) * time.Second), // several share a second
+			LastModified:    start.Add(time.Duration(i/4) * time.Second), // several entities share a second
 			ContentType:     []string{"application/json", "text/plain; charset=utf-8"}[i%2],
 			ContentLocation: feed.EncodeKey(fmt.Sprintf("key/ü %d", i)),
 			Body:            []byte(body),
@@ -111,7 +111,7 @@ func java(t *testing.T, classPath string, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Minute)
 	t.Cleanup(cancel)
-	quick := []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classPath} // to start
+	quick := []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classPath} // options for a quick start
 	return exec.CommandContext(ctx, "java", append(quick, args...)...)
 }
 
@@ -256,7 +256,7 @@ func TestJavaReadsFeed(t *testing.T) {
 	if diff := cmp.Diff(want, javaReader(t, programs, "feed", entry)); diff != "" {
 		t.Errorf("from the beginning (-want +got):\n%s", diff)
 	}
-	for _, i := range []int{4, len(want) - 1} { // a JVM each: only a sample
+	for _, i := range []int{4, len(want) - 1} { // each starts a JVM, so only a sample is tested
 		after := want[i]
 		got := javaReader(t, programs, "feed", entry, after.LastModified, after.ContentID)
 		if diff := cmp.Diff(want[i+1:], got); diff != "" {
@@ -347,7 +347,7 @@ func TestFeedctlReadsJavaSnapshot(t *testing.T) {
 	}
 }
 
-// kept returns an entity that stays valid when the next one is read.
+// kept returns a copy of an entity that stays valid when the next one is read.
 func kept(t *testing.T, e *feed.Entity) *feed.Entity {
 	t.Helper()
 	c := *e

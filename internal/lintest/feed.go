@@ -22,7 +22,7 @@ type Reader interface {
 }
 
 // A FeedLoad is a load of concurrent producers and readers on one feed. Some producers are
-// abandoned in the middle of a commit, and the next one publishes the same entities again.
+// abandoned in the middle of a commit, and their successors publish the same entities again.
 type FeedLoad struct {
 	Seed       uint64
 	Feed       string

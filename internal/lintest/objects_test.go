@@ -225,8 +225,8 @@ func (s forgetter) Create(ctx context.Context, key string, meta storage.Meta, bo
 	return version, err
 }
 
-// A denier denies a successful write, like a client that takes the response to its retry
-// for that to its first attempt.
+// A denier denies a successful write, like a client that mistakes the response to its retry for the
+// response to its first attempt.
 type denier struct{ *liar }
 
 func (s denier) Append(ctx context.Context, key string, at storage.Version, meta storage.Meta, tail storage.Body) (storage.Version, error) {

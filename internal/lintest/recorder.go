@@ -58,7 +58,7 @@ func (r *recorder) write(ctx context.Context, c objectCall) (version storage.Ver
 	return result.version
 }
 
-// get reads an object or a range of it. The state it returns is that of a moment before Get
+// get reads an object or a range of it. The state that it returns existed at some moment before Get
 // returned, however long reading the body takes.
 func (r *recorder) get(ctx context.Context, c objectCall) storage.Version {
 	called := r.history.time()

@@ -23,7 +23,7 @@ import (
 // A Location is a feed or snapshot to read: on a server or, without a network, in a store.
 type Location struct {
 	URL    string // for requests
-	Title  string // for people: the URL, or where it is in a store
+	Title  string // for people: the URL, or STORE#NAME
 	Config consumer.Config
 	Store  storage.Store // nil for a server
 	Name   string        // in the store
@@ -54,13 +54,13 @@ func (s Stored) Open(store storage.Store, urlpath func(name string) string, c co
 	return l
 }
 
-// Base returns what the URLs of feeds and snapshots in the store begin with.
+// Base returns the beginning of the URLs of all feeds and snapshots in the store.
 func (l *Location) Base() string {
 	store, _, _ := strings.Cut(l.Title, "#")
 	return store
 }
 
-// Close ends reading from a store, which the caller must close.
+// Close ends reading; the caller must close the store itself.
 func (l *Location) Close() error {
 	l.source.Close()
 	return nil
@@ -113,7 +113,7 @@ func CheckFrom(from string) error {
 	return err
 }
 
-// parseFrom parses the value of --from: a start, or what names a snapshot.
+// parseFrom parses the value of --from: a start, or the spec of a snapshot, as for [Location.Snapshot].
 func parseFrom(from string) (start consumer.Start, snapshot *string, err error) {
 	spec, isSnapshot := strings.CutPrefix(from, "snapshot")
 	spec, isOther := strings.CutPrefix(spec, ":")
@@ -144,7 +144,7 @@ func snapshotOf(feedURL string) (string, error) {
 	return "", exit.Usagef("the snapshot of %s is unknown: name it with snapshot:URL", feedURL)
 }
 
-// Suggest adds the name of a similar feed to the error of a feed that does not exist.
+// Suggest adds the name of a similar feed to the error about a feed that does not exist.
 func (l *Location) Suggest(ctx context.Context, err error) error {
 	_, question := l.DidYouMean(ctx)
 	if question == "" {
@@ -190,7 +190,7 @@ func (l *Location) feeds(ctx context.Context) (names []string) {
 	return names
 }
 
-// Feeds returns the names of the first 10,000 feeds in a store. It ends at the first error.
+// Feeds returns the names of the first 10,000 feeds in a store. It stops at the first error.
 func Feeds(ctx context.Context, store storage.Store) (names []string) {
 	for name, err := range chain.Feeds(ctx, store, "") {
 		if err != nil || len(names) == 10_000 {

@@ -81,8 +81,8 @@ func CheckStore(rawURL string) error {
 	return nil
 }
 
-// DirectoryHint returns the end of an error about an argument that should name a store, or name in
-// it, and is the path of a directory: how that is written. It is empty for other arguments.
+// DirectoryHint returns the end of an error that says how to write arg, if arg should name a store,
+// or something in a store, but is the path of a directory. Otherwise, the hint is empty.
 func DirectoryHint(arg, name string) string {
 	dir, given, ok := strings.Cut(arg, "#")
 	if ok {

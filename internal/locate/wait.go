@@ -21,7 +21,8 @@ type retryPolicy struct {
 	pause     time.Duration // the longest between attempts; a failed attempt takes some time, too
 }
 
-// ForStore returns the policy for the store at a URL: wait 30 s or, to follow it, without limit.
+// ForStore returns the policy for the store at a URL: wait up to 30 s or, to follow a feed, without
+// limit.
 func ForStore(rawURL string, follow bool) retryPolicy {
 	p := retryPolicy{kind: "store", name: sink.Redact(rawURL), transient: storage.ErrUnavailable, limit: 30 * time.Second, pause: 2 * time.Second}
 	if follow {
@@ -39,7 +40,7 @@ func ForSink(spec string, follow bool) retryPolicy {
 	return p
 }
 
-// Wait calls open until it succeeds, fails for another reason than an unavailable server, or the
+// Wait calls open until it succeeds, it fails for a reason other than an unavailable server, or the
 // policy's limit has passed.
 func Wait[T any](ctx context.Context, log *slog.Logger, p retryPolicy, open func() (T, error)) (T, error) {
 	for begun := time.Now(); ; {

@@ -58,7 +58,8 @@ func TestWaitForSink(t *testing.T) {
 	})
 }
 
-// TestWaitForStore: a follower waits for a store until it is stopped, other commands for a while.
+// TestWaitForStore: a follower waits for a store until the follower is stopped; other commands give
+// up after a while.
 func TestWaitForStore(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	away := func() (int, error) { return 0, storage.ErrUnavailable }

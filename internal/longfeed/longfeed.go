@@ -1,5 +1,5 @@
-// Package longfeed provides a store with a feed of any length, for tests. Its pages are made when
-// they are read.
+// Package longfeed provides a store with a feed of any length, for tests. The pages of the feed are made
+// when they are read.
 package longfeed
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A Store is a store with a long feed. All objects but the pages of that feed are those of the
-// embedded Store, as are pages beyond its end.
+// A Store is a store with a long feed. All other objects come from the embedded Store, and so do pages
+// beyond the end of the feed.
 type Store struct {
 	storage.Store
 	feed    string
@@ -28,9 +28,9 @@ type Store struct {
 	digests [][sha256.Size]byte // of the pages from 1 on
 }
 
-// New returns a Store. Page n of the feed, from 1, is closed and has two entities, with the Content-IDs
-// "<n-1>" and "<n-2>", of the time at(n), which must not decrease. It takes about 5 µs and 32 bytes for a
-// page.
+// New returns a Store. The pages of the feed are numbered from 1. Page n is closed and has two entities,
+// with the Content-IDs "<n-1>" and "<n-2>" and the time at(n), which must not decrease. New takes about 5
+// µs and 32 bytes for each page.
 func New(store storage.Store, name string, pages int64, at func(n int64) time.Time) *Store {
 	s := &Store{Store: store, feed: name, at: at, digests: make([][sha256.Size]byte, 0, pages)}
 	for n := int64(1); n <= pages; n++ {
@@ -75,7 +75,7 @@ func (s *Store) page(n int64) (*chain.Page, []byte) {
 	return p, body.Bytes()
 }
 
-// made returns the object of a page of the feed, unless it is one of the embedded Store.
+// made returns the object with a key. ok is false if the embedded Store has to provide the object.
 func (s *Store) made(key string) (info storage.Info, body []byte, ok bool) {
 	n, err := layout.ParseFeedPage(s.feed, key)
 	if err != nil || n > int64(len(s.digests)) {

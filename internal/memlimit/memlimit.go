@@ -52,8 +52,9 @@ func (a *adapter) adjust() {
 }
 
 // wanted returns the limit, in bytes, for the live heap, the part of it that may have pointers,
-// and the other memory of the runtime. A collection takes as long as it takes to read what may
-// have pointers: there is room for half of that, and for an eighth of the live heap at least.
+// and the other memory of the runtime. The limit leaves room for half of the part with pointers,
+// since the time of a collection depends on the size of that part, and for at least an eighth of
+// the live heap.
 func wanted(least, live, scanned, other int64) int64 {
 	return max(least, live+max(live/8, scanned/2)+other)
 }

@@ -29,7 +29,7 @@ func Bridge(progress func() bridge.Progress) prometheus.Collector {
 	})
 }
 
-// A Follower knows how far it is behind a feed.
+// A Follower reports how far it is behind a feed.
 type Follower interface {
 	Lag() time.Duration  // negative if it is not known
 	CaughtUp() time.Time // zero if it is not known
@@ -62,7 +62,7 @@ func Certificate(expires time.Time) prometheus.Collector {
 	return collector(func(to sender) { to.time("tls_certificate_expiry_timestamp_seconds", expires) })
 }
 
-// Copy returns the metrics of a copy between stores, which is nil before the stores are open.
+// Copy returns the metrics of a copy between stores. opened returns nil before the stores are open.
 func Copy(opened func() *replica.Copy) prometheus.Collector {
 	return collector(func(to sender) {
 		c := opened()
@@ -79,7 +79,7 @@ func Copy(opened func() *replica.Copy) prometheus.Collector {
 	})
 }
 
-// Maintenance returns the metrics of what carries out retention policies.
+// Maintenance returns the metrics of carrying out retention policies.
 func Maintenance(stats func() maintain.Stats) prometheus.Collector {
 	return collector(func(to sender) {
 		s := stats()

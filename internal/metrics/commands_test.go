@@ -54,7 +54,7 @@ func TestConsumeMetrics(t *testing.T) {
 	}
 }
 
-// TestBridgeMetrics gathers them as Prometheus does.
+// TestBridgeMetrics gathers the metrics of a bridge as Prometheus does.
 func TestBridgeMetrics(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(Bridge(func() bridge.Progress { return bridge.Progress{Rewinds: 3, Pending: -1, LastPoll: time.Unix(5, 0)} }))
@@ -80,7 +80,7 @@ func TestBridgeMetrics(t *testing.T) {
 	}
 }
 
-// TestWatchedTransport has a server that fails for a while.
+// TestWatchedTransport: the transport notes when a server fails, and when it responds again.
 func TestWatchedTransport(t *testing.T) {
 	status := http.StatusServiceUnavailable
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))

@@ -15,7 +15,7 @@ type open struct {
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dialer returns dial, with what it dials counted.
+// dialer returns a function that dials like dial, and counts the connections.
 func (o *open) dialer(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -44,7 +44,8 @@ func (o *open) counts() map[string]int {
 	return maps.Clone(o.count)
 }
 
-// A countedConn keeps the methods that make a TCP connection fast.
+// A countedConn is a counted connection. It embeds [net.TCPConn] to keep the methods that make a
+// TCP connection fast.
 type countedConn struct {
 	*net.TCPConn
 	closed func()

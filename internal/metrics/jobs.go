@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// Jobs are the metrics of a node, and of the scheduler, whose database each scrape queries. There
+// Jobs holds the metrics of a node, and of the scheduler, whose database each scrape queries. There
 // are series for each kind, state and node, and for a limited number of namespaces, jobs and origins.
 type Jobs struct {
 	store       *jobs.Scheduler
@@ -26,8 +26,8 @@ type Jobs struct {
 	failed      *prometheus.CounterVec
 }
 
-// NewJobs returns the metrics of a scheduler, and of the nodes of this process that they observe;
-// connections returns how many connections are open to each HOST:PORT.
+// NewJobs returns the metrics of a scheduler, and of the nodes in this process that use the result as
+// their observer; connections returns how many connections are open to each HOST:PORT.
 func NewJobs(store *jobs.Scheduler, connections func() map[string]int) *Jobs {
 	return &Jobs{
 		store: store, connections: connections, origins: catalog.NewValues(maxOrigins), namespaces: catalog.NewValues(maxNamespaces),

@@ -32,7 +32,7 @@ func (fakeKind) Run(_ context.Context, s *jobs.Session) error {
 	return nil
 }
 
-// An ends has a channel with a value for each run that has ended.
+// An ends is an observer that sends a value for each run that has ended.
 type ends struct {
 	*Jobs
 	ended chan string
@@ -43,7 +43,7 @@ func (e ends) Ended(d *jobs.Document, how string) {
 	e.ended <- how
 }
 
-// TestJobs: the metrics say what jobs do, and there are no more of them with more jobs.
+// TestJobs: the metrics show what jobs do, and more jobs do not make more series.
 func TestJobs(t *testing.T) {
 	t.Parallel()
 	settings := jobs.Defaults()
@@ -94,7 +94,7 @@ func TestJobs(t *testing.T) {
 			}
 		}
 		text := scrape()
-		return strings.Count(text, "\nfeedctl_") - strings.Count(text, "\nfeedctl_scheduler_") // of loops, which begin when they do
+		return strings.Count(text, "\nfeedctl_") - strings.Count(text, "\nfeedctl_scheduler_") // those of the loops appear when each loop begins
 	}
 	few := series(1)
 	many := series(10)
@@ -108,7 +108,7 @@ func TestJobs(t *testing.T) {
 	got := scrape()
 	for _, not := range []string{"lease_remaining", "jobs_longest_lag", "watch_age"} {
 		if strings.Contains(got, not) {
-			t.Errorf("there is %s, which is not known", not)
+			t.Errorf("there is %s, although the value is not known", not)
 		}
 	}
 	for _, want := range []string{

@@ -19,8 +19,8 @@ import (
 // A collector sends metrics when they are scraped.
 type collector func(to sender)
 
-// Describe implements [prometheus.Collector]. It sends nothing: which metrics there are is known
-// when they are collected.
+// Describe implements [prometheus.Collector]. It sends nothing, since the set of metrics is known
+// only when they are collected.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
@@ -51,14 +51,16 @@ func (to sender) tally(name string, t *Tally) {
 	}
 }
 
-// maxScrapes is how many requests for metrics are answered at the same time; others have status 503.
+// maxScrapes is how many requests for metrics are answered at the same time; others get status 503.
 const maxScrapes = 4
 
-// sendTime limits how long a client may take to read the metrics, which count as a request meanwhile.
+// sendTime limits how long a client may take to read the metrics, during which the request counts
+// toward maxScrapes.
 const sendTime = 30 * time.Second
 
-// NewRegistry returns a registry with the metrics that every process has: of this version of feedctl,
-// of the HTTP requests that it sends, of its log, of the Go runtime and of the process.
+// NewRegistry returns a registry with the metrics that every process has: those of this version of
+// feedctl, of the HTTP requests that the process sends, of its log, of the Go runtime and of the
+// process itself.
 func NewRegistry(version string, web *Transport, logged *Tally) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector(func(to sender) {
@@ -75,7 +77,8 @@ func Handler(registry *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes})
 }
 
-// Serve serves handlers at /metrics and /readyz of an address until stop is called, and logs the URL.
+// Serve serves the two handlers at /metrics and /readyz of an address until stop is called, and logs
+// the URL.
 func Serve(address string, handler, ready http.Handler, log *slog.Logger) (stop func() error, err error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/publish"
 )
 
-// Published are the metrics of what reads entities and publishes them.
+// Published holds the metrics of a command that reads entities and publishes them.
 type Published struct {
 	last atomic.Pointer[committed]
 }
@@ -19,10 +19,10 @@ type committed struct {
 	at time.Time
 }
 
-// Note notes what has been published so far, at each commit.
+// Note records the total published so far. It is called at each commit.
 func (p *Published) Note(r publish.Result) { p.last.Store(&committed{r, time.Now()}) }
 
-// Result returns what was noted last.
+// Result returns the last result that was noted.
 func (p *Published) Result() publish.Result {
 	if last := p.last.Load(); last != nil {
 		return last.Result

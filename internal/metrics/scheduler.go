@@ -19,7 +19,8 @@ const (
 	maxNamespaces = 200
 )
 
-// query sends what the database has, and what is known about the origins that it has.
+// query sends the metrics that are read from the database, and what this process knows about the
+// origins in it.
 func (j *Jobs) query(ctx context.Context, to sender, here []jobs.LocalNode) error {
 	counts, err := j.store.Counts(ctx, lagBounds()...)
 	if err != nil {
@@ -48,7 +49,7 @@ func (j *Jobs) query(ctx context.Context, to sender, here []jobs.LocalNode) erro
 	return j.queryOrigins(ctx, to, here)
 }
 
-// lagBounds returns those of the histogram of lags.
+// lagBounds returns the bounds of the histogram of lags.
 func lagBounds() (bounds []time.Duration) {
 	for _, seconds := range catalog.Buckets("jobs_lag_seconds") {
 		bounds = append(bounds, time.Duration(seconds)*time.Second)
@@ -56,7 +57,7 @@ func lagBounds() (bounds []time.Duration) {
 	return bounds
 }
 
-// countJobs sends what the jobs of namespaces still have to do.
+// countJobs sends the numbers of jobs, and how much they still have to do.
 func countJobs(to sender, counts []jobs.Count) {
 	lags := map[string]*jobs.Count{}
 	for n := range counts {
@@ -107,7 +108,7 @@ func (j *Jobs) queryNodes(ctx context.Context, to sender) error {
 	for k := range nodes {
 		n := &nodes[k]
 		if k+1 < len(nodes) && nodes[k+1].Name == n.Name {
-			continue // it was started again
+			continue // the node was started again
 		}
 		alive := 0.0
 		if n.Alive {

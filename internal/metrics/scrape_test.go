@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestScrapes has as many requests for metrics that wait as may, and one more.
+// TestScrapes: while maxScrapes requests for metrics wait, one more is refused.
 func TestScrapes(t *testing.T) {
 	t.Parallel()
 	began, end := make(chan struct{}), make(chan struct{})
@@ -38,7 +38,7 @@ func TestScrapes(t *testing.T) {
 	}
 }
 
-// TestConnections has connections that are opened and closed.
+// TestConnections counts connections as they are opened and closed.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,7 +58,7 @@ func TestConnections(t *testing.T) {
 	if got := transport.Connections(); len(got) != 1 || got[address] != 2 {
 		t.Errorf("with two connections: %v", got)
 	}
-	for range 2 { // the second close is an error, and counts for nothing
+	for range 2 { // the second close is an error, and is not counted
 		_ = all[0].Close()
 	}
 	if got := transport.Connections()[address]; got != 1 {

@@ -14,7 +14,7 @@ import (
 type Transport struct {
 	*http.Transport
 	Tally
-	failed Tally // requests that may succeed later
+	failed Tally // failed requests that may succeed later
 	open   open
 	watch  atomic.Pointer[readiness.Watch] // nil: none
 }

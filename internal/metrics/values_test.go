@@ -18,14 +18,14 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// watchedKind has jobs that wait for the server that is their source.
+// watchedKind is a kind whose jobs wait for changes on the server of their source.
 type watchedKind struct{ fakeKind }
 
 func (watchedKind) Identify(d *jobs.Document) jobs.Identity {
 	return jobs.Identity{Work: d.ID(), SourceOrigin: d.Source, Watch: jobs.Watch{Type: "fake", Server: d.Source, Name: d.Name}}
 }
 
-// beats has a channel with a value for each heartbeat of a node.
+// beats is an observer that sends a value for each heartbeat of a node.
 type beats struct {
 	*Jobs
 	beat chan error
@@ -41,7 +41,7 @@ func (b beats) Looped(loop string, took time.Duration, err error) {
 	}
 }
 
-// a registry in which a test reads metrics.
+// scraped is a registry whose metrics a test reads.
 type scraped struct {
 	*testing.T
 	*prometheus.Registry
@@ -66,7 +66,7 @@ func (r scraped) scrape() map[string]float64 {
 	return all
 }
 
-// opened returns a scheduler, and the metrics of it.
+// opened returns a scheduler, its metrics, and the registry that has them.
 func opened(t *testing.T) (*jobs.Scheduler, *Jobs, scraped) {
 	t.Helper()
 	store, err := jobs.Open(t.Context(), "sqlite::memory:", jobs.Kinds{"fake": watchedKind{}}, jobs.Defaults())
@@ -84,8 +84,8 @@ func opened(t *testing.T) (*jobs.Scheduler, *Jobs, scraped) {
 	return store, m, scraped{t, registry}
 }
 
-// TestValues has a job that has caught up, one that has failed an hour behind its source, and one
-// whose server is not watched.
+// TestValues checks the values for a job that has caught up, one that failed an hour behind its
+// source, and one whose server is not watched.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	store, m, registry := opened(t)
@@ -152,11 +152,12 @@ func TestValues(t *testing.T) {
 		}
 	}
 	if v, ok := got[`feedctl_job_pending{job="new",namespace="n"}`]; ok {
-		t.Errorf("what a job has to do that has reported nothing is %v", v)
+		t.Errorf("the job that has reported nothing has %v pending", v)
 	}
 }
 
-// TestNamespaces has more namespaces than metrics have. One that is deleted makes room for another.
+// TestNamespaces has more namespaces than the metrics have room for. Deleting one makes room for
+// another.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	store, m, registry := opened(t)
@@ -197,6 +198,6 @@ func TestNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	documents = documents[1:]
-	registry.scrape() // forgets it
+	registry.scrape() // forgets the deleted namespace
 	has(1, "n200")
 }

@@ -46,7 +46,7 @@ or process_start_time_seconds and on (job, instance) feedctl_consume_entities_to
 		severity:   warning,
 		summary:    "The sink of consumer {{ $labels.instance }} has rejected {{ $value | humanize }} entities.",
 		about:      "They do not fit the columns of the table, and are in `feedctl_quarantine`, or the target refused them.",
-		remedy:     "The table has the reasons, or else the log. Correct the columns or the data, and publish the entities again.",
+		remedy:     "The reasons are in that table or, if the target refused the entities, in the log. Correct the columns or the data, and publish the entities again.",
 		fires: example{
 			[]series{{`feedctl_consume_quarantined_total{instance="c"}`, "0+1x30"}, {`feedctl_consume_refused_total{instance="c"}`, "0x30"}}, "30m",
 			map[string]string{"instance": "c"}, "The sink of consumer c has rejected 15 entities.",

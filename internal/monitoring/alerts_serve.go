@@ -21,7 +21,7 @@ and feedctl:feed_age_seconds > 2 * max_over_time(feedctl:feed_age_seconds[7d] of
 		summary: "Feed {{ $labels.feed }} has had no new entity for {{ $value | humanizeDuration }}, more than twice as long as ever in the week before.",
 		about: "A feed is much quieter than usual: its producer, or what it reads, may have stopped. What is usual is measured, so a feed of one entity " +
 			"a day and one of a thousand a second need no settings. The alert needs a day of history, and ends by itself after two days.",
-		remedy: "See whether what publishes to the feed runs and what its log says. If the silence is intended, silence the alert for the feed.",
+		remedy: "Check whether the program that publishes to the feed runs, and what its log says. If the silence is intended, silence the alert for the feed.",
 		fires: example{
 			[]series{{`feedctl_feed_last_modified_timestamp_seconds{job="feedctl",instance="a",feed="zones"}`, "0+60x1800 108000x180"}}, "33h",
 			map[string]string{"job": "feedctl", "feed": "zones"}, "Feed zones has had no new entity for 3h 0m 0s, more than twice as long as ever in the week before.",
@@ -119,7 +119,7 @@ and on (job, feed, reader) time() - max by (job, feed, reader) (feedctl_reader_s
 		expression: `feedctl_tls_certificate_expiry_timestamp_seconds - time() < 7 * 86400`,
 		hold:       "1h", severity: warning,
 		summary: "The certificate of {{ $labels.instance }} expires in {{ $value | humanizeDuration }}.",
-		about:   "Then clients refuse to connect.",
+		about:   "Once it has expired, clients refuse to connect.",
 		remedy:  "Renew the certificate, and start `serve` again: it reads the files at the start.",
 		fires:   example{[]series{{`feedctl_tls_certificate_expiry_timestamp_seconds{instance="a"}`, "352800x120"}}, "2h", map[string]string{"instance": "a"}, "The certificate of a expires in 4d 0h 0m 0s."},
 		quiet:   example{series: []series{{`feedctl_tls_certificate_expiry_timestamp_seconds{instance="a"}`, "2592000x120"}}, at: "2h"},

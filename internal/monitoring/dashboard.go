@@ -18,28 +18,29 @@ type row struct {
 // A panel shows some expressions over time or, if it is a table, their values now.
 type panel struct {
 	title   string
-	unit    string // of Grafana
+	unit    string // the name that Grafana has for it
 	table   bool
 	queries []query
 }
 
-// A query is an expression, and the legend of its series. $i stands for the matcher of the instances
-// that are selected.
+// A query is an expression and the legend of its series. In the expression, $i stands for
+// [instances].
 type query struct{ expression, legend string }
 
-// instances selects those that are chosen on the dashboard.
+// instances is the matcher of the instances that are selected on the dashboard.
 const instances = `instance=~"$instance"`
 
 func (q query) text() string { return strings.ReplaceAll(q.expression, "$i", instances) }
 
-// Layout: three panels beside each other.
+// Layout: three panels side by side.
 const (
 	panelWidth  = 8
 	panelHeight = 8
 	columns     = 3
 )
 
-// JSON is an object of Grafana's model of a dashboard, of which only what matters is set.
+// An object is an object in Grafana's JSON model of a dashboard. Only the members that matter are
+// set.
 type object map[string]any
 
 var datasource = object{"type": "prometheus", "uid": "${datasource}"}
@@ -86,7 +87,7 @@ func dashboardJSON() ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// object returns a panel at a place. Its description is the help of its metrics.
+// object returns the panel at position (x, y). Its description is the help of its metrics.
 func (p *panel) object(id, x, y int) (object, error) {
 	var targets []object
 	var help []string

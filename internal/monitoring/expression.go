@@ -17,11 +17,12 @@ var (
 	grouped  = regexp.MustCompile(`\b(?:by|on|ignoring|without)\s*\(([^)]*)\)`)
 )
 
-// everySeries are the labels that Prometheus adds, and the bound of a bucket.
+// everySeries lists the labels that any series may have: those that Prometheus adds, and the bound of
+// a bucket.
 var everySeries = []string{"instance", "job", "le"}
 
-// check checks that the metrics and labels of an expression exist, and that recorded ones do, too. It
-// returns the names of its metrics of feedctl.
+// check checks that the metrics and labels of an expression exist, including recorded metrics. It
+// returns the names of the feedctl metrics in the expression.
 func check(expression string) (names []string, err error) {
 	bare := quoted.ReplaceAllString(expression, `""`)
 	labels := slices.Clone(everySeries)

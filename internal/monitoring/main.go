@@ -1,5 +1,5 @@
-// Command monitoring generates, from the list of metrics, their documentation, alerts for Prometheus
-// with tests and a runbook, and a dashboard for Grafana.
+// Command monitoring generates, from the list of metrics, the documentation of the metrics, alerts
+// for Prometheus with tests and a runbook, and a dashboard for Grafana.
 //
 //	go run ./internal/monitoring .
 package main
@@ -27,7 +27,7 @@ type file struct {
 	make func() ([]byte, error)
 }
 
-// files are all that is written.
+// files lists all files that the generator writes.
 var files = []file{
 	{"docs/metrics.md", metricsPage},
 	{"docs/alerts.md", alertsPage},

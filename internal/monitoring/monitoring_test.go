@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/metrics/catalog"
 )
 
-// promtool runs it in a directory.
+// promtool runs the command promtool in a directory.
 func promtool(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	path, err := exec.LookPath("promtool")
@@ -38,8 +38,8 @@ func generate(t *testing.T) string {
 	return filepath.Join(dir, "monitoring")
 }
 
-// TestAlerts has Prometheus check the rules, and test each with series for which it fires and series for
-// which it does not.
+// TestAlerts has Prometheus check the rules, and test each of them with series for which it fires and
+// series for which it does not.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	dir := generate(t)
@@ -117,7 +117,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// TestCheck has expressions with mistakes.
+// TestCheck: mistakes in expressions are found.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for expression, ok := range map[string]bool{
@@ -137,7 +137,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestRunbook: the address in each alert leads to a section, and names are as they should be.
+// TestRunbook: the address in each alert leads to a section, and names follow the conventions.
 func TestRunbook(t *testing.T) {
 	t.Parallel()
 	page, err := alertsPage()
@@ -173,7 +173,7 @@ func TestWithoutExample(t *testing.T) {
 	}
 }
 
-// TestUpToDate: the files in the repository are those that are generated.
+// TestUpToDate: the files in the repository are what the generator writes.
 func TestUpToDate(t *testing.T) {
 	t.Parallel()
 	for _, f := range files {

@@ -25,15 +25,15 @@ type Limiter struct {
 // An origin is what is known about a server while it is in use or blocked.
 type origin struct {
 	name     string
-	requests chan struct{} // has a value for each one that waits; nil: no limit
+	requests chan struct{} // holds a value for each request that waits; nil: no limit
 
 	mu    sync.Mutex
 	users int
-	until time.Time        // no request before
+	until time.Time        // no request is sent before
 	paces map[string]*pace // by method
 }
 
-// Requests that wait for a block to end are spread over spreadBy for each of them.
+// When a block ends, the requests that waited for that are spread over spreadBy times their number.
 const spreadBy = 100 * time.Millisecond
 
 // use returns an origin, which must be released.
@@ -86,7 +86,7 @@ func (o *origin) block(wait time.Duration) {
 }
 
 // Delays returns the longest time that a client leaves between two requests with the same method, by
-// origin. Those without are left out.
+// origin. Origins without such a time are left out.
 func (l *Limiter) Delays() map[string]time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +109,7 @@ type Turn struct {
 	origin *origin
 	method string
 	pace   *pace // nil: there was none when the request began
-	slot   bool  // it is one of AtOnce
+	slot   bool  // the request counts toward AtOnce
 	sent   time.Time
 }
 
@@ -119,7 +119,7 @@ func (l *Limiter) Begin(ctx context.Context, name, method string, most time.Dura
 	return l.begin(ctx, name, method, most, l.AtOnce > 0)
 }
 
-// begin is Begin. The request is one of AtOnce if slot is true.
+// begin is like Begin. The request counts toward AtOnce if slot is true.
 func (l *Limiter) begin(ctx context.Context, name, method string, most time.Duration, slot bool) (*Turn, error) {
 	t := &Turn{origin: l.use(name), method: method, slot: slot}
 	if t.slot {
@@ -152,7 +152,7 @@ func (t *Turn) wait(ctx context.Context, most time.Duration) error {
 		if err := t.pace.wait(ctx); err != nil {
 			return err
 		}
-		if wait, _ := t.origin.blocked(); wait <= 0 { // it may have been blocked since
+		if wait, _ := t.origin.blocked(); wait <= 0 { // the origin may have been blocked since
 			return nil
 		}
 	}
@@ -176,8 +176,8 @@ func (t *Turn) Succeeded() {
 	}
 }
 
-// Refused ends a turn whose request was refused as one too many. It returns the time that each client now
-// leaves between two requests.
+// Refused ends a turn whose request was refused because there were too many. It returns the time that
+// each client now leaves between two requests.
 func (t *Turn) Refused() time.Duration {
 	t.leave()
 	defer t.origin.release()
@@ -205,8 +205,8 @@ func (t *Turn) leave() {
 	}
 }
 
-// blocked returns how long no request may be sent, and the time over which requests are then
-// spread: the more of them, the longer.
+// blocked returns how long no request may be sent, and the time over which the waiting requests are
+// spread afterwards: the more requests, the longer.
 func (o *origin) blocked() (wait, spread time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -231,7 +231,8 @@ func (o *origin) open(ctx context.Context, most time.Duration) error {
 	}
 }
 
-// pace returns the pace of a method; nil if it has none and needs none.
+// pace returns the pace of a method. If there is none, it makes one if create is true, and returns
+// nil otherwise.
 func (o *origin) pace(method string, create bool) *pace {
 	o.mu.Lock()
 	defer o.mu.Unlock()

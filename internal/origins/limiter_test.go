@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// sends sends n requests at once, which succeed, and returns how many began in each second.
+// sends sends n requests at once, all of which succeed, and returns how many began in each second.
 func sends(t *testing.T, l *Limiter, n int) map[int]int {
 	var mu sync.Mutex
 	var all sync.WaitGroup

@@ -43,9 +43,9 @@ func (e *Error) Error() string { return fmt.Sprintf("server %s: %v", e.Origin, e
 // Unwrap implements the interface of [errors.Is].
 func (e *Error) Unwrap() error { return e.Err }
 
-// requestsPerOrigin is how many requests of a process may wait for one origin. Bodies do not count:
-// their readers may need further answers to make room. Nor do requests that wait for news: those of
-// idle jobs would keep others waiting.
+// requestsPerOrigin is how many requests of a process may wait for one origin. Reading a body does not
+// count, since its reader may need further responses to make room. Nor do requests that wait for news:
+// those of idle jobs would keep others waiting.
 const requestsPerOrigin = 50
 
 // silentAfter is the time without an answer after which a request that its sender gives up
@@ -56,7 +56,7 @@ const silentAfter = 10 * time.Second
 // server would keep all of them away for years.
 const MaxRetryAfter = 5 * time.Minute
 
-// Config is for [New].
+// Config configures a [Pool].
 type Config struct {
 	// Transport sends the requests.
 	Transport http.RoundTripper
@@ -69,7 +69,7 @@ type Config struct {
 	Works func(origin string)
 }
 
-// A Pool has what the runs of a process share.
+// A Pool holds what the runs of a process share: the limits of origins.
 type Pool struct {
 	Limiter
 	config Config
@@ -89,14 +89,14 @@ type Client struct {
 	works   map[string]bool // origins whose last request succeeded
 }
 
-// failing are the failures of an origin since its last success.
+// failing describes the failures of an origin since its last success.
 type failing struct {
 	since time.Time
 	last  *Error
 }
 
-// Client returns the client of a run. End ends the run, and with it ctx: with an [*Error], if a
-// server has failed for long enough, or allows too few requests.
+// Client returns the client of a run. If a server has failed for long enough, or allows too few
+// requests, the client calls end with an [*Error]; end must end the run and ctx.
 func (p *Pool) Client(ctx context.Context, end context.CancelCauseFunc) *Client {
 	return &Client{pool: p, ctx: ctx, end: end, failing: map[string]*failing{}, works: map[string]bool{}}
 }
@@ -147,8 +147,8 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// isLocal reports whether a request failed on this machine: it has no socket left, or a file that was
-// to be sent cannot be read.
+// isLocal reports whether a request failed on this machine: the machine has no socket left, or a file
+// that was to be sent cannot be read.
 func isLocal(err error) bool {
 	_, file := errors.AsType[*fs.PathError](err)
 	return file || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
@@ -171,8 +171,8 @@ func waitsForNews(r *http.Request) bool {
 
 func statusError(r *http.Response) error { return fmt.Errorf("status %s", r.Status) }
 
-// RetryAfter returns how long a server asks its clients to wait, at most [MaxRetryAfter]: by the field
-// Retry-After of an error, or by the field Backoff of any response, in seconds, as Kinto sends it.
+// RetryAfter returns how long a server asks its clients to wait, at most [MaxRetryAfter]: with the
+// field Retry-After of an error, or with the field Backoff of any response, in seconds, as Kinto does.
 func RetryAfter(r *http.Response) time.Duration {
 	var wait time.Duration
 	if r.StatusCode >= http.StatusBadRequest {
@@ -204,7 +204,7 @@ func (c *Client) throttled(origin string, interval time.Duration, r *http.Respon
 	c.failed(e)
 }
 
-// failed notes a failure. It ends the run if there was nothing else for too long.
+// failed records a failure. It ends the run if requests to the origin have only failed for too long.
 func (c *Client) failed(e *Error) {
 	c.wait(e)
 	c.mu.Lock()
@@ -221,7 +221,7 @@ func (c *Client) failed(e *Error) {
 	}
 }
 
-// wait keeps what the server has asked for.
+// wait makes all clients wait for as long as the server has asked, if it has.
 func (c *Client) wait(e *Error) {
 	if e.RetryAfter <= 0 {
 		return

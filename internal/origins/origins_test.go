@@ -50,8 +50,8 @@ func answer(status int, header http.Header) *http.Response {
 	return &http.Response{StatusCode: status, Status: fmt.Sprint(status, " ", http.StatusText(status)), Header: header, Body: io.NopCloser(strings.NewReader(""))}
 }
 
-// TestThrottled has 200 jobs that send one request after another, or that work in between, to a server
-// that allows a number of requests in each second.
+// TestThrottled runs 200 jobs that send requests to a server, with or without pauses for work; the
+// server allows a number of requests in each second.
 func TestThrottled(t *testing.T) {
 	const short, long = time.Millisecond, 20 * time.Millisecond
 	for _, test := range []struct {
@@ -119,8 +119,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestAsked has servers that ask their clients to wait, by each field and status. A short
-// wait is kept, by all runs; a long one ends the run, and is kept for a limited time.
+// TestAsked: servers ask their clients to wait, with each field and status. All runs wait if the
+// time is short; a long one ends the run, and the wait is limited.
 func TestAsked(t *testing.T) {
 	for _, c := range []struct {
 		field  string
@@ -168,8 +168,8 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestAtOnce has 60 requests that a server holds for half a minute, and then another one: it waits
-// for them only if they are not requests for news.
+// TestAtOnce: a server holds 60 requests for half a minute. Another request has to wait for these
+// only if they are not requests for news.
 func TestAtOnce(t *testing.T) {
 	const hold = 30 * time.Second
 	for name, c := range map[string]struct {
@@ -219,7 +219,7 @@ func TestAtOnce(t *testing.T) {
 				}
 				all.Wait()
 				if n := len(pool.origins["http://server.test:80"].requests); n != 0 {
-					t.Errorf("%d requests are taken to wait, all were answered", n)
+					t.Errorf("%d requests count as waiting, although all were answered", n)
 				}
 			})
 		})
@@ -228,7 +228,8 @@ func TestAtOnce(t *testing.T) {
 
 func oneMinute() time.Duration { return time.Minute }
 
-// TestPatience has a server that refuses connections, then answers, and then fails for long.
+// TestPatience: a run survives a server that refuses connections for a while, and is ended once the
+// server has failed for a minute.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := true

@@ -13,27 +13,27 @@ const (
 	slowerBy        = 1.2
 	longestInterval = 25 * time.Second
 	sensitivity     = 80 * time.Millisecond // the shortest time between two changes
-	decayAfter      = time.Second           // without use; then the interval also falls,
-	decayBy         = 2                     // by this times the time without use
+	decayAfter      = time.Second           // the interval also falls after this time without use,
+	decayBy         = 2                     // by this factor times that time
 )
 
-// CouchDB shortens the interval by steps of a fixed length, with which a server that allows ten requests
-// a second refuses one in five, and one that allows a thousand is never used in full. Here refusals
-// tell which rate the server allows: the number of requests that it has accepted from the end of the
-// last refusals to the end of these, divided by that time. The pace then remains a little slower, and
-// exceeds it slowly. While no limit is known, it becomes faster by a factor.
+// CouchDB shortens the interval by steps of a fixed length. A server that allows ten requests a second
+// then refuses one in five, and one that allows a thousand is never used in full. Here, the rate that a
+// server allows is measured from the end of one period of refusals to the end of the next: the number of
+// requests that it accepted, divided by that time. The pace then stays a little slower than this limit,
+// and exceeds the limit only slowly. While no limit is known, the pace becomes faster by a factor.
 const (
 	fasterBy      = 1. / 8
 	slowerThan    = 1.05 // times the limit
 	carefulBy     = .01
-	carefulTime   = time.Second // between two such steps, or
-	carefulNumber = 40          // the time of as many requests
-	carefulUntil  = .9          // times the limit: the server allows more than before
+	carefulTime   = time.Second // between two such steps, at least; and
+	carefulNumber = 40          // the time of this many requests, at least
+	carefulUntil  = .9          // times the limit: below that, the server allows more than before
 
 	shortestCycle = 800 * time.Millisecond // of a measurement; many servers count the requests of a second
 	longestCycle  = 2 * time.Second
 
-	shortestApart = 100 * time.Microsecond // less is nothing
+	shortestApart = 100 * time.Microsecond // a shorter interval counts as none
 )
 
 // Timers fire late, by a millisecond or more on a busy machine. A request that is up to mostLate late does
@@ -41,9 +41,9 @@ const (
 // allows.
 const mostLate = baseInterval
 
-// A pace is the time between two requests with one method to one origin. All jobs share it, so that
-// the more jobs there are, the fewer requests each of them makes. It grows by a factor with each
-// answer that says that there are too many, and shrinks by a step with others.
+// A pace is the time between two requests with one method to one origin. All jobs share it: the more jobs
+// there are, the fewer requests each of them makes. The time grows by a factor with each response that
+// says that there are too many requests, and shrinks a little with others.
 type pace struct {
 	turn chan struct{} // has the value that the next request to be sent takes
 
@@ -55,14 +55,14 @@ type pace struct {
 	sent    time.Time
 	clients int // requests that wait to be sent or answered
 
-	refused  time.Duration // apart when refusals began that have not ended; 0: there are none
+	refused  time.Duration // apart at the beginning of the current refusals; 0: there are none
 	since    time.Time     // the beginning of a measurement; zero: there is none
 	accepted int           // requests since then
 }
 
-// newPace returns the pace of a server that has refused a request for the first time. It begins
-// with one request each baseInterval: with baseInterval for each of them, many clients would need many
-// refusals to find their pace.
+// newPace returns the pace of a server that has refused a request for the first time. It begins with one
+// request every baseInterval in total: if each of many clients left baseInterval between its requests,
+// they would need many refusals to find their pace.
 func newPace() *pace {
 	p := &pace{turn: make(chan struct{}, 1), apart: baseInterval, used: time.Now()}
 	p.turn <- struct{}{}
@@ -107,13 +107,13 @@ func (p *pace) wait(ctx context.Context) error {
 	}
 }
 
-// left returns the time until the next request may be sent; if that is now, it counts as sent.
+// left returns the time until the next request may be sent. If the time is 0, the request counts as sent.
 func (p *pace) left() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	apart := p.apart
-	if p.refused > 0 { // one request says as much as many
+	if p.refused > 0 { // one request shows as much as many would
 		apart = max(apart, sensitivity)
 	}
 	due := p.sent.Add(apart)
@@ -140,7 +140,7 @@ func (p *pace) decay() {
 	}
 }
 
-// delay returns the interval, as it is without further use.
+// delay returns the interval, shortened for the time without use.
 func (p *pace) delay() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,8 +148,8 @@ func (p *pace) delay() time.Duration {
 	return p.interval()
 }
 
-// slower notes that a request was refused as one too many, and returns the interval. What was sent
-// before the last change says nothing about it.
+// slower records that a request was refused because there were too many, and returns the interval. A
+// request that was sent before the last change of the interval says nothing about the new one.
 func (p *pace) slower(sent time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,7 +164,7 @@ func (p *pace) slower(sent time.Time) time.Duration {
 	return p.interval()
 }
 
-// faster notes that a request was within the rate. It reports whether no pace is needed.
+// faster records that a request was within the rate. It reports whether the pace is no longer needed.
 func (p *pace) faster(sent time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,7 +200,8 @@ func (p *pace) faster(sent time.Time) bool {
 	return p.apart == 0 && p.clients == 0
 }
 
-// resume ends refusals, at the rate that the server has allowed. The caller must hold p.mu.
+// resume ends a period of refusals, and continues at the rate that the server has allowed. The caller must
+// hold p.mu.
 func (p *pace) resume() {
 	now := time.Now()
 	took := now.Sub(p.since)

@@ -29,13 +29,13 @@ func Passes(code string) bool {
 	return false
 }
 
-// Network reports whether an error is one of the connection. Errors of files are not, although the
+// Network reports whether an error comes from the connection. Errors of files do not, although the
 // number in them ([syscall.Errno]) implements [net.Error], too.
 func Network(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // it unwraps errors itself
 	case nil, *fs.PathError, *os.LinkError, syscall.Errno:
 		return false
-	case *url.Error: // a net.Error whatever is in it
+	case *url.Error: // a net.Error, whatever it wraps
 		return Network(e.Err)
 	case net.Error:
 		return true

@@ -18,7 +18,7 @@ const (
 
 // A cluster is a data directory and the server that runs on it.
 type cluster struct {
-	dir       string // with the data, the log and the socket
+	dir       string // holds the data, the log and the socket
 	pgctl     string
 	owner     *owner
 	caretaker io.Closer
@@ -93,7 +93,7 @@ func program(name, debianPackage string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	slices.Reverse(dirs) // the newest first: versions have two digits
+	slices.Reverse(dirs) // the newest version first, since all have two digits
 	for _, dir := range append(dirs, "/usr/sbin") {
 		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 			return path, nil

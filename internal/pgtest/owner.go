@@ -51,8 +51,9 @@ func (o *owner) tempDir() (string, error) {
 	return dir, nil
 }
 
-// workspace makes a directory, and starts a script with its path and args that ends it: the script waits for
-// the end of its standard input, which is that of this process, however it ends, or that of the closer.
+// workspace makes a directory, and starts a script that cleans it up, with the path of the directory and
+// args as arguments. The script waits for the end of its standard input, which comes when the closer is
+// closed or this process ends in any way.
 func (o *owner) workspace(script string, args ...string) (dir string, caretaker io.Closer, err error) {
 	dir, err = o.tempDir()
 	if err != nil {
@@ -93,8 +94,8 @@ func (o *owner) run(dir, name string, args ...string) error {
 	return nil
 }
 
-// background starts a command that ends when its standard input does. Close ends it and
-// waits; it also ends with this process.
+// background starts a command that ends when its standard input does. Close ends the command and waits
+// for that; the command also ends with this process.
 func (o *owner) background(dir, name string, args ...string) (io.Closer, error) {
 	cmd := o.command(dir, name, args...)
 	input, err := cmd.StdinPipe()

@@ -14,15 +14,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// pool is the number of connections of PgBouncer to the server: fewer than a test has, so
-// that they are shared.
+// pool is the number of connections from PgBouncer to the server: fewer than a test has to
+// PgBouncer, so that they are shared.
 const pool = 10
 
 // runPgBouncer ends PgBouncer when its standard input ends.
 const runPgBouncer = `trap '' INT TERM HUP; "$1" "$2/pgbouncer.ini" >"$2/log" 2>&1 & cat >/dev/null; kill -KILL $!; wait $!; rm -rf "$2"`
 
-// pgBouncer starts PgBouncer in front of the database of a URL and returns its URL there.
-// Only the user of that URL may log in.
+// pgBouncer starts PgBouncer in front of the database at a URL, and returns the URL of the database
+// through PgBouncer. Only the user of that URL may log in.
 func (s *Server) pgBouncer(database string) (_ string, stop io.Closer, err error) {
 	bouncer, err := program("pgbouncer", "pgbouncer")
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Server) pgBouncer(database string) (_ string, stop io.Closer, err error
 		return "", nil, err
 	}
 	password := ""
-	if config.Password != "" { // it rejects an empty one
+	if config.Password != "" { // PgBouncer rejects an empty password
 		password = " password='" + strings.ReplaceAll(config.Password, "'", "''") + "'"
 	}
 	who, err := unprivileged()

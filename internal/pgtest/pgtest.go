@@ -2,8 +2,8 @@ package pgtest
 
 import "testing"
 
-// Start returns the shared server, with separate databases for the test, which are removed
-// when it ends. If the server cannot be started, the test fails.
+// Start returns the shared server, with separate databases for the test, which are removed when the
+// test ends. If the server cannot be started, the test fails.
 func Start(t testing.TB) *TestServer {
 	t.Helper()
 	server, err := guest()

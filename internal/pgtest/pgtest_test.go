@@ -69,7 +69,7 @@ func TestMain(m *testing.M) {
 	}
 	url, err := server.Database("a")
 	fmt.Println(url, err)
-	_, _ = io.Copy(io.Discard, os.Stdin) // no input: until it is killed
+	_, _ = io.Copy(io.Discard, os.Stdin) // there is no input: blocks until the process is killed
 }
 
 // TestKilled: neither the server nor its directories outlive a killed process.
@@ -85,7 +85,7 @@ func TestKilled(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childVariable+"=1", "TMPDIR="+dir)
 	cmd.Stderr = os.Stderr
-	if _, err := cmd.StdinPipe(); err != nil { // it stays open
+	if _, err := cmd.StdinPipe(); err != nil { // the pipe stays open
 		t.Fatal(err)
 	}
 	stdout, err := cmd.StdoutPipe()

@@ -20,7 +20,7 @@ type Moment int
 
 // The moments, in the order in which they occur.
 const (
-	BeforeRequest    Moment = iota // before the server receives it
+	BeforeRequest    Moment = iota // before the server receives the request
 	AfterAnswer                    // during the response
 	AfterTransaction               // after the complete response, outside a transaction
 )
@@ -31,14 +31,14 @@ type Proxy struct {
 	url       string
 
 	mu     sync.Mutex
-	mark   []byte // the next connection on which it is sent is cut; nil: none
+	mark   []byte // the next connection on which the mark is sent is cut; nil: none
 	moment Moment
-	then   func() // called after that
+	then   func() // called after the cut
 	cut    bool
 }
 
-// StartProxy starts a proxy in front of a database, which ends with the test. It replaces
-// the server's messages with the result of translate, if that is not nil.
+// StartProxy starts a proxy in front of a database. The proxy ends with the test. It replaces the
+// server's messages with the result of translate, if that is not nil.
 func StartProxy(t testing.TB, database string, translate *strings.Replacer) *Proxy {
 	t.Helper()
 	config, err := pgx.ParseConfig(database)
@@ -103,7 +103,8 @@ func (p *Proxy) WasCut() bool {
 	return p.cut
 }
 
-// hit returns the function to call after the cut, if a message has the mark.
+// hit returns the moment of the cut and the function to call after it, if a message contains the
+// mark.
 func (p *Proxy) hit(message []byte) (then func(), moment Moment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,8 +119,8 @@ func (p *Proxy) hit(message []byte) (then func(), moment Moment) {
 func (p *Proxy) serve(client, server net.Conn) {
 	defer client.Close()
 	defer server.Close()
-	var last atomic.Pointer[func()] // after the next response, which is not forwarded
-	var whole atomic.Bool           // after all of it
+	var last atomic.Pointer[func()] // to call after the next response, which is not forwarded
+	var whole atomic.Bool           // call last only after the whole response
 	go func() {
 		defer client.Close()
 		defer server.Close()

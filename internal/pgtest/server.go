@@ -50,8 +50,8 @@ func New(settings ...string) (*Server, error) {
 	return &Server{base: base, own: own, names: make(map[string]string)}, nil
 }
 
-// shared is the server of all tests of this process that do not need a separate one:
-// starting one takes longer than most tests. It ends with the process.
+// shared is the server of all tests of this process that do not need a separate one, since starting
+// a server takes longer than most tests. It ends with the process.
 var shared = sync.OnceValues(func() (*Server, error) { return New() })
 
 // guest returns a shared server: the one that the environment names, or else that of this
@@ -85,8 +85,8 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// Database returns the URL of a database, which the first call for the name creates. On a
-// server started by this package, the user in the URL is a superuser.
+// Database returns the URL of the database with a name; the first call for a name creates the
+// database. On a server started by this package, the user in the URL is a superuser.
 func (s *Server) Database(name string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

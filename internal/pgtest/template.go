@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// A template is a data directory as initdb makes it. It ends with the process.
+// A template is a data directory as initdb makes it. It is removed when the process ends.
 type template struct {
 	data      string
-	caretaker io.Closer // ends when it is no longer referenced
+	caretaker io.Closer // removes the directory when this is no longer referenced
 }
 
 // removeDirectory is for [owner.workspace].

@@ -55,7 +55,7 @@ type Display struct {
 	Log      *slog.Logger
 }
 
-// Show shows the status of a command while it runs. The returned function ends that.
+// Show shows the status of a command, which read returns, until stop is called.
 func (d Display) Show(verb string, read func() Status) (stop func()) {
 	every := LogEvery
 	if d.Terminal != nil {
@@ -156,8 +156,8 @@ func (e *estimator) update(from, to sample) {
 	e.took = e.took*keep + seconds
 }
 
-// rest is what remains, in bytes, changes or nanoseconds of the feed's time, whichever is
-// known; negative if none is.
+// rest returns what remains, in bytes, changes or nanoseconds of the feed's time, whichever is known.
+// It is negative if none is.
 func (s Status) rest() float64 {
 	switch {
 	case s.Total > 0:
@@ -182,7 +182,8 @@ func (e *estimator) rate() float64 {
 	return float64(e.last().status.Entities-e.first().status.Entities) / e.elapsed()
 }
 
-// eta estimates the time that remains, if what remains shrinks.
+// eta estimates the remaining time. It reports false if it cannot, since no progress has been seen or
+// nothing remains.
 func (e *estimator) eta() (time.Duration, bool) {
 	rest := e.last().status.rest()
 	if e.done <= 0 || rest <= 0 {
@@ -192,7 +193,8 @@ func (e *estimator) eta() (time.Duration, bool) {
 	return time.Duration(seconds * float64(time.Second)), true
 }
 
-// line is the progress line: "consume: 12,345 entities, 4.5 MiB, 1,200/s, lag 3s, ETA 12s".
+// line returns the progress line, such as "consume: 12,345 entities, 4.5 MiB, 1,200/s, lag 3s, ETA
+// 12s".
 func (e *estimator) line(verb string) string {
 	last := e.last().status
 	if last.Search != nil {

@@ -57,7 +57,7 @@ func TestEstimatorWindow(t *testing.T) {
 	}
 }
 
-// The remaining time neither jumps at a pause nor depends long on a slow beginning.
+// The remaining time neither jumps at a pause nor depends for long on a slow beginning.
 func TestRemainingTime(t *testing.T) {
 	const fast = 1000 // bytes per second
 	for _, test := range []struct {

@@ -1,5 +1,5 @@
-// Package readiness says whether a process can do its work and, if not, what is wrong and since when,
-// for supervisors and for people.
+// Package readiness reports, to supervisors and to people, whether a process can do its work and, if
+// not, what is wrong and since when.
 package readiness
 
 import (
@@ -35,8 +35,9 @@ type Status struct {
 	err error
 }
 
-// Of returns the status of something by its error: OK if that is nil, and otherwise the given state.
-// For a [problem.Error], the status shows the detail and not the cause, which may disclose too much.
+// Of returns the status of something whose check returned err: OK if err is nil, and otherwise the
+// given state. For a [problem.Error], the status shows the detail and not the cause, which may
+// disclose too much.
 func Of(name string, err error, otherwise State) Status {
 	s := Status{Name: name, State: OK, err: err}
 	var p *problem.Error
@@ -49,8 +50,8 @@ func Of(name string, err error, otherwise State) Status {
 	return s
 }
 
-// A Check checks things that a process needs. Where it does not know since when, the time when
-// [Checks] first saw the state counts.
+// A Check checks things that a process needs. In a status without Since, [Checks] sets the time at
+// which it first saw the state.
 type Check func(context.Context) []Status
 
 // Essential returns a check of something without which the process cannot do its work.
@@ -63,7 +64,7 @@ func Optional(name string, test func(context.Context) error) Check {
 	return func(ctx context.Context) []Status { return []Status{Of(name, test(ctx), Degraded)} }
 }
 
-// Checks are all checks of a process. They are safe for concurrent use.
+// Checks holds all checks of a process. It is safe for concurrent use.
 type Checks struct {
 	checks []Check
 
@@ -102,9 +103,10 @@ func (c *Checks) Run(ctx context.Context) []Status {
 	return all
 }
 
-// Ready runs the checks. If the process is ready, it returns a text for people: a line, and one more
-// for each thing that the process works without. Otherwise it returns a [*problem.Error] with status
-// 503: that of the first check that failed, with the statuses of all in the member "checks".
+// Ready runs the checks. If the process is ready, it returns a text for people: one line, and
+// another for each thing that has failed and that the process works without. Otherwise it returns a
+// [*problem.Error] with status 503 for the first check that failed, with the statuses of all checks
+// in the member "checks".
 func (c *Checks) Ready(ctx context.Context) (string, error) {
 	all := c.Run(ctx)
 	var text strings.Builder

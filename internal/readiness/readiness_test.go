@@ -21,7 +21,7 @@ func get(t *testing.T, c *Checks, method string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestReady has a store that is lost and comes back, and a cache that fails meanwhile.
+// TestReady: a store is lost and comes back, and a cache fails in the meantime.
 func TestReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store, cache error
@@ -74,7 +74,7 @@ func TestReady(t *testing.T) {
 	})
 }
 
-// TestSlow has a check that waits as long as its context allows.
+// TestSlow: a check waits as long as its context allows.
 func TestSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
@@ -85,7 +85,7 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// TestWatch has a server that fails for a while.
+// TestWatch: a server fails for a while.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w Watch

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// maxWatched is how many names a [Watch] has; others are left out.
+// maxWatched is how many names a [Watch] holds; others are left out.
 const maxWatched = 100
 
 // A Watch records whether the things that a process keeps using work: servers, stores, a sink.
-// The zero Watch has none. It is safe for concurrent use.
+// The zero Watch is empty. A Watch is safe for concurrent use.
 type Watch struct {
 	mu  sync.Mutex
 	all map[string]Status
 }
 
-// Note notes that something was used, successfully if err is nil.
+// Note records that something was used, successfully if err is nil.
 func (w *Watch) Note(name string, err error) {
 	s := Of(name, err, Failed)
 	w.mu.Lock()
@@ -36,7 +36,7 @@ func (w *Watch) Note(name string, err error) {
 	w.all[name] = s
 }
 
-// Check is a [Check] of all things, by name. What was never used is not in it.
+// Check is a [Check] of all things, sorted by name. Things that were never used are left out.
 func (w *Watch) Check(context.Context) []Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()

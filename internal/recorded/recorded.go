@@ -1,4 +1,4 @@
-// Package recorded tells the handlers around an HTTP handler what it has answered.
+// Package recorded records what an HTTP handler has answered, for the handlers around it.
 package recorded
 
 import (
@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// A Response passes on what a handler writes, and records it. It implements [io.ReaderFrom], by which files
-// are sent without copying.
+// A Response passes on what a handler writes, and records its status and size. It implements
+// [io.ReaderFrom], so that files are sent without copying.
 type Response struct {
 	http.ResponseWriter
 	Bytes int64 // of the body
@@ -24,7 +24,7 @@ func (r *Response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter].
 func (r *Response) WriteHeader(status int) {
-	if r.status == 0 && status >= http.StatusOK { // before that, there may be informational ones
+	if r.status == 0 && status >= http.StatusOK { // lower ones are informational, and another follows
 		r.status = status
 	}
 	r.ResponseWriter.WriteHeader(status)

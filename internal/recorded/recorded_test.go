@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/internal/recorded"
 )
 
-// kernel sends what it can read without copying.
+// kernel is a ResponseWriter with a ReadFrom, which stands for sending without copying.
 type kernel struct {
 	*httptest.ResponseRecorder
 	read bool
@@ -45,7 +45,7 @@ func TestResponse(t *testing.T) {
 	if n, err := io.Copy(r, strings.NewReader("abc")); n != 3 || err != nil || r.Bytes != 3 {
 		t.Errorf("%d, %v, %d bytes", n, err, r.Bytes)
 	}
-	n, err := io.Copy(r, io.LimitReader(strings.NewReader("abc"), 3)) // which cannot write itself
+	n, err := io.Copy(r, io.LimitReader(strings.NewReader("abc"), 3)) // a reader that does not implement io.WriterTo
 	if n != 3 || err != nil || r.Bytes != 6 || !to.read {
 		t.Errorf("%d, %v, %d bytes; without copying: %t", n, err, r.Bytes, to.read)
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Coding returns the content coding in which a request is answered; empty: none. ok is false if the request
-// excludes all of them.
+// Coding returns the content coding in which a request is answered, or "" for none. ok is false if the
+// request excludes all codings, and none.
 func Coding(r *http.Request) (coding string, ok bool) {
 	return acceptedCoding(r.Header.Values("Accept-Encoding"))
 }
@@ -30,7 +30,7 @@ func qualities(header []string) map[string]int {
 	return weights
 }
 
-// quality returns the q among parameters, 1000 if there is none.
+// quality returns the q among parameters, or 1000 if there is no q.
 func quality(params string) (thousandths int, ok bool) {
 	for param := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(param, "=")
@@ -59,8 +59,7 @@ func parseQuality(s string) (thousandths int, ok bool) {
 
 // acceptedCoding returns the content coding to send for an Accept-Encoding
 // header (RFC 9110, section 12.5.3): "zstd", "gzip", or "" for identity. ok is
-// false if the client accepts none of these. Without a preference of the client,
-// zstd comes before gzip.
+// false if the client accepts none of these. If the client has no preference, zstd comes before gzip.
 func acceptedCoding(header []string) (coding string, ok bool) {
 	weights := qualities(header)
 	weightOf := func(name string, otherwise int) int {

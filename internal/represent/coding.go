@@ -20,8 +20,8 @@ const (
 // zstdWindow bounds the memory of an encoder, and of the client's decoder.
 const zstdWindow = 512 << 10
 
-// coders are the encoders of a server. Their number is limited, since each holds
-// memory for as long as a client takes to read.
+// coders holds the encoders of a server. Their number is limited, since each holds memory for as
+// long as a client takes to read.
 type coders struct {
 	free chan struct{} // holds a token for each idle encoder
 	gzip sync.Pool

@@ -20,9 +20,9 @@ const (
 // encoded on its own, or sent without a coding.
 var errNotEncoded = errors.New("page was not encoded")
 
-// encodings keep pages that never change in their content codings, so that a page is encoded
-// once for all requests. Their size is bounded, including those in use, and no request waits
-// for memory.
+// encodings holds the encoded forms of pages that never change, so that a page is encoded once for
+// all requests. Their total size is bounded, including those in use, and no request waits for
+// memory.
 type encodings struct {
 	limit  int64 // bytes; 0 disables them
 	coders *coders
@@ -57,9 +57,9 @@ func newEncodings(limit int64, c *coders) *encodings {
 }
 
 // get returns a page of size bytes, read from body, in a content coding; the caller must release
-// it. The first of several requests at once encodes the page, whether or not its client is still
-// there; the others wait for it. If the error matches errNotEncoded, nothing has been read from
-// body.
+// the encoding. Of several concurrent requests, the first encodes the page, whether or not its
+// client is still there; the others wait for that. If the error matches errNotEncoded, nothing has
+// been read from body.
 func (e *encodings) get(ctx context.Context, key encodingKey, size int64, body io.Reader) (*encoding, error) {
 	one, begun := e.acquire(key, size)
 	if one == nil {
@@ -84,8 +84,8 @@ func (e *encodings) get(ctx context.Context, key encodingKey, size int64, body i
 	return nil, one.err
 }
 
-// acquire returns an encoding, and holds it for the caller. If begun is true, it is new, and the
-// caller has to finish it. It returns nil if there is no memory for size bytes.
+// acquire returns an encoding, and holds it for the caller. If begun is true, the encoding is new,
+// and the caller has to finish it. acquire returns nil if there is no memory for size bytes.
 func (e *encodings) acquire(key encodingKey, size int64) (one *encoding, begun bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -142,7 +142,8 @@ func (e *encodings) encode(key encodingKey, size int64, body io.Reader) (*chunks
 	return encoded, nil
 }
 
-// finish completes an encoding that the caller has begun. One that failed is not found again.
+// finish completes an encoding that the caller has begun. An encoding that failed is not found
+// again.
 func (e *encodings) finish(one *encoding, body *chunks, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -165,7 +166,7 @@ func (e *encodings) release(one *encoding) {
 	}
 }
 
-// chunks are bytes in memory that grow without being copied.
+// chunks holds bytes in memory, and grows without copying them.
 type chunks struct {
 	each int // capacity of a chunk
 	list [][]byte

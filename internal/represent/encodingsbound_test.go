@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// incompressible returns a page that does not become smaller.
+// incompressible returns a page that does not become smaller when it is encoded.
 func incompressible(size int64) io.Reader {
 	return io.LimitReader(rand.NewChaCha8([32]byte{}), size)
 }
 
-// TestEncodingsAreBounded: encodings in use count towards the limit; those that no request holds
+// TestEncodingsAreBounded: encodings in use count toward the limit; encodings that no request holds
 // are removed to make room, the least recently used first; and a page that does not fit is not
 // encoded.
 func TestEncodingsAreBounded(t *testing.T) {

@@ -12,17 +12,17 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// Fields are the header fields of all responses with a representation, so that those that are shared by
-// requests are computed once. Nothing changes the values.
+// Fields holds the header fields of all responses with a representation. If requests share the
+// representation, they are computed once. The values must not be changed.
 type Fields struct {
-	common      http.Header         // those that do not depend on the content coding
+	common      http.Header         // fields that do not depend on the content coding
 	etag        map[string][]string // by content coding
 	contentType []string
 
 	// Without a content coding:
 	ranges []string
 	length []string // of the whole
-	digest []string // nil if it may be another for the next request
+	digest []string // nil if the next request may need another
 }
 
 // Fields returns the fields of responses with a representation.
@@ -53,7 +53,7 @@ func (s *Sender) Fields(rep *Representation) *Fields {
 	return f
 }
 
-// fields returns the fields of a representation, which are computed now if it is not shared.
+// fields returns the fields of a representation. It computes them if the representation is not shared.
 func (s *Sender) fields(rep *Representation) *Fields {
 	if rep.Fields != nil {
 		return rep.Fields
@@ -61,14 +61,14 @@ func (s *Sender) fields(rep *Representation) *Fields {
 	return s.Fields(rep)
 }
 
-// set sets the fields that a 200 and a 304 have in common (RFC 9110, section 15.4.5), and Link and the
-// chain, since caches update stored responses with the fields of a 304.
+// set sets the fields that a 200 and a 304 have in common (RFC 9110, section 15.4.5). They include
+// Link and the chain, since caches update stored responses with the fields of a 304.
 func (f *Fields) set(h http.Header, coding string) {
 	maps.Copy(h, f.common)
 	h["Etag"] = f.etag[coding]
 }
 
-// digestField returns the value of Repr-Digest for a SHA-256, or nil without one.
+// digestField returns the value of Repr-Digest for a SHA-256, or nil if sum is nil.
 func digestField(sum []byte) []string {
 	if sum == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/internal/problem"
 )
 
-// A growing is a resource that grows before it is opened, the first times.
+// A growing is a resource that grows just before it is opened, the first so many times.
 type growing struct {
 	text  string
 	times int
@@ -41,13 +41,14 @@ func (g *growing) Open(_ context.Context, offset, length int64) (*Representation
 }
 
 // TestGrowing requests parts of a resource that grows between the moment when the part is computed and
-// when it is opened. A part up to the end is sent with what has been added, without opening it again.
+// the moment when it is opened. A part up to the end is sent with what has been added, without opening
+// the resource again.
 func TestGrowing(t *testing.T) {
 	s := NewSender(Config{MaxCoded: 1})
 	for _, c := range []struct {
 		header, value string // besides Range
 		part          string
-		times         int // that it grows
+		times         int // how many times the resource grows
 		status        int
 		body          string
 		contentRange  string
@@ -59,7 +60,7 @@ func TestGrowing(t *testing.T) {
 		{part: "bytes=4-5", times: 1, status: 206, body: "ef", contentRange: "bytes 4-5/14", opens: 2},
 		{part: "bytes=4-11", times: 1, status: 206, body: "efgh+1-e", contentRange: "bytes 4-11/14", opens: 2}, // the old end
 		{part: "bytes=-6", times: 1, status: 206, body: "+1-end", contentRange: "bytes 8-13/14", opens: 2},
-		{part: "bytes=10-", times: 1, status: 206, body: "-end", contentRange: "bytes 10-13/14", opens: 2}, // in what was the tail
+		{part: "bytes=10-", times: 1, status: 206, body: "-end", contentRange: "bytes 10-13/14", opens: 2}, // in the former tail
 		{part: "bytes=0-", times: 1, status: 206, body: "abcdefgh+1-end", contentRange: "bytes 0-13/14", opens: 2},
 		{part: "bytes=4-", header: "If-Range", value: `"8"`, times: 1, status: 200, body: "abcdefgh+1-end", opens: 2},
 		{part: "bytes=4-", header: "If-Match", value: `"8"`, times: 1, status: 412, opens: 1},

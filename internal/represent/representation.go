@@ -19,7 +19,7 @@ type Representation struct {
 	Tag         string    // names the state; part of the ETag
 	Sum         string    // SHA-256 of the whole, in hex, if it never changes; otherwise ""
 	Modified    time.Time // in whole seconds
-	Changing    bool      // Modified may belong to several states
+	Changing    bool      // several states may have the same Modified
 	Immutable   bool      // there will be no other state
 	Hosted      bool      // contains the Host of the request
 	Links       []string  // values of Link
@@ -28,7 +28,7 @@ type Representation struct {
 
 	Fields *Fields // of [Sender.Fields]; nil unless the representation is shared by requests
 
-	Stored int64  // bytes in the store
+	Stored int64  // size in the store, in bytes
 	Tail   string // follows the stored bytes
 	// Digest returns the SHA-256 of the whole, or nil if it is not available. An error means
 	// that the store is corrupt.
@@ -79,8 +79,8 @@ func NewSender(c Config) *Sender {
 // since the range was computed.
 const maxReopened = 10
 
-// Send answers a GET or HEAD. rep is the current representation if the caller has it, or nil. The error is a problem
-// or an error of the resource or, if the header has been written, says that the response is incomplete.
+// Send answers a GET or HEAD. rep is the current representation if the caller has it, or nil. The error is a problem, an
+// error of the resource or, if the header has been written, one that says that the response is incomplete.
 func (s *Sender) Send(w http.ResponseWriter, r *http.Request, res Resource, rep *Representation) error {
 	coding, ok := Coding(r)
 	if !ok {
@@ -105,7 +105,7 @@ func (s *Sender) Send(w http.ResponseWriter, r *http.Request, res Resource, rep 
 		if part.partial {
 			offset, length = rep.storedPart(part)
 			if offset > 0 && part.reaches(rep.size()) {
-				length = -1 // with what is added until it is opened
+				length = -1 // includes what is added before the resource is opened
 			}
 		}
 		opened, body, err := res.Open(r.Context(), offset, length)
@@ -150,8 +150,8 @@ func (s *Sender) Send(w http.ResponseWriter, r *http.Request, res Resource, rep 
 	return problem.New(http.StatusServiceUnavailable, "busy", "the page changes too fast to send a range of it")
 }
 
-// serveEncoded answers a GET with a page in a content coding that is kept for other requests. The
-// error matches errNotEncoded if that is not possible.
+// serveEncoded answers a GET with an encoded page that is kept for other requests. The error matches errNotEncoded if
+// that is not possible.
 func (s *Sender) serveEncoded(w http.ResponseWriter, r *http.Request, rep *Representation, coding string, body io.Reader) error {
 	encoded, err := s.encodings.get(r.Context(), encodingKey{rep.Sum, coding}, rep.size(), body)
 	if err != nil {
@@ -168,7 +168,7 @@ func (s *Sender) serveEncoded(w http.ResponseWriter, r *http.Request, rep *Repre
 	return nil
 }
 
-// needsState reports whether a request may be answered without the body.
+// needsState reports whether a request might be answered without the body.
 func needsState(r *http.Request) bool {
 	if r.Method == http.MethodHead {
 		return true
@@ -207,7 +207,7 @@ func (s *Sender) answer(w http.ResponseWriter, r *http.Request, rep *Representat
 	return part, false, nil
 }
 
-// ETag returns the entity tag in a content coding; empty: none.
+// ETag returns the entity tag in a content coding; "" means no coding.
 func (rep *Representation) ETag(coding string) string {
 	if coding == "" {
 		return `"` + rep.Tag + `"`
@@ -216,8 +216,8 @@ func (rep *Representation) ETag(coding string) string {
 }
 
 // CacheControl returns the value of the field. It lets shared caches keep only what is the same for every client. A
-// representation that contains the request's Host is not: a client could send a Host
-// that is not part of the cache's key.
+// representation that contains the request's Host is not the same for every client: a client could send a Host that is
+// not part of the cache's key.
 func (s *Sender) CacheControl(rep *Representation) string {
 	var directives []string
 	if rep.Hosted || s.private {

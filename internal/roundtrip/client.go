@@ -21,15 +21,15 @@ import (
 // A Client sends requests to one server.
 type Client struct {
 	Origin   string           // redirects to others are not followed
-	Username string           // of Password
+	Username string           // the user with Password
 	Password string           // see Hide
 	Limits   *origins.Limiter // may be shared with other clients
 
 	HTTP          *http.Client  // without a Timeout, which would cut off streams. nil: a new one
 	HeaderTimeout time.Duration // from the end of a request to the header of its response. 0: 1 min
 	IdleTimeout   time.Duration // between two bytes of a response. 0: 1 min
-	Attempts      int           // of a request that may be repeated. 0: 6
-	Log           *slog.Logger  // receives failed attempts. nil: they are not logged
+	Attempts      int           // for a request that may be repeated. 0: 6
+	Log           *slog.Logger  // logs failed attempts. nil: they are not logged
 }
 
 // New completes c, or returns an error if c is invalid.

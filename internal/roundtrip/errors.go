@@ -38,8 +38,8 @@ func Broken(what string, err error) error {
 	return &Error{what, err}
 }
 
-// Retryable reports whether the same request may succeed later: it was cut off, or the status of
-// its response, which is 0 if there is none, was 408, 425, 429 or 5xx.
+// Retryable reports whether the same request may succeed later: it was cut off, or the status of its
+// response was 408, 425, 429 or 5xx. The status is 0 if there was no response.
 func Retryable(status int, err error) bool {
 	var cut *Error
 	return !Permanent(status, err) && (status != 0 || errors.As(err, &cut))
@@ -67,7 +67,7 @@ var (
 	errTLS           = errors.New("the server speaks TLS: write https:// instead of http://")
 )
 
-// tlsAlert is in the error of net/http about a response that begins with a TLS alert (RFC 8446,
+// tlsAlert is part of net/http's error about a response that begins with a TLS alert (RFC 8446,
 // section 6), which a TLS server sends in answer to plain HTTP.
 const tlsAlert = `malformed HTTP response "\x15\x03`
 
@@ -78,7 +78,7 @@ func unanswered(what string, err error) error {
 		err = repeated.Err
 	}
 	switch {
-	case errors.Is(err, io.EOF): // callers must not take it for the end of a body
+	case errors.Is(err, io.EOF): // callers must not mistake it for the end of a body
 		err = io.ErrUnexpectedEOF
 	case strings.Contains(err.Error(), tlsAlert):
 		return fmt.Errorf("%s: %w", what, errTLS)

@@ -7,14 +7,14 @@ import (
 	"net/http"
 )
 
-// OK reports whether a status is that of a response that is as requested, 2xx or 304.
+// OK reports whether a status is 2xx or 304, which means that the response is what was requested.
 func OK(status int) bool { return status/100 == 2 || status == http.StatusNotModified }
 
 // maxJSON limits a response that is decoded as a whole, in bytes.
 const maxJSON = 64 << 20
 
-// JSON decodes a response of at most 64 MiB into v, unless v is nil. malformed wraps the error of a
-// response that is complete but cannot be decoded.
+// JSON decodes a response of at most 64 MiB into v, unless v is nil. malformed wraps the error if
+// the response is complete but cannot be decoded.
 func JSON(body io.Reader, v any, malformed func(error) error) error {
 	data, err := io.ReadAll(io.LimitReader(body, maxJSON+1))
 	switch {
@@ -31,8 +31,8 @@ func JSON(body io.Reader, v any, malformed func(error) error) error {
 	return nil
 }
 
-// Failure returns the first most bytes of a response whose status is an error, and closes it. The
-// status counts even if the body cannot be read; the result is nil then.
+// Failure returns up to most bytes of the body of a response whose status is an error, and closes
+// it. If the body cannot be read, the result is nil, since the status is enough.
 func Failure(resp *http.Response, most int64) []byte {
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, most))

@@ -72,7 +72,7 @@ func TestRedirects(t *testing.T) {
 	})
 }
 
-// slow is a body that takes 50 s for each byte and its end.
+// slow is a body that takes 50 s for each byte, and for its end.
 type slow struct{ io.Reader }
 
 func (s slow) Read(b []byte) (int, error) {
@@ -80,8 +80,8 @@ func (s slow) Read(b []byte) (int, error) {
 	return s.Reader.Read(b[:1])
 }
 
-// TestTimeouts: a response must begin a minute after the end of the request, and then not stop for a
-// minute.
+// TestTimeouts: a response must begin within a minute of the end of the request, and must not pause
+// for a minute after that.
 func TestTimeouts(t *testing.T) {
 	served(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -126,7 +126,7 @@ func TestTimeouts(t *testing.T) {
 	})
 }
 
-// TestRepeat: a request is made Attempts times, unless the error or its context forbids it.
+// TestRepeat: a request is tried Attempts times, unless the error or the context forbids that.
 func TestRepeat(t *testing.T) {
 	served(t, nil, func(t *testing.T, c *Client, _ *memnet.Net) {
 		failed := &Error{"GET http://server/", io.ErrUnexpectedEOF}
@@ -167,8 +167,8 @@ func TestHide(t *testing.T) {
 	}
 }
 
-// TestResponse: a cut response is as such an error, a complete one that is not JSON is malformed, and
-// one that is an error has no body if it is cut.
+// TestResponse: a response that is cut off returns that error, a complete one that is not JSON is
+// malformed, and the body of a failure is nil if it is cut off.
 func TestResponse(t *testing.T) {
 	errMalformed := errors.New("malformed")
 	large := append(bytes.Repeat([]byte{' '}, maxJSON), '1')

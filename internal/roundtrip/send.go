@@ -13,12 +13,12 @@ import (
 
 // Options change how one request is sent.
 type Options struct {
-	IdleTimeout time.Duration                               // 0: that of the client
-	Do          func(*http.Request) (*http.Response, error) // nil: that of Client.HTTP
+	IdleTimeout time.Duration                               // 0: the client's
+	Do          func(*http.Request) (*http.Response, error) // nil: Client.HTTP.Do
 	Late        func()                                      // called if there is no response after LateAfter
 }
 
-// Send sends a request once, when Limits allows it. In errors, what stands for the request: its
+// Send sends a request once, when Limits allows it. Errors name the request with the text what: its
 // method and its URL. If the error is nil, the response has any status, and a body that the caller
 // must close.
 func (c *Client) Send(r *http.Request, what string, o Options) (_ *http.Response, err error) {

@@ -122,10 +122,10 @@ type errorBody struct {
 func answer(status int, what errorBody, header http.Header) Fault {
 	return func(_ http.RoundTripper, r *http.Request) (*http.Response, error) {
 		closeBody(r)
-		body := what // a copy: requests may be concurrent
+		body := what // a copy, since requests may be concurrent
 		body.Message, body.Resource, body.RequestId = "This answer is a fault of a test.", r.URL.Path, "FAULT"
 		var text []byte
-		if r.Method != http.MethodHead { // whose errors have no body
+		if r.Method != http.MethodHead { // errors in response to HEAD have no body
 			var err error
 			if text, err = xml.Marshal(body); err != nil {
 				return nil, fmt.Errorf("encode error %s: %w", body.Code, err)

@@ -129,9 +129,9 @@ func flipText(value string, offset int) string {
 	return string(text)
 }
 
-// Headers replaces the headers of the response by those of another one, like a server
-// whose reads are not atomic; the length remains that of the body. A response without
-// an object is not changed.
+// Headers replaces the headers of the response with those of another one, as from a server whose
+// reads are not atomic; the length remains that of the body. A response without an object is not
+// changed.
 func Headers(other http.Header) Fault {
 	return onResponse(func(response *http.Response) error {
 		if response.StatusCode >= http.StatusMultipleChoices {
@@ -149,8 +149,8 @@ func Headers(other http.Header) Fault {
 	})
 }
 
-// EditList edits the objects of a listing, each an XML element "<Contents>": it can omit
-// some, like a server that returns an old state, repeat them or change their order.
+// EditList edits the objects of a listing, each an XML element "<Contents>": it can repeat or
+// reorder them, or omit some, as a server that returns an old state does.
 func EditList(edit func(contents []string) []string) Fault {
 	const begin, end = "<Contents>", "</Contents>"
 	return editBody(func(body []byte) []byte {

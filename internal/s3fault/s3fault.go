@@ -12,7 +12,7 @@ import (
 // A Request is an HTTP request about to be sent.
 type Request struct {
 	Operation Operation
-	Path      string // of its URL; with path-style addressing, the bucket precedes the key
+	Path      string // of the URL; with path-style addressing, the bucket precedes the key
 	Prefix    string // of a listing
 	N         int    // 1 for the first request, 2 for the next
 	Attempt   int    // 1 for the first request with this operation and path
@@ -53,8 +53,8 @@ func (o Operation) Reads() bool {
 // response. It closes the request's body, as any [http.RoundTripper] does.
 type Fault func(next http.RoundTripper, r *http.Request) (*http.Response, error)
 
-// Wrap returns a RoundTripper that calls decide, possibly concurrently, for each request.
-// If that returns no fault, the request is passed to next.
+// Wrap returns a RoundTripper that calls decide, possibly concurrently, for each request. If decide
+// returns no fault, the request is passed to next.
 func Wrap(next http.RoundTripper, decide func(Request) Fault) http.RoundTripper {
 	return &faulty{next: next, decide: decide, attempts: make(map[target]int)}
 }
@@ -95,8 +95,8 @@ func (f *faulty) request(r *http.Request) Request {
 	}
 }
 
-// operationOf distinguishes operations as a server does: by method, query and the header
-// of copies.
+// operationOf distinguishes operations as a server does: by method, query and the header that only
+// copies have.
 func operationOf(r *http.Request) Operation {
 	query := r.URL.Query()
 	copies := r.Header.Get("X-Amz-Copy-Source") != ""
@@ -136,7 +136,7 @@ func operationOf(r *http.Request) Operation {
 		case query.Has("uploadId"):
 			return ListParts
 		case strings.HasSuffix(r.URL.Path, "/"):
-			return Other // of a bucket or of the account
+			return Other // an operation on a bucket or on the account
 		}
 		return GetObject
 	}

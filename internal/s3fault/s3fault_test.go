@@ -38,7 +38,7 @@ func newServer(t *testing.T, answer string) *server {
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // it was incomplete
+			return // the request was incomplete
 		}
 		s.mu.Lock()
 		s.got = append(s.got, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+string(body)))

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// A Weather injects random faults into random requests. It prefers the kinds of faults
-// injected least often, so that all of them soon occur. All are faults that real servers
-// or networks can cause.
+// A Weather injects random faults into random requests. It prefers the kinds of faults that it has
+// injected least often, so that all kinds soon occur. Real servers or networks can cause any of the
+// faults.
 type Weather struct {
 	mu      sync.Mutex
 	random  *rand.Rand
@@ -32,10 +32,9 @@ type kind struct {
 	times int
 }
 
-// SentTwice is the kind of fault in which a proxy sends a conditional write twice, so that
-// another client seems to have been faster. Unlike after its own retry, the client
-// considers the outcome known, and if another client writes at that moment, it cannot find
-// out.
+// SentTwice is the kind of fault in which a proxy sends a conditional write twice, so that another
+// client seems to have been faster. Unlike after a retry of its own, the client considers the
+// outcome known; if another client does write at that moment, it cannot find out what happened.
 const SentTwice = "sent twice"
 
 // NewWeather returns a Weather without faults and without latency.
@@ -74,8 +73,8 @@ func (w *Weather) Without(name string) {
 	w.kinds = slices.DeleteFunc(w.kinds, func(k kind) bool { return k.name == name })
 }
 
-// Set changes the fraction of the requests with a fault, and the latency of the others,
-// which varies between half and one and a half times the given one.
+// Set changes the fraction of the requests with a fault, and the latency of the others, which
+// varies between 0.5 and 1.5 times the given latency.
 func (w *Weather) Set(rate float64, latency time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

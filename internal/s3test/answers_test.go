@@ -2,7 +2,7 @@ package s3test
 
 import "testing"
 
-// Another server that took the port of a started one is not mistaken for it.
+// TestTakenPort: another server that took the port is not mistaken for the one that was started.
 func TestTakenPort(t *testing.T) {
 	t.Setenv(Variable, "")
 	u := Start(t).url

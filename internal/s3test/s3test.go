@@ -69,8 +69,8 @@ func Start(t testing.TB) *Server {
 	return launch(t)
 }
 
-// StartOwn is like [Start] but always starts a new server, which the test may stop. The
-// environment has its credentials until the test ends.
+// StartOwn is like [Start] but always starts a new server, which the test may stop. The environment
+// has the credentials of the server until the test ends.
 func StartOwn(t testing.TB) *Server {
 	t.Helper()
 	for name, value := range credentials() {
@@ -79,8 +79,8 @@ func StartOwn(t testing.TB) *Server {
 	return launch(t)
 }
 
-// credentials returns the variables with the credentials of started servers, which are all
-// the same.
+// credentials returns the variables with the credentials, which are the same for all started
+// servers.
 func credentials() map[string]string {
 	return map[string]string{
 		"AWS_ACCESS_KEY_ID":           accessKey,
@@ -167,7 +167,7 @@ func (s *Server) start() error {
 		if answers("http://"+address+"/"+filepath.Base(s.Dir), ended) {
 			s.address = address
 			s.stop = func() {
-				_ = cmd.Process.Kill() // it may have ended
+				_ = cmd.Process.Kill() // the process may have ended
 				<-ended
 			}
 			return nil

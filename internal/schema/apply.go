@@ -28,8 +28,8 @@ func fit(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// apply applies the missing migrations in one transaction, provided that only returns
-// true for the current state. It returns the state before and after.
+// apply applies the missing migrations in one transaction, if the function only returns true for
+// the current state. It returns the state before and after.
 func apply(ctx context.Context, conn *pgx.Conn, name string, m *migrations, only func(state) bool) (before, after state, err error) {
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		// The lock ends with the transaction.

@@ -47,8 +47,8 @@ const minServer = 14
 // applied.
 const versionTable = "schema_version"
 
-// The migrations are applied in the order of their numbers, all that are missing in
-// one transaction, as templates with the name of the schema: {{.schema}}.
+// The migrations are applied in the order of their numbers, all missing ones in one transaction.
+// They are templates in which {{.schema}} stands for the name of the schema.
 //
 //go:embed sql/*.sql
 var files embed.FS
@@ -80,7 +80,7 @@ func Cut(u *url.URL) (rest *url.URL, name string, err error) {
 	if err := CheckName(name); err != nil {
 		return nil, "", err
 	}
-	for _, other := range slices.Sorted(maps.Keys(query)) { // which PostgreSQL would refuse
+	for _, other := range slices.Sorted(maps.Keys(query)) { // PostgreSQL would refuse these
 		if question := suggest.DidYouMean(other, []string{"schema"}, ""); question != "" {
 			return nil, "", fmt.Errorf("unknown parameter %q%s", other, question)
 		}
@@ -125,7 +125,7 @@ func visit(ctx context.Context, config *pgx.ConnConfig, name string, do func(*pg
 		return err
 	}
 	config = config.Copy()
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec // leaves nothing behind in a shared session
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec // this mode leaves nothing behind in a shared session
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
@@ -148,8 +148,8 @@ func Check(ctx context.Context, config *pgx.ConnConfig, name string, use Use) er
 }
 
 // Create is like [Check] for [Write], but creates the schema and its tables if they do not
-// exist. Any number of processes may call it concurrently, even through PgBouncer in
-// transaction mode: it is one transaction, under a lock that ends with it.
+// exist. Any number of processes may call it concurrently, even through PgBouncer in transaction
+// mode: it is one transaction, under a lock that ends with the transaction.
 func Create(ctx context.Context, config *pgx.ConnConfig, name string) error {
 	return visit(ctx, config, name, func(conn *pgx.Conn, m *migrations) error {
 		s, err := current(ctx, conn, name)

@@ -15,8 +15,8 @@ type Use string
 
 // The uses.
 const (
-	Read  Use = "read"  // objects
-	Write Use = "write" // objects, or use the outbox
+	Read  Use = "read"  // read objects
+	Write Use = "write" // write objects, or use the outbox
 )
 
 // oldest is the oldest version of a schema that supports a use by this program.
@@ -37,7 +37,8 @@ type state struct {
 	MinWrite int32 `json:"min_write"` // both 0 in a schema created before they were introduced
 }
 
-// current returns the state of the schema. Columns may be missing in an older one.
+// current returns the state of the schema. In an older schema, columns of the version table may be
+// missing.
 func current(ctx context.Context, conn *pgx.Conn, name string) (s state, err error) {
 	// to_regclass may use a cache that is older than the lock.
 	const find = "SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = $2)"
@@ -79,8 +80,8 @@ func (s state) allow(use Use, newest int32) error {
 	return nil
 }
 
-// createVersion creates the version table, with one row, if it does not exist, and adds
-// columns that are missing in an older one.
+// createVersion creates the version table, with one row, if it does not exist, and adds columns
+// that are missing in an older table.
 func createVersion(ctx context.Context, tx pgx.Tx, name string) error {
 	table := name + "." + versionTable
 	for _, sql := range []string{

@@ -1,5 +1,5 @@
-// Package shared opens a resource once for all that use it at the same time, such as the
-// connections to a database.
+// Package shared opens a resource, such as the connections to a database, once for all its
+// concurrent users.
 package shared
 
 import (
@@ -7,26 +7,26 @@ import (
 	"sync"
 )
 
-// A Pool has resources by their names. The zero Pool is empty.
+// A Pool holds resources by name. The zero Pool is empty.
 type Pool[T any] struct {
 	mu   sync.Mutex
 	used map[string]*resource[T]
 }
 
-// A resource is one that is open, or is being opened.
+// A resource is open, or is being opened.
 type resource[T any] struct {
 	users int           // pool.mu guards it
 	ready chan struct{} // closed when value, err and stopped are set
 	value T
 	close func(T) error
 	err   error
-	// stopped: it was not opened because its first user no longer wanted it.
+	// stopped reports that the resource was not opened because its first user no longer wanted it.
 	stopped bool
 }
 
-// Open returns the resource of a name. If no one uses it, it is opened, with ctx; others that want
-// it wait for that and get the same error. Release must be called when it is no longer used: the
-// last call closes it.
+// Open returns the resource with a name. If no one uses the resource, Open opens it with ctx;
+// others that want the resource wait for that, and get the same error. The caller must call release
+// when it no longer uses the resource: the last call closes it.
 func (p *Pool[T]) Open(ctx context.Context, name string, open func(context.Context) (T, error), closeIt func(T) error) (value T, release func() error, err error) {
 	for {
 		r, first := p.use(name)
@@ -41,9 +41,9 @@ func (p *Pool[T]) Open(ctx context.Context, name string, open func(context.Conte
 			select {
 			case <-r.ready:
 			case <-ctx.Done():
-				go func() { // it may be open by then
+				go func() { // the resource may be open by then
 					<-r.ready
-					_ = p.release(name, r) // its user will never know
+					_ = p.release(name, r) // the error is lost, since the user is gone
 				}()
 				return value, nil, ctx.Err()
 			}
@@ -57,7 +57,7 @@ func (p *Pool[T]) Open(ctx context.Context, name string, open func(context.Conte
 	}
 }
 
-// use adds a user to the resource of a name, and reports whether it is the first.
+// use adds a user to the resource with a name, and reports whether that user is the first.
 func (p *Pool[T]) use(name string) (r *resource[T], first bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *Pool[T]) use(name string) (r *resource[T], first bool) {
 	return r, first
 }
 
-// forget makes the next user of a name open its resource again.
+// forget makes the next user of a name open the resource again.
 func (p *Pool[T]) forget(name string, r *resource[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

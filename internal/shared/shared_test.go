@@ -17,7 +17,7 @@ var (
 	errClose = errors.New("cannot be closed")
 )
 
-// A door is what is opened. At most one of a name is open.
+// A door is the resource that the tests open. At most one door with a name is open at any time.
 type door struct {
 	mu     sync.Mutex
 	opened int
@@ -57,7 +57,7 @@ func (d *door) close() error {
 
 func closeIt(d *door) error { return d.close() }
 
-// TestPool has users that come and go at random.
+// TestPool: users come and go at random.
 func TestPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p shared.Pool[*door]
@@ -104,8 +104,8 @@ func TestPool(t *testing.T) {
 	})
 }
 
-// TestErrors: all that wait for the same resource get the same error, except that the first user no
-// longer wants it.
+// TestErrors: all users that wait for the same resource get the same error, except the error that
+// the first user no longer wants it.
 func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p shared.Pool[*door]

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// plain matches what means itself to a shell. To zsh, an equals sign at the beginning does not.
+// plain matches words that have no special meaning to a shell. To zsh, an equals sign at the
+// beginning of a word has one.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*$`)
 
 // Quote quotes a word for a shell (POSIX, "Single-Quotes").
@@ -17,7 +18,7 @@ func Quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Line returns a command line that has the words.
+// Line returns a command line that consists of the words.
 func Line(words ...string) string {
 	quoted := make([]string, len(words))
 	for n, word := range words {

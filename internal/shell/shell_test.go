@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/internal/shell"
 )
 
-// TestLine has a shell print words that mean something to it.
+// TestLine has a shell print words that contain its special characters.
 func TestLine(t *testing.T) {
 	t.Parallel()
 	words := []string{"a", "", "it's", `"$(echo x)"`, "a b\tc\nd", "`x`", "*", "~", "-n", "ä", "a;b&c|d>e", `\`}
@@ -21,7 +21,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestQuote: zsh replaces =NAME by the path of a command.
+// TestQuote: zsh replaces =NAME with the path of a command.
 func TestQuote(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{"=ls": "'=ls'", "--keep-age=30d": "--keep-age=30d"} {

@@ -13,8 +13,8 @@ func DidYouMean(name string, names []string, prefix string) string {
 }
 
 // Closest returns the name with the fewest differences from name: letters that are added,
-// omitted, replaced, or swapped with their neighbour. If there is more than one difference in
-// three letters, no name is close, and it returns "". A name is not close to itself.
+// omitted, replaced, or swapped with their neighbour. A name with more than one difference in three
+// letters is not close, and a name is not close to itself. If no name is close, Closest returns "".
 func Closest(name string, names []string) string {
 	best, least := "", max(1, len(name)/3)+1
 	for _, candidate := range names {

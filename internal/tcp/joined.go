@@ -9,16 +9,16 @@ import (
 // serverBuffer is the size of the buffer of a connection of [net/http.Server].
 const serverBuffer = 4 << 10
 
-// A Joined is a connection that can send two writes together. [net/http.Server] sends a header with the
-// first bytes of a body in one write, as many as fit into its buffer, and the rest in another. That costs
-// a system call and a packet, and makes the client read twice. Only one goroutine may write.
+// A Joined is a connection that can send two writes together. [net/http.Server] sends a header and as
+// many bytes of a body as fit into its buffer in one write, and the rest in another. The second write
+// costs a system call and a packet, and makes the client read twice. Only one goroutine may write.
 type Joined struct {
 	*net.TCPConn
 	spare *sync.Pool // of *[]byte
-	held  *[]byte    // what was held back; nil unless writes are joined
+	held  *[]byte    // bytes held back; nil unless writes are joined
 }
 
-// Join makes the connections of a listener that [Listen] returned Joined.
+// Join returns a listener like l, which [Listen] must have returned, whose connections are [*Joined].
 func Join(l net.Listener) net.Listener {
 	spare := &sync.Pool{New: func() any { b := make([]byte, 0, serverBuffer); return &b }}
 	return joining{l, spare}

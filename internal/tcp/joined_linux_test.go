@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/internal/tcp"
 )
 
-// TestJoined: the header and the body of a response are one packet if the handler joins their writes, and
-// two if not and they do not fit into the buffer of the server.
+// TestJoined: the header and the body of a response are one packet if the handler joins their writes.
+// Otherwise they are two packets, unless they fit into the buffer of the server.
 func TestJoined(t *testing.T) {
 	listener, err := tcp.Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {

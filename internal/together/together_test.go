@@ -11,7 +11,7 @@ func TestDo(t *testing.T) {
 	err := Do(3, func(i int) error {
 		switch i {
 		case 1:
-			<-later // it fails after the second
+			<-later // call 1 fails after call 2
 			return first
 		case 2:
 			defer close(later)
@@ -20,7 +20,7 @@ func TestDo(t *testing.T) {
 		return nil
 	})
 	if err != first {
-		t.Errorf("%v, want the error of the lowest number", err)
+		t.Errorf("%v, want the error for the lowest number", err)
 	}
 	if err := Do(0, nil); err != nil {
 		t.Error(err)

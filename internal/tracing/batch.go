@@ -27,7 +27,8 @@ func aboutFeed(name, operation, kind string, entities int) trace.SpanStartOption
 	)
 }
 
-// Target records the batches that are published to a feed. Each is a trace of its own.
+// Target returns a target like to that records the batches published to a feed, each as a trace of
+// its own.
 func (t *Tracer) Target(name string, to publish.Target) publish.Target {
 	if t == nil {
 		return to
@@ -69,7 +70,7 @@ func (t *Tracer) Writes() func(context.Context, producer.PageWrite) (context.Con
 	}
 }
 
-// Store records the operations on a store that are part of a trace.
+// Store returns a store like the given one that records operations that are part of a trace.
 func (t *Tracer) Store(store storage.Store) storage.Store {
 	if t == nil {
 		return store
@@ -89,8 +90,8 @@ func (t *Tracer) Store(store storage.Store) storage.Store {
 
 // Batches returns a context for a job that consumes a feed, and a [consumer.Job.Observe] that
 // records its batches; nil without a tracer. A batch has links to the spans in which its entities
-// were published, and to the requests since the batch before. Name is the feed's name, STORE#NAME or
-// URL, and sink names the sink, both without credentials.
+// were published, and to the requests since the previous batch. Name is the feed's name, STORE#NAME
+// or URL, and sink names the sink, both without credentials.
 func (t *Tracer) Batches(ctx context.Context, name, sink string) (context.Context, func(context.Context, consumer.Commit) (context.Context, func(error))) {
 	if t == nil {
 		return ctx, nil
@@ -123,7 +124,7 @@ func (t *Tracer) Batches(ctx context.Context, name, sink string) (context.Contex
 // maxFetches limits [fetches].
 const maxFetches = 16
 
-// fetches are the spans of the last requests of a job.
+// fetches holds the spans of the last requests of a job.
 type fetches struct {
 	mu    sync.Mutex
 	spans []trace.SpanContext
@@ -131,7 +132,7 @@ type fetches struct {
 
 type fetchesKey struct{}
 
-// fetchesOf returns those of a context, or nil.
+// fetchesOf returns the fetches in a context, or nil.
 func fetchesOf(ctx context.Context) *fetches {
 	f, _ := ctx.Value(fetchesKey{}).(*fetches)
 	return f

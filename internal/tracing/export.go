@@ -16,10 +16,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A client sends spans by OTLP over HTTP, in protobuf. The SDK's own client needs gRPC to do the
-// same, which would make the binary larger by a fifth.
+// A client sends spans with OTLP over HTTP, in protobuf. The SDK's own client needs gRPC to do the same,
+// which would make the binary larger by a fifth.
 //
-// It tries once: spans that the collector does not take are dropped. The first failure is logged.
+// The client tries once: spans that the collector does not take are dropped. The first failure is logged.
 type client struct {
 	url    string
 	header http.Header
@@ -87,7 +87,7 @@ func parseHeaders(list string) (http.Header, error) {
 		name, value, ok := strings.Cut(strings.TrimSpace(field), "=")
 		plain, err := url.PathUnescape(strings.TrimSpace(value))
 		if name = strings.TrimSpace(name); !ok || name == "" || err != nil {
-			return nil, fmt.Errorf("field %d is not NAME=VALUE with VALUE percent-encoded", n+1) // and may be a secret
+			return nil, fmt.Errorf("field %d is not NAME=VALUE with VALUE percent-encoded", n+1) // the field may be a secret, so the error does not quote it
 		}
 		header.Add(name, plain)
 	}

@@ -27,8 +27,8 @@ func spanOf(t feed.Trace) trace.SpanContext {
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 
-// Transport records the requests that a transport sends, and sends their trace context along. A span
-// ends when the body of the response has been read.
+// Transport returns a transport like next that records the requests, and adds their trace context to
+// them. A span ends when the body of the response has been read.
 func (t *Tracer) Transport(next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next
@@ -99,8 +99,8 @@ func (b *tracedBody) Close() error {
 	return err
 }
 
-// Handler records the requests that a handler answers, as part of the traces of their senders. What
-// the handler publishes is part of them, too.
+// Handler returns a handler like next that records requests as part of their senders' traces. What
+// the handler publishes is part of these traces, too.
 func (t *Tracer) Handler(next http.Handler) http.Handler {
 	if t == nil {
 		return next
@@ -129,7 +129,8 @@ func (t *Tracer) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// spanName names a span about a request. What other machines choose freely is not part of it.
+// spanName names a span about a request. Anything that other machines choose freely is not part of
+// the name.
 func spanName(method, top string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete:

@@ -1,7 +1,8 @@
 package tracing
 
-// The names of attributes: those of the semantic conventions of OpenTelemetry, of which those for
-// messaging are still in development and may change, and our own. They are not part of any promise.
+// The names of attributes: our own, and those of the semantic conventions of OpenTelemetry. The
+// conventions for messaging are still in development and may change. The names are not part of any
+// promise.
 const (
 	scope = "github.com/feedctl/feedctl"
 

@@ -18,8 +18,8 @@ func (stuck) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// TestStuckCollector: a collector that does not answer delays nothing but the end of the process, for
-// a short time.
+// TestStuckCollector: a collector that does not answer delays only the end of the process, and that
+// only for a short time.
 func TestStuckCollector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines bytes.Buffer
@@ -43,7 +43,7 @@ func TestStuckCollector(t *testing.T) {
 		if took := time.Since(begun); took > flushTime {
 			t.Errorf("the end waited %v", took)
 		}
-		time.Sleep(time.Hour) // until what has not been sent is given up
+		time.Sleep(time.Hour) // until the client gives up on what has not been sent
 		if strings.Count(lines.String(), "\n") != 1 {
 			t.Errorf("log: %s", &lines)
 		}

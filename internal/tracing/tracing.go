@@ -5,7 +5,7 @@
 // [feed.Trace]. Batches mix the entities of many publishers, so a span about a batch is not the
 // child of their spans but has links to them.
 //
-// A nil *Tracer is valid and records nothing: its methods return what they are given.
+// A nil *Tracer is valid and records nothing: its methods return their arguments unchanged.
 package tracing
 
 import (
@@ -31,18 +31,18 @@ import (
 // flushTime limits how long Close waits for the collector.
 const flushTime = 2 * time.Second
 
-// A Tracer records spans and sends them to a collector. Spans that it does not take in time are
-// dropped: recording never waits for it.
+// A Tracer records spans and sends them to a collector. Spans that the collector does not take in
+// time are dropped: recording never waits for it.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
-	// spans is for what begins or continues a trace. It samples as OTEL_TRACES_SAMPLER and
+	// spans is for spans that begin or continue a trace. It samples as OTEL_TRACES_SAMPLER and
 	// OTEL_TRACES_SAMPLER_ARG say.
 	spans trace.Tracer
-	// linked is for batches with entities whose publishers' spans are sampled, and samples all.
+	// linked is for batches with links to sampled spans of publishers. It samples all batches.
 	linked trace.Tracer
 }
 
-// Open returns a tracer that sends its spans to the collector at a URL by OTLP over HTTP. It does
+// Open returns a tracer that sends its spans to the collector at a URL with OTLP over HTTP. It does
 // not connect to the collector. The SDK reads OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
 // OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG and OTEL_BSP_*. Header fields for the collector,
 // such as a credential, are in OTEL_EXPORTER_OTLP_HEADERS.
@@ -90,13 +90,13 @@ func NewContext(ctx context.Context, t *Tracer) context.Context {
 	return context.WithValue(ctx, tracerKey{}, t)
 }
 
-// FromContext returns the tracer of [NewContext], or nil.
+// FromContext returns the tracer that [NewContext] has added, or nil.
 func FromContext(ctx context.Context) *Tracer {
 	t, _ := ctx.Value(tracerKey{}).(*Tracer)
 	return t
 }
 
-// Command begins a span about a command, and returns what ends it.
+// Command begins a span about a command. The function that it returns ends the span.
 func (t *Tracer) Command(ctx context.Context, name string) (context.Context, func(error)) {
 	if t == nil {
 		return ctx, func(error) {}
@@ -123,7 +123,8 @@ func linksTo(traces feed.Traces) []trace.Link {
 	return links
 }
 
-// of returns what begins a span about a batch with links to the spans of its publishers.
+// of returns the tracer for the span of a batch that has the given links to the spans of its
+// publishers.
 func (t *Tracer) of(links []trace.Link) trace.Tracer {
 	if len(links) > 0 {
 		return t.linked
@@ -131,7 +132,7 @@ func (t *Tracer) of(links []trace.Link) trace.Tracer {
 	return t.spans
 }
 
-// end ends a span with the outcome of what it is about.
+// end ends a span; err is the outcome of the work that the span is about.
 func end(span trace.Span, err error) {
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())

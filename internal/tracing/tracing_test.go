@@ -79,7 +79,7 @@ func (c *collector) named(t *testing.T, name string) *tracepb.Span {
 	return nil
 }
 
-// quiet has no environment that sets up the SDK.
+// quiet clears the environment variables that configure the SDK.
 func quiet(t *testing.T) {
 	for _, name := range []string{"OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES", "OTEL_EXPORTER_OTLP_HEADERS"} {
 		t.Setenv(name, "")
@@ -95,7 +95,7 @@ func open(t *testing.T, url string, log *slog.Logger) *tracing.Tracer {
 	return tracer
 }
 
-// TestOff: without a tracer nothing is wrapped, and nothing allocated.
+// TestOff: without a tracer, nothing is wrapped and nothing is allocated.
 func TestOff(t *testing.T) {
 	ctx := t.Context()
 	tracer := tracing.FromContext(ctx)
@@ -130,7 +130,8 @@ func TestWrongCollector(t *testing.T) {
 	}
 }
 
-// TestDeadCollector: work is neither delayed nor stopped, and there is one line in the log.
+// TestDeadCollector: if the collector is gone, work is neither delayed nor stopped, and there is
+// one line in the log.
 func TestDeadCollector(t *testing.T) {
 	quiet(t)
 	requests := 0
@@ -141,7 +142,7 @@ func TestDeadCollector(t *testing.T) {
 	defer web.Close()
 	var lines bytes.Buffer
 	tracer := open(t, web.URL, slog.New(slog.NewTextHandler(&lines, nil)))
-	for range 5000 { // more than wait to be sent, so some are dropped
+	for range 5000 { // more than the queue holds, so some are dropped
 		_, end := tracer.Command(t.Context(), "work")
 		end(nil)
 	}
@@ -169,7 +170,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestRedirect: a collector that sends spans elsewhere does not send the credentials there.
+// TestRedirect: a collector that redirects spans does not cause the credentials to be sent
+// elsewhere.
 func TestRedirect(t *testing.T) {
 	quiet(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-api-key=secret")
@@ -188,7 +190,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestSampling: with a ratio of 0 nothing is recorded but what belongs to the traces of others.
+// TestSampling: with a ratio of 0, only what belongs to the traces of others is recorded.
 func TestSampling(t *testing.T) {
 	quiet(t)
 	t.Setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
@@ -239,7 +241,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestRequest: a request and its answer are parts of one trace. Credentials are not in it, and
+// TestRequest: a request and its answer are parts of one trace. The trace has no credentials, and
 // probes are not recorded.
 func TestRequest(t *testing.T) {
 	quiet(t)

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// shareFrom is the number of things from which a share of them is compared before the end.
+// shareFrom is the least number of things of which a percentage is checked before the end.
 const shareFrom = 1000
 
-// A Limit is a flag's limit of rejected things: a number of them, or a percentage of all. The zero
-// Limit is exceeded if all are rejected.
+// A Limit is the value of a flag that limits rejected things: a number of them, or a percentage of
+// all things. The zero Limit is exceeded if all things are rejected.
 type Limit struct {
-	text    string // as it was given; "" for the zero Limit
+	text    string // as given; "" for the zero Limit
 	count   int64
-	percent bool // share is valid, not count
+	percent bool // share is the limit, not count
 	share   float64
 }
 
@@ -41,8 +41,8 @@ func (l *Limit) Set(text string) error {
 	return nil
 }
 
-// Exceeded reports whether more than the limit are rejected. Before the end, a percentage applies
-// only once there are 1,000 things.
+// Exceeded reports whether more things are rejected than the limit allows. Before the end, a
+// percentage applies only once there are 1,000 things.
 func (l *Limit) Exceeded(rejected, all int64, end bool) bool {
 	switch {
 	case l.text != "" && !l.percent:

@@ -1,4 +1,4 @@
-// Package units has flags for sizes and times with units.
+// Package units provides flags for sizes and times with units.
 package units
 
 import (
@@ -25,10 +25,10 @@ func DurationVar(flags *pflag.FlagSet, p *time.Duration, name string, value time
 	flags.Var((*Duration)(p), name, usage)
 }
 
-// A size is a flag's number of bytes.
+// A size is the value of a flag for a number of bytes.
 type size int64
 
-// units of a size, in bytes: those of IEC 80000-13, and the powers of ten of SI.
+// units holds the units of a size, in bytes: those of IEC 80000-13, and the powers of ten of SI.
 var units = map[string]float64{
 	"": 1, "b": 1,
 	"kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12,
@@ -72,7 +72,8 @@ func (s *size) String() string {
 // Type implements [pflag.Value].
 func (s *size) Type() string { return "size" }
 
-// A Duration is a flag's time: as [time.ParseDuration] reads it, with days and weeks before.
+// A Duration is the value of a flag for a time, in the form of [time.ParseDuration], which weeks
+// and days may precede.
 type Duration time.Duration
 
 const day = 24 * time.Hour
@@ -102,7 +103,7 @@ func (d *Duration) Set(text string) error {
 // String implements [pflag.Value].
 func (d *Duration) String() string {
 	if *d == 0 {
-		return "0" // which pflag knows for no default
+		return "0" // pflag takes it for no default
 	}
 	text := time.Duration(*d).String()
 	if time.Duration(*d)%time.Minute == 0 {

@@ -55,7 +55,7 @@ func (f *Flags) Check(credentials int) error {
 		"--read-credentials-file FILE, or --console 127.0.0.1:9090")
 }
 
-// Watch returns a store whose requests the console counts, if there is one.
+// Watch returns a store whose requests the console counts, if there is a console.
 func (f *Flags) Watch(store storage.Store) storage.Store {
 	if f.Address == "" {
 		return store
@@ -102,7 +102,7 @@ func (f *Flags) Start(ctx context.Context, a *app.App, c console.Config, secure 
 	}
 }
 
-// sample has the console show the readers, and samples their lag until the command ends.
+// sample makes the console show the readers, and samples their lag until the command ends.
 func (f *Flags) sample(ctx context.Context, a *app.App, c *console.Config) {
 	if f.Readers == nil {
 		return
@@ -120,10 +120,11 @@ func (f *Flags) sample(ctx context.Context, a *app.App, c *console.Config) {
 	a.AtEnd(func() error { stop(); <-done; return nil }, "readers")
 }
 
-// errEnded is why a console stops.
+// errEnded is the cause with which a console stops.
 var errEnded = errors.New("the command ends")
 
-// space returns how to find out the room of a store in a directory, and nil for other stores.
+// space returns a function that returns the free and total space of a store in a directory, or nil for other
+// stores.
 func space(store string) func() *console.Space {
 	dir, ok := stores.Directory(store)
 	if !ok {

@@ -16,7 +16,8 @@ import (
 // shutdownTime is how long requests may take to end after a signal.
 const shutdownTime = 15 * time.Second
 
-// CheckAddress checks the form of HOST:PORT, not whether it can be listened on.
+// CheckAddress checks that an address has the form HOST:PORT, not whether a server can listen on
+// it.
 func CheckAddress(address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err == nil {
@@ -32,8 +33,8 @@ type Server struct {
 	Log   *slog.Logger
 }
 
-// Run listens on an address, calls ready with the URL by which this machine reaches the
-// server, and serves until ctx ends. Then requests may take 15 s to end.
+// Run listens on an address, calls ready with the URL at which this machine reaches the server, and
+// serves until ctx ends. Then requests may take 15 s to end.
 func (s *Server) Run(ctx context.Context, address string, ready func(url string) error) error {
 	listener, err := tcp.Listen(ctx, address)
 	if err != nil {

@@ -25,8 +25,8 @@ import (
 	"github.com/feedctl/feedctl/internal/schema"
 )
 
-// TestSnippets runs the documented programs for each language: a transaction that calls
-// feedctl.publish, and one that inserts a row.
+// TestSnippets runs the two documented programs for each language: one calls feedctl.publish in a
+// transaction, the other inserts a row in one.
 func TestSnippets(t *testing.T) {
 	server := pgtest.Start(t)
 	documentation, err := os.ReadFile("../../docs/postgres.md")
@@ -96,7 +96,7 @@ func snippets(t *testing.T, documentation, language string) map[string]string {
 	return map[string]string{"publish": outdent.ReplaceAllString(found[1], ""), "insert": outdent.ReplaceAllString(found[2], "")}
 }
 
-// write writes a complete program from the two.
+// write writes a complete program that contains the two snippets.
 func write(t *testing.T, language string, snippets map[string]string) string {
 	t.Helper()
 	frame, err := os.ReadFile(filepath.Join("testdata", language))

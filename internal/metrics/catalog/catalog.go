@@ -1,6 +1,6 @@
-// Package catalog is the list of the metrics of feedctl. It is the only place that has their names,
-// types, labels and help: what is exported is made from it, and so are the documentation, the
-// dashboard and the alerts.
+// Package catalog is the list of the metrics of feedctl. It is the only place with their names,
+// types, labels and help: the exported metrics, the documentation, the dashboard and the alerts are
+// all made from it.
 package catalog
 
 import (
@@ -24,8 +24,8 @@ const (
 	Histogram Type = "histogram"
 )
 
-// A Metric is a metric and its labels. The end of its name says the unit: seconds or bytes; otherwise
-// it counts what the name says. A time is in seconds since 1970.
+// A Metric is a metric and its labels. The end of its name is the unit, seconds or bytes; any other
+// metric counts what its name says. A time is in seconds since 1970.
 type Metric struct {
 	Name    string // without Prefix
 	Type    Type
@@ -37,8 +37,8 @@ type Metric struct {
 // A Group is the metrics that some commands have.
 type Group struct {
 	Title    string
-	Commands []string // command lines of which they are
-	Text     string   // what holds for all of them, in Markdown; may be empty
+	Commands []string // the commands that have the metrics
+	Text     string   // remarks about all of the metrics, in Markdown; may be empty
 	Metrics  []Metric
 }
 
@@ -59,7 +59,7 @@ func Names() []string {
 	return names
 }
 
-// Find returns the metric of a name with Prefix.
+// Find returns the metric with a name that includes Prefix.
 func Find(name string) (Metric, bool) {
 	if len(name) < len(Prefix) || name[:len(Prefix)] != Prefix {
 		return Metric{}, false
@@ -68,7 +68,7 @@ func Find(name string) (Metric, bool) {
 	return e.Metric, ok
 }
 
-// An entry is a metric and what Prometheus needs of it.
+// An entry is a metric and its description for Prometheus.
 type entry struct {
 	Metric
 	desc *prometheus.Desc
@@ -84,7 +84,7 @@ var byName = sync.OnceValue(func() map[string]entry {
 	return all
 })
 
-// get returns a metric of a type. That it exists is the duty of the caller.
+// get returns the metric with the given name, which must have one of the types; otherwise it panics.
 func get(name string, types ...Type) entry {
 	e, ok := byName()[name]
 	if !ok || !slices.Contains(types, e.Type) {

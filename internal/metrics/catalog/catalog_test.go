@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestList: names are unique and follow the conventions of Prometheus, and what the documentation needs is
-// there.
+// TestList: names are unique and follow the conventions of Prometheus, and nothing that the documentation
+// needs is missing.
 func TestList(t *testing.T) {
 	t.Parallel()
 	valid, seen := regexp.MustCompile(`^[a-z]+(_[a-z0-9]+)+$|^jobs$|^feeds$|^readers$|^origins$`), map[string]bool{}
@@ -20,7 +20,7 @@ func TestList(t *testing.T) {
 		}
 		for _, m := range g.Metrics {
 			if seen[m.Name] || !valid.MatchString(m.Name) || strings.HasPrefix(m.Name, Prefix) {
-				t.Errorf("%s: the name is there twice, or not valid", m.Name)
+				t.Errorf("%s: the name is not unique, or not valid", m.Name)
 			}
 			seen[m.Name] = true
 			if total := strings.HasSuffix(m.Name, "_total"); total != (m.Type == Counter) {
@@ -30,7 +30,7 @@ func TestList(t *testing.T) {
 				t.Errorf("%s has the buckets %v", m.Name, m.Buckets)
 			}
 			if !strings.HasSuffix(m.Help, ".") || strings.ContainsAny(m.Help, "|\n") {
-				t.Errorf("%s: %q is not sentences", m.Name, m.Help)
+				t.Errorf("%s: %q does not consist of sentences", m.Name, m.Help)
 			}
 		}
 	}
@@ -43,11 +43,11 @@ func TestList(t *testing.T) {
 		}
 	}
 	if _, ok := Find("up"); ok {
-		t.Error("up is of feedctl")
+		t.Error("up is found, although it is not a metric of feedctl")
 	}
 }
 
-// TestUnknown: a name that is not in the list, or not of this type, is a mistake of the program.
+// TestUnknown: a name that is not in the list, or whose metric has another type, causes a panic.
 func TestUnknown(t *testing.T) {
 	t.Parallel()
 	for what, do := range map[string]func(){
@@ -66,7 +66,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestValues has more values than a label may have.
+// TestValues adds more values than a label may have.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	const most = 500

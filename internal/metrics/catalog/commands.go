@@ -8,7 +8,7 @@ var consumers = Group{
 		"read; `feedctl_consume_caught_up_timestamp_seconds` says when that was, and is only known with `--follow`.",
 	Metrics: []Metric{
 		{Name: "consume_entities_total", Type: Counter, Help: "Entities that this process has committed."},
-		{Name: "consume_bytes_total", Type: Counter, Help: "Bytes of their bodies."},
+		{Name: "consume_bytes_total", Type: Counter, Help: "Bytes of the bodies of committed entities."},
 		{Name: "consume_commits_total", Type: Counter, Help: "Commits of the sink."},
 		{Name: "consume_quarantined_total", Type: Counter, Help: "Entities that went into quarantine."},
 		{Name: "consume_refused_total", Type: Counter, Help: "Entities that the target of the sink refused; the log has the reasons."},
@@ -60,12 +60,12 @@ var outboxes = Group{
 		"outbox. Take the maximum, not the sum. See [runners](postgres.md#runners).",
 	Metrics: []Metric{
 		{Name: "outbox_moved_rows_total", Type: Counter, Labels: []string{"feed"}, Help: "Rows that this process has moved."},
-		{Name: "outbox_moved_bytes_total", Type: Counter, Labels: []string{"feed"}, Help: "Bytes of their bodies."},
+		{Name: "outbox_moved_bytes_total", Type: Counter, Labels: []string{"feed"}, Help: "Bytes of the bodies of moved rows."},
 		{Name: "outbox_last_move_timestamp_seconds", Type: Gauge, Labels: []string{"feed"}, Help: "When this process last moved rows."},
 		{Name: "outbox_working", Type: Gauge, Labels: []string{"feed"}, Help: "1 if this process works on the feed, 0 if it is ready to: another process works on it, or the feed is idle."},
 		{Name: "outbox_waiting_rows", Type: Gauge, Labels: []string{"feed"}, Help: "Rows that are committed and not moved."},
-		{Name: "outbox_waiting_bytes", Type: Gauge, Labels: []string{"feed"}, Help: "Bytes of their bodies."},
-		{Name: "outbox_lag_seconds", Type: Gauge, Labels: []string{"feed"}, Help: "Time since the oldest of them was inserted."},
+		{Name: "outbox_waiting_bytes", Type: Gauge, Labels: []string{"feed"}, Help: "Bytes of the bodies of waiting rows."},
+		{Name: "outbox_lag_seconds", Type: Gauge, Labels: []string{"feed"}, Help: "Time since the oldest waiting row was inserted."},
 		{Name: "outbox_quarantined_rows", Type: Gauge, Labels: []string{"feed"}, Help: "Rows in quarantine."},
 		{Name: "outbox_oldest_transaction_seconds", Type: Gauge, Help: "Age of the oldest open transaction that has written to the outbox; 0 if none is older than a second."},
 	},
@@ -79,7 +79,7 @@ var copies = Group{
 		{Name: "copy_entities_total", Type: Counter, Help: "Entities of feeds that were copied."},
 		{Name: "copy_pages_total", Type: Counter, Help: "Pages of feeds that were begun."},
 		{Name: "copy_snapshot_pages_total", Type: Counter, Help: "Pages of snapshots that were copied."},
-		{Name: "copy_bytes_total", Type: Counter, Help: "Bytes of these pages."},
+		{Name: "copy_bytes_total", Type: Counter, Help: "Bytes of the pages that were copied."},
 		{Name: "copy_last_complete_timestamp_seconds", Type: Gauge, Help: "When the target last had all that the source had."},
 	},
 }

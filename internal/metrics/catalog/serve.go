@@ -48,7 +48,7 @@ var readers = Group{
 	Title:    "Readers",
 	Commands: []string{"serve"},
 	Text: "Readers that announce a name, as `consume` does, have series of their own: the 1,000 that were seen last. How far a reader is behind is " +
-		"`feedctl_feed_last_modified_timestamp_seconds` minus its position. What readers announce is not verified.",
+		"`feedctl_feed_last_modified_timestamp_seconds` minus `feedctl_reader_position_timestamp_seconds`. What readers announce is not verified.",
 	Metrics: []Metric{
 		{Name: "readers", Type: Gauge, Help: "Readers of feeds that are remembered: at most 4,096."},
 		{Name: "readers_left_out", Type: Gauge, Help: "Readers with a name that have no metrics of their own, since there are too many."},
@@ -60,7 +60,7 @@ var readers = Group{
 var pages = Group{
 	Title:    "Store and page cache",
 	Commands: []string{"serve"},
-	Text:     "The metrics of the page cache exist only with `--cache`, the one of the memory for pages only if pages are read ahead.",
+	Text:     "The metrics of the page cache exist only with `--cache`, and the metric of the memory for pages only if pages are read ahead.",
 	Metrics: []Metric{
 		{
 			Name: "store_operation_duration_seconds", Type: Histogram, Labels: []string{"operation"},
@@ -92,7 +92,7 @@ var maintenance = Group{
 		{Name: "maintain_snapshots_total", Type: Counter, Help: "Snapshots that were made."},
 		{Name: "maintain_snapshots_deleted_total", Type: Counter, Help: "Old snapshots that were deleted."},
 		{Name: "maintain_pages_pruned_total", Type: Counter, Help: "Pages that were pruned."},
-		{Name: "maintain_bytes_pruned_total", Type: Counter, Help: "Bytes of these pages."},
+		{Name: "maintain_bytes_pruned_total", Type: Counter, Help: "Bytes of the pages that were pruned."},
 		{Name: "maintain_failures_total", Type: Counter, Help: "Runs of a policy that failed; the log has the errors."},
 		{Name: "maintain_last_round_timestamp_seconds", Type: Gauge, Help: "When a round over all feeds last ended."},
 	},

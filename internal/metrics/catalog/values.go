@@ -2,18 +2,18 @@ package catalog
 
 import "sync"
 
-// Values are those that a label may have, up to a number, so that a metric has a bounded number of
-// series. They are safe for concurrent use.
+// Values holds the values that a label may have, up to a maximum, so that a metric has a bounded
+// number of series. It is safe for concurrent use.
 type Values struct {
 	most  int
 	mu    sync.Mutex
 	known map[string]bool
 }
 
-// NewValues returns no values yet, of which there may be this many.
+// NewValues returns an empty set of at most this many values.
 func NewValues(most int) *Values { return &Values{most: most, known: map[string]bool{}} }
 
-// Add reports whether the label may have a value.
+// Add adds a value if there is room, and reports whether the label may have it.
 func (v *Values) Add(value string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
