@@ -7,21 +7,21 @@ import (
 	"io"
 )
 
-// A batch of more than pieceSize bytes is sent to the server while the rest of it is still
-// being applied, in pieces of that size.
+// A batch larger than pieceSize bytes is sent to the server in pieces of that size, while its later
+// rows are still being applied.
 const (
 	pieceSize = 256 << 10
 	pieces    = 4
 )
 
 // An ahead is a COPY that runs while entities are applied, in the transaction that will
-// commit the batch. It only saves time: if it fails, the batch is in the spool and is sent
+// commit the batch. It only saves time: if it fails, the batch is still in the spool and is sent
 // again.
 //
 // Into a table that has none of the keys, such as a new one, the COPY is direct: it needs no
-// staging table and no merge. If the table has a key after all, the server rejects the row; if
-// the batch has a key twice, or something else than whole entities, the sink ends the COPY. Then
-// the transaction is rolled back, and until the sink is opened again all rows are staged.
+// staging table and no merge. If the table has a key after all, the server rejects the row; if the
+// batch has a key twice, or anything other than whole entities, the sink ends the COPY. The
+// transaction is then rolled back, and all rows are staged until the sink is opened again.
 type ahead struct {
 	direct bool
 	ctx    context.Context
@@ -30,7 +30,7 @@ type ahead struct {
 	free   chan []byte // pieces to fill
 	done   chan error  // of the COPY
 
-	undone bool // set before full is closed: nothing must be kept
+	undone bool // set before full is closed: no row must be kept
 
 	begun bool   // the header was read
 	piece []byte // being read
@@ -103,8 +103,8 @@ func (t *target) start(ctx context.Context) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	// Through a pooler, the server may not notice for long that the sink is gone, and other
-	// consumers would wait for uncommitted rows of the table.
+	// Not through a pooler: the server may not notice for a long time that the sink is gone, and
+	// other consumers would wait for uncommitted rows of the table.
 	direct := t.direct && t.fresh && !t.Writer.Pooled()
 	create, sql := t.table.stage(t.staging, "", "DELETE ROWS"), t.table.copy(t.staging)
 	if direct {
@@ -162,7 +162,7 @@ func (t *target) hand(ctx context.Context) {
 	}
 }
 
-// fill fills a piece with rows that end before an offset in the spool, and returns its length.
+// fill fills a piece with rows from the spool, up to the offset end, and returns its length.
 func (t *target) fill(piece []byte, end int64) (n int, err error) {
 	if !t.ahead.direct {
 		n, err = t.spool.readSome(piece, t.sent, end)
@@ -228,8 +228,8 @@ func (t *target) finish(ctx context.Context) sent {
 
 var errUndone = errors.New("the rows are staged instead")
 
-// undo ends the COPY and the transaction. After a direct one the connection, and so the lock, is
-// kept, and the batch is staged.
+// undo ends the COPY and the transaction. After a direct COPY, the connection is kept, and with it
+// the lock, and the batch is staged.
 func (t *target) undo(ctx context.Context) {
 	a := t.ahead
 	if !a.direct {
@@ -245,7 +245,7 @@ func (t *target) undo(ctx context.Context) {
 		close(a.full)
 	}
 	select {
-	//nolint:errcheck // it says why the server has ended the COPY, or errUndone
+	//nolint:errcheck // the error says why the server ended the COPY, or is errUndone
 	case <-a.done:
 	case <-ctx.Done():
 		t.abandon()
@@ -264,14 +264,14 @@ func (t *target) undo(ctx context.Context) {
 	}
 }
 
-// abandon closes the connection and so ends the transaction. The batch continues without
-// a COPY ahead.
+// abandon closes the connection, which ends the transaction. The batch continues without a COPY
+// ahead.
 func (t *target) abandon() {
 	if t.ahead == nil {
 		return
 	}
 	t.ahead.cancel()
-	//nolint:errcheck // it says that it was cancelled, or what will be met again
+	//nolint:errcheck // the error is that of the cancellation, or will occur again
 	<-t.ahead.done
 	// A goroutine of the connection may still read the pieces.
 	t.ahead, t.pieces, t.alone = nil, nil, true

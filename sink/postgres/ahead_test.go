@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/sink/postgres"
 )
 
-// many returns n entities of 1 KB, with numbers and keys from first on. A few are not JSON, and a
-// few have 1.5 MB.
+// many returns n entities of 1 KB with different keys, numbered from first. A few are not JSON, and
+// a few have 1.5 MB.
 func many(first, n int) (entities []*feed.Entity) {
 	for i := first; i < first+n; i++ {
 		e := entity(i, fmt.Sprintf("key %d\x00", i), `"`+strings.Repeat("x", 1000)+`"`)
@@ -29,8 +29,8 @@ func many(first, n int) (entities []*feed.Entity) {
 	return entities
 }
 
-// testCopyNew copies rows straight into a table while their keys are new. A batch that has another
-// entity is staged on the same connection, and so are all later ones.
+// testCopyNew copies rows straight into a table while their keys are new. A batch with anything
+// else is staged on the same connection, and so are all later batches.
 func testCopyNew(t *testing.T, w *world) {
 	const n = 600 // of which some are sent before the last are applied
 	first, next := many(0, n), slices.Clip(many(n, n))
@@ -54,7 +54,7 @@ func testCopyNew(t *testing.T, w *world) {
 		w.exec(`CREATE OR REPLACE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 				INSERT INTO statements VALUES (split_part(current_query(), ' ', 1)); RETURN NULL;
 			END $$`, "CREATE TRIGGER note AFTER INSERT ON t EXECUTE FUNCTION note()",
-			"ALTER TABLE t ALTER content_type DROP NOT NULL, ALTER headers DROP NOT NULL") // nor need other tables have it
+			"ALTER TABLE t ALTER content_type DROP NOT NULL, ALTER headers DROP NOT NULL") // tables of users need not have it either
 		session := func() string {
 			return w.value(`SELECT pid::text FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
 				WHERE locktype = 'advisory' AND datname = current_database()`)

@@ -56,7 +56,7 @@ func (t *target) look(ctx context.Context, f func() error) error {
 	})
 }
 
-// Recall asks the database for the keys, and adds what the batch has.
+// Recall looks up the keys in the database and in the batch.
 func (t *target) Recall(ctx context.Context, keys []string) (recalls []consumer.Recall, err error) {
 	stored, err := t.recallStored(ctx, keys, true)
 	if refused(err) {
@@ -71,8 +71,8 @@ func (t *target) Recall(ctx context.Context, keys []string) (recalls []consumer.
 	return recalls, nil
 }
 
-// recallEach asks the database for each key alone, since one of them does not fit the column. There is
-// no row with such a key.
+// recallEach looks up each key on its own, since some do not fit the column. There is no row with a
+// key that does not fit.
 func (t *target) recallEach(ctx context.Context, keys []string) (stored []storedKey, err error) {
 	for i := range keys {
 		one, err := t.recallStored(ctx, keys[i:i+1], true)
@@ -87,7 +87,7 @@ func (t *target) recallEach(ctx context.Context, keys []string) (stored []stored
 	return stored, nil
 }
 
-// A storedKey is what the database has for a key.
+// A storedKey says what the database has for a key.
 type storedKey struct {
 	row, buried bool
 	held        int64
@@ -108,8 +108,7 @@ func (t *target) recall(key string, s storedKey) consumer.Recall {
 	return consumer.Recall{Known: s.row || s.buried, Held: s.held}
 }
 
-// recallStored asks the database for keys; without rows it does not look for those in the
-// table.
+// recallStored looks up keys in the table of notes and, if rows is set, in the table.
 func (t *target) recallStored(ctx context.Context, keys []string, rows bool) (stored []storedKey, err error) {
 	row := "false"
 	if rows {

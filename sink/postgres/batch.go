@@ -64,7 +64,7 @@ func (t *target) stage(ctx context.Context, e *feed.Entity) error {
 	return fmt.Errorf("unknown operation %q", e.Operation)
 }
 
-// begin begins a row that replaces earlier rows with its key.
+// begin begins a row, which replaces earlier rows with the same key.
 func (t *target) begin(op byte, key string, e *feed.Entity) {
 	n := len(t.spool.entries)
 	before, again := t.last[key]
@@ -104,7 +104,7 @@ const escape = '\x1a' // SUBSTITUTE
 // epoch is PostgreSQL's epoch, 2000-01-01, in Unix time.
 const epoch = 946684800
 
-// asText escapes s for a text: each byte that a text cannot hold, and the escape itself,
+// asText escapes s for the type text: each byte that the type cannot hold, and the escape itself,
 // becomes the escape and two digits.
 func asText(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsAny(s, "\x00\x1a") {
@@ -168,7 +168,7 @@ func (t *target) contents(body []byte, isJSON bool) {
 	t.spool.field(body)
 }
 
-// isJSON reports whether PostgreSQL's json accepts a text. PostgreSQL limits the depth, too.
+// isJSON reports whether PostgreSQL's type json accepts text. The type limits the depth, too.
 func (t *target) isJSON(text []byte) (ok bool) {
 	t.buf, ok = jsonscan.AppendCompact(t.buf[:0], text)
 	return ok

@@ -18,7 +18,7 @@ type projection struct {
 	notNull  bool
 
 	// From the server's catalog.
-	typ  string // its name, without length and precision
+	typ  string // its name, without length or precision
 	kind kind
 }
 

@@ -152,8 +152,8 @@ func testQuarantine(t *testing.T, w *world) {
 	}
 }
 
-// testQuarantineFaults makes each step of a batch with unsuitable values fail, once or from
-// then on. Rows, position and quarantine must remain consistent.
+// testQuarantineFaults makes each step of a batch with unsuitable values fail. Rows, position and
+// quarantine must remain consistent.
 func testQuarantineFaults(t *testing.T, w *world) {
 	failing := errors.New("injected")
 	o := postgres.Options{Table: "t", Columns: "v=/v:int not null,doc=:jsonb"}
@@ -199,7 +199,7 @@ func testQuarantineFaults(t *testing.T, w *world) {
 	}
 }
 
-// Two keys of the feed may be equal in the column.
+// testSameKey: two keys of the feed may be equal in the column.
 func testSameKey(t *testing.T, w *world) {
 	k := w.open(t, postgres.Options{Table: "t", Columns: "id=@key:int,v=/v:int,at=@last_modified:timestamptz,event=@content_id:text"})
 	write(t, k, entity(1, "1", `{"v":1}`), entity(2, "01", `{"v":2}`), entity(3, "2", `{"v":3}`), entity(4, "x", `{"v":4}`))

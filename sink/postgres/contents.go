@@ -18,8 +18,8 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// Contents are the rows of a table and the position of its consumer, at one moment: in one read
-// transaction. They must be closed.
+// Contents holds the rows of a table and the position of its consumer at one moment, in one read
+// transaction. It must be closed.
 type Contents struct {
 	conn  *pgx.Conn
 	name  string // for errors
@@ -28,8 +28,8 @@ type Contents struct {
 	at    feed.Position
 }
 
-// OpenContents opens the table that s names for reading. A consumer may have it open, and is not
-// delayed; but while the contents are open, the server does not remove old versions of rows.
+// OpenContents opens the table that s names for reading. A consumer may have the table open, and is
+// not delayed; but while the contents are open, the server does not remove old versions of rows.
 func OpenContents(ctx context.Context, s sink.Spec) (_ *Contents, err error) {
 	url, o, err := parseSpec(s)
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *Contents) ordersBytes(ctx context.Context, t *table) (ordered bool, err
 	if errors.Is(err, pgx.ErrNoRows) { // not a text
 		return false, nil
 	}
-	if err == nil && ordered { // and no key is written in another way
+	if err == nil && ordered { // and no key is escaped
 		key := pgx.Identifier{t.key}.Sanitize()
 		err = c.conn.QueryRow(ctx, fmt.Sprintf(`SELECT NOT EXISTS (SELECT FROM %s WHERE strpos(%s, E'\x1a') > 0)`, t.quoted(t.name), key)).Scan(&ordered)
 	}
@@ -147,9 +147,10 @@ func (c *Contents) Close() error {
 	return conn.Close(ctx)
 }
 
-// Rows yields the rows with keys from from up to but not including to, in the order of their bytes.
-// There is no upper bound if to is empty. If the key is not ordered, there may be others, and in
-// another order. The rows must be read to their end before Rows is called again.
+// Rows yields the rows whose keys are at least from and, unless to is empty, less than to, in the
+// order of the bytes of their keys. Unless About says that the rows are Ordered, they may be in any
+// order, and rows with other keys may be among them. The rows must be read to their end before Rows
+// is called again.
 func (c *Contents) Rows(ctx context.Context, from, to string) iter.Seq2[sink.Row, error] {
 	return func(yield func(sink.Row, error) bool) {
 		query, args := c.rows.ranged(from, to)

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/sink/postgres"
 )
 
-// contents returns the rows of a table in a range, and what is said about them.
+// contents returns the rows of a table with keys in a range, and the results of About and Position.
 func (w *world) contents(t *testing.T, o postgres.Options, from, to string) ([]sink.Row, sink.About, feed.Position) {
 	t.Helper()
 	scheme, rest, _ := strings.Cut(w.url, ":")
@@ -69,7 +69,7 @@ func testContents(t *testing.T, w *world) {
 		t.Errorf("from a to large there are %+v", part)
 	}
 
-	// A key that a text cannot hold is not in order, and has no sum.
+	// A key that the type text cannot hold is out of order, and its row has no sum.
 	write(t, k, &feed.Entity{ContentLocation: "a%00", ContentType: "text/plain", ContentID: "<odd>", Body: []byte("x")})
 	rows, about, _ = w.contents(t, o, "a\x00", "b")
 	if i := slices.IndexFunc(rows, func(r sink.Row) bool { return r.Key == "a\x00" }); i < 0 || about.Ordered || rows[i].Sum != (digest.Sum{}) || rows[i].ContentID != "<odd>" {
@@ -83,7 +83,7 @@ func testContents(t *testing.T, w *world) {
 	}
 }
 
-// testContentsOrder: a key in another collation is said to be out of order.
+// testContentsOrder: if the key has another collation, the rows are not Ordered.
 func testContentsOrder(t *testing.T, w *world) {
 	icu := w.value(`SELECT quote_ident(collname) FROM pg_collation WHERE collprovider = 'i' AND collname LIKE 'en%' LIMIT 1`)
 	if icu == "" {
@@ -123,7 +123,7 @@ func testKeyCollation(t *testing.T, w *world) {
 	}
 }
 
-// testContentsColumns: of custom columns, keys and Content-IDs are read.
+// testContentsColumns: in a table with custom columns, only keys and Content-IDs are read.
 func testContentsColumns(t *testing.T, w *world) {
 	o := postgres.Options{Table: "zones", Columns: "id=@key:bigint,event=@content_id:text,n=/n:int"}
 	k := w.open(t, o)

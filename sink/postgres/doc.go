@@ -11,8 +11,8 @@
 //	last_modified  timestamptz, with whole seconds
 //	content_id     text; empty in snapshots
 //	headers        json: the name of each other header field to the array of its values
-//	body           json, as it was written, digits and white space too: the body, if it
-//	               is JSON by its content type and in fact, up to 1 MiB; otherwise null
+//	body           json: a body of up to 1 MiB that is JSON by its content type and in fact, with
+//	               its digits and white space as they were written; otherwise null
 //	bytes          bytea: any other body; otherwise null
 //
 // A PUT replaces the row, a DELETE removes it, a PATCH changes body,
@@ -55,11 +55,11 @@
 // are recorded in the table feedctl_quarantine, with the Content-ID and the reason, and the
 // consumer continues: the row remains as it was. The same applies to bodies that are not
 // JSON or larger than 1 MiB. With [Options.Strict] the first of these is an error. Of
-// several entities for a key within a batch, those that the last one replaces may not be
+// several entities for a key within a batch, those that the last one replaces are not necessarily
 // checked.
 //
-// PATCH needs a column with the whole body, such as doc=:jsonb. Without one it is an
-// error. It changes the row in the table, not an entity in quarantine.
+// PATCH needs a column with the whole body, such as doc=:jsonb. Without such a column, a PATCH is
+// an error. A PATCH changes the row in the table, not an entity in quarantine.
 //
 // # Exactly once
 //
@@ -69,28 +69,27 @@
 // also keeps the batch in memory, and beyond 32 MiB or for bodies above 1 MiB in a
 // temporary file, so that transient errors (a restart of the server, a serialization
 // failure, a deadlock) can be retried for 30 seconds. If the outcome of a COMMIT is
-// unknown, the position shows it. In a batch of more than 256 KiB the first rows are
-// copied while others are still applied.
+// unknown, the position shows it. In a batch of more than 256 KiB the first rows are copied while
+// others are still being applied.
 //
 // Such a batch is copied straight into a table of whole entities, without the temporary
-// table, as long as all keys since the sink was opened were new: so a table is filled from a
-// snapshot. Through a pooler, and once a key is not new, every batch goes through the
-// temporary table.
+// table, as long as all keys since the sink was opened were new: this is how a table is filled from
+// a snapshot. Through a pooler, and once a key is not new, every batch goes through the temporary
+// table.
 //
-// While a snapshot replaces the data after a gap, the table feedctl_seen has the keys of the snapshot. The
-// transaction that ends the snapshot removes all other rows, unless the table has several consumers.
+// While a snapshot replaces the data after a gap, the table feedctl_seen holds the keys of the snapshot.
+// The transaction that ends the snapshot removes all other rows, unless the table has several consumers.
 //
 // # One consumer at a time
 //
-// A consumer is identified by its table and [Options.Name]. A second one, on any host,
-// gets [sink.ErrLocked]: the session of the first holds an advisory lock. That is the
-// sink's only connection, with no transaction while the sink waits. The server's
-// idle_session_timeout does not apply to it. Through a pooler, such as PgBouncer in
-// transaction mode, sessions are shared: then a second connection holds the lock, in a
-// transaction that stays open and does nothing else. It has neither a snapshot nor a
-// transaction ID, so it does not delay vacuuming. A consumer that has lost its lock
-// without noticing can no longer commit once another has taken it: the row of the
-// position names its owner.
+// A consumer is identified by its table and [Options.Name]. A second one, on any host, gets
+// [sink.ErrLocked]: the session of the first holds an advisory lock. The sink has no other
+// connection, and no transaction while it waits. The server's idle_session_timeout does not apply
+// to it. Through a pooler, such as PgBouncer in transaction mode, sessions are shared: then a
+// second connection holds the lock, in a transaction that stays open and does nothing else. That
+// transaction has neither a snapshot nor a transaction ID, so it does not delay vacuuming. A
+// consumer that has lost its lock without noticing can no longer commit once another has taken it:
+// the row of the position names its owner.
 //
 // Consumers with different names may write to one table. Their feeds must not have keys
 // in common.

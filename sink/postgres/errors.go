@@ -12,8 +12,8 @@ import (
 // their values, to 1 GiB.
 const MaxBody = 1<<30 - 1<<20
 
-// refused reports whether an error means that the values of a row, or a trigger, do not allow
-// it, or that two keys are equal as values of the column's type.
+// refused reports whether an error means that a row was rejected because of its values or by a
+// trigger, or that two keys are equal as values of the column's type.
 func refused(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23") ||

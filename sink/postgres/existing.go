@@ -7,12 +7,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// An existing column is a column of an existing table.
+// An existing describes a column of an existing table.
 type existing struct {
-	typ string // its name, without length and precision
-	// needed: it is NOT NULL, has no default, and no trigger may set it.
+	typ string // its name, without length or precision
+	// needed: the column is NOT NULL, has no default, and no trigger may set it.
 	needed bool
-	// unique: it has a unique index that is neither partial nor deferrable.
+	// unique: the column has a unique index that is neither partial nor deferrable.
 	unique bool
 }
 

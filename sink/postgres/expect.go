@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// Expect makes the commit of the batch fail with a [*sink.ChangedError] unless the row of the key is
-// still as it was; nil if there was none.
+// Expect makes the commit of the batch fail with a [*sink.ChangedError] if the row of the key has
+// changed since it was read as was, which is nil if there was no row.
 func (t *target) Expect(_ context.Context, key string, was *sink.Row) error {
 	t.alone = true // no row is sent before the expectations have been checked
 	if t.expected == nil {
@@ -21,7 +21,7 @@ func (t *target) Expect(_ context.Context, key string, was *sink.Row) error {
 }
 
 // checkExpected checks the expectations in the transaction of the batch. Other transactions cannot
-// write to the table until it ends.
+// write to the table until this one ends.
 func (t *target) checkExpected(ctx context.Context) error {
 	if len(t.expected) == 0 {
 		return nil

@@ -22,8 +22,8 @@ import (
 	"github.com/feedctl/feedctl/sink/postgres"
 )
 
-// testServerErrors makes the server fail during the merge, once or always. Transient errors
-// are retried; after all others the batch is rolled back, and so is the position.
+// testServerErrors makes the server fail during the merge, once or always. Transient errors are
+// retried; after other errors, the batch and the position are rolled back.
 func testServerErrors(t *testing.T, w *world) {
 	w.exec("CREATE SEQUENCE calls")
 	k := w.open(t, postgres.Options{Table: "t"})
@@ -284,7 +284,8 @@ func testPool(t *testing.T, w *world) {
 	}
 }
 
-// testTakenOver takes the lock from a sink without it noticing. It must not commit after that.
+// testTakenOver takes the lock from a sink, which does not notice. The sink must not commit after
+// that.
 func testTakenOver(t *testing.T, w *world) {
 	for name, url := range map[string]func(*pgtest.TestServer) string{
 		"direct":    func(*pgtest.TestServer) string { return w.url },
@@ -382,8 +383,8 @@ func testSpec(t *testing.T, w *world) {
 	}
 }
 
-// testInterrupted ends contexts while a commit waits for another session's lock. The end of
-// the batch's context does not interrupt it; the end of its own does.
+// testInterrupted ends contexts while a commit waits for another session's lock. The end of the
+// batch's context does not interrupt the commit; the end of the commit's own context does.
 func testInterrupted(t *testing.T, w *world) {
 	k := w.open(t, postgres.Options{Table: "t"})
 	write(t, k, entity(1, "a", `1`))

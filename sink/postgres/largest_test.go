@@ -15,7 +15,8 @@ import (
 	"github.com/feedctl/feedctl/sink/postgres"
 )
 
-// A key that is too long for an index, and a body that is too large for a value.
+// testTooLarge applies a key that is too long for an index, and a body that is too large for a
+// value.
 func testTooLarge(t *testing.T, w *world) {
 	k := w.open(t, postgres.Options{Table: "t"})
 	var key strings.Builder
@@ -57,7 +58,7 @@ func testSpill(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	for i, e := range entities {
-		if i == 80 { // it reads the table to which rows are being copied
+		if i == 80 { // the patch reads the table to which rows are being copied
 			missing := entity(0, "missing", "{}")
 			missing.Operation, missing.ContentType = feed.Patch, patch.Merge
 			if err := b.Apply(t.Context(), missing); !errors.Is(err, patch.ErrMissing) {

@@ -74,8 +74,8 @@ func (t *target) selectRow(ctx context.Context, key string, c *current, size *in
 		key, size, &c.document)
 }
 
-// queryRow scans the row that a query returns for a key, which is converted as in the
-// transaction of a batch: both statements are one transaction.
+// queryRow runs a query for a key, and scans the row that it returns. The key is converted as in
+// the transaction of a batch: the query is in one transaction with asWritten.
 func (t *target) queryRow(ctx context.Context, sql, key string, dest ...any) error {
 	b := &pgx.Batch{}
 	b.Queue(asWritten)
@@ -83,7 +83,7 @@ func (t *target) queryRow(ctx context.Context, sql, key string, dest ...any) err
 	return t.Writer.Conn.SendBatch(ctx, b).Close()
 }
 
-// connect restores the connection to write with, and the lock, if they were lost.
+// connect restores the connection for writing, and the lock, if they were lost.
 func (t *target) connect(ctx context.Context) error {
 	if err := t.renew(ctx); err != nil {
 		return err
@@ -91,8 +91,8 @@ func (t *target) connect(ctx context.Context) error {
 	return t.Connect(ctx)
 }
 
-// renew drops the staging table of a session if it is older than maxAge. The sessions of a
-// pooler cannot be distinguished, so there it closes the connection.
+// renew drops the staging table of a session if it is older than maxAge. The sessions of a pooler
+// cannot be distinguished, so a connection through a pooler is closed instead.
 func (t *target) renew(ctx context.Context) error {
 	if t.Writer.Conn == nil || t.Writer.Age() <= maxAge {
 		return nil
@@ -147,9 +147,9 @@ func (t *target) merge(ctx context.Context, position string) (refusals int64, er
 	return refusals, err
 }
 
-// transact commits the batch in one transaction: the open one if its rows were sent. With
-// inOrder it merges all rows in the order of the feed. After an error of COMMIT the outcome
-// is unknown.
+// transact commits the batch in one transaction, which is already open if its rows were sent. With
+// inOrder it merges all rows in the order of the feed. After an error of COMMIT the outcome is
+// unknown.
 func (t *target) transact(ctx context.Context, position string, rows sent, inOrder bool) (refusals int64, err error) {
 	stage, create := t.staging, t.table.stage(t.staging, "", "DELETE ROWS")
 	if inOrder {
@@ -198,9 +198,9 @@ func (t *target) transact(ctx context.Context, position string, rows sent, inOrd
 	return refusals, err
 }
 
-// beginTransaction begins a transaction with an empty staging table, which create creates; it may
-// be empty. It does not lock the row of the position yet, which others may need while entities
-// are still applied.
+// beginTransaction begins a transaction. The statement create, if there is one, creates an empty
+// staging table. The row of the position is not locked yet, since others may need it while entities
+// are still being applied.
 func (t *target) beginTransaction(ctx context.Context, create string) error {
 	if err := t.Step(); err != nil {
 		return err
@@ -223,9 +223,9 @@ func (t *target) beginTransaction(ctx context.Context, create string) error {
 // (PostgreSQL documentation, Message Formats, ReadyForQuery).
 const inTransaction = 'T'
 
-// mergeStaged moves the position and merges the staged rows without the replaced ones; stage is
-// empty if the rows are in the table. It starts with the row of the position, which stops a sink that is no longer its owner and
-// waits for a transaction whose outcome is unknown.
+// mergeStaged moves the position and merges the staged rows, except the replaced ones; stage is empty if the rows are
+// already in the table. The row of the position comes first: this stops a sink that no longer owns it, and waits for a
+// transaction whose outcome is unknown.
 func (t *target) mergeStaged(ctx context.Context, position, stage string, replaced []int32, inOrder bool) (refusals int64, err error) {
 	if t.Writer.Conn.PgConn().TxStatus() != inTransaction {
 		return 0, fmt.Errorf("the transaction was lost: %w", io.ErrUnexpectedEOF)

@@ -10,10 +10,10 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// A keyNotes has the notes of a batch about one key.
+// A keyNotes holds the notes of a batch about one key.
 type keyNotes struct {
 	buried   bool
-	released bool       // what the table of notes holds for the key, before held
+	released bool       // the patches in the table of notes were released, before those in held
 	held     []heldNote // in ascending order
 }
 
@@ -22,7 +22,7 @@ type heldNote struct {
 	patch []byte
 }
 
-// note returns the batch's notes about a key, to change.
+// note returns the notes of the batch about a key. The caller may change them.
 func (t *target) note(key string) *keyNotes {
 	if t.notes == nil {
 		t.notes = make(map[string]*keyNotes)
@@ -58,8 +58,8 @@ func (t *target) Release(ctx context.Context, key string, fn func(patch []byte) 
 	return nil
 }
 
-// eachHeld calls fn with the patches of a key. Those of the batch are older than all others if
-// their number is negative, and newer otherwise.
+// eachHeld calls fn with the patches of a key. Patches of the batch are older than those in the
+// table of notes if their number is negative, and newer otherwise.
 func (t *target) eachHeld(ctx context.Context, key string, fn func(patch []byte) error) error {
 	k := t.note(key)
 	newer, _ := slices.BinarySearchFunc(k.held, 0, func(h heldNote, n int64) int { return int(h.n - n) })
@@ -113,8 +113,8 @@ func (t *target) eachStored(ctx context.Context, key string, fn func(patch []byt
 	}
 }
 
-// queueNotes queues the statements that write the notes of the batch, or that remove all if the
-// tail is complete.
+// queueNotes queues the statements that write the notes of the batch, or the one that removes all
+// notes if the tail is complete.
 func (t *target) queueNotes(b *pgx.Batch) {
 	if t.complete {
 		b.Queue(t.sqlNotes(position.PostgresRemoveNotes), t.Table, t.Name)

@@ -94,7 +94,7 @@ func testTriggerRefuses(t *testing.T, w *world) {
 	}
 }
 
-// testUnique swaps values of another column with a unique index within a batch.
+// testUnique moves values of a column with a unique index from row to row within a batch.
 func testUnique(t *testing.T, w *world) {
 	for _, deferrable := range []string{"", " DEFERRABLE"} {
 		w.exec("DROP TABLE IF EXISTS t, feedctl_positions, feedctl_quarantine", "CREATE TABLE t (id int PRIMARY KEY, sku text UNIQUE"+deferrable+")")
@@ -119,8 +119,8 @@ func testUnique(t *testing.T, w *world) {
 	}
 }
 
-// testWholeRefused: a table with whole entities has a constraint and no quarantine. The
-// error names the entity.
+// testWholeRefused: a constraint rejects an entity, and a table with whole entities has no
+// quarantine. The error names the entity.
 func testWholeRefused(t *testing.T, w *world) {
 	k := w.open(t, postgres.Options{Table: "t"})
 	w.exec("ALTER TABLE t ADD CHECK (key <> 'b')", "ALTER TABLE t ALTER body TYPE jsonb")
@@ -174,7 +174,7 @@ func testSettings(t *testing.T, w *world) {
 		t.Errorf("sums of money are read as in %s", got)
 	}
 	k.Close()
-	// Copying early is cancelled, as by a timeout while the feed is slow.
+	// A COPY ahead is cancelled, as it is by a timeout while the feed is slow.
 	k = w.open(t, postgres.Options{Table: "u"})
 	b, err := k.Begin(t.Context())
 	if err != nil {

@@ -109,19 +109,19 @@ func (t *target) current(ctx context.Context, key string) (c current, err error)
 	return c, nil
 }
 
-// A changed entry of the batch is a patch of a document from an earlier one. If the server
-// rejects that one, the patch changes the row in the table.
+// A changed is a patch of a document from an earlier entry of the batch. If the server rejects that
+// entry, the patch changes the row in the table.
 type changed struct {
 	n           int
 	key         string
 	contentType string
 	change      []byte
-	// alone: no entry before it has this key, though one may have an equal key in another spelling.
+	// alone: no earlier entry has this key, though one may have an equal key in another spelling.
 	alone bool
 }
 
-// change applies the patch to the row of the table, in the transaction that has merged all
-// entries before it, and replaces its staged row.
+// change applies the patch to the row of the table, in the transaction that has merged all earlier
+// entries, and replaces the staged row of the patch.
 func (t *target) change(ctx context.Context, stage string, c changed) error {
 	if err := t.Step(); err != nil {
 		return err

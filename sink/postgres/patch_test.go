@@ -68,13 +68,13 @@ func testPatchOneByOne(t *testing.T, w *world) {
 	patchOneByOne(t, w, "key", "v=/v:int,doc=:jsonb", `"x"`, 1, entity(1000, "bad", `{"v":"x"}`))
 }
 
-// testPatchSameKey does the same with different keys that are equal in the column.
+// testPatchSameKey is like testPatchOneByOne, with different keys that are equal in the column.
 func testPatchSameKey(t *testing.T, w *world) {
 	patchOneByOne(t, w, "id", "id=@key:int,v=/v:int,doc=:jsonb", `0`, 3)
 }
 
-// patchOneByOne applies more entities in each batch. Keys have up to the given number of
-// leading zeros.
+// patchOneByOne applies random entities in batches of several sizes, and more in each batch. Keys
+// have fewer leading zeros than zeros says.
 func patchOneByOne(t *testing.T, w *world, key, columns, value string, zeros int, more ...*feed.Entity) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var entities []*feed.Entity

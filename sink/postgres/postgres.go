@@ -66,8 +66,8 @@ func Opener(log *slog.Logger) sink.Opener {
 	}
 }
 
-// Check returns what is wrong with the name of a sink, if that can be known without the database. It
-// matches [sink.ErrSpec].
+// Check returns an error that matches [sink.ErrSpec] if the name of a sink is wrong, as far as that
+// can be known without the database.
 func Check(s sink.Spec) error {
 	url, o, err := parseSpec(s)
 	if err != nil {
@@ -117,9 +117,9 @@ func parseSpec(s sink.Spec) (url string, o Options, err error) {
 	return s.String(), o, nil
 }
 
-// New returns a sink that writes a table in the database of a pool. It opens the table, as [Open]
-// does, when its Position is called, as a [consumer.Job] does first. Its connection has the pool's
-// configuration, with changes, but is not one of the pool's.
+// New returns a sink that writes to a table in the database of a pool. The sink opens the table, as
+// [Open] does, when its Position is called, which a [consumer.Job] does first. The connection has
+// the configuration of the pool, with changes, but is not one of the pool.
 func New(pool *pgxpool.Pool, o Options) (*Sink, error) {
 	return newSink(pgposition.Dialer(pool, configure), o)
 }
@@ -246,7 +246,7 @@ func (t *target) prepare(ctx context.Context) error {
 	return nil
 }
 
-// explain checks the types and privileges by an EXPLAIN of the statements of a batch.
+// explain checks the types and privileges with an EXPLAIN of the statements of a batch.
 func (t *target) explain(ctx context.Context, staging string) error {
 	if err := t.Step(); err != nil {
 		return err

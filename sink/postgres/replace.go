@@ -14,11 +14,11 @@ import (
 // A replacing is what a batch does to replace the data of the table.
 type replacing struct {
 	on       bool  // the keys of the batch are noted as seen
-	begins   bool  // first, those of earlier batches are forgotten
-	forget   bool  // at the end, the notes are removed
-	remove   bool  // and before, rows with other keys
-	removed  int64 // how many
-	prepared bool  // the table of seen keys exists; of the sink, not of the batch
+	begins   bool  // before that, the keys of earlier batches are forgotten
+	forget   bool  // at the end, all keys are forgotten
+	remove   bool  // before that, rows whose keys were not seen are removed
+	removed  int64 // how many rows were removed
+	prepared bool  // the table of seen keys exists; unlike the other fields, for all batches of the sink
 }
 
 // sqlSeen returns a statement on the table of seen keys.
@@ -46,8 +46,8 @@ func (t *target) BeginReplace(ctx context.Context, begins bool) error {
 	return err
 }
 
-// RemoveOthers has the commit remove rows. If other consumers write to the table, all rows are kept, since
-// nothing says whose they are.
+// RemoveOthers makes the commit remove the rows whose keys were not seen. If other consumers write to the
+// table, all rows are kept, since nothing says whose they are.
 func (t *target) RemoveOthers(ctx context.Context) error {
 	var begun, shared bool
 	sql := fmt.Sprintf("SELECT EXISTS (%s), EXISTS ("+position.PostgresShared+")",
@@ -68,7 +68,7 @@ func (t *target) RemoveOthers(ctx context.Context) error {
 	return nil
 }
 
-// Removed returns how many rows the last commit has removed.
+// Removed returns how many rows the last commit removed.
 func (t *target) Removed() int64 { return t.replacing.removed }
 
 // queueReplacing queues the statements that note the keys of the staged rows, and that remove other rows.
@@ -93,7 +93,8 @@ func (t *target) queueReplacing(b *pgx.Batch, stage string) {
 	}
 }
 
-// see notes the keys of staged rows. Rows that the table rejects have their keys noted as they are written.
+// see notes the keys of staged rows as seen. The key of a row that the table rejects is noted as it is
+// written in the feed.
 func (t *table) see(stage string) string {
 	return fmt.Sprintf(`INSERT INTO %s (table_name, name, key, fit)
 		SELECT $1, $2, CASE WHEN s.reason IS NULL THEN (%s)::text ELSE s.key END, s.reason IS NULL

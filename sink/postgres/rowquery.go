@@ -11,7 +11,7 @@ type rowQuery struct {
 	sql     string // up to FROM TABLE
 	key     string // expression for the key
 	ordered bool   // the key's index is in the order of bytes
-	whole   bool   // all rows have sums, but for unusual ones
+	whole   bool   // all rows have sums, except unusual ones
 	remarks []string
 }
 
@@ -34,7 +34,7 @@ func (t *target) rowQuery(have map[string]existing) (q rowQuery) {
 		q.remarks = append(q.remarks, "column body is "+have["body"].typ+", which does not keep the text: rows are compared by their Content-ID")
 	default:
 		q.whole = true
-		// A text with the escape is not what was published.
+		// A value with the escape is not what was published.
 		sum = `CASE WHEN strpos(key || content_type, E'\x1a') = 0 THEN (SELECT ` + sumOf + ` FROM (SELECT
 			convert_to(key, 'UTF8') AS k, convert_to(content_type, 'UTF8') AS c, coalesce(convert_to(body::text, 'UTF8'), bytes, '') AS b) AS e) END`
 	}
@@ -52,8 +52,8 @@ func (t *target) projectedID(remarks []string) ([]string, string) {
 	return append(remarks, "no column has @content_id: of each row only the key is compared"), "''"
 }
 
-// ranged selects the rows with keys from from up to but not including to, or all if to is empty. If the
-// key is not ordered, there may be others.
+// ranged returns the query for the rows whose keys are at least from and, unless to is empty, less than
+// to. If the key is not ordered, the query may select others, too.
 func (q *rowQuery) ranged(from, to string) (string, []any) {
 	collate := ""
 	if !q.ordered {
@@ -62,7 +62,7 @@ func (q *rowQuery) ranged(from, to string) (string, []any) {
 	sql, args := q.sql, []any(nil)
 	add := func(condition, bound string) {
 		if !q.ordered && asText(bound) != bound {
-			return // the order of the texts is not that of the keys: there are more rows
+			return // escaped keys are in another order: without the bound, there are more rows
 		}
 		word := " AND "
 		if len(args) == 0 {
@@ -80,5 +80,5 @@ func (q *rowQuery) ranged(from, to string) (string, []any) {
 	return sql + " ORDER BY " + q.key + collate, args
 }
 
-// named selects the rows of keys.
+// named returns the query for the rows with given keys.
 func (q *rowQuery) named() string { return q.sql + " WHERE " + q.key + " = ANY ($1::text[])" }

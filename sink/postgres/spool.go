@@ -69,15 +69,15 @@ func (s *spool) int64(value int64) {
 	s.mem = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(s.mem, 8), uint64(value))
 }
 
-// stream appends a field of size bytes, or of unknown size if that is -1: then it reads
-// limit+1 bytes at most. It returns how many bytes it read.
+// stream appends a field of size bytes, or of unknown size if size is -1. It reads at most limit+1
+// bytes, and returns how many it read.
 func (s *spool) stream(r io.Reader, size, limit int64) (int64, error) {
 	s.mem = append(s.mem, 0, 0, 0, 0)
 	if err := s.flush(); err != nil {
 		return 0, err
 	}
 	at := s.size
-	// Only Write, so that io.Copy does not let the file allocate a buffer.
+	// The file is reduced to Write, so that io.Copy does not let it allocate a buffer.
 	n, err := io.Copy(struct{ io.Writer }{s.file}, io.LimitReader(r, limit+1))
 	s.size += n
 	if err != nil {
@@ -208,8 +208,8 @@ type rowReader struct {
 	stopped bool
 }
 
-// stop makes further calls of Read fail, which a goroutine of a broken connection can still make
-// after its COPY has ended. The spool can be reset then.
+// stop makes further calls of Read fail: a goroutine of a broken connection may still read after
+// its COPY has ended. After stop, the spool can be reset.
 func (r *rowReader) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

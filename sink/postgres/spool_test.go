@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestStoppedRows reads rows after their batch has ended, as a connection does that breaks during
-// COPY: pgx does not wait for the goroutine that reads them.
+// TestStoppedRows reads rows after their batch has ended. This happens if the connection breaks
+// during COPY: pgx does not wait for the goroutine that reads the rows.
 func TestStoppedRows(t *testing.T) {
 	s := &spool{}
 	s.begin(1)

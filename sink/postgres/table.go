@@ -54,7 +54,7 @@ type table struct {
 	contents     []string // columns of the staging table after staged
 }
 
-// generic are the columns of a table with whole entities.
+// generic sets the columns of a table with whole entities.
 func (t *table) generic() {
 	t.key = keyColumn
 	t.columns = []column{
@@ -69,7 +69,7 @@ func (t *table) generic() {
 	t.contents = []string{"content_type text", "headers json", "body json", "bytes bytea"}
 }
 
-// projected returns custom columns.
+// projected sets custom columns.
 func (t *table) projected(projections []projection) {
 	t.columns, t.contents = nil, nil
 	for _, p := range projections {
@@ -165,7 +165,7 @@ func (t *table) copyNew() string {
 	return "COPY " + t.quoted(t.name) + " (" + strings.Join(names, ", ") + ") FROM STDIN (FORMAT binary)"
 }
 
-// keyValue is the expression for the key of a staged row s.
+// keyValue returns the expression for the key of a staged row s.
 func (t *table) keyValue() string {
 	for _, c := range t.columns {
 		if c.name == t.key {
@@ -188,15 +188,15 @@ func (t *table) sameKeys(stage string) string {
 		pgx.Identifier{stage}.Sanitize(), t.keyValue())
 }
 
-// notRemoved is a condition for staged changes: no later deletion has an equal value of
-// the key. Only keys that are not text can be equal with different spellings.
+// notRemoved returns a condition for staged changes: no later deletion has an equal value of the
+// key. Only keys that are not text can be equal with different spellings.
 func (t *table) notRemoved(stage string) string {
 	if t.isTextKey() {
 		return ""
 	}
 	key := t.keyValue()
 	removed := fmt.Sprintf("(SELECT s.n, %s AS key FROM pg_temp.%s AS s WHERE s.op = 'D' AND s.reason IS NULL) AS d", key, pgx.Identifier{stage}.Sanitize())
-	// The first is a hash lookup for any plan.
+	// The first condition is a hash lookup in any plan.
 	return fmt.Sprintf("AND (%[1]s NOT IN (SELECT d.key FROM %[2]s) OR s.n > (SELECT max(d.n) FROM %[2]s WHERE d.key = %[1]s)) ", key, removed)
 }
 
@@ -217,7 +217,7 @@ func (t *table) upsert(stage string, removals bool) string {
 		t.quoted(t.name), strings.Join(names, ", "), strings.Join(values, ", "), pgx.Identifier{stage}.Sanitize(), unless, t.onConflict())
 }
 
-// lists are the names of the columns and their values.
+// lists returns the names of the columns and the expressions for their values.
 func (t *table) lists() (names, values []string) {
 	for _, c := range t.columns {
 		names = append(names, pgx.Identifier{c.name}.Sanitize())
