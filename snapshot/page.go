@@ -10,9 +10,9 @@ import (
 
 // Errors from reading pages and indexes in a store.
 var (
-	// ErrMetadata: the metadata is damaged or belongs to another object.
+	// ErrMetadata means that the metadata is damaged or belongs to another object.
 	ErrMetadata = errors.New("metadata is damaged")
-	// ErrDigest: the SHA-256 of the index is not the one in its metadata.
+	// ErrDigest means that the SHA-256 of the index is not the one in its metadata.
 	ErrDigest = errors.New("index is damaged")
 )
 
@@ -20,8 +20,8 @@ var (
 type PageInfo struct {
 	Entities int    `json:"entities"`
 	SHA256   string `json:"sha256"` // of the page, in hex
-	// ID is that of the snapshot, Number the page's number in it, from 0, and Boundary the
-	// page's boundary. Earlier versions did not write them.
+	// ID is the ID of the snapshot, Number the number of the page in the snapshot, from 0, and
+	// Boundary the boundary of the page. Earlier versions did not write them.
 	ID       string `json:"id,omitempty"`
 	Number   int    `json:"page,omitempty"`
 	Boundary string `json:"boundary,omitempty"`

@@ -24,7 +24,7 @@ var ErrInvalid = errors.New("snapshot index is invalid")
 const maxMembers = 1 << 20
 
 // Parse reads an index as served over HTTP, in which all URLs are absolute. The error matches
-// [ErrInvalid] or is that of r.
+// [ErrInvalid] or comes from r.
 func Parse(r io.Reader) (*Index, error) {
 	pages := []string{}
 	x, err := Read(r, func(url string) error {
@@ -47,11 +47,11 @@ func Parse(r io.Reader) (*Index, error) {
 }
 
 // Read reads an index in bounded memory. It calls page for the URL of each page, which may be
-// relative; Pages of the result is empty. The error matches [ErrInvalid], or is that of r or page.
+// relative; Pages of the result is empty. The error matches [ErrInvalid], or comes from r or page.
 //
-// What the specification's JSON schema rejects is invalid. Properties "feed" and "entities" that
-// do not have the form that this package writes are kept in Extra like other additional
-// properties.
+// An index that the specification's JSON schema rejects is invalid. If the properties "feed" and
+// "entities" do not have the form that this package writes, they are kept in Extra, like other
+// additional properties.
 func Read(r io.Reader, page func(url string) error) (*Index, error) {
 	source := &errorReader{src: r}
 	members, err := readMembers(source, page)
@@ -75,8 +75,8 @@ func Read(r io.Reader, page func(url string) error) (*Index, error) {
 // A pageError is an error of the function that Read calls for each page.
 type pageError struct{ error }
 
-// readMembers returns the properties of an index other than "pages", and calls page for each of
-// these.
+// readMembers returns the properties of an index other than "pages", and calls page for each
+// element of "pages".
 func readMembers(r io.Reader, page func(url string) error) (map[string]json.RawMessage, error) {
 	s, members := jsonscan.NewReader(r), make(map[string]json.RawMessage)
 	size, listed := 0, false

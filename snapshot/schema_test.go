@@ -40,7 +40,7 @@ func openSchema(t testing.TB) *jsonschema.Schema {
 	return schema
 }
 
-// isValid reports whether a text is valid according to the schema.
+// isValid reports whether text is valid according to the schema.
 func isValid(schema *jsonschema.Schema, text []byte) bool {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	return err == nil && schema.Validate(document) == nil

@@ -20,7 +20,7 @@ type Index struct {
 	// Entities is the number of entities in all pages, the additional property
 	// "entities"; 0 if it is unknown or there are no Pages.
 	Entities int64
-	// Extra has the other additional properties, unchanged.
+	// Extra holds the other additional properties, unchanged.
 	Extra map[string]json.RawMessage
 }
 

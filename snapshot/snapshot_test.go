@@ -42,7 +42,7 @@ func full() *snapshot.Index {
 	}
 }
 
-// read reads an index whose URLs may be relative, and keeps them.
+// read reads an index whose URLs may be relative, and keeps the URLs.
 func read(text []byte) (*snapshot.Index, error) {
 	pages := []string{}
 	x, err := snapshot.Read(bytes.NewReader(text), func(url string) error {
@@ -113,7 +113,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestLowerCase: RFC 3339 allows t and z.
+// TestLowerCase: times may have t and z in lower case, as RFC 3339 allows.
 func TestLowerCase(t *testing.T) {
 	want := time.Date(2023, 9, 27, 20, 52, 17, 0, time.UTC)
 	got, err := read([]byte(`{"id":"x","createdAt":"2023-09-27t20:52:17.5z","pages":[]}`))
@@ -149,7 +149,7 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestInvalid reads what the schema rejects.
+// TestInvalid reads indexes that the schema rejects.
 func TestInvalid(t *testing.T) {
 	schema := openSchema(t)
 	for name, text := range map[string]string{
@@ -204,8 +204,8 @@ func TestParseRequiresAbsoluteURLs(t *testing.T) {
 	}
 }
 
-// TestForeignProperties: additional properties are kept unchanged, including those with the names
-// of feedctl's own that do not have their form.
+// TestForeignProperties: additional properties are kept unchanged, including those that have the
+// names of feedctl's own properties, but not their form.
 func TestForeignProperties(t *testing.T) {
 	for name, properties := range map[string]string{
 		"feed a string":     `"feed":"https://example.com/feeds/zones"`,
@@ -278,7 +278,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestReadStops: the error of the function for pages is returned as it is.
+// TestReadStops: the error of the function for pages is returned unchanged.
 func TestReadStops(t *testing.T) {
 	stop := errors.New("stop")
 	if _, err := snapshot.Read(strings.NewReader(specExample), func(string) error { return stop }); err != stop {

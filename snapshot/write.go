@@ -27,7 +27,7 @@ func (x *Index) MarshalJSON() ([]byte, error) {
 }
 
 // Frame returns what precedes and what follows the elements of "pages" in the JSON of the index.
-// An index of any size can be written in pieces with it.
+// With Frame, an index of any size can be written in pieces.
 func (x *Index) Frame() (head, tail []byte, err error) {
 	const milliseconds = "2006-01-02T15:04:05.000Z07:00" // RFC 3339
 	created := feed.Truncate(x.CreatedAt)
@@ -68,8 +68,8 @@ func (x *Index) Frame() (head, tail []byte, err error) {
 	return append(head[:len(head)-1], `,"pages":[`...), append(tail, '}'), nil
 }
 
-// has reports whether MarshalJSON writes a property of that name from a field other
-// than Extra.
+// has reports whether MarshalJSON writes a property with the given name from a field other than
+// Extra.
 func (x *Index) has(name string) bool {
 	switch name {
 	case "id", "createdAt", "pages":

@@ -77,14 +77,13 @@ type digestedBody struct {
 
 func (b digestedBody) SHA256() hash.Cloner { return b.state }
 
-// A Loaded is the Body of an [Object] that is in memory, and of which the driver has computed
-// the SHA-256. A reader may use the bytes in place until it closes the body, and compares the
-// digest with the one that it expects instead of computing it again.
+// A Loaded is the Body of an [Object] if the body is in memory and the driver has computed its
+// SHA-256. A reader may use the bytes in place until it closes the body, and can compare the digest
+// with the one that it expects instead of computing it again.
 type Loaded interface {
 	io.ReadCloser
-	// Bytes returns what Read returns from the beginning to the end. It must not be changed.
-	// From then on the memory does not count in the limits of the driver, but in those of the
-	// caller.
+	// Bytes returns the whole body, which must not be changed. After the call, the memory counts
+	// toward the limits of the caller, and no longer toward those of the driver.
 	Bytes() []byte
 	// SHA256 returns the digest of Bytes.
 	SHA256() [sha256.Size]byte
@@ -96,8 +95,8 @@ func AsLoaded(body io.ReadCloser) (Loaded, bool) {
 	return l, ok
 }
 
-// Last marks a body as the last one written to its object: no append will follow,
-// and a driver need not cache the object for one.
+// Last marks a body as the last one written to its object: no append will follow, so a driver need
+// not cache the object for one.
 func Last(body Body) Body { return lastBody{body} }
 
 // IsLast reports whether the body was returned by [Last].

@@ -39,7 +39,7 @@ func Sync(ctx context.Context, store Store, key string) error {
 	return nil
 }
 
-// Now returns the time of the store's [Clock] or, if it has none, of now.
+// Now returns the time of the store's [Clock] or, if it has none, what now returns.
 func Now(ctx context.Context, store Store, now func() time.Time) (time.Time, error) {
 	clock, ok := As[Clock](store)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 
 // A Recoverer is a Store that can recover objects from parts that survived a loss.
 type Recoverer interface {
-	// LeftoverKeys yields the keys below prefix, which ends in "/", of objects of which at
-	// least some part is left, in the order of the keys' bytes.
+	// LeftoverKeys yields the keys of objects of which at least a part is left, in the order of the
+	// keys' bytes. It yields the keys below prefix, which ends in "/".
 	LeftoverKeys(ctx context.Context, prefix string) iter.Seq2[string, error]
 
 	// Leftovers returns the bodies that are stored under key, except empty ones and those
@@ -20,8 +20,8 @@ type Recoverer interface {
 	// OpenLeftover opens a body.
 	OpenLeftover(ctx context.Context, r Leftover) (io.ReadCloser, error)
 
-	// Restore makes the first size bytes of a body the object at its key, with the given
-	// metadata, regardless of the state of that object.
+	// Restore replaces the object at the body's key, whatever its state, with the first size bytes
+	// of the body and the given metadata.
 	Restore(ctx context.Context, r Leftover, size int64, meta Meta) (Version, error)
 }
 

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// An Opener opens the store at a URL. A driver whose stores have to be created has two:
-// Open, which returns [ErrNoStore] if there is no store and changes nothing, and Create,
-// which creates an empty store in that case.
+// An Opener opens the store at a URL. A driver whose stores have to be created has two openers:
+// Open, which changes nothing and returns [ErrNoStore] if there is no store, and Create, which
+// creates an empty store in that case.
 type Opener func(ctx context.Context, u *url.URL) (Store, error)
 
 // A Registry maps URL schemes, in lower case, to the drivers that open them.
-// A program builds one of the drivers that it needs:
+// A program builds a Registry of the drivers that it needs:
 //
 //	storage.Registry{"file": file.Open, "memory": memory.Open}
 type Registry map[string]Opener

@@ -24,9 +24,8 @@ var (
 	ErrFull = errors.New("store is full")
 	// ErrPermission: the store refuses this operation to this user.
 	ErrPermission = errors.New("store denies access")
-	// ErrNoStore: there is no store at the URL, or it has been removed or replaced
-	// by another one: it was not created yet, a disk is not mounted, a bucket was
-	// deleted.
+	// ErrNoStore: there is no store at the URL, or the store has been removed or replaced by
+	// another one. Perhaps it was not created yet, a disk is not mounted, or a bucket was deleted.
 	ErrNoStore = errors.New("there is no store")
 	// ErrUnavailable: the server of the store does not answer, or does not accept
 	// connections at present, for example while it starts. The outcome of a write is
@@ -164,17 +163,17 @@ type Watcher interface {
 	Watch(ctx context.Context, prefix string) (<-chan struct{}, error)
 }
 
-// A KeyWatcher is a Watcher that knows which objects have changed.
+// A KeyWatcher is a Watcher that reports which objects have changed.
 type KeyWatcher interface {
 	Watcher
 	// Until ctx ends, WatchKeys calls the function changed soon after objects under prefix may have changed,
-	// with the key of one object or with a prefix of their keys: one that ends in "/", or "". It
-	// makes one call at a time. The calls are hints, like the values of Watch. The function must
-	// return at once, and must not use the store.
+	// with the key of one object, or with a prefix of several keys, which is empty or ends in "/". It makes
+	// one call at a time. The calls are hints, like the values of Watch. The function must return at once,
+	// and must not use the store.
 	WatchKeys(ctx context.Context, prefix string, changed func(key string)) error
 }
 
-// A Clock is a Store that has a clock, with which writers can check their own.
+// A Clock is a Store that has a clock, against which writers can check their own.
 type Clock interface {
 	Now(ctx context.Context) (time.Time, error)
 }
@@ -193,7 +192,7 @@ type Sweeper interface {
 // that reads an object to learn the outcome of a write that did not return must call
 // Sync before it relies on the result.
 type Syncer interface {
-	// Sync makes the current state of the object at key durable, or its absence.
+	// Sync makes the current state of the object at key, or its absence, durable.
 	Sync(ctx context.Context, key string) error
 }
 

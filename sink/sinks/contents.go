@@ -23,14 +23,14 @@ var (
 	ErrChanged = couchdb.ErrChanged
 )
 
-// HasContents reports whether [OpenContents] can open the sink that a spec names: it has a state for each
-// key, which can be compared with that of the feed.
+// HasContents reports whether [OpenContents] can open the sink that a spec names: whether the sink has a
+// state for each key, which can be compared with that of the feed.
 func HasContents(s sink.Spec) bool {
 	return slices.Contains([]string{"couchdb", "dir", "kinto", "postgres", "postgresql", "sqlite"}, s.Scheme)
 }
 
-// CheckReconcile returns the reason if the sink that a spec names cannot be compared with its feed, or not
-// be repaired. It matches [sink.ErrSpec].
+// CheckReconcile returns an error that matches [sink.ErrSpec] if the sink that a spec names cannot be
+// compared with its feed or, with repair, cannot be repaired.
 func CheckReconcile(s sink.Spec, repair bool) error {
 	switch {
 	case HasContents(s), s.Scheme == "jsonl" && !repair:
@@ -41,8 +41,8 @@ func CheckReconcile(s sink.Spec, repair bool) error {
 	return fmt.Errorf("%w: sink %s: cannot be compared with a feed: want sqlite:, postgres:, couchdb:, kinto:, dir: or jsonl:", sink.ErrSpec, sink.Redact(s.String()))
 }
 
-// OpenContents opens what the sink that spec names has, to compare it with its feed. It creates nothing,
-// and a consumer may have the sink open. The error matches [sink.ErrSpec] if the name is wrong.
+// OpenContents opens the contents of the sink that spec names, to compare them with its feed. It creates
+// nothing, and a consumer may have the sink open. The error matches [sink.ErrSpec] if the name is wrong.
 func OpenContents(ctx context.Context, spec string, o Options) (reconcile.Contents, error) {
 	s, err := sink.ParseSpec(spec)
 	if err != nil {
@@ -63,8 +63,8 @@ func OpenContents(ctx context.Context, spec string, o Options) (reconcile.Conten
 	return nil, fmt.Errorf("%w: sink %s has no state for each key", sink.ErrSpec, sink.Redact(s.String()))
 }
 
-// OpenLog opens the log that spec names, to compare it with its feed, as [OpenContents] does. It is nil if
-// the sink is not a log.
+// OpenLog opens the log that spec names, to compare it with its feed, as [OpenContents] does. The result
+// is nil if the sink is not a log.
 func OpenLog(ctx context.Context, spec string) (reconcile.Log, error) {
 	s, err := sink.ParseSpec(spec)
 	if err != nil || s.Scheme != "jsonl" {

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/sink/sinks"
 )
 
-// Usually a consumer.Job fills the sink.
+// A sink is usually filled by a consumer.Job.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

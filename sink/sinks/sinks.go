@@ -25,7 +25,7 @@ import (
 
 // Options are the options that are not part of a name.
 type Options struct {
-	// Output is where the sink "-" writes. If it is nil, there is no such sink.
+	// Output is where the sink "-" writes. If Output is nil, there is no such sink.
 	Output io.Writer
 	// CouchDB configures the connection to CouchDB; the URL is in the name.
 	CouchDB couch.Config
@@ -54,8 +54,8 @@ func Open(ctx context.Context, spec string, o Options) (consumer.Sink, error) {
 	return r.Open(ctx, spec)
 }
 
-// Check returns what is wrong with a name, if that can be known without opening the sink. It
-// matches [sink.ErrSpec].
+// Check returns an error that matches [sink.ErrSpec] if a name is wrong, as far as that can be
+// known without opening the sink.
 func Check(s sink.Spec) error {
 	switch s.Scheme {
 	case "-":

@@ -21,7 +21,7 @@ import (
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
-// backfiller opens a sink, and skips the test if it is not one that can be filled newest first.
+// backfiller opens a sink, and skips the test if the sink cannot be filled newest first.
 func (s suite) backfiller(t *testing.T, dir string) consumer.Backfiller {
 	t.Helper()
 	k, ok := s.open(t, dir).(consumer.Backfiller)
@@ -76,8 +76,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// recall tests what is known about keys: in a batch, after it was committed, after it was rolled
-// back, after the sink was opened again, and after the tail is complete.
+// recall tests what is known about keys: in a batch, after the batch was committed, after it was
+// rolled back, after the sink was opened again, and after the tail is complete.
 func (s suite) recall(t *testing.T) {
 	dir := t.TempDir()
 	k := s.backfiller(t, dir)
@@ -139,7 +139,7 @@ func (s suite) recall(t *testing.T) {
 	s.check(t, dir, record(one, one.Body))
 }
 
-// held tests that held patches are released in order, within one batch and from several.
+// held tests that held patches are released in order, whether one batch held them or several.
 func (s suite) held(t *testing.T) {
 	for _, commits := range []bool{false, true} {
 		t.Run(fmt.Sprint("commits=", commits), func(t *testing.T) {
@@ -180,8 +180,8 @@ func (s suite) held(t *testing.T) {
 	}
 }
 
-// A modelFeed serves the entities of a generator, some on each page. It makes two of its last
-// pages visible only after some requests.
+// A modelFeed serves the entities of a generator, several on each page. Its last two pages are
+// visible only after some requests.
 type modelFeed struct {
 	pages    []string // bodies
 	last     []string // Last-Modified
@@ -268,7 +268,8 @@ func consumeNewestFirst(ctx context.Context, k consumer.Sink) error {
 	return err
 }
 
-// newestFirst fills a sink newest first, and then expects the contents of one that was filled in order.
+// newestFirst fills a sink newest first, and then expects the contents of a sink that was filled in
+// order.
 func (s suite) newestFirst(t *testing.T) {
 	dir := t.TempDir()
 	k := s.backfiller(t, dir)
@@ -289,7 +290,7 @@ func (s suite) checkNewestFirst(t *testing.T, k consumer.Sink, dir string) {
 	s.check(t, dir, g.records(false)...)
 }
 
-// killNewestFirst kills processes that fill a sink newest first at random.
+// killNewestFirst kills, at random, processes that fill a sink newest first.
 func (s suite) killNewestFirst(t *testing.T) {
 	if s.child(t, consumeModel) {
 		return

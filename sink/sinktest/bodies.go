@@ -48,8 +48,8 @@ func (s suite) bodies(t *testing.T) {
 }
 
 // streams tests streams around the size up to which bodies are held in memory, and a much
-// larger one, whose memory is measured. With -short there are few: each byte that a sink encodes is
-// expensive under the race detector.
+// larger one, whose memory is measured. With -short there are few streams: each byte that a sink
+// encodes is expensive under the race detector.
 func (s suite) streams(t *testing.T) {
 	s.needsWhole(t)
 	sizes := []int{0, 1, sink.MaxInline - 1, sink.MaxInline, sink.MaxInline + 1, 3*sink.MaxInline + 7}

@@ -16,11 +16,11 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 )
 
-// batchSize is the number of entities of the batch after n entities.
+// batchSize returns the number of entities of the batch that follows n entities.
 func batchSize(n int) int { return 1 + n*7%5 }
 
-// feedInto applies the endless feed from the sink's position until the sink has had
-// end entities.
+// feedInto applies the endless feed from the sink's position until end entities have been applied
+// in all.
 func feedInto(ctx context.Context, k consumer.Sink, end int) error {
 	position, err := k.Position(ctx)
 	if err != nil {
@@ -49,8 +49,8 @@ func feedBatch(ctx context.Context, k consumer.Sink, g *generator) error {
 	return b.Commit(ctx, at(g.n))
 }
 
-// checkModel opens the sink, which recovers it, and compares its contents with the
-// model at its position. It returns the number of entities up to there.
+// checkModel opens the sink, which recovers it, and compares its contents with the model at its
+// position. It returns the number of entities up to that position.
 func (s suite) checkModel(t *testing.T, dir string) int {
 	t.Helper()
 	k, err := s.Open(t.Context(), dir)
@@ -85,8 +85,9 @@ func (s suite) model(t *testing.T) {
 // faultEntities is the number of entities applied while each step fails once.
 const faultEntities = 4
 
-// stride returns the first step that fails or kills, and the distance to the next: all steps, or other ones
-// in each run. With -short it is a quarter of them, since the race detector needs few.
+// stride returns the first step that fails or kills, and the distance to the next. If that leaves steps
+// out, they differ from run to run. With -short a quarter of the steps remain, since the race detector
+// needs few.
 func (s suite) stride() (first, next int) {
 	next = max(1, s.Every)
 	if testing.Short() {
@@ -97,8 +98,8 @@ func (s suite) stride() (first, next int) {
 
 var errFault = errors.New("no space left on device, for a test")
 
-// faults makes each disk operation fail once, or all operations from one on. Then the sink
-// must continue after a call of Position or after it is opened again.
+// faults makes each disk operation fail, alone or with all operations after it. The sink must
+// continue after a call of Position, or after it is opened again.
 func (s suite) faults(t *testing.T) {
 	if s.OpenFaulty == nil {
 		t.Skip("the sink has no steps to fail")
@@ -163,7 +164,7 @@ func die() {
 	}
 }
 
-// child does the work in the child process, and returns false in any other.
+// child does the work if this is the child process, and returns false in any other process.
 func (s suite) child(t *testing.T, work func(ctx context.Context, k consumer.Sink, end int) error) bool {
 	dir := os.Getenv(childDir)
 	if dir == "" {

@@ -116,7 +116,7 @@ func (s suite) damaged(t *testing.T) {
 				s.check(t, dir, damagedRecords(1, 5)...)
 				return
 			}
-			if len(want) == 1 { // before, the damaged entities, and all of the page again
+			if len(want) == 1 { // the entities before the page, the damaged ones, and the whole page again
 				wrong := record(damagedEntity(3), []byte(strings.Replace(`{"n":3}`, "3", "7", 1)))
 				want = append(damagedRecords(1, 2), wrong)
 			}

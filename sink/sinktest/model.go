@@ -88,7 +88,7 @@ func (d document) json() string {
 // sink.
 type generator struct {
 	n         int // entities generated so far
-	keys      int // how many keys there are
+	keys      int // number of keys
 	random    *rand.Rand
 	documents map[string]document
 	state     map[string]Record

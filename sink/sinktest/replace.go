@@ -36,7 +36,8 @@ func during(n int) feed.Position {
 	return feed.Position{Snapshot: &feed.SnapshotPosition{Index: replaceIndex, Entities: n, Replaces: true}}
 }
 
-// replaceWith replaces the data of a sink with the snapshot, from the sink's position on, in small batches.
+// replaceWith replaces the data of a sink with the snapshot in small batches. It continues at the sink's
+// position.
 func replaceWith(ctx context.Context, k consumer.Sink, _ int) error {
 	position, err := k.Position(ctx)
 	if err != nil {
@@ -72,7 +73,8 @@ func replaceWith(ctx context.Context, k consumer.Sink, _ int) error {
 	}
 }
 
-// replacer opens a sink that has entities, in a directory, and skips the test if it cannot be replaced.
+// replacer opens a sink that has entities, in a directory, and skips the test if the data of the sink
+// cannot be replaced.
 func (s suite) replacer(t *testing.T, dir string) consumer.Replacer {
 	t.Helper()
 	k, ok := s.open(t, dir).(consumer.Replacer)
@@ -106,8 +108,8 @@ func (s suite) replace(t *testing.T) {
 	s.checkReplaced(t, dir)
 }
 
-// replaceAgain begins a replacement, and then another one: what only the first snapshot had is removed, and
-// batches that are rolled back note nothing.
+// replaceAgain begins a replacement, and then another one: keys that only the first snapshot had are
+// removed, and batches that are rolled back leave no notes.
 func (s suite) replaceAgain(t *testing.T) {
 	dir := t.TempDir()
 	k := s.replacer(t, dir)
@@ -145,7 +147,7 @@ func (s suite) replaceAgain(t *testing.T) {
 	if b.Removed() < 2 {
 		t.Errorf("%d keys were removed", b.Removed())
 	}
-	b = begin(false) // its notes are gone
+	b = begin(false) // the notes of the replacement are gone
 	if err := b.RemoveOthers(t.Context()); !errors.Is(err, consumer.ErrNoReplacement) {
 		t.Errorf("a replacement that has ended: %v", err)
 	}

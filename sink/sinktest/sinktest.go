@@ -15,22 +15,22 @@ import (
 
 // Options describe how to open the sink under test and how to read its contents.
 type Options struct {
-	// Open opens the sink in a directory, always the same one for a directory.
+	// Open opens the sink in a directory: for the same directory, always the same sink.
 	Open func(ctx context.Context, dir string) (consumer.Sink, error)
-	// Read returns the contents of the sink in the directory, while it is not open:
-	// all records of a log, in order, or one record for each key, in any order.
+	// Read returns the contents of the sink in the directory, while the sink is not open: all
+	// records of a log, in order, or one record for each key, in any order.
 	Read func(dir string) ([]Record, error)
 	// Log means that the sink keeps every entity instead of the state of each
 	// key.
 	Log bool
-	// Keeps, if set, returns what a sink for custom tables keeps of a record. Then odd and
+	// Keeps, if set, returns what a sink for custom tables keeps of a record. In that case, odd and
 	// large bodies are not tested.
 	Keeps func(Record) Record
-	// OpenFaulty, if set, opens the sink like Open. The sink calls before at each step
-	// that changes the disk, and skips the step if it returns an error.
+	// OpenFaulty, if set, opens the sink as Open does. The sink calls before at each step that
+	// changes the disk, and skips the step if it returns an error.
 	OpenFaulty func(ctx context.Context, dir string, before func() error) (consumer.Sink, error)
-	// Every is the distance between the steps that fail, if not all of them do, for a slow server
-	// that has a fake on which they all do.
+	// Every is the distance between the steps that fail, if not all of them do. It is for a slow
+	// server that has a fake, on which every step fails.
 	Every int
 	// Kills is the number of processes to kill at random; 0 means 40. With -short it is a
 	// tenth of that.
@@ -40,7 +40,7 @@ type Options struct {
 // A Record is an entity as a sink holds it.
 type Record struct {
 	Key          string
-	Operation    feed.Operation // of a log only
+	Operation    feed.Operation // only of a log
 	ContentType  string
 	ContentID    string
 	LastModified time.Time
@@ -49,7 +49,7 @@ type Record struct {
 }
 
 // Run runs the suite, with several sinks at a time. It runs the test binary again as a child
-// process, with the name of the calling test, which must do nothing else before it calls Run.
+// process, with the name of the calling test. That test must do nothing else before it calls Run.
 func Run(t *testing.T, o Options) {
 	s := suite{o}
 	for _, test := range []struct {
@@ -155,7 +155,7 @@ func closeSink(t *testing.T, k consumer.Sink) {
 	}
 }
 
-// apply commits entities to a sink in a new directory, and returns the directory.
+// filled commits entities to a sink in a new directory, and returns the directory.
 func (s suite) filled(t *testing.T, entities ...*feed.Entity) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

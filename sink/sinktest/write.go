@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// Write applies entities in one batch. The position is after the last one.
+// Write applies entities in one batch, whose position is after the last one.
 func Write(ctx context.Context, k consumer.Sink, entities ...*feed.Entity) error {
 	b, err := k.Begin(ctx)
 	if err != nil {
@@ -25,9 +25,9 @@ func Write(ctx context.Context, k consumer.Sink, entities ...*feed.Entity) error
 	return b.Commit(ctx, at)
 }
 
-// Continue writes what is after the position of the sink. After a batch that failed in part, it
-// writes the rest of it, as the next run of a job does. The test fails if the batches do not have that
-// position.
+// Continue writes the entities after the position of the sink. If part of a batch was written before
+// an error, Continue writes the rest of the batch, as the next run of a job does. The test fails if
+// the position is not in the batches.
 func Continue(t testing.TB, k consumer.Sink, batches [][]*feed.Entity) error {
 	t.Helper()
 	at, err := k.Position(t.Context())

@@ -16,7 +16,7 @@ type notes struct {
 	recall, note, held, release *sqlite.Stmt
 }
 
-// recallNote is a statement on the table named in %s and the table of notes.
+// recallNote reads what the table named in %s and the table of notes have for a key.
 const recallNote = `SELECT EXISTS (SELECT 1 FROM "%s" WHERE key = ?2) OR EXISTS (SELECT 1 FROM feedctl_notes WHERE name = ?1 AND key = ?2 AND n = 0),
 	(SELECT count(*) FROM feedctl_notes WHERE name = ?1 AND key = ?2 AND n <> 0)`
 

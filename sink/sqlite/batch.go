@@ -55,8 +55,8 @@ func (t *target) Apply(_ context.Context, e *feed.Entity) error {
 	return fmt.Errorf("unknown operation %q", e.Operation)
 }
 
-// beginOnce begins the transaction with the first change of a batch. Until then,
-// others can write to the database.
+// beginOnce begins the transaction with the first change of a batch. Before that, other processes
+// can write to the database.
 func (t *target) beginOnce() error {
 	if t.begun {
 		return nil
@@ -64,8 +64,8 @@ func (t *target) beginOnce() error {
 	if err := run(t.begin); err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
-	// Only the wait for another process may be long. An interrupt after it would roll
-	// back the whole batch.
+	// Only the wait for another process may take long. An interrupt after that would roll back the
+	// whole batch.
 	t.conn.SetInterrupt(nil)
 	t.begun = true
 	return nil
@@ -102,7 +102,7 @@ func isText(contentType string, body []byte) bool {
 
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// putLarge writes a body piece by piece into a row inserted with its size.
+// putLarge inserts a row with room for a body, and writes the body into it piece by piece.
 func (t *target) putLarge(key string, e *feed.Entity, stream io.Reader, size int64) error {
 	if size < 0 {
 		file, n, err := content.Spool(filepath.Dir(t.path), stream, t.limit)
@@ -234,7 +234,7 @@ func (t *target) Commit(_ context.Context, at feed.Position) error {
 	return nil
 }
 
-// Rollback ends the transaction, unless an error has ended it.
+// Rollback ends the transaction, unless an error has already ended it.
 func (t *target) Rollback(context.Context) error {
 	t.conn.SetInterrupt(nil)
 	t.begun = false

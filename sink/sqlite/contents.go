@@ -20,8 +20,8 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// Contents are the rows of a table and the position of its consumer, at one moment: in one read
-// transaction. They must be closed.
+// Contents holds the rows of a table and the position of its consumer at one moment, in one read
+// transaction. It must be closed.
 type Contents struct {
 	conn  *sqlite.Conn
 	name  string // for errors
@@ -30,8 +30,8 @@ type Contents struct {
 	read  rowReader
 }
 
-// OpenContents opens the table that s names for reading. A consumer may have it open, and is not
-// delayed; but while the contents are open, the write-ahead log of the database grows.
+// OpenContents opens the table that s names for reading. A consumer may have the table open, and is
+// not delayed; but while the contents are open, the write-ahead log of the database grows.
 func OpenContents(ctx context.Context, s sink.Spec) (_ *Contents, err error) {
 	if err := s.CheckParams("table"); err != nil {
 		return nil, err
@@ -87,8 +87,8 @@ func (c *Contents) Close() error {
 	return conn.Close()
 }
 
-// Rows yields the rows with keys from from up to but not including to, in the order of their bytes.
-// There is no upper bound if to is empty.
+// Rows yields the rows whose keys are at least from and, unless to is empty, less than to, in the
+// order of the bytes of their keys.
 func (c *Contents) Rows(_ context.Context, from, to string) iter.Seq2[sink.Row, error] {
 	return func(yield func(sink.Row, error) bool) {
 		query, args := fmt.Sprintf(selectRows, c.table)+" WHERE key COLLATE BINARY >= ?2", []any{sink.MaxInline, from}
@@ -114,7 +114,8 @@ func (c *Contents) Rows(_ context.Context, from, to string) iter.Seq2[sink.Row, 
 // errStop ends a query whose caller has stopped.
 var errStop = errors.New("stop")
 
-// The body is TEXT or BLOB; both are read as bytes. Bodies of more than ?1 bytes are read by rowid.
+// selectRows reads the body, TEXT or BLOB, as bytes. Bodies of more than ?1 bytes are read by
+// rowid.
 const selectRows = `SELECT key, content_type, content_id, rowid, octet_length(body),
 	CASE WHEN octet_length(body) <= ?1 THEN body END FROM "%s"`
 

@@ -31,7 +31,7 @@ func openDB(t testing.TB, path string) *sql.DB {
 	return db
 }
 
-// TestNewConforms runs the suite in databases that the caller has open.
+// TestNewConforms runs the suite with databases that the caller has opened.
 func TestNewConforms(t *testing.T) {
 	o := options()
 	o.Open = func(ctx context.Context, dir string) (consumer.Sink, error) {
@@ -44,7 +44,8 @@ func TestNewConforms(t *testing.T) {
 	sinktest.Run(t, o)
 }
 
-// TestNewShares: Open continues what New has written, and not at the same time.
+// TestNewShares: a sink of Open continues where one of New stopped, and cannot be opened at the
+// same time.
 func TestNewShares(t *testing.T) {
 	path := file(t.TempDir())
 	db := openDB(t, path)

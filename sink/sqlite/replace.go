@@ -12,9 +12,9 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// removeOthers deletes ?3 rows of the table named in %[1]s whose keys were not seen, after the row ?2. The
-// comparison has the collation of the table's column. SQLite keeps the IDs of the rows that one statement
-// deletes in memory.
+// removeOthers deletes up to ?3 rows whose keys were not seen from the table named in %[1]s, beginning
+// after the row ?2. Keys are compared with the collation of the table's column. SQLite keeps in memory the
+// IDs of the rows that one statement deletes.
 const removeOthers = `DELETE FROM "%[1]s" WHERE rowid IN (
 	SELECT rowid FROM "%[1]s" AS t WHERE rowid > ?2 AND NOT EXISTS (SELECT 1 FROM feedctl_seen AS s WHERE s.name = ?1 AND t.key = s.key)
 	ORDER BY rowid LIMIT ?3) RETURNING rowid`
@@ -56,7 +56,7 @@ func (t *target) forget() error {
 	return sqlitex.Execute(t.conn, position.SQLiteForget, &sqlitex.ExecOptions{Args: []any{t.table}})
 }
 
-// RemoveOthers can be interrupted, since nothing else is in its transaction that took long.
+// RemoveOthers can be interrupted, since nothing else in its transaction takes long.
 func (t *target) RemoveOthers(ctx context.Context) error {
 	if err := t.beginOnce(); err != nil {
 		return err

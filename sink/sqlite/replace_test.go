@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// TestReplaceMany removes more rows than are removed at a time, from a table whose keys are not case-sensitive.
+// TestReplaceMany removes more rows than one statement does, from a table whose keys are not case-sensitive.
 func TestReplaceMany(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	conn, err := zombiezen.OpenConn(path, zombiezen.OpenReadWrite|zombiezen.OpenCreate)

@@ -28,7 +28,7 @@ const createTable = `CREATE TABLE IF NOT EXISTS "%s" (
 	body          BLOB NOT NULL
 )`
 
-// prepareTables creates the tables, or checks that existing ones are ours.
+// prepareTables creates the tables, or checks that the existing ones can be used.
 func (t *target) prepareTables() (err error) {
 	end, err := sqlitex.ImmediateTransaction(t.conn)
 	if err != nil {

@@ -15,8 +15,8 @@
 // A PUT replaces the row, a DELETE removes it, a PATCH changes body,
 // last_modified and content_id; the content type and the headers remain those of
 // the PUT. You may add columns and indexes, as long as rows can be inserted without
-// them. If you create the table yourself, make body its last column, so that large
-// bodies are written without holding them in memory.
+// them. If you create the table yourself, make body its last column, so that large bodies can be
+// written without holding them in memory.
 //
 // A body of more than 1 MiB is written piece by piece and is always a BLOB. No
 // body can be larger than SQLite's limit, about 10^9 bytes: [sink.TooLargeError].
@@ -26,9 +26,9 @@
 // A batch is one transaction. The position is a row of the table
 // feedctl_positions in the same database, written in the same transaction, and a
 // commit is synced to the disk (WAL, synchronous=FULL). Readers are not blocked.
-// While a feed is read newest first, the table feedctl_notes has the patches that are
-// held back and the keys that were deleted. While a snapshot replaces the data after a gap, the
-// table feedctl_seen has the keys of the snapshot.
+// While a feed is read newest first, the table feedctl_notes holds the patches that are held back
+// and the keys that were deleted. While a snapshot replaces the data after a gap, the table
+// feedctl_seen holds the keys of the snapshot.
 //
 // A lock on the file FILE.TABLE.lock, which is never removed, keeps out a second
 // consumer of the same table.
@@ -92,17 +92,17 @@ func Open(ctx context.Context, path, table string) (consumer.Sink, error) {
 	return session.OpenBackfiller(ctx, "sqlite:"+path+"?table="+table, &target{table: table, path: path})
 }
 
-// OpenTemporary is like [Open] but syncs nothing to the disk. It is for a file that is removed by the
-// process that creates it: after a crash of the machine, the database may be damaged.
+// OpenTemporary is like [Open] but syncs nothing to the disk. It is for a file that the process that
+// creates it also removes: after a crash of the machine, the database may be damaged.
 func OpenTemporary(ctx context.Context, path, table string) (consumer.Sink, error) {
 	return session.OpenBackfiller(ctx, "sqlite:"+path+"?table="+table, &target{table: table, path: path, temporary: true})
 }
 
-// New returns a sink that writes a table in the database of db. It opens the table, as [Open]
-// does, when its Position is called, as a [consumer.Job] does first. It has its own connection
-// to the file of the database; closing the sink does not close db. The driver of db must be
-// modernc.org/sqlite, since two implementations of SQLite in one process release each other's
-// locks; with another one use package sqlsink.
+// New returns a sink that writes to a table in the database of db. The sink opens the table, as
+// [Open] does, when its Position is called, which a [consumer.Job] does first. It has its own
+// connection to the file of the database; closing the sink does not close db. The driver of db must
+// be modernc.org/sqlite, since two implementations of SQLite in one process release each other's
+// locks; with another driver use package sqlsink.
 func New(db *sql.DB, table string) consumer.Sink {
 	return session.NewBackfiller("sqlite table "+table, &target{table: table, db: db})
 }
@@ -121,7 +121,8 @@ type target struct {
 	notes notes
 	noted bool // there may be notes
 	seen  *sqlite.Stmt
-	// replacing means that the keys of the batch are noted as seen; removed is how many others were removed.
+	// replacing means that the keys of the batch are noted as seen; removed is the number of rows that were
+	// removed.
 	replacing bool
 	removed   int64
 	body      content.Reader
@@ -162,7 +163,7 @@ func (t *target) open(ctx context.Context) error {
 	return t.prepare(t.conn, t.table)
 }
 
-// findPath sets the path to that of the database of t.db.
+// findPath sets t.path to the path of the database of t.db.
 func (t *target) findPath(ctx context.Context) error {
 	const driver = "modernc.org/sqlite"
 	if kind := reflect.TypeOf(t.db.Driver()); kind.Kind() != reflect.Pointer || kind.Elem().PkgPath() != driver {
@@ -177,8 +178,9 @@ func (t *target) findPath(ctx context.Context) error {
 	return nil
 }
 
-// explain adds to SQLite's "unable to open database file" the system's error for creating a
-// file beside the database: SQLite needs two, and reports neither which nor why.
+// explain adds to SQLite's "unable to open database file" the system's error for creating a file
+// next to the database: SQLite creates two such files, and reports neither which one failed nor
+// why.
 func (t *target) explain(err error) error {
 	if sqlite.ErrCode(err).ToPrimary() != sqlite.ResultCantOpen {
 		return err
@@ -192,8 +194,8 @@ func (t *target) explain(err error) error {
 
 // configure configures the connection. The page size is for new databases only; with
 // 8 KiB, inserting rows of 1 KB is a fifth faster than with the default of 4 KiB. The log is
-// copied to the database every 4,096 pages: with the default of 1,000, nearly each commit
-// copied it and synced the database, and pages of the index were copied again and again.
+// copied to the database every 4,096 pages: with the default of 1,000, nearly every commit copied
+// it and synced the database, and pages of the index were copied again and again.
 func (t *target) configure() error {
 	t.conn.SetBusyTimeout(busyTimeout)
 	synchronous := "FULL"

@@ -114,7 +114,7 @@ func open(t *testing.T, path, table string) consumer.Sink {
 	return k
 }
 
-// TestColumns: what other programs see in the table while the sink is open.
+// TestColumns queries the table as other programs do, while the sink is open.
 func TestColumns(t *testing.T) {
 	path := file(t.TempDir())
 	k := open(t, path, "zones")
@@ -139,7 +139,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// Two tables of one database are two sinks.
+// TestTables: two tables of one database are two sinks.
 func TestTables(t *testing.T) {
 	path := file(t.TempDir())
 	a, b := open(t, path, "a"), open(t, path, "b")
@@ -230,7 +230,7 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A sink waits for other writers of the database, until its context ends.
+// TestBusy: a sink waits for other writers of the database until its context ends.
 func TestBusy(t *testing.T) {
 	path := file(t.TempDir())
 	k := open(t, path, "t")
@@ -346,7 +346,7 @@ func BenchmarkStraight(b *testing.B) {
 	execute("COMMIT")
 }
 
-// TestOpenErrors opens databases whose files cannot be created. The error has the system's
+// TestOpenErrors opens databases whose files cannot be created. The error includes the system's
 // reason.
 func TestOpenErrors(t *testing.T) {
 	for dir, want := range map[string]error{filepath.Join(t.TempDir(), "none"): fs.ErrNotExist, "/dev/null": syscall.ENOTDIR} {

@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// Standings reads the positions of the consumers of the database that s names: that of one
-// table, or all. It creates nothing, and consumers may have their sinks open.
+// Standings reads the positions of the consumers of the database that s names: of one table, or of
+// all. It creates nothing, and consumers may have their sinks open.
 func Standings(ctx context.Context, s sink.Spec) (found []sink.Standing, err error) {
 	if err := s.CheckParams("table"); err != nil {
 		return nil, err

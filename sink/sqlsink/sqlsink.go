@@ -1,5 +1,5 @@
 // Package sqlsink is a sink for custom tables with database/sql: a function writes the rows of
-// each entity, in a transaction that also moves the position in the feed. So each entity takes
+// each entity, in a transaction that also moves the position in the feed. Each entity thus takes
 // effect exactly once, even after crashes.
 //
 //	db, err := sql.Open("sqlite", "zones.db?_pragma=busy_timeout(10000)")
@@ -21,10 +21,10 @@
 //
 // The sink detects the database. It uses a lock that ends with the process:
 //
-//   - SQLite, with any driver that takes parameters as ?1. The lock is on a file beside the
-//     database, FILE.own-NAME.lock; an in-memory database needs none. How commits are synced
-//     and how long to wait for other writers are settings of the connection: use
-//     synchronous=FULL (SQLite's default) and a busy_timeout.
+//   - SQLite, with any driver that takes parameters as ?1. The lock is on a file next to the
+//     database, FILE.own-NAME.lock; an in-memory database needs none. How commits are synced and
+//     how long to wait for other writers are settings of the connection: use synchronous=FULL
+//     (SQLite's default) and a busy_timeout.
 //   - PostgreSQL 14 or newer, with any driver that takes parameters as $1 and whose errors have a
 //     method SQLState() string, such as pgx/stdlib. The lock is a session-level advisory lock,
 //     so a pooler such as PgBouncer must be in session mode. With pgx itself use package
@@ -32,10 +32,10 @@
 //
 // # The position
 //
-// It is a row of the table feedctl_positions, which the sink creates; in PostgreSQL in the first
-// schema of the search_path. Consumers of one database have different names. A second consumer
-// with the same name gets [sink.ErrLocked]. In PostgreSQL, a consumer that has lost its lock
-// without noticing can no longer commit once another has taken it.
+// The position is a row of the table feedctl_positions, which the sink creates: in PostgreSQL, in
+// the first schema of the search_path. Consumers of one database have different names. A second
+// consumer with the same name gets [sink.ErrLocked]. In PostgreSQL, a consumer that has lost its
+// lock without noticing can no longer commit once another has taken it.
 //
 // # The connection
 //
@@ -44,9 +44,9 @@
 //
 // # Errors
 //
-// An error of the function rolls the batch back and ends the job; to skip an entity, return nil
-// for it. The loss of the connection does the same. The job can be run again with the same sink
-// and continues after the last commit.
+// An error of the function rolls the batch back and ends the job, as does the loss of the
+// connection. To skip an entity, return nil for it. The job can be run again with the same sink and
+// continues after the last commit.
 package sqlsink
 
 import (
@@ -69,9 +69,9 @@ import (
 type Func func(ctx context.Context, tx *sql.Tx, e *feed.Entity) error
 
 // New returns a sink for the consumer with the given name: a letter or digit, then up to 63
-// letters, digits, dots, underscores and hyphens. The sink opens when its Position is called, as a
-// [consumer.Job] does first; after an error, such as [sink.ErrLocked], it may be called again.
-// Closing the sink does not close db.
+// letters, digits, dots, underscores and hyphens. The sink opens when its Position is called, which
+// a [consumer.Job] does first; after an error, such as [sink.ErrLocked], Position may be called
+// again. Closing the sink does not close db.
 func New(db *sql.DB, name string, apply Func) consumer.Sink {
 	return session.New("database "+name, &target{db: db, name: name, apply: apply})
 }
@@ -110,8 +110,8 @@ func (t *target) step() error {
 	return t.before()
 }
 
-// Recover rolls back uncommitted work, takes the lock, and reads the position. It uses a
-// new connection, because the previous one failed.
+// Recover rolls back uncommitted work, takes the lock, and reads the position. It opens a new
+// connection, because the previous one failed.
 func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
 	if !consumerName.MatchString(t.name) {
 		return at, fmt.Errorf("%w: name %q: want a letter or digit, then up to 63 letters, digits, dots, underscores and hyphens", sink.ErrSpec, t.name)
@@ -155,7 +155,8 @@ func (t *target) begin(ctx context.Context) error {
 	if err := t.step(); err != nil {
 		return err
 	}
-	// The end of ctx would roll back the transaction, which may still be committed.
+	// If the transaction had ctx, the end of ctx would roll it back, although it may still be
+	// committed.
 	tx, err := t.conn.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)

@@ -100,8 +100,8 @@ func TestConformancePostgreSQL(t *testing.T) {
 		q := u.Query()
 		q.Set("search_path", schema)
 		u.RawQuery = q.Encode()
-		// The lock: the server may still be executing these statements for a killed
-		// process.
+		// The lock is needed because the server may still be executing these statements for a
+		// killed process.
 		return prepared("pgx", u.String(), "SELECT pg_advisory_xact_lock(1); CREATE SCHEMA IF NOT EXISTS "+schema+
 			"; CREATE TABLE IF NOT EXISTS changes (n bigserial PRIMARY KEY, content_id text, operation text, key text, body bytea)")
 	})
@@ -120,8 +120,8 @@ func prepared(driver, source string, statements ...string) (*sql.DB, error) {
 	return db, nil
 }
 
-// TestOtherWriters: a batch waits for another writer and does not block readers. The row of
-// a consumer is not that of a table of the same name.
+// TestOtherWriters: a batch waits for another writer and does not block readers. The position of
+// the consumer is not that of the sink's own table with the same name.
 func TestOtherWriters(t *testing.T) {
 	t.Parallel()
 	db, err := prepared("sqlite", filepath.Join(t.TempDir(), "data.db")+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)",

@@ -28,8 +28,8 @@ func Digest(ctx context.Context, store storage.Store, name string, c Config) (re
 	return result, nil
 }
 
-// writeDigest writes a digest of the table, which is the state at a position, and removes old
-// ones. The index is that of a snapshot of the same state, or nil.
+// writeDigest writes a digest of the table, which has the state at a position, and removes old
+// digests. The index is that of a snapshot of the same state, or nil.
 func writeDigest(ctx context.Context, store storage.Store, name, file string, c Config, at *snapshot.FeedPosition, index *snapshot.Index) (_ *digests.Result, err error) {
 	leaves, err := openLeaves(ctx, file)
 	if err != nil {
@@ -70,10 +70,10 @@ func writeDigest(ctx context.Context, store storage.Store, name, file string, c 
 	return result, nil
 }
 
-// up leads from the URL of a root to the root of the server.
+// up leads from the URL of the root of a digest to the root of the server.
 const up = "../.."
 
-// relative makes paths relative to the URL of a root.
+// relative makes the paths in p relative to the URL of the root of a digest.
 func relative(p snapshot.FeedPosition) snapshot.FeedPosition {
 	p.URL = up + p.URL
 	if p.Page != "" {
@@ -82,7 +82,7 @@ func relative(p snapshot.FeedPosition) snapshot.FeedPosition {
 	return p
 }
 
-// A digester computes the digest of a table, from its rows and the clean leaves of the last one.
+// A digester computes the digest of a table, from its rows and the clean leaves of the last digest.
 type digester struct {
 	leaves   *leaves
 	rows     *rows
@@ -124,8 +124,8 @@ func (d *digester) build(ctx context.Context, w *digests.Writer) (digest.Tree, e
 	return b.Finish()
 }
 
-// scan adds rows from a key on, up to the start of a clean leaf of the last digest, which is then
-// the current one, or to the end.
+// scan adds the rows whose keys are at least from, up to the start of a clean leaf of the last
+// digest, which becomes the current leaf, or to the end.
 func (d *digester) scan(b *digest.Builder, from string) error {
 	l := d.leaves
 	err := d.rows.each(from, func(r *row) error {
@@ -146,7 +146,7 @@ func (d *digester) scan(b *digest.Builder, from string) error {
 	if errors.Is(err, errStop) {
 		return nil
 	}
-	l.ended = true // what is left of the last digest has no rows
+	l.ended = true // the remaining leaves of the last digest have no rows
 	return errors.Join(err, l.old.Reset())
 }
 

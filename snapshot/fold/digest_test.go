@@ -72,8 +72,8 @@ func (w *world) checkDigest(result *digests.Result) {
 	}
 }
 
-// TestDigestIncrementally: a digest from changed leaves is that from all rows, whatever changed,
-// and is the same for the same state.
+// TestDigestIncrementally: a digest for which only changed leaves were computed equals one that was
+// computed from all rows, whatever has changed.
 func TestDigestIncrementally(t *testing.T) {
 	const keys, rounds, seeds = 12_000, 6, 2
 	for seed := range uint64(seeds) {
@@ -234,7 +234,8 @@ func TestDigestWithSnapshot(t *testing.T) {
 	}
 }
 
-// TestDigestVersions: the keys of a digest are those of versions, which include deletions.
+// TestDigestVersions: if keys have versions, a digest has a key for each version, including
+// deletions.
 func TestDigestVersions(t *testing.T) {
 	w := newWorld(t)
 	w.publish(put("doc a", "1-a|x"), put("doc a", "1-b|y"), put("doc a", "2-a 1-a|z"), removed("b", "2-b|"), put("c", "|plain"))
@@ -293,7 +294,7 @@ func TestDigestEmpty(t *testing.T) {
 	w.checkDigest(w.digest(c))
 }
 
-// TestTableOfVersion1: a table whose rows have no places is used, and new rows have them.
+// TestTableOfVersion1: a table whose rows have no places is used, and new rows get places.
 func TestTableOfVersion1(t *testing.T) {
 	w := newWorld(t)
 	c := fold.Config{Table: filepath.Join(t.TempDir(), "table")}

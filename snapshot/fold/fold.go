@@ -17,11 +17,12 @@
 // pruned repeatedly.
 //
 // The table may be kept ([Config.Table]). Its rows and the position in the feed are
-// committed together, so that a fold resumes an interrupted one, and a later fold applies
-// only new entities.
+// committed together, so a fold resumes an interrupted one, and a later fold applies only new
+// entities.
 //
-// [Digest] writes a state digest of the feed instead, and [Feed] one along with the snapshot
-// ([Config.Digested]). With a kept table, it computes only the leaves whose rows have changed.
+// [Digest] writes a state digest of the feed instead, and [Feed] can write one along with the
+// snapshot ([Config.Digested]). With a kept table, it computes only the leaves whose rows have
+// changed.
 package fold
 
 import (
@@ -104,7 +105,7 @@ func Feed(ctx context.Context, store storage.Store, name string, c Config) (inde
 	return index, nil
 }
 
-// A tableFunc reads the table in a file, which is the state at a position of the feed.
+// A tableFunc reads the table in a file, which has the state at a position of the feed.
 type tableFunc func(file string, c Config, at *snapshot.FeedPosition) error
 
 // fold brings the table of a feed up to date and calls use with it.
@@ -173,8 +174,8 @@ func foldWith(ctx context.Context, store storage.Store, name, file string, c Con
 	return use(file, c, at)
 }
 
-// leftover is the age from which pages of a snapshot without an index, and files of a fold,
-// are certain to be abandoned.
+// leftover is the age at which pages of a snapshot without an index, and files of a fold, are
+// certain to be abandoned.
 const leftover = 24 * time.Hour
 
 const tempPrefix = "feedctl-fold-"
@@ -224,7 +225,7 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 		if from, pruned, err = start(ctx, client, source, store, name, c.Name); err != nil {
 			return nil, err
 		}
-		w.origin.Whole = pruned // then it begins with a snapshot; otherwise checkWhole decides
+		w.origin.Whole = pruned // after pruning, it begins with a snapshot; otherwise checkWhole decides
 	} else if err := w.check(ctx); err != nil {
 		return nil, err
 	}
@@ -265,9 +266,9 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 	}, nil
 }
 
-// start returns where to begin, and whether the feed has been pruned: the beginning of
-// the feed, or, if that was pruned, the newest snapshot of it, which has the state of
-// the pruned pages.
+// start returns where to begin, and whether the feed has been pruned. A fold begins at the
+// beginning of the feed or, if that was pruned, with the newest snapshot of the feed, which has the
+// state of the pruned pages.
 func start(ctx context.Context, client *consumer.Client, source *fromstore.Source, store storage.Store, name, snapshotName string) (consumer.Start, bool, error) {
 	pages := chain.NewReader(store, name)
 	pruned, err := pages.Pruned(ctx)

@@ -87,7 +87,7 @@ func (w *world) fold(c fold.Config) *snapshot.Index {
 	return index
 }
 
-// state returns the state after entities, which is that of their fold.
+// state returns the state after the entities of the feed from a start, and their Content-IDs.
 func (w *world) state(from consumer.Start) (state map[string]string, ids []string) {
 	w.t.Helper()
 	state = map[string]string{}
@@ -111,7 +111,7 @@ func (w *world) state(from consumer.Start) (state map[string]string, ids []strin
 	return state, ids
 }
 
-// snapshotState reads only the snapshot.
+// snapshotState returns the state in the snapshot.
 func (w *world) snapshotState() map[string]string {
 	w.t.Helper()
 	state := map[string]string{}
@@ -223,7 +223,7 @@ func TestPublishDuringFold(t *testing.T) {
 	if diff := cmp.Diff(want, folded); diff != "" {
 		t.Errorf("snapshot is not the state at its position (-want +got):\n%s", diff)
 	}
-	// And a consumer that does it all in one comes to the state of the feed.
+	// A consumer that reads both in one run ends with the state of the feed.
 	final, _ := w.state(consumer.Beginning())
 	resumed, _ := w.state(consumer.FromSnapshot(origin + layout.SnapshotPath("things")))
 	if diff := cmp.Diff(final, resumed); diff != "" {

@@ -11,10 +11,10 @@ import (
 	"github.com/feedctl/feedctl/digest"
 )
 
-// The leaves of the last state digest are kept beside the table, and triggers mark those whose
-// rows change, in the transactions of the changes. A leaf ends where the next one begins, so that
-// the deletion of a leaf's first key changes the leaf before as well. Without leaves, the triggers
-// do nothing.
+// The leaves of the last state digest are kept in the same file as the table. Triggers mark leaves
+// whose rows change, in the transactions of the changes. A leaf ends where the next one begins, so
+// that the deletion of a leaf's first key changes the leaf before as well. Without leaves, the
+// triggers do nothing.
 const createLeaves = `
 CREATE TABLE IF NOT EXISTS feedctl_digest (base TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS feedctl_leaves (
@@ -43,19 +43,19 @@ INSERT INTO feedctl_leaves (start, count, hash, object) SELECT start, count, has
 DELETE FROM feedctl_digest;
 `
 
-// leaves are those of the last digest, in order, and those of the next one.
+// leaves holds the leaves of the last digest, in order, and those of the next one.
 type leaves struct {
 	conn *sqlite.Conn
 	base string // the ID of the last digest; "" if there is none
 
 	has   func(digest.Hash) bool // whether an object can be reused
 	old   *sqlite.Stmt
-	at    digest.Child // the current one of the last digest
+	at    digest.Child // the current leaf of the last digest
 	dirty bool         // its rows may have changed, or its object is missing
-	ended bool         // there is no current one
+	ended bool         // there is no current leaf
 }
 
-// openLeaves opens the leaves beside the table in a file.
+// openLeaves opens the leaves in the file of a table.
 func openLeaves(ctx context.Context, file string) (_ *leaves, err error) {
 	conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
 	if err != nil {

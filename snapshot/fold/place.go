@@ -12,14 +12,14 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// A place is where in the feed the last PUT of a row is.
+// A place says where in the feed the last PUT of a row is.
 type place struct {
 	page   int64 // number; 0 if unknown
 	offset int64 // of the part, in bytes from the start of the page
 }
 
-// placeField is the name of a header field that rows have besides those of their entity: its
-// place. An entity cannot have it, since the name is not a token.
+// placeField is the name of the header field with the place of a row, next to the header fields of
+// its entity. An entity cannot have such a field, since the name is not a token.
 const placeField = "@place"
 
 func (p place) String() string { return fmt.Sprintf("%d %d", p.page, p.offset) }
@@ -64,7 +64,7 @@ type placeBatch struct {
 	next place // of the entity that is applied next
 }
 
-// Place records where the next entity is. One in a snapshot has no place in the feed.
+// Place records where the next entity is. An entity in a snapshot has no place in the feed.
 func (b *placeBatch) Place(e *consumer.Entity) {
 	b.next = place{}
 	if name, n, err := layout.ParseFeedPageURL(e.Page); err == nil && name == b.feed {

@@ -19,12 +19,12 @@ import (
 // maxWhole is the largest body that is read into memory, in bytes.
 const maxWhole = 256 << 10
 
-// The body is TEXT or BLOB; both are read as bytes.
+// selectRows reads the body, TEXT or BLOB, as bytes.
 const selectRows = `SELECT rowid, key, content_type, last_modified, content_id, headers,
 	length(CAST(body AS BLOB)), CASE WHEN length(CAST(body AS BLOB)) <= ?1 THEN CAST(body AS BLOB) END
 	FROM ` + table + ` WHERE key >= ?2 ORDER BY key`
 
-// rows are the rows of the table.
+// rows reads the rows of the table.
 type rows struct {
 	conn     *sqlite.Conn
 	versions bool   // the keys are those of versions
@@ -74,8 +74,8 @@ func (r *rows) entities() iter.Seq2[*feed.Entity, error] {
 	}
 }
 
-// each calls use with the rows in the order of their keys, from one on. It returns the error of
-// use.
+// each calls use with each row whose key is at least from, in the order of the keys. It returns the
+// error of use.
 func (r *rows) each(from string, use func(*row) error) error {
 	err := sqlitex.Execute(r.conn, selectRows, &sqlitex.ExecOptions{
 		Args:       []any{maxWhole, from},

@@ -71,8 +71,8 @@ func TestTableMismatch(t *testing.T) {
 		},
 		"other feed of the name": func(w *world, _ *fold.Config) *world {
 			other := newWorld(w.t)
-			other.fill(25, 28) // which the first one has not got
-			other.fill(0, 20)  // and ends with what that one has
+			other.fill(25, 28) // which the first feed does not have
+			other.fill(0, 20)  // and ends as the first feed does
 			return other
 		},
 		"shorter feed of the name": func(w *world, _ *fold.Config) *world {
@@ -107,8 +107,8 @@ func TestTableMismatch(t *testing.T) {
 	}
 }
 
-// overwrite writes to the file of the table at an offset, or truncates it there if there is
-// nothing to write.
+// overwrite writes to the file of the table at an offset, or truncates the file there if data is
+// empty.
 func overwrite(offset int64, data []byte) func(*world, *fold.Config) *world {
 	return func(w *world, c *fold.Config) *world {
 		f, err := os.OpenFile(c.Table, os.O_WRONLY, 0)
@@ -124,8 +124,8 @@ func overwrite(offset int64, data []byte) func(*world, *fold.Config) *world {
 	}
 }
 
-// TestTableAfterPrune: a table with the state of the pruned pages is used; one without it is not,
-// even if it has a position.
+// TestTableAfterPrune: a table with the state of the pruned pages is used; a table without that
+// state is not, even if it has a position.
 func TestTableAfterPrune(t *testing.T) {
 	w := newWorld(t)
 	c := fold.Config{Table: filepath.Join(t.TempDir(), "table")}
@@ -144,7 +144,7 @@ func TestTableAfterPrune(t *testing.T) {
 		t.Errorf("%d entities were read (-want +got):\n%s", read, diff)
 	}
 
-	// Pages are pruned that may not have been read, since the fold was interrupted.
+	// After an interrupted fold, pages are pruned that it may not have read.
 	for _, snapshot := range []bool{false, true} {
 		w := newWorld(t)
 		w.fill(0, 50)
@@ -236,7 +236,7 @@ func TestKill(t *testing.T) {
 func foldForEver(t *testing.T, dir string) {
 	c := fold.Config{Table: filepath.Join(dir, "table"), Progress: func(consumer.Progress) {
 		fmt.Print("committed")
-		_, _ = io.Copy(io.Discard, os.Stdin) // there is none: until it is killed
+		_, _ = io.Copy(io.Discard, os.Stdin) // waits without input until the process is killed
 	}}
 	_, err := fold.Feed(t.Context(), openFile(t, dir), "things", c)
 	t.Error(err)

@@ -12,10 +12,10 @@ import (
 	"github.com/feedctl/feedctl/internal/draft"
 )
 
-// A VersionFunc returns the name of an entity's version of its key, and the names of the
-// versions that it replaces, which may include its own. An entity with an empty name is the last
-// state of its key, as every entity is in a fold without versions. body is the entity's body; the
-// function must not use e.Body or e.Stream.
+// A VersionFunc returns the name of the version of its key that an entity is, and the names of the
+// versions that this one replaces, which may include its own. An entity with an empty name is the
+// last state of its key, as every entity is in a fold without versions. body is the entity's body;
+// the function must not use e.Body or e.Stream.
 type VersionFunc func(e *feed.Entity, body io.Reader) (name string, replaced []string, err error)
 
 // versions is a table with a row for each version that has not been replaced. Its keys are
@@ -40,8 +40,8 @@ type versionBatch struct {
 	versions *versions
 }
 
-// Apply applies an entity to the rows of its key. A DELETE is a version like others, since a
-// consumer of the snapshot has to know what it replaces.
+// Apply applies an entity to the rows of its key. A DELETE is a version, too, since a consumer of
+// the snapshot has to know what the deletion replaces.
 func (b *versionBatch) Apply(ctx context.Context, e *feed.Entity) error {
 	row := *e
 	var body io.Reader = bytes.NewReader(e.Body)

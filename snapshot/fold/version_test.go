@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/snapshot/fold"
 )
 
-var errNoVersion = errors.New("no version is told")
+var errNoVersion = errors.New("no version is given")
 
 // versionOf reads versions from bodies: the name, the replaced names, and "|" before the rest.
 func versionOf(_ *feed.Entity, body io.Reader) (string, []string, error) {
@@ -41,7 +41,7 @@ func removed(key, body string) *feed.Entity {
 	return e
 }
 
-// versionsIn returns the bodies in the newest snapshot for each key, in its order.
+// versionsIn returns the bodies of each key in the newest snapshot, in the order of the snapshot.
 func (w *world) versionsIn() map[string][]string {
 	w.t.Helper()
 	state := map[string][]string{}
@@ -91,7 +91,7 @@ func TestVersions(t *testing.T) {
 		t.Errorf("%d entities were read, want the 4 new ones", read)
 	}
 
-	// The snapshot stands for pages that are gone, for a fold with another table too.
+	// For a fold with another table, too, the snapshot stands for pages that are gone.
 	if _, err := chain.RaiseFloor(t.Context(), w.store, "things", 2); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,8 @@ func TestVersions(t *testing.T) {
 	w.checkVersions(want)
 }
 
-// TestTableOfVersions: a table with versions is not used for a fold without, or the other way round.
+// TestTableOfVersions: a table with versions is not used for a fold without versions, nor the other
+// way round.
 func TestTableOfVersions(t *testing.T) {
 	w := newWorld(t)
 	c := fold.Config{Table: filepath.Join(t.TempDir(), "table"), Version: versionOf}

@@ -39,8 +39,8 @@ func lost(err error) bool {
 	return consumer.IsGap(err) || errors.Is(err, consumer.ErrNotFound)
 }
 
-// openTable opens the table in a file, creates it if it does not exist, and locks it. A temporary one is
-// not synced.
+// openTable opens the table in a file, creates it if it does not exist, and locks it. A temporary table
+// is not synced.
 func openTable(ctx context.Context, file string, temporary bool) (consumer.Sink, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, fmt.Errorf("open table: %w", err)
@@ -56,10 +56,10 @@ func openTable(ctx context.Context, file string, temporary bool) (consumer.Sink,
 	return state, err
 }
 
-// sinkName is what errors of the sink call the table in a file.
+// sinkName returns the name that errors of the sink use for the table in a file.
 func sinkName(file string) string { return "sqlite:" + file + "?table=" + table }
 
-// renamed returns err with the name of something temporary replaced by one that users know.
+// renamed returns err with the name of something temporary replaced with one that users know.
 func renamed(err error, name, other string) error {
 	if err == nil {
 		return nil
@@ -85,7 +85,7 @@ func removeTable(file string) error {
 	return nil
 }
 
-// A work is what a fold knows about its table besides the rows.
+// A work holds what a fold knows about its table, apart from the rows.
 type work struct {
 	pages     *chain.Reader
 	file      string
@@ -94,7 +94,8 @@ type work struct {
 }
 
 // tableVersion changes with the format of a table. In a table of version 1, rows have no places;
-// a fold makes it one of the current version, whose rows have places as far as they are known.
+// a fold turns it into a table of the current version, whose rows have places as far as they are
+// known.
 const tableVersion = 2
 
 // A tableOrigin describes what a table was created from. It is stored in the table's file.

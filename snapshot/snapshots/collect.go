@@ -11,8 +11,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Collect removes the pages of snapshots without an index whose newest page is at least minAge
-// old: those of interrupted writes and deletions. It returns the number of pages removed.
+// Collect removes the pages of snapshots without an index, which interrupted writes and deletions
+// left behind, if the newest page of the snapshot is at least minAge old. It returns the number of
+// pages removed.
 func Collect(ctx context.Context, store storage.Store, name string, minAge time.Duration) (int, error) {
 	removed, err := collect(ctx, store, name, minAge)
 	if err != nil {
@@ -53,7 +54,7 @@ func collect(ctx context.Context, store storage.Store, name string, minAge time.
 	return c.removed, c.finish(ctx)
 }
 
-// A collector sees the pages of one snapshot after another, in the order of a listing.
+// A collector receives the pages of one snapshot after another, in the order of a listing.
 type collector struct {
 	store   storage.Store
 	name    string

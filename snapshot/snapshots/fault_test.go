@@ -108,7 +108,7 @@ func deleting() faulttest.Path {
 	}
 }
 
-// collecting removes the remains of an unfinished snapshot, and nothing else.
+// collecting is the path that removes the remains of an unfinished snapshot, and nothing else.
 func collecting() faulttest.Path {
 	return faulttest.Path{
 		Name: "collect",
@@ -186,7 +186,7 @@ func checkSnapshot(t *testing.T, store storage.Store, id string, want int) {
 	}
 }
 
-// TestFaults fails each operation of each path, and repeats the path.
+// TestFaults makes each operation of each path fail, and repeats the path.
 func TestFaults(t *testing.T) {
 	streamed := snapshotting(streamedEntities)
 	streamed.Name = "snapshot of streams"

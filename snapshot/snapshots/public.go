@@ -40,8 +40,8 @@ func (w *writer) pageURL(ctx context.Context, n int) (string, error) {
 	return cmp.Or(ref, layout.SnapshotPagePath(w.name, w.id, n)), err
 }
 
-// IndexURL returns the URL at which readers without a server find the index of a snapshot; ""
-// if c has neither a PublicURL nor Presign.
+// IndexURL returns the URL at which readers without a server find the index of a snapshot, or "" if
+// c has neither a PublicURL nor Presign.
 func (c Config) IndexURL(ctx context.Context, store storage.Store, name, id string) (string, error) {
 	return c.url(ctx, store, layout.SnapshotIndex(name, id))
 }

@@ -39,7 +39,7 @@ func three() iter.Seq2[*feed.Entity, error] {
 	}
 }
 
-// TestPublicIndex: what the index in the store says to those who read it there.
+// TestPublicIndex checks the URLs in an index, for those who read it from the store.
 func TestPublicIndex(t *testing.T) {
 	at := time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
 	position := func(root string) *snapshot.FeedPosition {
@@ -95,7 +95,7 @@ func TestPublicIndex(t *testing.T) {
 	}
 }
 
-// TestCannotPresign: it is found out before anything is written.
+// TestCannotPresign: if URLs cannot be formed, Write fails before it writes anything.
 func TestCannotPresign(t *testing.T) {
 	plain := memory.New()
 	for name, test := range map[string]struct {

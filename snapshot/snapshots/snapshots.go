@@ -1,6 +1,6 @@
-// Package snapshots reads and writes the snapshots in a store: it writes one from entities, lists
-// and deletes them, reads their indexes, and removes what interrupted writes left behind. To
-// write a snapshot of a feed, use package snapshot/fold.
+// Package snapshots reads and writes the snapshots in a store: it writes a snapshot from entities,
+// lists and deletes snapshots, reads their indexes, and removes what interrupted writes left
+// behind. To write a snapshot of a feed, use package snapshot/fold.
 package snapshots
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Names yields the names of snapshots that have objects in the store and follow the name after,
-// which may be empty. Their order and cost are those of [storage.Names].
+// Names yields the names of snapshots that have objects in the store, beginning after the name
+// given by after, which may be empty. The order and the cost are those of [storage.Names].
 func Names(ctx context.Context, store storage.Store, after string) iter.Seq2[string, error] {
 	return storage.Names(ctx, store, layout.SnapshotsPrefix, after)
 }
@@ -55,7 +55,7 @@ func Newest(ctx context.Context, store storage.Store, name string) (string, erro
 }
 
 // Read reads and verifies the index of a snapshot, in bounded memory. If the snapshot does not
-// exist, the error matches [storage.ErrNotFound]; others are those of [snapshot.ReadStored].
+// exist, the error matches [storage.ErrNotFound]; other errors are those of [snapshot.ReadStored].
 func Read(ctx context.Context, store storage.Store, name, id string) (_ *snapshot.Stored, err error) {
 	if err := errors.Join(layout.CheckName(name), layout.CheckName(id)); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
@@ -73,8 +73,8 @@ func Read(ctx context.Context, store storage.Store, name, id string) (_ *snapsho
 }
 
 // FeedPage returns the number of the page of a feed at which a consumer continues after a
-// snapshot, and the snapshot's createdAt, at which a consumer continues that knows only the
-// specification. The snapshot is given as NAME, for the newest, or NAME/ID.
+// snapshot, and the snapshot's createdAt, where a consumer that knows only the specification
+// continues. The snapshot is given as NAME, for the newest one, or NAME/ID.
 func FeedPage(ctx context.Context, store storage.Store, feed, spec string) (int64, time.Time, error) {
 	name, id, _ := strings.Cut(spec, "/")
 	if id == "" {

@@ -89,7 +89,8 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-// TestCollectSkipsUnknownKeys: an object beside the pages of snapshots remains, and is not counted.
+// TestCollectSkipsUnknownKeys: an unknown object among the pages of snapshots remains, and is not
+// counted.
 func TestCollectSkipsUnknownKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()

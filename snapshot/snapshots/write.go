@@ -40,14 +40,14 @@ type Config struct {
 	// is not later than the position in the feed.
 	CreatedAt time.Time
 	// PublicURL is the URL of the store for readers without a server, such as that of a
-	// bucket or a CDN. Page URLs in the index consist of it and a key, and the URL of the
-	// feed of it and a path. By default, they are paths, which a server completes.
+	// bucket or a CDN. In the index, the URL of a page is PublicURL with a key, and the URL of the
+	// feed is PublicURL with a path. By default, these URLs are paths, which a server completes.
 	PublicURL string
 	// Presign, if positive, puts presigned page URLs in the index, which are valid for this
 	// time and need no other credential. The store must be a [storage.Presigner], and
 	// PublicURL empty. In the URL of the feed, only the path has a meaning.
 	Presign time.Duration
-	// MaxPageBytes closes a page before it becomes larger, in bytes, unless it has a single
+	// MaxPageBytes is the size, in bytes, that a page does not exceed unless it has a single
 	// entity. Defaults to 1 MiB.
 	MaxPageBytes int64
 	// Concurrency is how many pages are written, and held in memory, at the same time.
@@ -69,11 +69,11 @@ type Config struct {
 // LastModified gets the time of creation; operations are not written. A snapshot without
 // entities has no pages.
 //
-// The index is written last, and from then on the snapshot exists. After an error or a crash it
-// does not exist, and [Collect] removes what remains of it. If the outcome of the last write
-// is unknown, Write fails although the snapshot may exist.
+// The index is written last; only then does the snapshot exist. After an error or a crash, the
+// snapshot does not exist, and [Collect] removes what remains of it. If the outcome of the last
+// write is unknown, Write fails although the snapshot may exist.
 //
-// An entity and its body are used until the next one is requested. Errors of an entity match
+// An entity and its body are used until the next one is requested. Errors about an entity match
 // [ErrInvalid].
 func Write(ctx context.Context, store storage.Store, name string, entities iter.Seq2[*feed.Entity, error], c Config) (*snapshot.Index, error) {
 	if err := layout.CheckName(name); err != nil {
