@@ -45,7 +45,7 @@ or process_start_time_seconds and on (job, instance) feedctl_consume_entities_to
 		expression: `increase(feedctl_consume_quarantined_total[15m]) + increase(feedctl_consume_refused_total[15m]) > 0`,
 		severity:   warning,
 		summary:    "The sink of consumer {{ $labels.instance }} has rejected {{ $value | humanize }} entities.",
-		about:      "They do not fit the columns of the table, and are in `feedctl_quarantine`, or the target refused them.",
+		about:      "Either the entities do not fit the columns of the table, and are in the table `feedctl_quarantine`, or the target refused them.",
 		remedy:     "The reasons are in that table or, if the target refused the entities, in the log. Correct the columns or the data, and publish the entities again.",
 		fires: example{
 			[]series{{`feedctl_consume_quarantined_total{instance="c"}`, "0+1x30"}, {`feedctl_consume_refused_total{instance="c"}`, "0x30"}}, "30m",
@@ -58,7 +58,7 @@ or process_start_time_seconds and on (job, instance) feedctl_consume_entities_to
 		expression: `increase(feedctl_consume_gaps_total[1h]) > 0`,
 		severity:   warning,
 		summary:    "Consumer {{ $labels.instance }} has met a gap.",
-		about:      "The feed no longer had what comes after the position of the consumer, which did what `--on-gap` says.",
+		about:      "The feed no longer had the entities that follow the position of the consumer, so the consumer did what `--on-gap` says.",
 		remedy:     "With `replay`, entities may have been missed: `feedctl reconcile` says which. Keep the feed for longer than a consumer may be away: `feedctl retain FEED --keep-age`.",
 		fires:      example{[]series{{`feedctl_consume_gaps_total{instance="c"}`, "0x10 1x20"}}, "30m", map[string]string{"instance": "c"}, "Consumer c has met a gap."},
 		quiet:      example{series: []series{{`feedctl_consume_gaps_total{instance="c"}`, "0x30"}}, at: "30m"},

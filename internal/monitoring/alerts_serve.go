@@ -6,10 +6,10 @@ var alertsOfServe = []alert{
 		expression: `up{job=~".*feedctl.*"} == 0`,
 		hold:       "5m", severity: critical,
 		summary: "{{ $labels.instance }} cannot be scraped.",
-		about: "Prometheus gets no metrics of a process. The alert is for scrape jobs whose names contain `feedctl`. Consumers and " +
-			"bridges continue where they were once they run again: nothing is lost, but nothing arrives either.",
+		about: "Prometheus gets no metrics from a process. The alert is for scrape jobs whose names contain `feedctl`. When they run again, consumers and " +
+			"bridges continue where they stopped: nothing is lost, but nothing arrives until then.",
 		remedy: "See whether the process runs and what its log ends with. A consumer that ended with exit status 4 has met a gap and needs a decision: " +
-			"see `--on-gap`. If it runs, see whether Prometheus may read the metrics: a server with read credentials requires them.",
+			"see `--on-gap`. If the process runs, see whether Prometheus may read the metrics: a server with read credentials requires them.",
 		fires: example{[]series{{`up{job="feedctl",instance="a:8080"}`, "0x10"}}, "10m", map[string]string{"job": "feedctl", "instance": "a:8080"}, "a:8080 cannot be scraped."},
 		quiet: example{series: []series{{`up{job="feedctl",instance="a:8080"}`, "0x3 1x7"}, {`up{job="node",instance="b"}`, "0x10"}}, at: "10m"},
 	},
@@ -19,7 +19,7 @@ var alertsOfServe = []alert{
 and feedctl:feed_age_seconds > 2 * max_over_time(feedctl:feed_age_seconds[7d] offset 1d)`,
 		hold: "10m", severity: warning,
 		summary: "Feed {{ $labels.feed }} has had no new entity for {{ $value | humanizeDuration }}, more than twice as long as ever in the week before.",
-		about: "A feed is much quieter than usual: its producer, or what it reads, may have stopped. What is usual is measured, so a feed of one entity " +
+		about: "A feed is much quieter than usual: its producer, or the source of its producer, may have stopped. What is usual is measured, so a feed of one entity " +
 			"a day and one of a thousand a second need no settings. The alert needs a day of history, and ends by itself after two days.",
 		remedy: "Check whether the program that publishes to the feed runs, and what its log says. If the silence is intended, silence the alert for the feed.",
 		fires: example{
@@ -41,7 +41,7 @@ and on (job, feed, reader) time() - max by (job, feed, reader) (feedctl_reader_s
 		hold: "15m", severity: warning,
 		summary: "Reader {{ $labels.reader }} is {{ $value | humanizeDuration }} behind feed {{ $labels.feed }}.",
 		about: "A consumer that announces its name and position has not committed what was published more than 15 minutes ago. It may have stopped, or be " +
-			"too slow. The alert ends a day after the last request of a reader, so that one that is gone for good does not keep it firing.",
+			"too slow. The alert ends a day after the last request of a reader, so that a reader that is gone for good does not keep it firing.",
 		remedy: "See the log of the consumer, and whether it runs; the page of the reader in the console shows whether its lag grows. A consumer that runs " +
 			"once a day is always behind: let it announce `none`.",
 		fires: example{
@@ -68,7 +68,7 @@ and on (job, feed, reader) time() - max by (job, feed, reader) (feedctl_reader_s
 		hold:       "1h", severity: warning,
 		summary: "{{ $value }} feeds of {{ $labels.instance }} have no metrics.",
 		about:   "Some feeds cannot be read, or there are more than 10,000: [FeedctlFeedQuiet](#feedctlfeedquiet) says nothing about them.",
-		remedy:  "`feedctl list STORE` has the error of each feed that cannot be read; `feedctl doctor STORE` and `feedctl repair` help with these.",
+		remedy:  "`feedctl list STORE` shows the error of each feed that cannot be read; `feedctl doctor STORE` and `feedctl repair` help with such feeds.",
 		fires:   example{[]series{{`feedctl_feeds_left_out{instance="a"}`, "2x120"}}, "2h", map[string]string{"instance": "a"}, "2 feeds of a have no metrics."},
 		quiet:   example{series: []series{{`feedctl_feeds_left_out{instance="a"}`, "900x30 0x90"}}, at: "2h"},
 	},
@@ -78,7 +78,7 @@ and on (job, feed, reader) time() - max by (job, feed, reader) (feedctl_reader_s
 / sum by (job, instance) (rate(feedctl_http_requests_total[5m])) > 0.05`,
 		hold: "10m", severity: critical,
 		summary: "{{ $value | humanizePercentage }} of the requests to {{ $labels.instance }} fail.",
-		about:   "The server answers with errors of its own. Consumers retry, and fall behind meanwhile.",
+		about:   "The requests fail because of the server, not the clients. Consumers retry, and fall behind meanwhile.",
 		remedy: "`GET /readyz` names what is wrong, and since when; the log has each error with its cause. 503 means that the store does not respond, " +
 			"507 that it is full, 500 that something in it is damaged: run `feedctl doctor STORE`.",
 		fires: example{
@@ -120,7 +120,7 @@ and on (job, feed, reader) time() - max by (job, feed, reader) (feedctl_reader_s
 		hold:       "1h", severity: warning,
 		summary: "The certificate of {{ $labels.instance }} expires in {{ $value | humanizeDuration }}.",
 		about:   "Once it has expired, clients refuse to connect.",
-		remedy:  "Renew the certificate, and start `serve` again: it reads the files at the start.",
+		remedy:  "Renew the certificate, and restart `serve`: it reads the files only when it starts.",
 		fires:   example{[]series{{`feedctl_tls_certificate_expiry_timestamp_seconds{instance="a"}`, "352800x120"}}, "2h", map[string]string{"instance": "a"}, "The certificate of a expires in 4d 0h 0m 0s."},
 		quiet:   example{series: []series{{`feedctl_tls_certificate_expiry_timestamp_seconds{instance="a"}`, "2592000x120"}}, at: "2h"},
 	},

@@ -24,11 +24,11 @@ var consumers = Group{
 var published = Group{
 	Title:    "Publishing",
 	Commands: []string{"publish"},
-	Text:     "Of interest for a `publish` that reads an endless stream.",
+	Text:     "They are of interest for a `publish` that reads an endless stream.",
 	Metrics: []Metric{
 		{Name: "publish_entities_total", Type: Counter, Help: "Entities that were published."},
 		{Name: "publish_duplicates_total", Type: Counter, Help: "Entities that were in the feed already."},
-		{Name: "publish_bytes_total", Type: Counter, Help: "Bytes of the bodies of both, without those that are streamed."},
+		{Name: "publish_bytes_total", Type: Counter, Help: "Bytes of the bodies of published and duplicate entities, without those that are streamed."},
 		{Name: "publish_last_commit_timestamp_seconds", Type: Gauge, Help: "When entities of the input last became durable."},
 	},
 }
@@ -43,7 +43,7 @@ var bridges = Group{
 		{Name: "bridge_documents_read_total", Type: Counter, Help: "Documents that were read."},
 		{Name: "bridge_entities_published_total", Type: Counter, Help: "Entities that were published."},
 		{Name: "bridge_repeated_total", Type: Counter, Help: "Rows that the source sent again."},
-		{Name: "bridge_rewinds_total", Type: Counter, Help: "How often the source began to send rows again."},
+		{Name: "bridge_rewinds_total", Type: Counter, Help: "Number of times that the source began to send rows again."},
 		{Name: "bridge_quarantined_total", Type: Counter, Help: "Documents and rows that were put into quarantine."},
 		{Name: "bridge_superseded_total", Type: Counter, Help: "Revisions that gave way to others before they were read."},
 		{Name: "bridge_requests_total", Type: Counter, Help: "Requests for the changes feed."},

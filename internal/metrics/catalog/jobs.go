@@ -52,7 +52,7 @@ var jobsOfNode = Group{
 			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 30},
 		},
 		{Name: "scheduler_db_errors_total", Type: Counter, Labels: []string{"loop"}, Help: "Rounds of a loop that failed, mostly because of the database of jobs."},
-		{Name: "node_lease_remaining_seconds", Type: Gauge, Labels: []string{"node"}, Help: "Time until the lease of this node expires, by its own clock. If it is not above 0, its jobs run elsewhere, or will."},
+		{Name: "node_lease_remaining_seconds", Type: Gauge, Labels: []string{"node"}, Help: "Time until the lease of this node expires, by its own clock. If it is not above 0, the jobs of the node run elsewhere, or soon will."},
 		{Name: "node_alive", Type: Gauge, Labels: []string{"node"}, Help: "1 if the lease of the node has not expired."},
 		{Name: "node_heard_seconds", Type: Gauge, Labels: []string{"node"}, Help: "Time since the node was last heard from."},
 		{Name: "node_slots", Type: Gauge, Labels: []string{"node", "use"}, Help: "Slots of the node, used or free."},
