@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// readBetween reads the entities of the feed after the position of the digest, up to that of the sink,
-// and notes what the sink must have for their keys. It returns the number of these keys.
+// readBetween reads the entities of the feed after the position of the digest, up to the position of
+// the sink, and records what the sink must have for their keys. It returns the number of these keys.
 func (r *run) readBetween(ctx context.Context, from, to feed.Position) (int64, error) {
 	switch {
 	case to.IsZero(), to.Snapshot != nil, to.Tail != nil, to.ContentID == "":
@@ -47,7 +47,7 @@ func gone(p feed.Position) error {
 	return fmt.Errorf("%w: %s of %s", ErrGone, p.ContentID, feed.FormatTime(p.LastModified))
 }
 
-// noteLater notes what the sink must have after an entity.
+// noteLater records what the sink must have for the key of an entity.
 func (r *run) noteLater(sum *digest.Summer, e *consumer.Entity) error {
 	key, err := r.keyOf(e)
 	if err != nil {

@@ -27,7 +27,7 @@ type couch struct {
 	sink *couchdb.Sink
 }
 
-// withCouch runs a test with an engine that is like CouchDB, and with a fake of CouchDB.
+// withCouch runs a test with PouchDB, which behaves like CouchDB, and with a fake of CouchDB.
 func withCouch(t *testing.T, test func(t *testing.T, w *couch)) {
 	for name, newDB := range map[string]func(testing.TB) string{
 		"PouchDB": couchtest.NewDB,
@@ -75,7 +75,7 @@ func (w *couch) edit(id string, change func(doc map[string]any)) {
 	couchtest.Send(w.t, http.MethodPut, path, string(text))
 }
 
-// replace gives a document the Content-ID of something else.
+// replace changes the Content-ID of a document, and its content.
 func (w *couch) replace(id, contentID string) {
 	w.edit(id, func(doc map[string]any) { doc["feedctl"].(map[string]any)["contentId"] = contentID; doc["n"] = -1 })
 }
@@ -86,7 +86,7 @@ func (w *couch) add(id, doc string) {
 	couchtest.Send(w.t, http.MethodPut, w.url+"/"+client.DocPath(id), doc)
 }
 
-// reconcile fails unless these lines are found.
+// reconcile fails the test unless exactly these lines are found.
 func (w *couch) reconcile(c reconcile.Config, want ...string) *reconcile.Report {
 	w.t.Helper()
 	got := lines(&c)
@@ -104,11 +104,11 @@ func (w *couch) config() reconcile.Config {
 	return c
 }
 
-// odd are keys that are not ids, and keys of which servers might have other orders.
+// odd holds keys that are not ids, and keys that servers might order differently.
 var odd = []string{"_under", "\x00\xff odd/ä", "feedctl:x", "Zürich", "zurich", "\U0001f600", "\uffee", "a", "B", "10", "9", strings.Repeat("ä", 3000)}
 
 // TestCouchDB: documents are compared by Content-ID, whatever the order of the server is, and repaired.
-// Those of others are neither extra nor touched.
+// Documents of others are neither reported as extra nor touched.
 func TestCouchDB(t *testing.T) {
 	withCouch(t, func(t *testing.T, w *couch) {
 		w.publish(1200)
@@ -151,7 +151,8 @@ func TestCouchDB(t *testing.T) {
 	})
 }
 
-// TestCouchDBAhead: what the feed has after the digest counts, and a sink that is behind is not compared.
+// TestCouchDBAhead: what the feed has after the digest is taken into account, and a sink that is behind
+// is not compared.
 func TestCouchDBAhead(t *testing.T) {
 	withCouch(t, func(t *testing.T, w *couch) {
 		w.publish(20)
@@ -219,8 +220,8 @@ func TestCouchDBChangedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestCouchDBBusy: what a consumer writes while the documents are read is noticed, even if it has not
-// ended the commit.
+// TestCouchDBBusy: what a consumer writes while the documents are read is noticed, even if the consumer
+// has not completed the commit.
 func TestCouchDBBusy(t *testing.T) {
 	withCouch(t, func(t *testing.T, w *couch) {
 		w.publish(700)
@@ -256,7 +257,8 @@ func TestCouchDBBusy(t *testing.T) {
 	})
 }
 
-// TestCouchDBRevisions: documents with revisions of their own are not reported as missing.
+// TestCouchDBRevisions: a database whose documents have the revisions of their source is an error: the
+// documents are not reported as missing.
 func TestCouchDBRevisions(t *testing.T) {
 	withCouch(t, func(t *testing.T, w *couch) {
 		w.send(&feed.Entity{

@@ -1,9 +1,9 @@
 // Package reconcile compares what a sink has with the state of its feed, and repairs the sink.
 //
 // A consumer that has read a feed knows that it received everything. It does not know what happened
-// to the sink since: rows changed by hand, a restored backup, what was deleted in a gap. [Run] reads
-// the sink once, in the order of the keys, and compares it range by range with a state digest of
-// the feed (package digest). Only nodes and leaves that differ are requested.
+// to the sink since: rows may have been changed by hand, a backup restored, or deletions missed in a gap. [Run]
+// reads the sink once, in the order of the keys, and compares it range by range with a state digest of the feed
+// (package digest). Only nodes and leaves that differ are requested.
 //
 //	report, err := reconcile.Run(ctx, reconcile.Config{
 //		Client: client, URL: feedURL, Digest: &digest.Reader{Root: root, Objects: objects},
@@ -14,8 +14,8 @@
 //
 // A digest is of one position in the feed, and the sink is at another. The rows and the position of
 // the sink are read at the same moment. If the sink is ahead, the entities between the two positions
-// are read from the feed: they say what the sink must have for their keys. If it is behind, the error
-// is [ErrBehind].
+// are read from the feed: they say what the sink must have for their keys. If the sink is behind, the error is
+// [ErrBehind].
 //
 // # What is compared
 //
@@ -31,8 +31,8 @@
 // [Config.MaxDeletes]. What is written was read from the feed or its snapshot, and has the sum that the
 // sink must have. A batch of rows is one transaction that leaves the position as it is, and changes nothing if
 // one of its rows is no longer as it was compared: what someone else has changed is left to the next run.
-// In CouchDB and Kinto, which have no transactions or may have none, each document or record is written by
-// itself, in place of the revision that was compared. At the end, the repaired ranges are compared again.
+// In CouchDB, which has no transactions, and in Kinto, which may have none, each document or record is written
+// by itself, in place of the revision that was compared. At the end, the repaired ranges are compared again.
 //
 // Keys are deleted only if a leaf whose hash was verified does not have them. A digest that is damaged,
 // incomplete or wrong is an error, and nothing is written.

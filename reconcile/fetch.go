@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// fetch returns the entity that the sink must have, from the page of the feed; nil if the page does not
-// have it as it must be.
+// fetch reads the entity that the sink must have from its page of the feed. It returns nil if the page
+// does not have this entity.
 func (r *run) fetch(ctx context.Context, w want) (found *feed.Entity, err error) {
 	if w.page == "" || w.state != put {
 		return nil, nil
@@ -40,8 +40,8 @@ func isGone(err error) bool {
 	return errors.Is(err, consumer.ErrNotFound) || ok && (status.StatusCode == http.StatusNotFound || status.StatusCode == http.StatusGone)
 }
 
-// matching returns a copy of e if its sum is that of w, and otherwise nil. The stream of the copy is a
-// temporary file.
+// matching returns a copy of e if its sum is that of w, or nil. The stream of the copy is a temporary
+// file.
 func (r *run) matching(w want, e *consumer.Entity) (*feed.Entity, error) {
 	copied := e.Entity
 	copied.Operation, copied.ContentLocation = feed.Put, feed.EncodeKey(w.key)
@@ -70,7 +70,7 @@ func (r *run) matching(w want, e *consumer.Entity) (*feed.Entity, error) {
 	return &copied, nil
 }
 
-// rewind makes a temporary file be read from its start.
+// rewind rewinds the stream of an entity, if it is a temporary file.
 func rewind(e *feed.Entity) error {
 	if file, ok := e.Stream.(*os.File); ok {
 		_, err := file.Seek(0, io.SeekStart)
@@ -100,7 +100,7 @@ func newSnapshotSearch(r *run) *snapshotSearch {
 	return &snapshotSearch{run: r, pages: -1, first: make(map[int]string)}
 }
 
-// find returns the entity that the sink must have; nil if the snapshot does not have it.
+// find returns the entity that the sink must have, or nil if the snapshot does not have it.
 func (s *snapshotSearch) find(ctx context.Context, w want) (*feed.Entity, error) {
 	if s.Digest.Root.Snapshot == "" || w.state != put {
 		return nil, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// keyByKey compares what the feed has in a range with the rows, in the order of their keys. entries are
-// those of the leaf that has the range.
+// keyByKey compares what the feed has in a range with the rows, in the order of their keys. entries
+// holds the entries of the leaf that contains the range.
 func (r *run) keyByKey(ctx context.Context, of digest.Range, entries []digest.Entry, counted bool) error {
 	r.progress.Ranges++
 	next, stop := iter.Pull2(r.wants(of, entries))
@@ -52,8 +52,8 @@ func (r *run) keyByKey(ctx context.Context, of digest.Range, entries []digest.En
 	return err
 }
 
-// wants yields what the sink must have in a range: the entries of a leaf, and in place of them what the
-// feed has between the positions.
+// wants yields what the sink must have in a range: the entries of a leaf, but for keys that the feed
+// has between the positions, what it has there.
 func (r *run) wants(of digest.Range, entries []digest.Entry) iter.Seq2[want, error] {
 	return func(yield func(want, error) bool) {
 		for later, err := range r.scratch.between(of) {
@@ -131,7 +131,8 @@ func (r *run) both(w want, row sink.Row) error {
 	return r.found(Changed, row.Key, why)
 }
 
-// mend notes that a row has to be mended, if there is to be a repair. row is nil if there is none.
+// mend records that a row has to be mended, if there is to be a repair. row is nil if the sink has
+// none for the key.
 func (r *run) mend(w want, row *sink.Row) error {
 	if !r.repairs {
 		return nil

@@ -82,7 +82,7 @@ func (w *collection) remove(key string) {
 	kintotest.Send(w.t, http.MethodDelete, w.recordOf(key), "")
 }
 
-// replace gives a record the Content-ID of something else.
+// replace changes the Content-ID of a record, and its content.
 func (w *collection) replace(key, contentID string) {
 	w.add(key, `{"n":-1,"feedctl":{"contentId":"`+contentID+`","key":"`+key+`"}}`)
 }
@@ -97,7 +97,7 @@ func (w *collection) record(key string) map[string]any {
 	return answer.Data
 }
 
-// reconcile fails unless these lines are found.
+// reconcile fails the test unless exactly these lines are found.
 func (w *collection) reconcile(c reconcile.Config, want ...string) *reconcile.Report {
 	w.t.Helper()
 	got := lines(&c)
@@ -115,8 +115,8 @@ func (w *collection) config() reconcile.Config {
 	return c
 }
 
-// TestKinto: records are compared by Content-ID and repaired, also those whose keys are not ids. Those of
-// others are neither extra nor touched.
+// TestKinto: records are compared by Content-ID and repaired, including those whose keys are not ids.
+// Records of others are neither reported as extra nor touched.
 func TestKinto(t *testing.T) {
 	withKinto(t, func(t *testing.T, w *collection) {
 		w.publish(250)
@@ -158,7 +158,8 @@ func TestKinto(t *testing.T) {
 	})
 }
 
-// TestKintoAhead: what the feed has after the digest counts, and a sink that is behind is not compared.
+// TestKintoAhead: what the feed has after the digest is taken into account, and a sink that is behind is
+// not compared.
 func TestKintoAhead(t *testing.T) {
 	withKinto(t, func(t *testing.T, w *collection) {
 		w.publish(20)
@@ -244,7 +245,8 @@ func TestKintoBusy(t *testing.T) {
 	})
 }
 
-// TestKintoCopies: records of Kinto are not reported as missing.
+// TestKintoCopies: a collection with copies of Kinto's records is an error: the records are not reported
+// as missing.
 func TestKintoCopies(t *testing.T) {
 	withKinto(t, func(t *testing.T, w *collection) {
 		w.send(&feed.Entity{

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/digest"
 )
 
-// A liar changes what it returns of one object.
+// A liar changes what it returns for one object.
 type liar struct {
 	*objects
 	of     digest.Hash
@@ -54,7 +54,7 @@ func TestLies(t *testing.T) {
 		w.untouched(name)
 	}
 
-	// A node whose name is right, and that nevertheless has a hole, or a wrong count.
+	// Nodes whose names are right, but which have a hole or a wrong count.
 	for name, change := range map[string]func([]digest.Child) []digest.Child{
 		"hole at the start": func(l []digest.Child) []digest.Child { return l[1:] },
 		"hole at the end":   func(l []digest.Child) []digest.Child { return l[:len(l)-1] },

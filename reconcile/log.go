@@ -35,9 +35,9 @@ type LogConfig struct {
 	Progress func(Progress)
 }
 
-// RunLog compares a log with its feed, from the first entity that the log has to its position: each
-// Content-ID must occur once, and in the order of the feed. Bodies are not compared. The keys of lines
-// are Content-IDs.
+// RunLog compares a log with its feed, from the first entity that the log has to the position of the
+// log: each Content-ID must occur once, and in the order of the feed. Bodies are not compared. The
+// keys of lines are Content-IDs.
 func RunLog(ctx context.Context, c LogConfig, log Log) (*Report, error) {
 	s, err := newScratch(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *logRun) run(ctx context.Context, log Log) error {
 	return gone(to)
 }
 
-// read notes all entries, and returns where to begin in the feed.
+// read records all entries, and returns where to begin to read the feed.
 func (r *logRun) read(ctx context.Context, log Log) (consumer.Start, error) {
 	if err := sqlitex.ExecuteTransient(r.scratch.conn, createEntries, nil); err != nil {
 		return consumer.Start{}, err
@@ -133,7 +133,7 @@ func (r *logRun) progress() {
 	}
 }
 
-// entity looks for the entry of the next entity.
+// entity looks up the entry for the next entity of the feed.
 func (r *logRun) entity(id string) error {
 	r.find.BindText(1, id)
 	found, err := r.find.Step()
@@ -169,7 +169,7 @@ func (r *logRun) entity(id string) error {
 	return nil
 }
 
-// rest reports the entries of which the feed has no entity.
+// rest reports the entries for which the feed has no entity.
 func (r *logRun) rest() error {
 	before := int64(0)
 	err := sqlitex.ExecuteTransient(r.scratch.conn, countBefore, &sqlitex.ExecOptions{

@@ -47,7 +47,8 @@ func (s *scratch) mends(of digest.Range) iter.Seq2[mend, error] {
 	return query(s, selectMends, of, "state, page, offset, key", readMend)
 }
 
-// mended returns the smallest range that has all keys that a repair changes.
+// mended returns the smallest range that contains all keys that a repair changes, and how many of
+// them it deletes.
 func (s *scratch) mended() (of digest.Range, deletes int64, err error) {
 	err = sqlitex.ExecuteTransient(s.conn, "SELECT min(key), max(key), count(*) FILTER (WHERE state = ?1) FROM mends", &sqlitex.ExecOptions{
 		Args: []any{int64(deleted)},

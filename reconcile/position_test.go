@@ -56,7 +56,8 @@ func patchOf(key string) *feed.Entity {
 	return &feed.Entity{Operation: feed.Patch, ContentLocation: feed.EncodeKey(key), ContentType: "application/merge-patch+json", Body: []byte(`{"p":1}`)}
 }
 
-// TestBehind: a sink that is behind the digest, or is not in the feed, or not yet, is not compared.
+// TestBehind: a sink is not compared if it is behind the digest, or if its position is not in the
+// feed or not in it yet.
 func TestBehind(t *testing.T) {
 	w := newWorld(t)
 	w.publish(10)

@@ -14,13 +14,13 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// Contents are what a sink has at one moment.
+// Contents is what a sink has at one moment.
 type Contents interface {
 	// Position returns the position of the sink's consumer at that moment.
 	Position() feed.Position
 	// Rows yields the rows with keys from from up to but not including to; without an upper bound if to
 	// is empty. They are read to their end before Rows is called again. Unless About says that they are
-	// Ordered, they may be in any order, and there may be others.
+	// Ordered, they may be in any order, and rows with other keys may be among them.
 	Rows(ctx context.Context, from, to string) iter.Seq2[sink.Row, error]
 	About() sink.About
 	Close() error
@@ -40,9 +40,11 @@ type Config struct {
 	// Prefix limits the comparison to keys that begin with it.
 	Prefix string
 
-	// Sink, if not nil, is repaired. It was opened as by a consumer, and its batches are [Guard]s.
+	// Sink, if not nil, is repaired. It must have been opened as a consumer opens it, and its batches must
+	// be [Guard]s.
 	Sink consumer.Sink
-	// MaxDeletes reports whether deleting that many of the rows of the sink is too many. nil: no limit.
+	// MaxDeletes reports whether that many deletes, of that many rows of the sink, are too many. nil: no
+	// limit.
 	MaxDeletes func(deletes, rows int64) bool
 
 	// Found, if not nil, is called with each key that differs and, with All, each that is equal, in the
@@ -53,7 +55,7 @@ type Config struct {
 	Progress func(Progress)
 }
 
-// A Progress is how far a comparison is.
+// A Progress says how far a comparison has come.
 type Progress struct {
 	Rows   int64 // of the sink, read so far
 	Keys   int64 // of the feed, compared so far
@@ -83,15 +85,15 @@ type Line struct {
 
 // A Report is the result of a comparison.
 type Report struct {
-	// Digest is the position of the digest, and Position that of the sink, when it was compared.
+	// Digest is the position of the digest, and Position that of the sink when it was compared.
 	Digest   feed.Position `json:"digest"`
 	Position feed.Position `json:"position"`
 	Counts
 	// Rows is the number of rows of the sink that were compared.
 	Rows int64 `json:"rows"`
-	// Between is the number of keys that the feed has between the two positions.
+	// Between is the number of keys that have entities between the two positions.
 	Between int64 `json:"between"`
-	// Ranges is how many ranges were read key by key.
+	// Ranges is the number of ranges that were read key by key.
 	Ranges int64 `json:"ranges"`
 	// Remarks say what cannot be compared.
 	Remarks []string `json:"remarks,omitempty"`
@@ -120,9 +122,9 @@ type Repaired struct {
 	Deleted int64 `json:"deleted"`
 	// Changed is how many rows were left alone because they had changed since they were compared.
 	Changed int64 `json:"changedMeanwhile"`
-	// Lost is how many keys neither the feed nor its snapshot has as the digest says.
+	// Lost is the number of keys for which neither the feed nor its snapshot has what the digest says.
 	Lost int64 `json:"lost"`
-	// Left are the differences that the second comparison has found in the repaired ranges.
+	// Left counts what the second comparison has found in the repaired ranges.
 	Left Counts `json:"left"`
 }
 
@@ -154,8 +156,8 @@ var (
 	ErrGuard = errors.New("this sink can be compared, but not repaired")
 )
 
-// Run compares, and repairs if there is a Sink. There is a report if the error is nil or matches
-// [ErrDeletes].
+// Run compares a sink with its feed and, if c.Sink is not nil, repairs it. It returns a report if the
+// error is nil or matches [ErrDeletes].
 func Run(ctx context.Context, c Config) (*Report, error) {
 	r := &run{Config: c}
 	report, err := r.run(ctx)
@@ -165,7 +167,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	return report, nil
 }
 
-// A run is one Run.
+// A run is the state of one call of Run.
 type run struct {
 	Config
 	key      *jsonptr.Pointer
@@ -175,7 +177,7 @@ type run struct {
 	about    sink.About   // of contents, before they were sorted
 	counts   Counts
 	progress Progress
-	repairs  bool // differences are noted in scratch
+	repairs  bool // differences are recorded in scratch
 }
 
 func (r *run) run(ctx context.Context) (_ *Report, err error) {
@@ -249,7 +251,7 @@ func (r *run) compare(ctx context.Context, report *Report) (err error) {
 	return nil
 }
 
-// found counts a key and passes it on.
+// found counts a key and passes it to Found.
 func (r *run) found(kind Kind, key, why string) error {
 	switch kind {
 	case Equal:

@@ -14,7 +14,8 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// injections change the copy of n keys, and return the lines that a comparison must find.
+// injections holds functions that change the copy of some keys, and return the lines that a comparison
+// must find.
 var injections = map[string]func(w *world, keys []string) []string{
 	"changed": func(w *world, keys []string) (want []string) {
 		for _, key := range keys {
@@ -57,7 +58,7 @@ var injections = map[string]func(w *world, keys []string) []string{
 	},
 }
 
-// TestFindsAndRepairs: all differences of each kind are found, and no other ones; few of the leaves are
+// TestFindsAndRepairs: all differences of each kind are found, and no others; few of the leaves are
 // read; and a repair makes the copy equal.
 func TestFindsAndRepairs(t *testing.T) {
 	const keys = 5_000
@@ -104,8 +105,8 @@ func TestFindsAndRepairs(t *testing.T) {
 	}
 }
 
-// TestExtraCut: an extra key between two leaves, at which a leaf would begin, leaves both leaves as they
-// are, and is found.
+// TestExtraCut: an extra key between two leaves is found even if a leaf would begin at it, so that both
+// leaves are unchanged.
 func TestExtraCut(t *testing.T) {
 	w := newWorld(t)
 	w.publish(5000)

@@ -16,8 +16,8 @@ import (
 type Guard interface {
 	consumer.Batch
 	// Expect makes the batch fail with a [*sink.ChangedError], now or when it is committed, unless the row
-	// of the key is as it was; nil if there was none. It is called before the key is applied. The error is
-	// [errors.ErrUnsupported] if the sink cannot do that.
+	// of the key is still was, or there is still none if was is nil. It is called before the key is
+	// applied. The error matches [errors.ErrUnsupported] if the sink cannot check its rows.
 	Expect(ctx context.Context, key string, was *sink.Row) error
 }
 
@@ -27,7 +27,7 @@ const (
 	batchBytes = 4 << 20 // of bodies in memory
 )
 
-// repair makes the changes that compare has noted, and compares the range of all repaired keys again.
+// repair makes the changes that compare has recorded, and compares the range of all repaired keys again.
 func (r *run) repair(ctx context.Context, report *Report) error {
 	of, deletes, err := r.scratch.mended()
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *run) repair(ctx context.Context, report *Report) error {
 // A mender applies the changes of a repair in batches.
 type mender struct {
 	*run
-	at    feed.Position // of the sink, which stays
+	at    feed.Position // of the sink; a repair does not change it
 	done  *Repaired
 	batch []change
 	bytes int64

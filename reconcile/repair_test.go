@@ -160,7 +160,7 @@ func TestLarge(t *testing.T) {
 	w.check()
 }
 
-// TestWrongPlace: an entity that is not what the digest says is not applied, wherever it is read.
+// TestWrongPlace: an entity that is not what the digest says is not applied, wherever it is read from.
 func TestWrongPlace(t *testing.T) {
 	w := newWorld(t)
 	w.publish(10)
@@ -223,8 +223,8 @@ func (b *dyingBatch) Commit(ctx context.Context, at feed.Position) error {
 	return b.dyingSink.step()
 }
 
-// TestKilled: a repair that ends at any step leaves the position, and each row as it was or mended. The
-// next repair completes the work.
+// TestKilled: a repair that ends at any step leaves the position as it was, and each row either as it
+// was or mended. The next repair completes the work.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

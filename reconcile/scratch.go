@@ -31,7 +31,7 @@ CREATE TABLE mends (key BLOB PRIMARY KEY, state INTEGER NOT NULL, sum BLOB NOT N
 	existed INTEGER NOT NULL, was_sum BLOB NOT NULL, was_id TEXT NOT NULL, was_version TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX mends_by_place ON mends (state, page, offset, key);`
 
-// cacheKiB is small because the limit of Go's memory does not include it.
+// cacheKiB is small because Go's memory limit does not include the cache.
 const cacheKiB = 2 << 10
 
 func newScratch(ctx context.Context) (_ *scratch, err error) {
@@ -74,12 +74,12 @@ func (s *scratch) close() error {
 	return conn.Close()
 }
 
-// A state is what is known about what the sink must have for a key.
+// A state is what the sink must have for a key, as far as it is known.
 type state int
 
 const (
 	put     state = iota // an entity with this sum
-	patched              // an entity with this Content-ID, of which the sum is not known
+	patched              // an entity with this Content-ID, whose sum is not known
 	deleted              // nothing
 )
 
@@ -139,7 +139,7 @@ func (s *scratch) count(table string) (n int64, err error) {
 // errStop ends a query whose caller has stopped.
 var errStop = errors.New("stop")
 
-// query yields the rows of a query on keys in a range, as read returns them.
+// query yields what read returns for each row of a query, limited to keys in a range.
 func query[T any](s *scratch, what string, r digest.Range, order string, read func(*sqlite.Stmt) T) iter.Seq2[T, error] {
 	text, args := what+" WHERE key >= ?1", []any{[]byte(r.From)}
 	if r.To != "" {
@@ -167,7 +167,7 @@ func (s *scratch) between(r digest.Range) iter.Seq2[want, error] {
 	return query(s, "SELECT key, state, sum, id, page, offset FROM later", r, "key", readWant)
 }
 
-// sort copies the rows of contents.
+// sort copies the rows of contents into a table, which has them in order.
 func (s *scratch) sort(ctx context.Context, contents Contents, all digest.Range) error {
 	if err := sqlitex.ExecuteTransient(s.conn, "DELETE FROM held", nil); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (s *scratch) sort(ctx context.Context, contents Contents, all digest.Range)
 	return nil
 }
 
-// sorted returns the rows that were sorted, as contents.
+// sorted returns contents with the rows that sort has copied.
 func (s *scratch) sorted(contents Contents) Contents { return &sortedContents{contents, s} }
 
 type sortedContents struct {

@@ -81,7 +81,7 @@ func (r *run) node(ctx context.Context, i int, node digest.Child, of digest.Rang
 }
 
 // sameLeaf reports whether the rows in the range of a leaf are those of the leaf: mine[n] has the same
-// first key, count and hash, and no row between it and the end of the range belongs to another one.
+// first key, count and hash, and no row between it and the end of the range belongs to another leaf.
 func (r *run) sameLeaf(mine []digest.Child, n int, leaf digest.Child, of digest.Range) (bool, error) {
 	if n >= len(mine) || mine[n].From != leaf.From || mine[n].Count != leaf.Count || mine[n].Hash != leaf.Hash {
 		return false, nil
@@ -117,7 +117,7 @@ func (r *run) isLater(of digest.Range) (bool, error) {
 	return false, nil
 }
 
-// summarize computes the leaves that the rows in the range of a node form. They are nil if a row has no
+// summarize computes the leaves that the rows in the range of a node form. It returns nil if a row has no
 // sum.
 func (r *run) summarize(ctx context.Context, of digest.Range) ([]digest.Child, error) {
 	s, whole := digest.NewSummary(of.From), true
@@ -155,7 +155,7 @@ func (r *run) rows(ctx context.Context, of digest.Range) iter.Seq2[sink.Row, err
 	}
 }
 
-// equal counts the keys of a range in which all rows are equal, and reports them with All.
+// equal counts the keys of a range in which all rows are equal, and reports them if All is set.
 func (r *run) equal(ctx context.Context, of digest.Range, count int64) error {
 	r.progress.Keys += count
 	r.report()
@@ -174,8 +174,8 @@ func (r *run) equal(ctx context.Context, of digest.Range, count int64) error {
 	return nil
 }
 
-// leaf compares a leaf with the rows in a part of its range, key by key. If the rows have been read before,
-// they are already counted.
+// leaf compares a leaf with the rows in a part of its range, key by key. counted says that the rows have
+// been read before, and counted then.
 func (r *run) leaf(ctx context.Context, leaf digest.Child, of, part digest.Range, counted bool) error {
 	entries, err := r.Digest.Entries(ctx, leaf, of)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// objects are the nodes and leaves of a digest. It counts what is read.
+// objects holds the nodes and leaves of a digest, and counts how many are read.
 type objects struct {
 	m     map[digest.Hash][]byte
 	reads int
@@ -184,7 +184,7 @@ func lines(c *reconcile.Config) *[]string {
 	return all
 }
 
-// run reconciles, with a repair if w.path is to be repaired.
+// run compares the copy and, with repair, repairs it.
 func (w *world) run(c reconcile.Config, repair bool) (*reconcile.Report, error) {
 	w.t.Helper()
 	if repair {

@@ -78,7 +78,8 @@ func (x *examination) move(n int64, f *found) (*Step, *Loss, error) {
 	return step, loss, nil
 }
 
-// moveLeftover restores a body as an object and then moves that.
+// moveLeftover returns a step that restores a body as an object and then moves the
+// object.
 func (x *examination) moveLeftover(step *Step, loss *Loss, r storage.Leftover) (*Step, *Loss, error) {
 	step.To = x.asideKey(step.Page, storage.Version(r.Body))
 	loss.Aside = step.To

@@ -38,7 +38,7 @@ func (x *examination) digest(r *storage.Leftover, size int64) (sum string, err e
 type text struct {
 	boundary        string
 	entities        int
-	end             int64 // of the last whole entity, and of the closing delimiter if it is closed, in bytes
+	end             int64 // of the last whole entity or, if the page is closed, of the closing delimiter, in bytes
 	closed          bool
 	whole           bool      // nothing follows end
 	first, last     time.Time // in whole seconds
@@ -97,7 +97,7 @@ func readText(body io.Reader, size int64) (*text, error) {
 	return t.done(size, closing, true), nil
 }
 
-// done completes the text when it could be read to the end, or not.
+// done completes the text. ended means that the body could be read to its end.
 func (t *text) done(size int64, closing []byte, ended bool) *text {
 	if t.entities == 0 {
 		return nil

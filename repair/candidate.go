@@ -19,7 +19,7 @@ type candidate struct {
 }
 
 // choose returns page n, which must follow prev (nil for the first page), as it is or as it
-// can be restored. It returns nil if it cannot be restored, or does not follow prev.
+// can be restored. It returns nil if the page cannot be restored, or does not follow prev.
 func (x *examination) choose(n int64, prev *chain.Page) (*candidate, error) {
 	f, err := x.load(n)
 	if err != nil {
@@ -69,8 +69,8 @@ func follows(prev, p *chain.Page) bool {
 	return prev == nil || prev.Closed && p.Prev == prev.Digest()
 }
 
-// there reports whether a page has a body of the right length, in a store that can lose
-// bodies only.
+// there reports whether a page has a body of the right length, in a store that can lose a body
+// alone.
 func (x *examination) there(p *chain.Page) (bool, error) {
 	if x.recoverer == nil {
 		return true, nil
@@ -125,8 +125,8 @@ func (x *examination) restorable(n int64, prev, next, stored *chain.Page) ([]*ca
 	return all, nil
 }
 
-// fromLeftover returns the candidates from one body: its known states, and the one that its
-// text shows.
+// fromLeftover returns the candidates from one body: its known states, and the state that its text
+// shows.
 func (x *examination) fromLeftover(r *storage.Leftover, n int64, prev, next *chain.Page) ([]*candidate, error) {
 	var known, verified *chain.Page // any state; the last one whose body is intact
 	damaged := false                // the body of a state does not have its digest
@@ -182,7 +182,7 @@ func (x *examination) fromLeftover(r *storage.Leftover, n int64, prev, next *cha
 		return append(all, &candidate{page: p}), nil
 	}
 	// Without metadata, the producer may have been killed before the page was created; if the body
-	// is complete, this is as if it had been published late.
+	// is complete, the page is restored as if it had been published late.
 	if len(r.States) == 0 && !text.whole {
 		return all, nil
 	}
@@ -190,8 +190,8 @@ func (x *examination) fromLeftover(r *storage.Leftover, n int64, prev, next *cha
 	return append(all, &candidate{page: p}), nil
 }
 
-// adjust makes times from the body, in whole seconds, not earlier than those of the page
-// before.
+// adjust corrects times from the body, which are in whole seconds: they are not earlier than those
+// of the page before.
 func adjust(p, prev, known *chain.Page) {
 	if known != nil && known.First.Truncate(time.Second).Equal(p.First) {
 		p.First = known.First

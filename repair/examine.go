@@ -22,15 +22,15 @@ type examination struct {
 	loaded    map[int64]*found
 	broken    bool // a page that the chain reaches cannot be restored
 	report    *Report
-	exists    int64 // the floor, or 0 if it is damaged: copies of an erasure with a higher one do not exist
-	first     int64 // the number of the first page that the feed ever had, or had since it was deleted
+	exists    int64 // the floor, or 0 if it is damaged; copies with a higher floor, of an erasure, count as missing
+	first     int64 // the number of the first page that the feed ever had, or has had since it was deleted
 }
 
-// What was found under the key of a page.
+// A found is what was found under the key of a page.
 type found struct {
 	page *chain.Page // nil if its metadata cannot be read
 	none bool        // the object does not exist
-	// The object is a copy of an erasure that was not completed, which does not exist.
+	// The object is a copy by an erasure that was not completed, and counts as missing.
 	unborn bool
 }
 
@@ -168,8 +168,8 @@ func (x *examination) start(floor int64) (int64, *candidate, error) {
 	return 0, nil, nil
 }
 
-// mayLackPages reports whether there is a page beyond the newest one, which may be nil, that need
-// not be an orphan.
+// mayLackPages reports whether there is a page beyond newest, which may be nil, that is not
+// necessarily an orphan.
 func (x *examination) mayLackPages(newest *chain.Page) bool {
 	last := x.first - 1
 	if newest != nil {
@@ -205,11 +205,11 @@ func (x *examination) raise(floor, start int64, damaged bool) {
 	}
 }
 
-// maxNamed is how many pages without any remains are listed one by one. They include all
-// pages before a lost floor.
+// maxNamed is how many pages without any remains are listed one by one. Such pages include
+// all those before a lost floor.
 const maxNamed = 16
 
-// beyond moves pages aside that the chain does not reach, unless they may be orphans.
+// beyond moves aside the pages that the chain does not reach, unless they may be orphans.
 func (x *examination) beyond(newest *chain.Page) error {
 	if !x.broken && !x.mayLackPages(newest) {
 		return nil

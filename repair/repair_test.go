@@ -113,7 +113,7 @@ func sound(t *testing.T, store storage.Store, name string) {
 	}
 }
 
-// stores returns a store of each kind, and a function that removes all of an object.
+// stores returns a store of each kind.
 func stores(t *testing.T) map[string]storage.Store {
 	t.Helper()
 	u, err := url.Parse(s3test.Start(t).URL("repair"))
@@ -296,8 +296,8 @@ func loseFile(t *testing.T, n int, cut bool) bool {
 	return true
 }
 
-// TestLiveCopy copies the files of a store one by one while entities are published, in
-// either order.
+// TestLiveCopy copies the files of a store one by one, in either order, while entities are
+// published.
 func TestLiveCopy(t *testing.T) {
 	t.Parallel()
 	for _, backwards := range []bool{false, true} {

@@ -35,8 +35,8 @@ func writeDigest(t *testing.T, store storage.Store, state byte) *digests.Result 
 	return result
 }
 
-// TestDigest: the newest digest is copied, completely, and of a later one what has changed. One that
-// is damaged does not stop the copy.
+// TestDigest: the newest digest is copied completely, and of a later digest only what has changed. A
+// damaged digest does not stop the copy.
 func TestDigest(t *testing.T) {
 	from, to := source(t), memory.New()
 	copied := func(want *digests.Result) {

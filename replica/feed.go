@@ -45,7 +45,7 @@ type Feed struct {
 	hash   hash.Hash   // of the body of at, if that is open
 	floor  int64       // of the target
 	stats  Stats
-	// identity is that of the source which the target has.
+	// identity is the identity of the source, as far as the target has it.
 	identity feed.Identity
 
 	quarantine quarantine
@@ -57,7 +57,7 @@ func NewFeed(from, to storage.Store, name string) *Feed {
 }
 
 // Sync brings the target to a state that the source has had since the call. After an error
-// other than those about the feed, such as [ErrDiverged] or [chain.ErrCorrupt], it may be
+// that is not about the feed, as [ErrDiverged] and [chain.ErrCorrupt] are, Sync may be
 // called again and continues. The error matches [chain.ErrNoFeed] if the feed does not
 // exist, and [chain.ErrPruned] if the target needs pages that were pruned.
 func (f *Feed) Sync(ctx context.Context) error {
@@ -90,7 +90,7 @@ func (f *Feed) sync(ctx context.Context) (err error) {
 	}
 	q.newest, q.covered, q.now = newest, nil, nil
 	err = f.copyPages(ctx, newest)
-	if err == nil && first { // it may have changed since the last run, though no page has
+	if err == nil && first { // the quarantine may have changed since the last run, though no page has
 		err = f.cover(ctx, newest)
 	}
 	if err == nil {
@@ -294,8 +294,8 @@ func (f *Feed) add(ctx context.Context, last int64) (err error) {
 	return f.written(ctx, l.page, l.source, version, 0, err)
 }
 
-// grow appends to the newest page of the target what the source has added to it. It
-// reports done if that is nothing.
+// grow appends to the newest page of the target what the source has added to it. It reports
+// done if there is nothing to append.
 func (f *Feed) grow(ctx context.Context) (done bool, err error) {
 	p, meta, err := f.page(ctx, f.at.Number)
 	if err != nil || p.Entities == f.at.Entities && p.Closed == f.at.Closed {
@@ -314,7 +314,7 @@ func (f *Feed) grow(ctx context.Context) (done bool, err error) {
 	return false, f.written(ctx, p, source, version, f.at.Entities, err)
 }
 
-// written records the write of page p, which had some entities before.
+// written records the result of writing page p, which had before entities until then.
 func (f *Feed) written(ctx context.Context, p *chain.Page, source *body, version storage.Version, before int, err error) error {
 	if errors.Is(err, storage.ErrExists) || errors.Is(err, storage.ErrConflict) {
 		return f.again(ctx, p.Number) // another copy is running, or the target is published to
@@ -393,7 +393,7 @@ func (f *Feed) sweep(ctx context.Context) error {
 	return nil
 }
 
-// newHash returns a hash that continues an earlier one, or a new one.
+// newHash returns a hash that continues before, or a new hash if before is nil.
 func newHash(before hash.Hash) (hash.Hash, error) {
 	if before == nil {
 		return sha256.New(), nil

@@ -16,8 +16,8 @@ import (
 // A bridge writes an entry before the checkpoint that skips its document, and removes the
 // entry after it has published the document. So that the copy is never incomplete, entries
 // are copied before pages that were written after them, and removed after pages that were
-// written before their removal. Only a document that is published and removed while the copy
-// lags is in neither, until the copy has caught up.
+// written before their removal. Only a document that is published, and whose entry is
+// removed, while the copy lags is in neither, until the copy has caught up.
 type quarantine struct {
 	before  keys        // entries that the source had before this Sync read pages, or has had since; nil if unknown
 	now     keys        // entries when they were last listed; nil if not listed in this Sync
@@ -38,7 +38,7 @@ func (f *Feed) listQuarantine(ctx context.Context, store storage.Store) (keys, e
 	return found, nil
 }
 
-// cover copies the entries that were written before the state p of a page, which has been
+// cover copies the entries that were written before p, the state of a page that has been
 // read. A feed without a checkpoint has no bridge that could continue.
 func (f *Feed) cover(ctx context.Context, p *chain.Page) (err error) {
 	q := &f.quarantine
@@ -89,8 +89,8 @@ func (f *Feed) copyQuarantined(ctx context.Context, key string) error {
 	return create(ctx, f.to, key, o.Meta, storage.Bytes(data))
 }
 
-// release removes entries from the target that the source no longer had before the pages
-// that the target now has were read.
+// release removes from the target the entries that were gone from the source before the
+// pages that the target now has were read.
 func (f *Feed) release(ctx context.Context) error {
 	q := &f.quarantine
 	if q.now == nil {

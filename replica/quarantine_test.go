@@ -17,8 +17,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A bridge publishes and quarantines entities. The checkpoint of the feed counts those
-// processed.
+// A bridge publishes and quarantines entities. The checkpoint of the feed counts the
+// entities that it has processed.
 type bridge struct {
 	store storage.Store
 	n     int

@@ -76,7 +76,7 @@ func source(t *testing.T) *memory.Store {
 }
 
 // objects returns the metadata and bodies of all objects but lists of turns, which are not copied:
-// they are those of the producers of a store.
+// they belong to the producers of one store.
 func objects(t *testing.T, store storage.Store) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -197,9 +197,9 @@ func steps(short int64) int64 {
 	return 1
 }
 
-// TestKilled ends a copy at each operation on either store, which is performed or not. Each
-// time the target must be the beginning of the source, and the next copy must complete it. With
-// -short these are every tenth operation, from a random one on.
+// TestKilled ends a copy at each operation on either store, before or after the operation is
+// performed. Each time the target must be the beginning of the source, and the next copy must
+// complete it. With -short it does so at every tenth operation, beginning with a random one.
 func TestKilled(t *testing.T) {
 	step := steps(10)
 	for _, last := range []fault.Outcome{fault.Lost, fault.Landed} {
@@ -247,7 +247,7 @@ func TestKilled(t *testing.T) {
 }
 
 // TestKilledEarly ends a copy to an empty store, in which the floor is written before the
-// first page. With -short these are every fifth operation.
+// first page. With -short it does so at every fifth operation.
 func TestKilledEarly(t *testing.T) {
 	step := steps(5)
 	for kill := 1 + rand.Int64N(step); kill < 40; kill += step {

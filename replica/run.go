@@ -130,7 +130,7 @@ func permanent(err error) bool {
 	return false
 }
 
-// watch returns a channel that receives changes of the source, or nil if it cannot be
+// watch returns a channel from which changes of the source are received, or nil if it cannot be
 // watched.
 func (c *Copy) watch(ctx context.Context) <-chan struct{} {
 	watcher, ok := storage.As[storage.Watcher](c.from)

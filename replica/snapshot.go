@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// copySnapshots copies the snapshots with a name that the target does not have, oldest
+// copySnapshots copies those snapshots with a name that the target does not have, oldest
 // first: the pages of each, and then its index, which makes it exist. A snapshot that is
 // no longer in the source stays in the target. The URLs in an index are copied unchanged;
 // those of a bucket or a CDN continue to refer to it.

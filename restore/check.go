@@ -20,20 +20,21 @@ import (
 type Target struct {
 	// Open opens the rows of the sink.
 	Open func(ctx context.Context) (Contents, error)
-	// Documents, if not nil, are what the sink wrote into, a database with the documents of another
-	// (a feed of "feedctl bridge couchdb --revs"): their leaf revisions are the rows, and Open is not
-	// used.
+	// Documents, if not nil, is the database that the sink wrote to, with the documents of another
+	// database (from a feed of "feedctl bridge couchdb --revs"): their leaf revisions are the rows, and
+	// Open is not used.
 	Documents Documents
 }
 
-// Contents are the rows of a sink. They must be in the order of the bytes of their keys, as About says.
+// Contents holds the rows of a sink. About must say that they are in the order of the bytes of their
+// keys.
 type Contents interface {
 	About() sink.About
 	Rows(ctx context.Context, from, to string) iter.Seq2[sink.Row, error]
 	Close() error
 }
 
-// Documents are the leaf revisions of a database, in any order.
+// Documents reads the leaf revisions of a database, in any order.
 type Documents interface {
 	Leaves(ctx context.Context, use func(*Leaf) error) error
 }
@@ -41,7 +42,7 @@ type Documents interface {
 // A Checked is the result of [Check].
 type Checked struct {
 	Keys int64 `json:"keys"` // of the feed, or leaf revisions
-	// Differences are at most a hundred; Omitted counts the others.
+	// Differences holds at most a hundred; Omitted counts the others.
 	Differences []Difference `json:"differences"`
 	Omitted     int64        `json:"omitted,omitempty"`
 	// KeysOnly counts the keys whose rows have neither the body as it was published nor a

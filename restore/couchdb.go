@@ -9,14 +9,14 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// A Database are the documents of a database in CouchDB.
+// A Database reads the documents of a database in CouchDB.
 type Database struct{ *couchdb.DB }
 
 // leavesOfRequest is how many leaves are requested together.
 const leavesOfRequest = 50
 
-// Leaves calls use with all leaf revisions, those of deleted documents too. No one may write to the
-// database meanwhile.
+// Leaves calls use with each leaf revision, including those of deleted documents. No one may write
+// to the database meanwhile.
 func (d Database) Leaves(ctx context.Context, use func(*Leaf) error) error {
 	follower, err := changes.New(d.DB, changes.Options{AllDocs: true, PageRows: 1000})
 	if err != nil {

@@ -53,7 +53,8 @@ func sums(state map[string]string) map[string]string {
 
 var errKilled = errors.New("killed")
 
-// A mortal is a sink that is killed after a number of steps. What is applied is in its target at once.
+// A mortal is a sink that is killed after a number of steps. What is applied is in its target at once,
+// before the commit.
 type mortal struct {
 	consumer.Sink
 	left    int
@@ -261,7 +262,7 @@ func TestCheckFindsLeaves(t *testing.T) {
 	}
 }
 
-// A leafList is a database.
+// A leafList is a database with these leaf revisions.
 type leafList []*restore.Leaf
 
 func (l leafList) Leaves(_ context.Context, use func(*restore.Leaf) error) (err error) {
@@ -271,7 +272,7 @@ func (l leafList) Leaves(_ context.Context, use func(*restore.Leaf) error) (err 
 	return err
 }
 
-// unordered are rows in no order.
+// unordered hides that the rows are in order.
 type unordered struct{ restore.Contents }
 
 func (unordered) About() sink.About { return sink.About{} }

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// A Leaf is a leaf revision of a document, with what two databases must agree about.
+// A Leaf is a leaf revision of a document, with what must be the same in two databases.
 type Leaf struct {
 	ID, Rev string
 	// Sum is the SHA-256, in hex, of the members of the document as JSON values, and of the name, type
@@ -35,9 +35,9 @@ const maxDocument = 64 << 20
 var ErrNoRevisions = errors.New("it has no _revisions: the feed is not from \"feedctl bridge couchdb --revs\"")
 
 // ReadLeaf reads a document as CouchDB sends it, with its _revisions: JSON with attachments in base64, or
-// multipart/related (CouchDB documentation, "Getting Multiple Attachments"). Attachments that are
-// stubs count with their name and type only. The document without what follows it is read into memory, and
-// may have 64 MiB.
+// multipart/related (CouchDB documentation, "Getting Multiple Attachments"). Of attachments that are
+// stubs, only the name and type count. The document, without the parts that follow it, is read into
+// memory, and may have up to 64 MiB.
 func ReadLeaf(contentType string, body io.Reader) (*Leaf, error) {
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -95,7 +95,7 @@ func ReadLeaf(contentType string, body io.Reader) (*Leaf, error) {
 	return leaf, err
 }
 
-// A document is what is known about the members of a document whose names begin with "_".
+// A document holds the members of a document whose names begin with "_".
 type document struct {
 	ID        string `json:"_id"`
 	Rev       string `json:"_rev"`

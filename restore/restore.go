@@ -2,8 +2,8 @@
 // is not later, and then the feed up to that point.
 //
 // A run that was interrupted, or killed, is continued by [Run] with the same settings. A sink with data or
-// a position of its own is refused, and so is one that is being restored to another point. When the
-// run has ended, the sink can be continued as that of any consumer.
+// a position of its own is refused, and so is one that is being restored to another point. After the run
+// has ended, a consumer can continue with the sink, as with any other.
 //
 // The times are those of the feed: an entity has the time at which it was published, which is later
 // than the change of the database that it came from.
@@ -43,7 +43,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// A Report describes a run. The counts are of this run, without those that it continued.
+// A Report describes a run. The counts are those of this run, without those of earlier runs that it
+// continued.
 type Report struct {
 	consumer.Stats
 	// Resumed: the run continued an earlier one.
@@ -63,7 +64,7 @@ var (
 	ErrTooEarly = errors.New("neither the feed nor a snapshot goes back that far")
 )
 
-// A TooEarlyError means that the feed has no history of the point, and no snapshot does.
+// A TooEarlyError means that neither the feed nor a snapshot goes back to the point.
 type TooEarlyError struct {
 	At consumer.Until
 	consumer.Oldest
@@ -92,8 +93,8 @@ type empty interface {
 	Empty(ctx context.Context) (bool, error)
 }
 
-// Run restores. The error matches [ErrNotNew] or [ErrTooEarly] if nothing was written. After another
-// error, Run with the same Config continues.
+// Run restores the state at c.At into c.Sink. If the error matches [ErrNotNew] or [ErrTooEarly], nothing
+// was written. After another error, Run with the same Config continues.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

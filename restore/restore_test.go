@@ -30,7 +30,8 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// A history is a feed with snapshots, and what it was at each second and after each entity.
+// A history is a feed with snapshots, and the state that it had at each second and after each
+// entity.
 type history struct {
 	t      *testing.T
 	store  storage.Store
@@ -118,7 +119,8 @@ func target(file string) restore.Target {
 	return restore.Target{Open: func(ctx context.Context) (restore.Contents, error) { return sqlite.OpenContents(ctx, spec(file)) }}
 }
 
-// expect checks that a restored table is what the feed was, by the model and by restore.Check.
+// expect checks that a restored table has the state of the feed, by the model and by
+// restore.Check.
 func (h *history) expect(file string, at consumer.Until, want map[string]string) {
 	h.t.Helper()
 	if diff := cmp.Diff(sums(want), h.rows(file)); diff != "" {
@@ -130,7 +132,8 @@ func (h *history) expect(file string, at consumer.Until, want map[string]string)
 	}
 }
 
-// TestRestore: what is restored to each second, and after each entity, is what the feed was then.
+// TestRestore: the state that is restored, for each second and after each entity, is the one that
+// the feed had then.
 func TestRestore(t *testing.T) {
 	h := newHistory(t)
 	h.random(rand.New(rand.NewPCG(1, 2)), 9, 3, 5, 6)
@@ -163,8 +166,8 @@ func TestRestore(t *testing.T) {
 	restored(consumer.UntilTime(epoch.Add(time.Hour)), h.state)
 }
 
-// TestRefused: a sink that is not new, or is being restored to another point, and points of which
-// nothing is known.
+// TestRefused: a restore is refused if the sink is not new or is being restored to another point,
+// or if the state at the point is unknown.
 func TestRefused(t *testing.T) {
 	h := newHistory(t)
 	h.random(rand.New(rand.NewPCG(3, 4)), 8, 4)

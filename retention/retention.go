@@ -1,4 +1,4 @@
-// Package retention keeps with a feed how much of it is to be kept: the age from which pages may be
+// Package retention stores with a feed how much of it is to be kept: the age from which pages may be
 // pruned, and how often a snapshot is made first. Package retention/maintain carries it out.
 package retention
 
@@ -37,8 +37,8 @@ type Policy struct {
 	// KeepAge is the age up to which entities are kept. A page whose entities are all older may be
 	// pruned, if a snapshot has their state.
 	KeepAge time.Duration
-	// SnapshotEvery is the age of the newest snapshot from which another one is made, if the feed has
-	// new entities.
+	// SnapshotEvery is the age of the newest snapshot at which another one is made, if the feed has new
+	// entities.
 	SnapshotEvery time.Duration
 	// KeepSnapshots is how many snapshots of the feed are kept.
 	KeepSnapshots int
@@ -47,7 +47,8 @@ type Policy struct {
 	KeyPointer string
 }
 
-// Check returns what is wrong with the policy. The error matches [ErrInvalid].
+// Check returns an error that says what is wrong with the policy, or nil. The error matches
+// [ErrInvalid].
 func (p Policy) Check() error {
 	var problems []error
 	add := func(wrong bool, format string, args ...any) {
@@ -83,7 +84,7 @@ func Read(ctx context.Context, store storage.Store, feed string) (Policy, error)
 	return p, err
 }
 
-// read also returns the version of the object, or "" if there is none.
+// read returns the policy and the version of the object, or "" if there is none.
 func read(ctx context.Context, store storage.Store, feed string) (Policy, storage.Version, error) {
 	if err := layout.CheckName(feed); err != nil {
 		return Policy{}, "", fmt.Errorf("read retention: %w", err)
@@ -116,9 +117,9 @@ func read(ctx context.Context, store storage.Store, feed string) (Policy, storag
 	return p, info.Version, nil
 }
 
-// Change replaces the policy of a feed by what change makes of it, which is called with the current
-// one, or the zero Policy if there is none, and called again if another writer was first. Change
-// returns what it has written.
+// Change changes the policy of a feed. It calls change with the current policy, or the zero Policy if
+// there is none, and calls it again if another writer was first. Change returns the policy that it has
+// written.
 func Change(ctx context.Context, store storage.Store, feed string, change func(*Policy) error) (Policy, error) {
 	for {
 		p, at, err := read(ctx, store, feed)
@@ -158,7 +159,7 @@ func write(ctx context.Context, store storage.Store, feed string, at storage.Ver
 	return err
 }
 
-// Remove removes the policy of a feed, which is then kept as a whole. The error matches [ErrNone] if
+// Remove removes the policy of a feed, so that all of the feed is kept. The error matches [ErrNone] if
 // there is none. A damaged policy is removed as well.
 func Remove(ctx context.Context, store storage.Store, feed string) error {
 	if _, err := Read(ctx, store, feed); err != nil && !errors.Is(err, chain.ErrCorrupt) {

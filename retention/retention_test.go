@@ -86,7 +86,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestDamaged: objects that are not the policy of this feed. They can be removed.
+// TestDamaged: an object that is not a policy of this feed is an error, and can be
+// removed.
 func TestDamaged(t *testing.T) {
 	for _, data := range []string{
 		"", "{", `{"format":2,"feed":"f","keepAgeSeconds":3600,"snapshotEverySeconds":60,"keepSnapshots":1}`,
@@ -110,7 +111,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestFaults fails each operation of a change and a removal.
+// TestFaults makes each operation of a change and a removal fail.
 func TestFaults(t *testing.T) {
 	other := policy
 	other.KeepSnapshots++

@@ -28,7 +28,7 @@ type Loop struct {
 	stats Stats
 }
 
-// Stats are counts of a [Loop] since it was begun.
+// Stats holds the counts of a [Loop] since it began.
 type Stats struct {
 	Feeds     int64     // with a policy, in the last round
 	Snapshots int64     // that were made

@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestLoop maintains the feeds that have a policy, every hour, and goes past one whose policy is damaged.
+// TestLoop maintains the feeds that have a policy, every hour, and skips one whose policy is damaged.
 func TestLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, h := memory.New(), &history{}

@@ -2,8 +2,8 @@
 // snapshots, prunes the pages that they cover, and deletes old snapshots.
 //
 // Each step leaves the store in a state that any reader may see, and each may be repeated: several
-// processes may maintain a feed at the same time, and may be killed at any moment. At worst, each of
-// them makes a snapshot.
+// processes may maintain a feed at the same time, and may be killed at any moment. At worst, each
+// process makes a snapshot.
 package maintain
 
 import (
@@ -28,10 +28,10 @@ const ReadingTime = 24 * time.Hour
 
 // Config holds the settings of a run.
 type Config struct {
-	// Fold writes a snapshot of the state of a feed, named like the feed; keyPointer is that of the
-	// policy. [snapshot/fold.Feed] does.
+	// Fold writes a snapshot of the state of a feed, named like the feed, as [snapshot/fold.Feed] does;
+	// keyPointer is that of the policy.
 	Fold func(ctx context.Context, store storage.Store, feed, keyPointer string) error
-	// DryRun only reports.
+	// DryRun only reports what a run would do.
 	DryRun bool
 	// Now is the clock for stores that have none. Defaults to time.Now.
 	Now func() time.Time
@@ -41,17 +41,17 @@ type Config struct {
 
 // A Report says what a run has done, or would do.
 type Report struct {
-	// Snapshot says that one was made. The name is that of the feed.
+	// Snapshot reports whether a snapshot was made. Its name is that of the feed.
 	Snapshot bool `json:"snapshotMade"`
-	// Deleted are the IDs of the snapshots that were deleted.
+	// Deleted holds the IDs of the snapshots that were deleted.
 	Deleted []string `json:"snapshotsDeleted"`
 	// Kept is how many snapshots of the feed are left.
 	Kept int `json:"snapshotsKept"`
 	producer.PruneReport
 }
 
-// Feed carries out the policy of a feed once. If the feed has no policy, the error matches
-// [retention.ErrNone], and [chain.ErrNoFeed] if it has no pages.
+// Feed carries out the policy of a feed once. The error matches [retention.ErrNone] if the feed has no
+// policy, and [chain.ErrNoFeed] if it has no pages.
 func Feed(ctx context.Context, store storage.Store, name string, c Config) (Report, error) {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -104,11 +104,12 @@ type made struct {
 	id       string
 	finished time.Time // by the store's clock
 	created  time.Time // the time at which a reader that knows only the specification enters the feed
-	page     int64     // and the page at which others continue
+	page     int64     // the page at which other readers continue
 	last     string    // Content-ID of the last entity in it
 }
 
-// list lists the snapshots of the feed. Others with its name are left alone.
+// list lists the snapshots of the feed. Snapshots with its name that were not made from it are left
+// alone.
 func (r *run) list(ctx context.Context) error {
 	r.have = nil
 	for entry, err := range r.store.List(ctx, layout.SnapshotIndexes(r.feed), "") {
@@ -164,8 +165,8 @@ func (r *run) snapshot(ctx context.Context) error {
 
 // inFeed reports whether the feed has the entity that a snapshot ends with. Otherwise the snapshot is of
 // another history of the feed, such as one before a restore, and does not have what pages before its
-// position have now. It may be on a page that was pruned: then nothing is pruned because of this
-// snapshot.
+// position have now. The entity may have been on a page that was pruned: then nothing more is pruned
+// because of this snapshot.
 func (r *run) inFeed(ctx context.Context, s made) (bool, error) {
 	for header, err := range chain.NewReader(r.store, r.feed).Headers(ctx, s.page) {
 		switch {
@@ -231,7 +232,8 @@ func (r *run) deleteOld(ctx context.Context) error {
 	if r.DryRun || !r.report.Snapshot && len(old) == 0 {
 		return nil
 	}
-	// What killed runs have left. This lists the pages of all snapshots, so it is not done each time.
+	// Collect what killed runs have left. This lists the pages of all snapshots, so it is not done each
+	// time.
 	_, err := snapshots.Collect(ctx, r.store, r.feed, ReadingTime)
 	return err
 }

@@ -51,8 +51,9 @@ func TestDays(t *testing.T) {
 			h.check(t, store)
 			time.Sleep(6 * time.Hour)
 		}
-		// A snapshot a day; two are kept, or more while one may be read. Two days of pages, the one
-		// with the position of a snapshot in use, and the one before it.
+		// A snapshot is made each day; two are kept, or more while one may be read. What is left is
+		// two days of pages, the page with the position of a snapshot in use, and the page before
+		// that.
 		if left := len(snapshotsOf(t, store)); made != 10 || deleted != made-left || left != 2 {
 			t.Errorf("%d snapshots were made and %d deleted, %d are left", made, deleted, left)
 		}
@@ -62,7 +63,7 @@ func TestDays(t *testing.T) {
 	})
 }
 
-// TestQuiet: of a feed without new entities no further snapshot is made, and the last one is kept.
+// TestQuiet: no further snapshot is made of a feed without new entities, and the last one is kept.
 func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, h := memory.New(), &history{}
@@ -102,7 +103,7 @@ func TestStrangers(t *testing.T) {
 	})
 }
 
-// TestKeepsForSnapshot: of pages that are old, those stay that readers of the only snapshot need.
+// TestKeepsForSnapshot: old pages stay as long as readers of the only snapshot need them.
 func TestKeepsForSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, h := memory.New(), &history{}
@@ -206,7 +207,8 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// TestFaults fails each operation of a run that makes a snapshot, prunes, and deletes a snapshot.
+// TestFaults makes each operation fail in a run that makes a snapshot, prunes, and deletes a
+// snapshot.
 func TestFaults(t *testing.T) {
 	h := &history{}
 	faulttest.Run(t, []faulttest.Path{{

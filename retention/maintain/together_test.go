@@ -32,8 +32,8 @@ func killed(store storage.Store) storage.Store {
 	})
 }
 
-// TestTogether has four processes that maintain the feed at the same time, and are killed at random,
-// while it is published to: three times, or once with -short.
+// TestTogether runs four processes that maintain the feed at the same time and are killed at random,
+// while entities are published: three times, or once with -short.
 func TestTogether(t *testing.T) {
 	rounds := 3
 	if testing.Short() {

@@ -33,7 +33,8 @@ const (
 // daily keeps two days, with a snapshot each day.
 var daily = retention.Policy{KeepAge: 48 * time.Hour, SnapshotEvery: 24 * time.Hour, KeepSnapshots: 2}
 
-// A history has all entities that were ever published to the feed, with their positions then.
+// A history holds all entities that were ever published to the feed, with the positions that they had
+// then.
 type history struct {
 	first     int // number of the first entity
 	entities  []*feed.Entity
@@ -91,7 +92,7 @@ func change(state map[string]string, e *feed.Entity) {
 	}
 }
 
-// What a consumer received, and the error at the end.
+// A received is what a consumer received, and the error at the end.
 type received struct {
 	entities []*consumer.Entity
 	err      error
@@ -131,10 +132,10 @@ func (r *reader) read(t *testing.T, start consumer.Start, most int) (got receive
 	return got
 }
 
-// check resumes a consumer at each position that one can have. It must receive all that came after,
-// or be told of a gap; and a consumer that starts with a snapshot must end with the state of the feed.
-// The first that is told of no gap receives all; the others stop on the next page, as the rest is what
-// later ones receive.
+// check resumes a consumer at each position that a consumer can have. It must receive all that came
+// after, or be told of a gap; and a consumer that starts with a snapshot must end with the state of
+// the feed. The first consumer that is not told of a gap receives everything; the others stop on the
+// next page, since later ones receive the rest.
 func (h *history) check(t *testing.T, store storage.Store) {
 	t.Helper()
 	report, err := verify.Store(t.Context(), store, testFeed, "")
@@ -189,8 +190,8 @@ func snapshotsOf(t *testing.T, store storage.Store) []string {
 	return ids
 }
 
-// checkSnapshot reads a snapshot and continues in the feed: exactly, and as a reader does that knows
-// only the specification. For the newest snapshot that must be possible.
+// checkSnapshot reads a snapshot and continues in the feed, both at the exact position and as a
+// reader that knows only the specification does. For the newest snapshot, both must be possible.
 func (h *history) checkSnapshot(t *testing.T, r *reader, id string, newest bool) {
 	t.Helper()
 	url := r.source.Snapshot(testFeed) + "/" + id
@@ -233,7 +234,7 @@ func (h *history) checkNewest(t *testing.T, store storage.Store, id string) {
 	h.checkSnapshot(t, r, id, true)
 }
 
-// config folds in a directory of the test.
+// config returns a Config that folds in a directory of the test.
 func config(t *testing.T) maintain.Config {
 	return maintain.Config{Fold: func(ctx context.Context, store storage.Store, name, key string) error {
 		_, err := fold.Feed(ctx, store, name, fold.Config{KeyPointer: key, TempDir: t.TempDir()})
@@ -241,7 +242,7 @@ func config(t *testing.T) maintain.Config {
 	}}
 }
 
-// quick folds in memory.
+// quick returns a Config that folds in memory.
 func quick(t *testing.T) maintain.Config {
 	return maintain.Config{Fold: func(ctx context.Context, store storage.Store, name, _ string) error {
 		source := fromstore.New(store, fromstore.Config{})

@@ -1,5 +1,5 @@
-// Package position has the SQL statements with which sinks store their positions, so that
-// all sinks for a database use the same table.
+// Package position holds the SQL statements with which sinks store their positions, so that all sinks for a
+// database use the same table.
 package position
 
 // Table is the name of the table in every database.
@@ -28,7 +28,7 @@ const (
 	PostgresMove = `UPDATE %s SET position = $5, commits = commits + 1 WHERE table_name = $1 AND name = $2 AND owner = $3 AND commits = $4`
 )
 
-// lockWait is how long a sink waits for one that has just ended.
+// lockWait is how long a sink waits for the lock of one that has just ended.
 const lockWait = "1s"
 
 // PostgresKeepAlive makes the server notice within half a minute that a host is gone, and
@@ -47,8 +47,8 @@ const PostgresUndisturbed = `SELECT set_config(name, value, true) FROM (VALUES
 const PostgresAttended = `SELECT set_config('tcp_keepalives_idle', '15', false), set_config('tcp_keepalives_interval', '5', false),
 	set_config('tcp_keepalives_count', '3', false), set_config('idle_session_timeout', '0', false)`
 
-// PostgresLock is the name of the advisory lock of a consumer, of which
-// hashtextextended(name, 0) is the key.
+// PostgresLock returns the name of the advisory lock of a consumer. The key of the lock is
+// hashtextextended(name, 0).
 func PostgresLock(schema, table, name string) string {
 	return "feedctl sink " + schema + "." + table + " " + name
 }
@@ -83,7 +83,7 @@ const (
 	PostgresRemoveNotes = `DELETE FROM %s WHERE table_name = $1 AND name = $2`
 )
 
-// Seen is the name of the table of the keys that a snapshot has which replaces the data, for
+// Seen is the name of the table with the keys of a snapshot that replaces the data, for
 // [consumer.Replacement].
 const Seen = "feedctl_seen"
 

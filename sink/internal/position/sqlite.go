@@ -34,7 +34,7 @@ const (
 	SQLiteRelease     = "DELETE FROM feedctl_notes WHERE name = ?1 AND key = ?2 AND n <> 0"
 	SQLiteRemoveNotes = "DELETE FROM feedctl_notes WHERE name = ?1"
 
-	// SQLiteCreateSeen creates the table of the keys that a snapshot has which replaces the data, for
+	// SQLiteCreateSeen creates the table with the keys of a snapshot that replaces the data, for
 	// [consumer.Replacement]. The key '', which no entity has, stands for the replacement.
 	SQLiteCreateSeen = `CREATE TABLE IF NOT EXISTS feedctl_seen (
 	name TEXT NOT NULL COLLATE NOCASE,
