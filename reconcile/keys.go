@@ -52,8 +52,8 @@ func (r *run) keyByKey(ctx context.Context, of digest.Range, entries []digest.En
 	return err
 }
 
-// wants yields what the sink must have in a range: the entries of a leaf, but for keys that the feed
-// has between the positions, what it has there.
+// wants yields what the sink must have in a range: the entries of a leaf, updated with what the feed
+// has between the positions.
 func (r *run) wants(of digest.Range, entries []digest.Entry) iter.Seq2[want, error] {
 	return func(yield func(want, error) bool) {
 		for later, err := range r.scratch.between(of) {

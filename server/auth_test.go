@@ -64,7 +64,7 @@ func TestCredentials(t *testing.T) {
 				"/": tt.list, "/metrics": tt.list, "/healthz": 200, "/readyz": 200,
 			} {
 				if path == "/feeds/none" && want == 200 {
-					want = 404 // and who may not read does not learn what there is
+					want = 404 // a client that may not read does not learn what exists
 				}
 				got := c.get(t, path, fields...)
 				if got.StatusCode != want {

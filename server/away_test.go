@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestSilentStore waits a few seconds for a store that does not respond, even if its driver
-// waits for longer.
+// TestSilentStore: the server waits a few seconds for a store that does not respond, even
+// if the driver waits longer.
 func TestSilentStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := far(memory.New(), 0)
@@ -35,8 +35,8 @@ func TestSilentStore(t *testing.T) {
 }
 
 // TestStoreAway removes the directory of a store that is being served, puts another one in
-// its place, and restores it. Without it the server is not ready, and feeds are unavailable
-// instead of missing.
+// its place, and restores it. Without the store the server is not ready, and feeds are
+// unavailable instead of missing.
 func TestStoreAway(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	store, err := file.New(dir)

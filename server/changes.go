@@ -17,7 +17,7 @@ type ChangedFeeds struct {
 	Feeds []ChangedFeed `json:"feeds"`
 	// Token is where to continue.
 	Token string `json:"token"`
-	// Complete: each feed that exists has been in a list since the client began without a
+	// Complete means that each feed that exists has been in a list since the client began without a
 	// token.
 	Complete bool `json:"complete"`
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A remoteStore counts requests, and can be away.
+// A remoteStore counts requests, and can be made unavailable.
 type remoteStore struct {
 	*farStore
 	requests atomic.Int64
@@ -139,7 +139,7 @@ func TestChanges(t *testing.T) {
 					}
 					<-others[0].done
 					if others[0].took != time.Minute {
-						t.Errorf("a client that waits for another feed had an answer after %v", others[0].took)
+						t.Errorf("a client that waits for another feed got an answer after %v", others[0].took)
 					}
 					wantNames(t, "with another prefix", namesOf(changesIn(t, others[0].answer)))
 					<-others[1].done
@@ -212,8 +212,8 @@ func TestChangesLost(t *testing.T) {
 	})
 }
 
-// TestChangesVersions: the version of a feed changes with its newest page, and only then, also
-// in the eyes of another server.
+// TestChangesVersions: the version of a feed changes only with its newest page, and is the same for
+// another server.
 func TestChangesVersions(t *testing.T) {
 	inBubble(t, memory.New(), server.Config{}, func(t *testing.T, _ *server.Server, here, there *site) {
 		version := func(s *site) string {
@@ -237,7 +237,8 @@ func TestChangesVersions(t *testing.T) {
 	})
 }
 
-// TestChangesClients: one poll serves any number of clients, and at rest there are few.
+// TestChangesClients: one poll serves any number of clients, and there are few polls while nothing
+// changes.
 func TestChangesClients(t *testing.T) {
 	store := remote(0)
 	inBubble(t, store, server.Config{}, func(t *testing.T, _ *server.Server, here, there *site) {
@@ -285,7 +286,7 @@ func TestChangesSlowStore(t *testing.T) {
 	})
 }
 
-// TestChangesAway: while the store is away, the answer is 503, also for clients that wait.
+// TestChangesAway: while the store is unavailable, the answer is 503, for clients that wait, too.
 func TestChangesAway(t *testing.T) {
 	store := remote(0)
 	inBubble(t, store, server.Config{}, func(t *testing.T, _ *server.Server, here, _ *site) {

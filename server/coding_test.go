@@ -95,7 +95,7 @@ func TestCodings(t *testing.T) {
 				}
 				getHeader, headHeader := header(got.Header), header(head.Header)
 				if coding != "" {
-					delete(getHeader, "Content-Length") // known behind the body only (RFC 9110, section 9.3.2)
+					delete(getHeader, "Content-Length") // known only after the body (RFC 9110, section 9.3.2)
 				}
 				if diff := cmp.Diff(getHeader, headHeader); diff != "" {
 					t.Errorf("%s, %q (-GET +HEAD):\n%s", path, tt.accept, diff)
@@ -171,7 +171,7 @@ func TestEncodersAreLimited(t *testing.T) {
 	go func() { insisting <- c.get(t, "/feeds/f", "Accept-Encoding: gzip, identity;q=0") }()
 	close(slow.release)
 	if got := <-insisting; got.Header.Get("Content-Encoding") != "gzip" {
-		t.Errorf("who insists on a coding got header %v", got.Header)
+		t.Errorf("a client that refuses the identity coding got header %v", got.Header)
 	}
 	<-done
 	if free := c.get(t, "/feeds/f", "Accept-Encoding: gzip"); free.Header.Get("Content-Encoding") != "gzip" {

@@ -37,15 +37,16 @@ type Config struct {
 	// see [CheckExposure].
 	OpenWrites bool
 
-	// NoListing disables the directory of feeds and snapshots at "/". The metrics
-	// still have the names of feeds.
+	// NoListing disables the directory of feeds and snapshots at "/". The metrics still contain
+	// the names of feeds.
 	NoListing bool
 
-	// Operations adds /healthz, /readyz and /metrics, for a process that is nothing
-	// but a server. Elsewhere export the metrics of Registry.
+	// Operations adds /healthz, /readyz and /metrics, for a process that is nothing but a server.
+	// In other processes, export the metrics of Registry.
 	Operations bool
-	// Checks are of things without which the server works, but not as well, by name: /readyz tells
-	// everyone which of them fail, with the error. They may take a few seconds together.
+	// Checks holds, by name, checks of things without which the server works, but not as well:
+	// /readyz tells every client which of them fail, with the error. Together they may take a few
+	// seconds.
 	Checks map[string]func(context.Context) error
 
 	// Producer configures the feeds that are published to. Its MaxEntity is
@@ -102,7 +103,7 @@ type Config struct {
 	Registry *prometheus.Registry
 }
 
-// defaultReadAhead is enough for a reader at 24 pages of 1 MiB in flight, or two at 16.
+// defaultReadAhead is enough for one reader with 24 pages of 1 MiB in flight, or two with 16.
 const defaultReadAhead = 32 << 20
 
 func (c Config) withDefaults(store storage.Store) Config {

@@ -109,7 +109,7 @@ func TestMetricsOfManyFeeds(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		scrape(feeds, feeds)
 
-		// One that is gone, one that cannot be read, and one that is new.
+		// A feed that is gone, one that cannot be read, and a new one.
 		time.Sleep(3 * time.Second)
 		check(t, store.Delete(t.Context(), "feeds/f000/pages/000000000001"))
 		check(t, store.Delete(t.Context(), "feeds/f000/floor"))

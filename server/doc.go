@@ -52,16 +52,16 @@
 // delays the answer until the page changes, is no longer the newest, or N seconds
 // have passed. Preference-Applied has the number of seconds granted.
 //
-// A page that has been pruned is 410 Gone, at most a second later. The files of a store on
-// disk are kept open for at most that long between requests for a page that never changes. If there is a snapshot of the same
+// A page that has been pruned is answered with 410 Gone, at most a second later. The files of a store on disk are
+// kept open for at most that long between requests for a page that never changes. If there is a snapshot of the same
 // name as the feed, the answer links to its newest index with rel="snapshot".
 //
 // # Times
 //
 // /feeds/{feed}/at is a timegate (RFC 7089): with Accept-Datetime it answers 302 with the last
-// page that is older, or else the oldest, as Location. It takes 1 + log2(pages) reads of
-// metadata, and in a remote store about 7 rounds of 8 concurrent reads, for at most 8 requests at
-// the same time. A missing date is a 400, unlike in RFC 7089.
+// page that is older, or else the oldest, as Location. It takes 1 + log2(pages) reads of metadata, or in a remote
+// store about 7 rounds of 8 concurrent reads; at most 8 requests search at the same time. A missing date is a 400,
+// unlike in RFC 7089.
 //
 // # The page index
 //
@@ -75,19 +75,18 @@
 // /changes lists the feeds that have changed since the token in the query "since", at most
 // 1000, with a new token (see [ChangedFeeds]); without a token, all feeds. "prefix" selects
 // names, "limit" lowers the maximum. With "Prefer: wait=N" the answer is delayed until there is
-// a change, or N seconds have passed. A token is valid as long as the process
-// runs and clients ask at least every ten minutes; otherwise the answer is 410. The feeds are
-// polled as [feedstore.Reader.Changes] describes, however many clients there are.
+// a change, or N seconds have passed. A token is valid as long as the process runs and clients request /changes at
+// least every ten minutes; otherwise the answer is 410. The feeds are polled as [feedstore.Reader.Changes]
+// describes, however many clients there are.
 //
 // # Remote stores
 //
 // For readers that walk from page to page, up to 16 pages are fetched ahead, within
-// Config.ReadAhead bytes for all readers together; for readers that crawl back with
-// HEAD, metadata is. Concurrent requests for the same page share one request to the
-// store. Polling the newest page takes one request as long as that page grows. Only
-// requests that arrived before a poll began share it, so that each sees what was
-// published before it. With Config.Cache, pages that have a next page are kept on disk.
-// Servers share nothing but the store: any number of them can serve it.
+// Config.ReadAhead bytes for all readers together; for readers that crawl back with HEAD, their metadata is.
+// Concurrent requests for the same page share one request to the store. Polling the newest page takes one request as
+// long as that page grows. Only requests that arrived before a poll began share it, so that each sees what was
+// published before it. With Config.Cache, pages that have a next page are kept on disk. Servers share nothing but
+// the store: any number of them can serve it.
 //
 // # Publishing
 //

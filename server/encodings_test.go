@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A gatedStore has bodies of pages of which the first read, while closed, waits for the gate, and
-// then fails if broken.
+// A gatedStore makes the first read of the body of a page wait for gate, and then fail if broken
+// is set.
 type gatedStore struct {
 	storage.Store
 	gate   chan struct{}
@@ -51,7 +51,7 @@ func (b gatedBody) Read(p []byte) (int, error) {
 }
 
 // TestEncodedOnce: requests at the same time, and later ones, share one encoding, even if the
-// client that was the first has gone away.
+// first client has gone away.
 func TestEncodedOnce(t *testing.T) {
 	for _, coding := range []string{"gzip", "zstd"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestEncodedOnce(t *testing.T) {
 	}
 }
 
-// TestEncodingFails: the failure of one request is not that of those that wait for it.
+// TestEncodingFails: the requests that wait for another one do not fail with it.
 func TestEncodingFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &gatedStore{Store: memory.New(), gate: make(chan struct{}), broken: errors.New("disk on fire")}

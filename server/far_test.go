@@ -17,8 +17,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A farStore is a store behind a network, where each request takes latency. Of the optional
-// interfaces it has only [storage.Locator].
+// A farStore is a store behind a network, where each request takes latency. It implements no
+// optional interface but [storage.Locator].
 type farStore struct {
 	storage.Store
 	latency time.Duration
@@ -39,8 +39,8 @@ func (s *farStore) Get(ctx context.Context, key string, offset, length int64) (*
 // Remote implements [storage.Locator].
 func (s *farStore) Remote() bool { return true }
 
-// fill publishes a feed of pages with a body of about size bytes each, which have a next page,
-// and one page more, which is open.
+// fill publishes a feed of pages of one entity with a body of about size bytes, and one more
+// page, which is open.
 func fill(t *testing.T, store storage.Store, name string, pages, size int) {
 	t.Helper()
 	publish := func(perPage, from, n int) {
@@ -77,7 +77,7 @@ func (s *site) readPages(t *testing.T, name string, from, to int64) {
 	}
 }
 
-// TestReadingMetrics: the metrics have the counts of the reader and its cache.
+// TestReadingMetrics: the metrics include the counts of the reader and its cache.
 func TestReadingMetrics(t *testing.T) {
 	store := far(memory.New(), 0)
 	fill(t, store, "f", 4, 1000)

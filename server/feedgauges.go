@@ -11,7 +11,8 @@ import (
 // gaugeWait is how long a scrape waits for feeds to be polled.
 const gaugeWait = 50 * time.Millisecond
 
-// feedGauges export the newest page of each feed, which shows a producer that has stopped.
+// feedGauges exports metrics of the newest page of each feed, which show whether a producer has
+// stopped.
 type feedGauges struct{ server *Server }
 
 // Describe implements [prometheus.Collector]. It sends nothing: the catalog describes the metrics.

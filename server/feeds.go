@@ -205,7 +205,7 @@ func (f *feedPage) Open(ctx context.Context, offset, length int64) (*represent.R
 	return rep, body, nil
 }
 
-// A linkedKey identifies what a page with a next page is to a client.
+// A linkedKey identifies a representation of a page that has a next page.
 type linkedKey struct {
 	page  *chain.Page // as remembered for all requests
 	base  string
@@ -263,7 +263,7 @@ func (f *feedPage) describe(p *chain.Page) *represent.Representation {
 		links.Next = url(p.Number + 1)
 		rep.Tag += "-l"
 		rep.Immutable = true
-	} else { // an immutable page would have them as they once were
+	} else { // an immutable page would keep these links as they once were
 		links.First = url(min(f.floor, p.Number))
 		links.Timegate = f.base + layout.FeedTimegatePath(f.feed.Name())
 		links.DescribedBy = f.base + layout.DigestPath(f.feed.Name())

@@ -113,7 +113,7 @@ func (a answer) problem(t *testing.T) (name string, members map[string]any) {
 	return name, members
 }
 
-// do sends a request; fields are "Name: value".
+// do sends a request with header fields of the form "Name: value".
 func (s *site) do(t *testing.T, method, path, body string, fields ...string) answer {
 	t.Helper()
 	return s.doContext(context.Background(), t, method, path, body, fields...)

@@ -23,7 +23,7 @@ func identityOf(t *testing.T, a answer) feed.Identity {
 }
 
 // TestIdentity: all pages have the feed's identity, and the newest one says which epoch the feed is
-// in, with every status and method. Immutable pages do not: it may change.
+// in, with every status and method. Immutable pages do not say it, since it may change.
 func TestIdentity(t *testing.T) {
 	eachStore(t, func(t *testing.T, store storage.Store, connect func(*testing.T, http.Handler) *site) {
 		publishTo(t, store, "f", 1, 7) // pages of 3, 3 and 1
@@ -53,7 +53,7 @@ func TestIdentity(t *testing.T) {
 }
 
 // TestOtherHistory changes the history of a feed whose pages a running server has in memory or on
-// disk. As soon as it has read the floor again, it answers from the store, and logs why.
+// disk. As soon as the server has read the floor again, it answers from the store, and logs why.
 func TestOtherHistory(t *testing.T) {
 	for _, cached := range []bool{false, true} {
 		for _, c := range []struct {
@@ -102,15 +102,15 @@ func TestOtherHistory(t *testing.T) {
 					}
 				}
 				if log.count(wentBack) != 1 || log.count(c.cause) != 1 {
-					t.Errorf("%s: cache %t: the log has not one warning:\n%s", c.name, cached, log.text.String())
+					t.Errorf("%s: cache %t: the log does not have exactly one warning:\n%s", c.name, cached, log.text.String())
 				}
 			})
 		}
 	}
 }
 
-// TestWaitForOtherHistory: when a request finds another history, those that wait are answered, though
-// the store would not be polled for long.
+// TestWaitForOtherHistory: when a request finds another history, requests that wait are answered,
+// although the store is not polled again for a long time.
 func TestWaitForOtherHistory(t *testing.T) {
 	store, copied := far(memory.New(), 0), memory.New() // which does not report changes
 	inBubble(t, store, server.Config{PollInterval: time.Hour}, func(t *testing.T, _ *server.Server, s, _ *site) {

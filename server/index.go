@@ -169,8 +169,8 @@ func (b *indexBody) Read(p []byte) (int, error) {
 	return b.buf.Read(p)
 }
 
-// resolve makes the references of a position absolute. A path in it begins at the server's root,
-// which may itself have a path.
+// resolve makes the references of a position absolute. A path in a reference begins at the
+// server's root, which may itself have a path.
 func resolve(position *snapshot.FeedPosition, base string) error {
 	if position == nil {
 		return nil

@@ -43,7 +43,7 @@ func (s rottenStore) Get(ctx context.Context, key string, offset, length int64) 
 	return object, nil
 }
 
-// A farRotten store is one behind a network, of which pages are held in memory.
+// A farRotten is a rottenStore behind a network, whose pages are held in memory.
 type farRotten struct{ rottenStore }
 
 func (farRotten) Remote() bool { return true }
@@ -60,7 +60,7 @@ func publishLarge(t *testing.T, store storage.Store, name string, n int) {
 	check(t, f.Close())
 }
 
-// TestRot reads objects of which one byte is not what was written: no response is complete, and
+// TestRot reads objects in which one byte is not what was written: no response is complete, and
 // the error names the object.
 func TestRot(t *testing.T) {
 	store := memory.New()
@@ -111,7 +111,7 @@ func TestRot(t *testing.T) {
 	}
 }
 
-// A countedStore counts the bytes that are read of bodies.
+// A countedStore counts the bytes that are read from bodies.
 type countedStore struct {
 	storage.Store
 	bytes *int
@@ -128,8 +128,8 @@ func (s countedStore) Get(ctx context.Context, key string, offset, length int64)
 	return object, err
 }
 
-// TestRangesAreVerified: before a part of a page is sent all of it is verified, once. Of a page
-// that grows only what was appended is read for it.
+// TestRangesAreVerified: before a part of a page is sent, the whole page is verified, once. Of
+// a page that grows, only what was appended is read again.
 func TestRangesAreVerified(t *testing.T) {
 	store := memory.New()
 	publishTo(t, store, "f", 0, 4) // a page with a next page, and one that grows

@@ -10,13 +10,14 @@ import (
 	"github.com/feedctl/feedctl/internal/represent"
 )
 
-// errOutdated means that the page in the store is not the one that was known, or a later state of it.
+// errOutdated means that the page in the store is neither the one that was known nor a later state of
+// it.
 var errOutdated = errors.New("what was known of the feed is outdated")
 
-// serveKnown answers a request for the newest page of a client that would wait for a change, but is
-// known to have missed one already. Such a client follows the feed; it need not wait for the store to
-// be asked whether there is a change, and then for the change. serveKnown reports whether it
-// has answered.
+// serveKnown answers a client that requests the newest page and would wait for a change, if it is
+// known to have missed a change already. Such a client follows the feed: it need not wait until the
+// store has been asked whether there is a change, and then for the change itself. serveKnown reports
+// whether it has answered.
 func (s *Server) serveKnown(w *responder, r *http.Request, name string) (bool, error) {
 	if preferredWait(r.Header.Values("Prefer"), s.config.MaxWait) == 0 || len(r.Header["If-None-Match"]) == 0 {
 		return false, nil
@@ -43,8 +44,8 @@ func (s *Server) serveKnown(w *responder, r *http.Request, name string) (bool, e
 	return !errors.Is(err, errOutdated), err
 }
 
-// checkKnown returns an error that matches errOutdated if p is not a state of the known page as it
-// was seen, or later.
+// checkKnown returns an error that matches errOutdated unless p is the known page, as it was seen or
+// in a later state.
 func (f *feedPage) checkKnown(p *chain.Page, err error) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errOutdated, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A countingStore is a far store that counts the requests to read.
+// A countingStore is a farStore that counts requests that read.
 type countingStore struct {
 	*farStore
 	stats, gets atomic.Int64
@@ -118,7 +118,8 @@ func TestWaiterIsWokenByCommit(t *testing.T) {
 	})
 }
 
-// TestFollowerOfStoreThatGoesBack: what is known of a feed does not hold after its store was restored.
+// TestFollowerOfStoreThatGoesBack: what is known about a feed is not used after its store has been
+// restored.
 func TestFollowerOfStoreThatGoesBack(t *testing.T) {
 	for _, lost := range []int{1, 2, 3} {
 		store, copied := memory.New(), memory.New()

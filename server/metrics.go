@@ -16,7 +16,7 @@ import (
 // together.
 const maxPublishedFeeds = 10_000
 
-// metrics are the metrics of a server for Prometheus.
+// metrics holds the metrics of a server for Prometheus.
 type metrics struct {
 	requests   *prometheus.CounterVec
 	seconds    *prometheus.HistogramVec

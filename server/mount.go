@@ -24,8 +24,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // routePath returns the request's path without the prefix at which the server is mounted.
-// StripPrefix removes it from the URL, and a chi router from the path in its context only:
-// what both have removed is missing from the shorter one.
+// StripPrefix removes the prefix from the URL, a chi router only from the path in its
+// context: the shorter of the two paths lacks what both have removed.
 func routePath(r *http.Request) string {
 	path := cmp.Or(r.URL.RawPath, r.URL.Path)
 	if parent := chi.RouteContext(r.Context()); parent != nil && parent.RoutePath != "" && len(parent.RoutePath) < len(path) {
@@ -56,8 +56,9 @@ func (s *Server) base(r *http.Request) string {
 }
 
 // prefix returns the path at which the server is mounted, encoded, without a trailing slash:
-// what the client requested without what the server routes by. It is empty if the
-// requested path does not end in that, as after a handler that rewrote it.
+// the path that the client requested, without the path that the server routes by. It is
+// empty if the requested path does not end in the latter, as when a handler has rewritten
+// it.
 func prefix(r *http.Request) string {
 	route := chi.RouteContext(r.Context()).RoutePath
 	if r.RequestURI == route {

@@ -135,7 +135,7 @@ func TestPages(t *testing.T) {
 			t.Error("ETag is the same after an append")
 		}
 
-		// It is closed; then it gets a next link, which is a change too.
+		// The page is closed; then it gets a next link, which is a change, too.
 		publishTo(t, store, "f", 9, 1)
 		closed := c.get(t, "/feeds/f/pages/3")
 		publishTo(t, store, "f", 10, 1)
@@ -265,8 +265,8 @@ func (m *meddling) Get(ctx context.Context, key string, offset, length int64) (*
 	return m.Store.Get(ctx, key, offset, length)
 }
 
-// A response has one state of the page, even if the page changes after its metadata
-// was read and before its body is opened.
+// A response is of one state of the page, even if the page changes after its metadata was
+// read and before its body is opened.
 func TestPageChangesWhileAnswering(t *testing.T) {
 	for _, fields := range [][]string{nil, {"Range: bytes=-30"}, {"Range: bytes=0-30"}, {`If-None-Match: "x"`}, {"Accept-Encoding: zstd"}} {
 		inner := memory.New()

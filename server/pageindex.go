@@ -104,8 +104,8 @@ func (t *tileResource) Open(ctx context.Context, offset, length int64) (*represe
 	return &t.tile.Representation, io.NopCloser(bytes.NewReader(part)), nil
 }
 
-// load makes the tile from the metadata of its pages, once for a request. It is not in the store:
-// a server needs no right to write. A tile that will not change is kept in memory.
+// load makes the tile from the metadata of its pages, once for a request. Tiles are not stored, so a
+// server needs no right to write. A tile that will not change is kept in memory.
 func (t *tileResource) load(ctx context.Context) (err error) {
 	if t.tile != nil {
 		return nil

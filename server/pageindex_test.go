@@ -28,7 +28,7 @@ func publishPages(t *testing.T, store storage.Store, n int) {
 	publishTo(t, store, "f", 1, 3*(n-1)+1)
 }
 
-// checkTile compares a tile with the pages that it lists, each of which it requests.
+// checkTile requests the pages that a tile lists, and compares them with the tile.
 func checkTile(t *testing.T, s *site, path string, first, last int64) {
 	t.Helper()
 	a := s.get(t, path)
@@ -209,7 +209,7 @@ func TestFewTilesAtATime(t *testing.T) {
 		publishPages(t, store.Store, 20*256+2)
 		s := inside(t, newServer(t, store, server.Config{}))
 		s.get(t, "/feeds/f")
-		store.most.Store(0) // of the search for the newest page
+		store.most.Store(0) // without the search for the newest page
 		var all sync.WaitGroup
 		for n := range 20 {
 			all.Go(func() { s.get(t, fmt.Sprintf("/feeds/f/index/%d", n)) })

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// producers are the feeds that are open for publishing. A feed is opened when needed.
+// producers holds the feeds that are open for publishing. A feed is opened when needed.
 // When more than limit are open, the least recently used idle ones are closed.
 type producers struct {
 	store  storage.Store
@@ -48,7 +48,7 @@ func (p *producers) acquire(ctx context.Context, name string) (*producer.Feed, f
 	open.users++
 	p.mu.Unlock()
 	if first {
-		// It outlives the request that it is opened for.
+		// The producer outlives the request that it is opened for.
 		open.feed, open.err = producer.Open(context.WithoutCancel(ctx), p.store, name, p.config)
 		close(open.ready)
 	}

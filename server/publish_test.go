@@ -314,7 +314,7 @@ func TestLongLines(t *testing.T) {
 			if got.StatusCode != http.StatusOK || !strings.Contains(string(got.body), `"published":4`) {
 				t.Errorf("got %s %s", got.Status, got.body)
 			}
-			// The turn ends with the request, also with one that is refused.
+			// The turn ends with the request, even if the request is refused.
 			got = c.do(t, http.MethodPost, "/feeds/f", line+"x", "Content-Type: application/x-ndjson")
 			if name, _ := got.problem(t); name != "too-large" {
 				t.Errorf("got %s %s", got.Status, got.body)

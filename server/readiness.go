@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// checks returns what /readyz checks: the store, without which the server is not ready, and what it
-// works without.
+// checks returns what /readyz checks: the store, without which the server is not ready, and things
+// without which it still works.
 func (s *Server) checks(operations *storeMetrics) *readiness.Checks {
 	checks := []readiness.Check{func(ctx context.Context) []readiness.Status {
 		_, err := s.store.Stat(ctx, "readyz") // which does not exist
@@ -21,7 +21,7 @@ func (s *Server) checks(operations *storeMetrics) *readiness.Checks {
 			return []readiness.Status{readiness.Of("store", nil, readiness.Failed)}
 		}
 		if known := operations.watch.Check(ctx); len(known) > 0 && known[0].State == readiness.Failed {
-			return known // since when
+			return known // which says since when
 		}
 		return []readiness.Status{readiness.Of("store", storeAway(err), readiness.Failed)}
 	}}

@@ -189,7 +189,7 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// allowed answers requests that a check allows.
+// allowed returns a handler that answers only the requests that a check allows.
 func allowed(check func(http.Header, *http.Request) error, h handler) handler {
 	return func(w *responder, r *http.Request) error {
 		if err := check(w.Header(), r); err != nil {

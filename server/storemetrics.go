@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/storage/observe"
 )
 
-// storeMetrics measure the operations on the store.
+// storeMetrics measures the operations on the store.
 type storeMetrics struct {
 	seconds *prometheus.HistogramVec
 	errors  *prometheus.CounterVec

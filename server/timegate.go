@@ -16,8 +16,8 @@ const searchTimeout = 4 * storeTimeout
 
 // getAt answers /feeds/{feed}/at, the timegate of a feed (RFC 7089, section 4.2.1): it leads to the
 // page from which the specification's algorithm walks forward to reach the time in Accept-Datetime.
-// A request without that field is refused: RFC 7089 has it mean the present, but here it comes from
-// a proxy that has dropped the field, and the newest page would be of no use.
+// A request without that field is refused: in RFC 7089 it asks for the present, but here a proxy
+// must have dropped the field, and the newest page would be of no use.
 func (s *Server) getAt(w *responder, r *http.Request) error {
 	w.Header().Set("Vary", "Accept-Datetime")
 	t, err := acceptedTime(r.Header.Values("Accept-Datetime"))

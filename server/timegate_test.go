@@ -16,7 +16,7 @@ import (
 
 var dawn = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// unled is a site whose client does not follow redirects.
+// unled returns a site whose client does not follow redirects.
 func unled(t *testing.T, h http.Handler) *site {
 	c := inside(t, h)
 	c.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -33,7 +33,7 @@ func TestTimegate(t *testing.T) {
 	for when, want := range map[time.Time]string{
 		dawn:                             "10",
 		at(10):                           "10",
-		at(20):                           "19", // which has fractions of a second less on the wire
+		at(20):                           "19", // a date on the wire has no fractions of a second
 		at(20).Add(time.Second):          "20",
 		dawn.Add(1000 * time.Hour):       "50",
 		time.Unix(0, 0):                  "10",
@@ -54,7 +54,7 @@ func TestTimegate(t *testing.T) {
 	}
 }
 
-// TestTimegateProblems: everything that is not a date, or a feed.
+// TestTimegateProblems: a request with anything but a date, or for anything but a feed, is refused.
 func TestTimegateProblems(t *testing.T) {
 	store := memory.New()
 	publishTo(t, store, "f", 1, 4)
@@ -84,7 +84,7 @@ func TestTimegateProblems(t *testing.T) {
 	}
 }
 
-// TestTimegateNeedsCredentials: it needs those for reading.
+// TestTimegateNeedsCredentials: the timegate needs credentials for reading.
 func TestTimegateNeedsCredentials(t *testing.T) {
 	store := memory.New()
 	publishTo(t, store, "f", 1, 4)
@@ -98,7 +98,8 @@ func TestTimegateNeedsCredentials(t *testing.T) {
 	}
 }
 
-// TestFirstLink follows the floor, in every answer of the newest page, and no immutable page has it.
+// TestFirstLink: in every answer with the newest page, the link first follows the floor, and no
+// immutable page has the link.
 func TestFirstLink(t *testing.T) {
 	store := longfeed.New(memory.New(), "f", 5, func(n int64) time.Time { return dawn.Add(time.Duration(n) * time.Minute) })
 	var links feed.Links

@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// restore replaces the contents of a store by those of another.
+// restore replaces the contents of a store with those of another.
 func restore(t *testing.T, store, from storage.Store) {
 	t.Helper()
 	for entry, err := range store.List(t.Context(), "", "") {
@@ -85,7 +85,7 @@ func TestStoreGoesBack(t *testing.T) {
 				t.Errorf("%+v (-new server +running server):\n%s", c, diff)
 			}
 			if n := log.count(wentBack) - warned; n != 1 {
-				t.Errorf("%+v: %d warnings, not one", c, n)
+				t.Errorf("%+v: %d warnings, want 1", c, n)
 			}
 		}
 	})

@@ -195,7 +195,7 @@ func TestReaderOfSnapshot(t *testing.T) {
 	})
 }
 
-// TestNothing: feeds without a policy or pages.
+// TestNothing: a feed without a policy, or without pages, is an error.
 func TestNothing(t *testing.T) {
 	store := memory.New()
 	if _, err := maintain.Feed(t.Context(), store, testFeed, config(t)); !errors.Is(err, retention.ErrNone) {

@@ -8,7 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAhead has the next value made while the caller uses one, but not the one after that.
+// TestAhead: the next value is made while the caller uses one, but not the value after
+// that.
 func TestAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken, for a test")
@@ -34,7 +35,8 @@ func TestAhead(t *testing.T) {
 	})
 }
 
-// TestAheadEnds has the goroutine end with the loop; synctest fails a test that leaves one.
+// TestAheadEnds: the goroutine ends with the loop; synctest fails a test that leaves one
+// running.
 func TestAheadEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := false

@@ -49,7 +49,8 @@ type change struct {
 	attachments spool.Piece
 	boundary    string
 	rest        spool.Piece
-	// whole means that body is the document of a revision. It is not written, but may be patched.
+	// whole means that body is the document of a revision. Such a change is not written, but may
+	// be patched.
 	whole bool
 }
 
@@ -108,7 +109,7 @@ func (t *target) keep(e *feed.Entity) (body spool.Piece, whole []byte, err error
 	return body, nil, err
 }
 
-// put stages a body that is in the spool; whole has its bytes, if they are few.
+// put stages a body that is in the spool; whole holds its bytes, if they are few.
 func (t *target) put(key string, e *feed.Entity, body spool.Piece, whole []byte) error {
 	c, err := t.newChange(key, docID(key), e)
 	if err != nil {

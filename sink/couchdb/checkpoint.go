@@ -26,8 +26,8 @@ type checkpoint struct {
 	Writes int64  `json:"writes"`
 	// Instance is the [couchdb.Info.Instance] of the database.
 	Instance string `json:"instance,omitempty"`
-	// Empty means that the database had no documents when the consumer began. So a document of
-	// an entity after Position was written by Pending, or not at all.
+	// Empty means that the database had no documents when the consumer began. So the document of an
+	// entity after Position was written by Pending, or not at all.
 	Empty bool `json:"empty,omitempty"`
 	// Position is the position of the documents, except for Pending.
 	Position feed.Position `json:"position"`
@@ -37,7 +37,7 @@ type checkpoint struct {
 	// Totals of all runs, named as in a replication log.
 	Written  int64 `json:"docs_written"`
 	Failures int64 `json:"doc_write_failures"`
-	// Refused are the last documents that were refused.
+	// Refused lists the last documents that were refused.
 	Refused []consumer.Refusal `json:"refused,omitempty"`
 }
 
@@ -45,7 +45,8 @@ type checkpoint struct {
 type pending struct {
 	Step     string        `json:"step"`
 	Position feed.Position `json:"position"` // when it is done
-	// Parts is how many documents the log of the step has. If it is 0, the step is the change of Single.
+	// Parts is the number of documents in the log of the step. If it is 0, the step is the change of
+	// Single.
 	Parts  int    `json:"parts,omitempty"`
 	Single *write `json:"single,omitempty"` // without its document
 }

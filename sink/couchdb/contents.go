@@ -22,13 +22,13 @@ import (
 var (
 	// ErrChanged means that a consumer wrote to a database while it was read.
 	ErrChanged = errors.New("the consumer wrote to the database while it was read: try again when it is idle; after a crash, run the consumer first")
-	// ErrRevisions means that a database has documents, but none with a Content-ID, such as one that a feed
-	// of "feedctl bridge couchdb --revs" was replicated to.
+	// ErrRevisions means that a database has documents, but none with a Content-ID, such as a database that
+	// a feed of "feedctl bridge couchdb --revs" was replicated to.
 	ErrRevisions = errors.New("no document has a Content-ID to compare: revisions from \"feedctl bridge couchdb --revs\" are stored unchanged; " +
 		"\"feedctl restore\" into a new database compares it with such a feed")
 )
 
-// Contents are the documents that a consumer wrote and its position.
+// Contents holds the documents that a consumer wrote, and the consumer's position.
 type Contents struct {
 	target  *target
 	at      checkpoint
@@ -86,8 +86,8 @@ func (c *Contents) open(ctx context.Context) (err error) {
 	return err
 }
 
-// isShared reports whether there are checkpoints of other consumers. It is not known if the server does
-// not list the documents in _local.
+// isShared reports whether there are checkpoints of other consumers. known is false if the server does not
+// list the documents in _local.
 func (c *Contents) isShared(ctx context.Context) (shared, known bool, err error) {
 	const prefix = "_local/feedctl-sink-"
 	var answer struct {
@@ -110,8 +110,8 @@ func (c *Contents) isShared(ctx context.Context) (shared, known bool, err error)
 	return shared, true, err
 }
 
-// check returns [ErrChanged] if a consumer has written since open: it notes a commit in the checkpoint
-// before it writes the first document.
+// check returns [ErrChanged] if a consumer has written since open: a consumer records a commit in the
+// checkpoint before it writes the first document.
 func (c *Contents) check(ctx context.Context) error {
 	now, err := c.target.read(ctx)
 	if err != nil {
@@ -135,8 +135,8 @@ func (c *Contents) Close() error {
 	return nil
 }
 
-// Rows yields a row for each document with the member of a sink, in no order, whatever the range is. A
-// document that others change meanwhile may come again; the last of its rows counts.
+// Rows yields a row for each document that a sink wrote, in no order, whatever the range is. A document
+// that others change meanwhile may be yielded again; the last of its rows counts.
 func (c *Contents) Rows(ctx context.Context, _, _ string) iter.Seq2[sink.Row, error] {
 	return func(yield func(sink.Row, error) bool) {
 		if err := c.each(ctx, func(row sink.Row) bool { return yield(row, nil) }); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/sink/couchdb"
 )
 
-// contents opens what a database has, through a transport if it is not nil.
+// contents opens a database for reading, through a transport if it is not nil.
 func contents(t *testing.T, database string, through http.RoundTripper) *couchdb.Contents {
 	t.Helper()
 	c, err := couchdb.OpenContents(t.Context(), client.Config{HTTP: &http.Client{Transport: through}}, sink.Spec{Scheme: "couchdb", Path: database})
@@ -83,7 +83,7 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// TestContentsShared: other consumers are noticed if the server tells about them.
+// TestContentsShared: other consumers are noticed if the server reveals them.
 func TestContentsShared(t *testing.T) {
 	database := couchtest.NewFake(t).NewDB(t)
 	mustWrite(t, open(t, database, nil), put(1, "a", `{}`), put(2, "b", `{}`)) // with a log
@@ -120,7 +120,8 @@ func TestContentsCut(t *testing.T) {
 	}
 }
 
-// TestContentsLies: a server that does not continue, or sends something else, is an error.
+// TestContentsLies: it is an error if the server does not continue the list, or sends
+// something else.
 func TestContentsLies(t *testing.T) {
 	database := couchtest.NewFake(t).NewDB(t)
 	mustWrite(t, open(t, database, nil), put(1, "a", `{}`), put(2, "b", `{}`))

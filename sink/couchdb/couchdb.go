@@ -61,8 +61,8 @@ func Opener(c couchdb.Config) sink.Opener {
 	}
 }
 
-// Standings returns a function that reads the position of the consumer named by a sink. Unlike
-// opening the sink, this writes nothing, and works while a consumer has the sink open.
+// Standings returns a function that reads the position of the consumer named by a sink. Unlike opening the sink,
+// the function writes nothing, and it works while a consumer has the sink open.
 func Standings(c couchdb.Config) func(context.Context, sink.Spec) ([]sink.Standing, error) {
 	return func(ctx context.Context, s sink.Spec) ([]sink.Standing, error) {
 		if err := s.CheckParams("name"); err != nil {
@@ -87,9 +87,9 @@ func Standings(c couchdb.Config) func(context.Context, sink.Spec) ([]sink.Standi
 }
 
 // New returns a sink that writes to a database for the consumer with this name (empty:
-// [DefaultName]). It opens the database, as [Open] does, when its Position is called, as a
-// [consumer.Job] does first. The client should have Attempts 1, because the sink retries steps as a
-// whole. The sink uses its logger and its directory for temporary files.
+// [DefaultName]). It opens the database, as [Open] does, when its Position is called, which a [consumer.Job]
+// does first. The client should have Attempts 1, because the sink retries steps as a whole. The sink uses its
+// logger and its directory for temporary files.
 func New(db *couchdb.DB, name string) (*Sink, error) {
 	return newSink(db, name, retryBudget{maxTries, backoff.Backoff{Min: minPause, Max: maxPause}})
 }
@@ -164,7 +164,7 @@ type batch struct {
 	spool spool.Spool
 	steps []*step
 	last  map[string]*change // the last change of each document
-	// expected has the row that each change replaces, by key: nil if there was none; see Expect.
+	// expected holds the row that each change replaces, by key: nil if there was none; see Expect.
 	expected map[string]*sink.Row
 	body     content.Reader
 	json     *jsonscan.Reader

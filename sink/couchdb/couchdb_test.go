@@ -23,20 +23,20 @@ import (
 // urlVariable passes the prefix of the databases' URLs to child processes.
 const urlVariable = "FEEDCTL_SINK_COUCHDB_TEST_URL"
 
-// TestConformance has a sample of the steps fail: TestConformanceFake has them all.
+// TestConformance makes a sample of the steps fail; TestConformanceFake makes all of them fail.
 func TestConformance(t *testing.T) {
 	o := options(t, couchtest.NewDB)
 	o.Every = oneOf(5)
 	sinktest.Run(t, o)
 }
 
-// TestConformanceFake has a server that behaves like Apache CouchDB.
+// TestConformanceFake uses a server that behaves like Apache CouchDB.
 func TestConformanceFake(t *testing.T) {
 	sinktest.Run(t, options(t, func(t testing.TB) string { return couchtest.NewFake(t).NewDB(t) }))
 }
 
-// options have a database for each directory, besides the one of newDB; a child process has the same
-// one as its parent. The steps that can fail are requests.
+// options returns options with a database for each directory, besides the one that newDB returns; a
+// child process has the same databases as its parent. The steps that can fail are requests.
 func options(t testing.TB, newDB func(testing.TB) string) sinktest.Options {
 	begin := os.Getenv(urlVariable)
 	parent := begin == ""
@@ -69,8 +69,8 @@ func options(t testing.TB, newDB func(testing.TB) string) sinktest.Options {
 	}
 }
 
-// TestNew opens sinks with the caller's client: at the first call of Position, and with the errors of
-// Open.
+// TestNew: a sink with the caller's client is opened by the first call of Position, with the errors
+// of Open.
 func TestNew(t *testing.T) {
 	var requests atomic.Int64
 	db, err := client.Open(client.Config{URL: couchtest.NewFake(t).NewDB(t), Attempts: 1, HTTP: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {

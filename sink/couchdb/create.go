@@ -5,16 +5,18 @@ import (
 	"slices"
 )
 
-// mostlyNew is the least number of documents created for each one replaced with which it is faster not
+// mostlyNew is the least number of new documents for each document replaced for which it is faster not
 // to look up revisions.
 const mostlyNew = 8
 
-// creates reports whether to create the documents of a step as if none existed: in the step before, most
-// did not. Those that exist conflict, which costs less than looking up the revisions of all.
+// creates reports whether to create the documents of a step as if none existed, because most documents
+// of the step before did not exist. Documents that do exist conflict, which costs less than looking up
+// the revisions of all.
 //
 // The log names no revision for such a document. Redoing the step therefore cannot distinguish a
-// document that the step has written from one that had the same Content-ID before. No document had it
-// before if the database was empty at the beginning and the step does not repeat earlier entities.
+// document that the step has written from one that had the same Content-ID before. No document had
+// that Content-ID before if the database was empty at the beginning and the step does not repeat
+// earlier entities.
 func (t *target) creates(all []*change) bool {
 	at := t.state.Position
 	return t.state.Empty && !t.replaces && !slices.ContainsFunc(all, func(c *change) bool {

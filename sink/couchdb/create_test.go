@@ -35,7 +35,7 @@ func TestCreates(t *testing.T) {
 			write(put(5, "a", `{"n":5}`), put(6, "b", `{"n":6}`)) // they conflict
 			write(put(7, "a", `{"n":7}`), put(8, "b", `{"n":8}`)) // so these are looked up
 			write(put(9, "e", `{"n":9}`), put(10, "f", `{"n":10}`))
-			write(put(11, "g", `{"n":11}`), put(12, "h", `{"n":12}`)) // and these are not again
+			write(put(11, "g", `{"n":11}`), put(12, "h", `{"n":12}`)) // and these, again, are not
 			want := []int{0, 0, 1, 1, 1, 0}
 			if !empty {
 				want = []int{1, 1, 1, 1, 1, 1}
@@ -49,7 +49,7 @@ func TestCreates(t *testing.T) {
 	}
 }
 
-// TestCreatesOthers has another client create a document with the Content-ID of an entity: the feed wins.
+// TestCreatesOthers: if another client creates a document with the Content-ID of an entity, the feed wins.
 func TestCreatesOthers(t *testing.T) {
 	to := couchtest.NewDB(t)
 	k := open(t, to, nil)
@@ -58,7 +58,7 @@ func TestCreatesOthers(t *testing.T) {
 	checkDocuments(t, to, map[string]string{"a": `{"n":1}`, "b": `{"n":2}`})
 }
 
-// TestAloneInRequest has the server write a document that is alone in its request, and respond with status 500. The
+// TestAloneInRequest: the server writes a document that is alone in its request, but responds with status 500. The
 // request is repeated, and conflicts with itself.
 func TestAloneInRequest(t *testing.T) {
 	t.Parallel()

@@ -51,8 +51,9 @@ func (t *target) decode(ctx context.Context, p *couchdb.Put) error {
 	return nil
 }
 
-// takesCompressed reports whether the server is not PouchDB Server. It asks the server
-// once. A server behind a proxy that exposes only databases is assumed to be CouchDB.
+// takesCompressed reports whether the server supports compressed attachments: any but PouchDB
+// Server does. It asks the server once. A server behind a proxy that exposes only databases is
+// assumed to be CouchDB.
 func (t *target) takesCompressed(ctx context.Context) (bool, error) {
 	if t.vendor == "" {
 		s, err := t.db.Server(ctx)

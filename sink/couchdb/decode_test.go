@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// compressedBody is a document as Apache CouchDB sends it, with compressed text.
+// compressedBody returns a document as Apache CouchDB sends it, with compressed text.
 func compressedBody(t *testing.T, id, text string, history bool) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -35,7 +35,7 @@ func compressedBody(t *testing.T, id, text string, history bool) string {
 		"\r\n--b\r\nContent-Disposition: attachment; filename=\"b.png\"\r\nContent-Type: image/png\r\nContent-Length: 3\r\n\r\nPNG\r\n--b--"
 }
 
-// digest is CouchDB's digest of an attachment that it stores compressed.
+// digest returns CouchDB's digest of an attachment that it stores compressed.
 func digest(stored string) string {
 	sum := md5.Sum([]byte(stored))
 	return "md5-" + base64.StdEncoding.EncodeToString(sum[:])
@@ -66,8 +66,8 @@ func TestCompressedBehindProxy(t *testing.T) {
 	}
 }
 
-// TestCompressed has text that CouchDB has compressed. It is sent to PouchDB Server as text, and to
-// CouchDB unchanged.
+// TestCompressed: text that CouchDB has compressed is sent to PouchDB Server as text, and to CouchDB
+// unchanged.
 func TestCompressed(t *testing.T) {
 	text := strings.Repeat("hello ", 1000)
 	for _, history := range []bool{true, false} {

@@ -21,7 +21,7 @@
 // The id of a document is the key: Content-Location without its percent-encoding. A key that cannot
 // be an id ("_x", "..", control characters, bytes that are not UTF-8, more than 4,096 bytes when
 // percent-encoded, "feedctl:" at its start) is percent-encoded with the prefix "feedctl:", or
-// replaced by its SHA-256 if that is too long.
+// replaced with its SHA-256 if the result is too long.
 //
 // A PUT replaces the document, a DELETE deletes it, and a PATCH changes its body; the content type
 // and the headers remain those of the PUT. A document has
@@ -63,18 +63,18 @@
 // If the database is deleted and created again while the sink is open, or restored from a backup,
 // the next commit fails with [ErrLost]. The next consumer to open the sink begins at the position in
 // the database, or at the beginning of the feed if there is none. A new database is recognized by
-// its instance_start_time, which CouchDB has from 3.3 on, and by its missing checkpoint. With older
-// servers, a replacement between the first and the last request of a commit is not detected.
+// its instance_start_time, which CouchDB has since version 3.3, and by its missing checkpoint. With
+// older servers, a replacement between the first and the last request of a commit is not detected.
 //
 // # One consumer at a time
 //
-// A consumer is identified by its database and its name. A second one of the same user on the same
-// host fails with [sink.ErrLocked]: a file is locked. One on another host takes the sink over, and
-// the next commit of the first fails with [ErrTaken]. CouchDB cannot prevent this, because it does
-// not compare revisions of documents in _local. If a commit of the first overlaps with the takeover,
-// the second may fail instead. Each write names the revision that it replaces, so an older state
-// does not silently replace a newer one, and the consumer that continues brings the documents to the
-// state of the feed.
+// A consumer is identified by its database and its name. A second consumer of the same user on the
+// same host fails with [sink.ErrLocked], because a file is locked. A second consumer on another host
+// takes the sink over, and the next commit of the first fails with [ErrTaken]. CouchDB cannot prevent
+// this, because it does not compare revisions of documents in _local. If a commit of the first
+// overlaps with the takeover, the second may fail instead. Each write names the revision that it
+// replaces, so an older state does not silently replace a newer one, and the consumer that continues
+// brings the documents to the state of the feed.
 //
 // Consumers with different names may write to one database. Feeds that do not come from CouchDB must
 // then have no keys in common.

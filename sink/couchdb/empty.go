@@ -6,8 +6,8 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// Empty reports whether the database has no documents, and has had none that it remembers as deleted.
-// Local documents, such as positions, do not count.
+// Empty reports whether the database has neither documents nor tombstones. Local documents, such as
+// positions, do not count.
 func (s *Sink) Empty(ctx context.Context) (bool, error) {
 	var changes struct {
 		Results []struct {

@@ -12,8 +12,8 @@ import (
 
 // Expect makes the batch replace documents only in the revision that was compared; was is nil if there
 // was no document. The batch leaves the position as it is. Commit returns a [*sink.ChangedError] with the keys of
-// documents that have another revision now, which are left alone. The others are written even then: each
-// document by itself, since CouchDB has no transactions. Applying them again does no harm.
+// documents that have another revision now, which are left alone. The other documents are written nevertheless,
+// each by itself, since CouchDB has no transactions. Applying them again does no harm.
 func (t *target) Expect(_ context.Context, key string, was *sink.Row) error {
 	if t.expected == nil {
 		t.expected = make(map[string]*sink.Row)

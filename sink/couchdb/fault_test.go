@@ -20,7 +20,7 @@ import (
 
 var allFaults = flag.Bool("all-faults", false, "let each request to real servers fail, too, and kill the server and the sink at each")
 
-// every nth request is tested, unless all are.
+// oneOf returns n, so that every nth request is tested, or 1 if all are.
 func oneOf(n int) int {
 	if *allFaults {
 		return 1
@@ -28,7 +28,7 @@ func oneOf(n int) int {
 	return n
 }
 
-// batches are written by the tests below, and cover everything that a sink does.
+// batches returns the batches that the tests below write. They cover everything that a sink does.
 func batches(t testing.TB) [][]*feed.Entity {
 	large := strings.Repeat("large ", 11_000)
 	all := revisions(t, 50, true)
@@ -42,7 +42,8 @@ func batches(t testing.TB) [][]*feed.Entity {
 	}
 }
 
-// A fault happens to the nth request: it is lost, or its response is, or the server is unavailable.
+// A fault happens to the nth request: the request is lost, or its response is, or the server is
+// unavailable.
 type fault struct {
 	n    int
 	kind string
@@ -73,9 +74,9 @@ func (f *fault) through(r *http.Request) (*http.Response, error) {
 	return nil, errFault
 }
 
-// TestFaults has requests fail once: a sample of them, other ones in each run, on a fake, and an eighth of
-// that on a real server. If something was written twice or too late, the revisions differ from those of a run
-// without faults. With -short, there are fewer, since the race detector needs few.
+// TestFaults makes requests fail once: a random sample of them on a fake, and an eighth as many on a real
+// server. If something was written twice or too late, the revisions differ from those of a run without
+// faults. With -short, the sample is smaller, since the race detector needs few.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for server, create := range map[string]func(testing.TB) string{"server": couchtest.NewDB, "fake": couchtest.NewFake(t).NewDB} {

@@ -23,7 +23,7 @@ type held struct {
 	key       string // if it is not the id
 }
 
-// row returns what is compared. It returns false if the document was not written by a sink: it does not
+// row returns the row to compare. It returns false if the document was not written by a sink: it does not
 // have the member, or has the member of a document with another id.
 func (h held) row() (sink.Row, bool) {
 	key := cmp.Or(h.key, h.id)
@@ -87,7 +87,7 @@ func (h *held) readMeta(r *jsonscan.Reader) error {
 		case `"keyBase64"`, `"key_base64"`:
 			var text string
 			text, err = readText(r)
-			key, _ := base64.StdEncoding.DecodeString(text) // if it is wrong, it is not the key of the id
+			key, _ := base64.StdEncoding.DecodeString(text) // a malformed key is not the key of the id
 			h.key = string(key)
 		default:
 			err = r.Skip()

@@ -24,11 +24,12 @@ var logSuffix = regexp.MustCompile(`-log-[0-9]+$`)
 // A part is a document of the log.
 type part struct {
 	Rev string `json:"_rev,omitempty"`
-	// Of is the name of the step, and Packed its writes, compressed by gzip: for each write an object
-	// without its document, and then the document. The server stores a string faster than documents.
+	// Of is the name of the step, and Packed its writes, compressed with gzip: for each write an
+	// object without its document, and then the document. The server stores a string faster than
+	// documents.
 	Of     string `json:"of,omitempty"`
 	Packed []byte `json:"packed,omitempty"`
-	// The same in logs of earlier versions, which stop at a log without Step.
+	// Step and Writes are used by earlier versions, which stop at a log without Step.
 	Step   string  `json:"step,omitempty"`
 	Writes []write `json:"writes,omitempty"`
 }

@@ -72,7 +72,7 @@ func TestEarlierLog(t *testing.T) {
 	checkDocuments(t, to, map[string]string{"a": `{"n":1}`, "b": `{"n":2}`})
 }
 
-// TestDamagedLog has no sink advance over a commit that it cannot complete.
+// TestDamagedLog: no sink advances over a commit that it cannot complete.
 func TestDamagedLog(t *testing.T) {
 	for name, change := range map[string]func(map[string]any){
 		"other step": func(log map[string]any) { log["of"] = "another" },
@@ -94,8 +94,8 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
-// sizes makes requests, and notes how many documents each _bulk_docs has, and the names of the parts of the log
-// that are written or read.
+// sizes makes requests, and records the number of documents in each _bulk_docs and the names of the parts of the
+// log that are written or read.
 type sizes struct {
 	docs []int
 	log  []string
@@ -128,7 +128,8 @@ func (s *sizes) check(t *testing.T, docs []int, log ...string) {
 	}
 }
 
-// TestSizes limits the documents and bytes of a request and of a part of the log, also when a commit is completed.
+// TestSizes: the documents and bytes of a request and of a part of the log are limited, even when a commit is
+// completed.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	to := couchtest.NewDB(t)

@@ -42,7 +42,7 @@ func checkRefused(t *testing.T, db string, want, refused []string) {
 	}
 }
 
-// TestOddErrors has a validation function throw values that are not errors of CouchDB.
+// TestOddErrors: a validation function throws values that are not errors of CouchDB.
 func TestOddErrors(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	fake.Validate = func(id string, _ []byte) error {
@@ -64,8 +64,8 @@ func TestOddErrors(t *testing.T) {
 	checkRefused(t, to, []string{"a", "c", "d", "e"}, []string{"_design/bad", "bad1", "bad2", "bad3", "bad4"})
 }
 
-// TestServerFailsOnDocument has documents for which the server responds with 500, also for other
-// documents of the same request.
+// TestServerFailsOnDocument: the server responds with 500 to each request that contains certain
+// documents.
 func TestServerFailsOnDocument(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	to := fake.NewDB(t)

@@ -25,7 +25,7 @@ import (
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
-// otherHost has sinks that are opened from now on use other locks, like those on another host.
+// otherHost makes sinks that are opened from now on use other locks, as if they were on another host.
 func otherHost(t *testing.T) { t.Setenv("TMPDIR", t.TempDir()) }
 
 // asCouchDB writes _local documents without comparing their revisions, like Apache CouchDB.
@@ -53,7 +53,7 @@ func asCouchDB(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestTakenOver has a second consumer on another host, which the first detects.
+// TestTakenOver: a consumer detects that a second one, on another host, has taken over.
 func TestTakenOver(t *testing.T) {
 	for name, through := range map[string]transport{"as it is": nil, "CouchDB": asCouchDB} {
 		t.Run(name, func(t *testing.T) {
@@ -80,9 +80,9 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// TestTakenOverWithin has the second consumer open the sink during each request of a commit of the
-// first. With CouchDB the first may take the sink back by mistake. Whichever has it in the end applies
-// the feed correctly.
+// TestTakenOverWithin: the second consumer opens the sink during each request of a commit of the
+// first. With CouchDB the first may take the sink back by mistake. Whichever consumer owns the sink in
+// the end applies the feed correctly.
 func TestTakenOverWithin(t *testing.T) {
 	for name, through := range map[string]transport{"as it is": http.DefaultTransport.RoundTrip, "CouchDB": asCouchDB} {
 		for _, empty := range []bool{true, false} {
@@ -102,8 +102,8 @@ func TestTakenOverWithin(t *testing.T) {
 // takenOverAt reports whether there was an nth request. In a database that was empty in the beginning,
 // the documents are created, and one conflicts.
 func takenOverAt(t *testing.T, through transport, n int, empty bool) bool {
-	// The request with which a commit checks for the last time, before it writes, that it still owns
-	// the sink. Before it are a first check, the request for revisions, and the log.
+	// lastCheck is the request with which a commit checks for the last time, before it writes, that it
+	// still owns the sink. It follows a first check, the request for revisions, and the log.
 	lastCheck := 4
 	if empty {
 		lastCheck = 3
@@ -148,7 +148,7 @@ func newDB(t *testing.T, empty bool) string {
 	return prepared(t, couchtest.NewDB(t), empty)
 }
 
-// prepared has another document in a new database, if it is not to be empty, and returns its URL.
+// prepared adds another document to a new database, unless it is to be empty, and returns the URL.
 func prepared(t *testing.T, url string, empty bool) string {
 	t.Helper()
 	if !empty {
@@ -173,8 +173,8 @@ func checkDocuments(t *testing.T, db string, want map[string]string) {
 	}
 }
 
-// TestOthersWrite has another client write between the request for revisions and the one that writes:
-// the feed wins.
+// TestOthersWrite: if another client writes between the request for revisions and the request that
+// writes, the feed wins.
 func TestOthersWrite(t *testing.T) {
 	to := couchtest.NewDB(t)
 	times := 1
@@ -270,7 +270,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestNames has two consumers of different feeds in one database.
+// TestNames: two consumers of different feeds write to one database.
 func TestNames(t *testing.T) {
 	to := couchtest.NewDB(t)
 	openNamed := func(params string) (consumer.Sink, error) {
@@ -307,7 +307,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNoSecrets has errors of all kinds about a URL with a password.
+// TestNoSecrets: no error about a URL with a password shows the password.
 func TestNoSecrets(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	fake.Require(couchtest.Credentials{User: "user", Password: "another"})
@@ -326,7 +326,7 @@ func TestNoSecrets(t *testing.T) {
 	}
 }
 
-// TestLock has several consumers open the sink in turn: never two at a time, and no file is left.
+// TestLock: several consumers open the sink, never two at a time, and no file is left.
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	to := couchtest.NewDB(t) // its server has a directory, too

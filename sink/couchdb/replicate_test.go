@@ -58,7 +58,7 @@ func roundTrip(t *testing.T, newDB func(testing.TB) string) {
 	}
 }
 
-// TestLargeRevisions has documents that are not held in memory.
+// TestLargeRevisions writes documents that are not held in memory.
 func TestLargeRevisions(t *testing.T) {
 	from, to := couchtest.NewDB(t), couchtest.NewDB(t)
 	text := fmt.Sprintf(`{"_id":"large","big":%q,"_rev":"2-bb","more":{"_id":"no","x":[1,{"_rev":"\"no\\"}]},"_revisions":{"start":2,"ids":["bb","aa"]}}`,
@@ -97,8 +97,8 @@ func TestLargeRevisions(t *testing.T) {
 	checkEqual(t, from, to)
 }
 
-// TestDeepHistory has a document with as many ancestors as CouchDB keeps by default, and a conflict with
-// the oldest one.
+// TestDeepHistory writes a document with as many ancestors as CouchDB keeps by default, and a conflict
+// with the oldest ancestor.
 func TestDeepHistory(t *testing.T) {
 	from, to := couchtest.NewDB(t), couchtest.NewDB(t)
 	ids := make([]string, 1000)
@@ -119,8 +119,8 @@ func TestDeepHistory(t *testing.T) {
 	}
 }
 
-// TestWithoutRevisions has documents from CouchDB without their revision history: they are stored as
-// changes under their own id.
+// TestWithoutRevisions: documents from CouchDB without their revision history are stored as changes,
+// under their own ids.
 func TestWithoutRevisions(t *testing.T) {
 	to := couchtest.NewDB(t)
 	k := open(t, to, nil)
@@ -159,7 +159,7 @@ func TestWithoutRevisions(t *testing.T) {
 	}
 }
 
-// Not from CouchDB, although it resembles it.
+// TestNotFromCouchDB: an entity that only resembles a document from CouchDB is not taken for one.
 func TestNotFromCouchDB(t *testing.T) {
 	to := couchtest.NewDB(t)
 	k := open(t, to, nil)
@@ -189,7 +189,7 @@ func TestNotFromCouchDB(t *testing.T) {
 	}
 }
 
-// TestRefused has a database that refuses documents.
+// TestRefused writes to a database that refuses documents.
 func TestRefused(t *testing.T) {
 	to := couchtest.NewDB(t)
 	k := open(t, to, couchRefuses)
@@ -235,8 +235,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestValidation has a design document that refuses documents, and one that is
-// malformed.
+// TestValidation uses a design document that refuses documents, and a malformed one.
 func TestValidation(t *testing.T) {
 	to := couchtest.NewDB(t)
 	couchtest.Send(t, http.MethodPut, to+"/_design/v", `{"validate_doc_update":"function (doc) { if (doc.bad) throw({forbidden: 'for a test'}); }"}`)
@@ -266,8 +265,8 @@ func TestValidation(t *testing.T) {
 	}
 }
 
-// couchRefuses responds like Apache CouchDB: in _bulk_docs, each forbidden document has an error, and one
-// that lacks an attachment fails the request.
+// couchRefuses responds like Apache CouchDB: in _bulk_docs, each forbidden document has an error, and a
+// document that lacks an attachment makes the request fail.
 func couchRefuses(r *http.Request) (*http.Response, error) {
 	if r.Body == nil || strings.Contains(r.URL.Path, "_local/") {
 		return http.DefaultTransport.RoundTrip(r)
@@ -337,8 +336,8 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestConstantMemory has an attachment that is much larger than the memory that may be used. No real
-// server stores it.
+// TestConstantMemory sends an attachment that is much larger than the memory that may be used. No real
+// server stores the attachment.
 func TestConstantMemory(t *testing.T) {
 	const size = 64 << 20
 	to := couchtest.NewDB(t)

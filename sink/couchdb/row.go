@@ -57,7 +57,7 @@ type meta struct {
 	Headers     json.RawMessage `json:"headers"`
 	Body        string          `json:"body"`
 
-	// The same in documents of earlier versions.
+	// EarlierID and EarlierType are ContentID and ContentType in documents of earlier versions.
 	EarlierID   string `json:"content_id"`
 	EarlierType string `json:"content_type"`
 }

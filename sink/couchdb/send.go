@@ -36,7 +36,7 @@ func (t *target) send(ctx context.Context, writes []write, o *outcome) error {
 
 var errBusy = errors.New("conflict: others keep changing the document")
 
-// bulk sends writes in one request, and appends those that conflict.
+// bulk sends writes in one request, and appends to conflicts those that conflict.
 func (t *target) bulk(ctx context.Context, writes []write, conflicts *[]write, o *outcome) error {
 	docs := make([][]byte, len(writes))
 	for i, w := range writes {

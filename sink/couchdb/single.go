@@ -57,8 +57,8 @@ func (t *target) updateOne(ctx context.Context, c *change, p pending) error {
 	return t.finish(ctx, p, o)
 }
 
-// putOne writes the document of c, with its body if that is sent as multipart. It returns
-// what putDoc returns.
+// putOne writes the document of c, with its body if that is sent as multipart. Its results are
+// those of putDoc.
 func (t *target) putOne(ctx context.Context, c *change, doc []byte) (refusal, err error) {
 	put := couchdb.Put{ID: c.id, NewEdits: true, Length: int64(len(doc))}
 	put.Open = func() (io.Reader, error) { return bytes.NewReader(doc), nil }

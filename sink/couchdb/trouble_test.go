@@ -79,8 +79,8 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestMovedBack restores the database from a backup while it is open. Later writes may be lost, so the
-// sink must not continue.
+// TestMovedBack restores the database from a backup while the sink is open. Later writes may be lost,
+// so the sink must not continue.
 func TestMovedBack(t *testing.T) {
 	to := couchtest.NewDB(t)
 	local := to + "/_local/feedctl-sink-feedctl"
@@ -104,7 +104,7 @@ func TestMovedBack(t *testing.T) {
 	}
 }
 
-// TestLongReasons has a validation function that repeats the documents it refuses.
+// TestLongReasons uses a validation function that repeats the documents it refuses.
 func TestLongReasons(t *testing.T) {
 	to := couchtest.NewDB(t)
 	k := open(t, to, func(r *http.Request) (*http.Response, error) {
@@ -126,7 +126,7 @@ func TestLongReasons(t *testing.T) {
 	}
 }
 
-// TestNoReason has a proxy that refuses a document without a reason.
+// TestNoReason uses a proxy that refuses a document without a reason.
 func TestNoReason(t *testing.T) {
 	to := couchtest.NewDB(t)
 	k := open(t, to, func(r *http.Request) (*http.Response, error) {
@@ -213,7 +213,8 @@ func TestLateCredentials(t *testing.T) {
 	}
 }
 
-// TestUnreadableRevisions has revisions that a server rejects even in a query, among valid ones.
+// TestUnreadableRevisions writes valid revisions together with ones that a server rejects even in a
+// query.
 func TestUnreadableRevisions(t *testing.T) {
 	to := couchtest.NewDB(t)
 	k := open(t, to, func(r *http.Request) (*http.Response, error) {
@@ -266,8 +267,8 @@ func marshal(t testing.TB, v any) string {
 	return string(text)
 }
 
-// TestCreate has the first requests that create the database fail: either they are lost, or only their
-// responses.
+// TestCreate makes the first requests that create the database fail: either the requests are lost, or
+// only their responses.
 func TestCreate(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for name, landed := range map[string]bool{"lost": false, "landed": true} {
@@ -342,7 +343,7 @@ func TestInterruptedOpen(t *testing.T) {
 	})
 }
 
-// TestHalfDone has the server store half of a batch, and then fail the request.
+// TestHalfDone: the server stores half of a batch, and then the request fails.
 func TestHalfDone(t *testing.T) {
 	for _, all := range [][]*feed.Entity{
 		{put(1, "a", `{"n":1}`), put(2, "b", `{"n":2}`), put(3, "c", `{"n":3}`), entity(4, feed.Delete, "old", "text/plain", "")},

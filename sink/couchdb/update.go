@@ -76,7 +76,7 @@ func (t *target) update(ctx context.Context, s *step, p pending) error {
 }
 
 // plan returns the changes that have an effect, and the revisions that they replace. Deleting a document
-// that does not exist has none. If the step creates documents, their revisions are not looked up.
+// that does not exist has no effect. If the step creates documents, their revisions are not looked up.
 func (t *target) plan(ctx context.Context, all []*change, creates bool) ([]*change, map[string]string, error) {
 	var ids []string
 	for _, c := range all {

@@ -75,7 +75,7 @@ func put(n int, key, body string) *feed.Entity {
 	return entity(n, feed.Put, key, "application/json", body)
 }
 
-// fromCouch returns the entity of a document's text, like the bridge.
+// fromCouch returns an entity with the text of a document, as the bridge publishes it.
 func fromCouch(n int, contentType, text, id, rev string, deleted bool) *feed.Entity {
 	op := feed.Put
 	if deleted {
@@ -87,7 +87,7 @@ func fromCouch(n int, contentType, text, id, rev string, deleted bool) *feed.Ent
 	return e
 }
 
-// docs are revisions of all kinds: conflicts, tombstones, ancestors, attachments.
+// docs holds revisions of all kinds: conflicts, tombstones, ancestors, attachments.
 var docs = []string{
 	`{"_id":"plain","_rev":"1-aa","_revisions":{"start":1,"ids":["aa"]},"n":1,"list":[1,2]}`,
 	`{"_id":"grown","_rev":"3-cc","_revisions":{"start":3,"ids":["cc","bb","aa"]},"v":3}`,

@@ -87,8 +87,8 @@ const (
 // [consumer.Replacement].
 const Seen = "feedctl_seen"
 
-// Statements on the table of seen keys. $1 and $2 are as above; %s is the table. The key ”, which no entity
-// has, stands for the replacement. A key that is not fit may not have the type of the column.
+// Statements on the table of seen keys. $1 and $2 are as above; %s is the table. The empty key, which no
+// entity has, stands for the replacement. A key that is not fit is possibly not a value of the column's type.
 const (
 	PostgresCreateSeen = `CREATE TABLE %s (
 		table_name text NOT NULL,
