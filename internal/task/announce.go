@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// unannounced is the value of --announce with which a server is told nothing.
+// unannounced is the value of --announce that makes a consumer announce nothing.
 const unannounced = "none"
 
 const announceUsage = "`NAME` by which requests tell the server of the feed who reads it, with the position; none: tell nothing (default: from the sink)"
@@ -22,7 +22,7 @@ func checkAnnounce(name string) error {
 	return nil
 }
 
-// announced returns the name that a consumer with this --announce and sink tells.
+// announced returns the name that a consumer with this --announce and sink announces.
 func announced(name, into string) string {
 	switch name {
 	case unannounced:
@@ -48,7 +48,7 @@ func sinkName(into string) string {
 		path := strings.TrimRight(s.Path, `/\`)
 		name = path[strings.LastIndexAny(path, `/\`)+1:]
 	}
-	if strings.ContainsAny(name, "@#") || name == "" { // there may be a password before it
+	if strings.ContainsAny(name, "@#") || name == "" { // what precedes the character may be a password
 		return s.Scheme
 	}
 	return feed.CleanConsumerName(s.Scheme + ":" + name)

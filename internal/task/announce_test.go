@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestAnnounced has the names that servers are told, which must not have secrets or directories.
+// TestAnnounced: the names that are announced contain no secrets or directories.
 func TestAnnounced(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, into, want string }{

@@ -31,10 +31,11 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A CouchSource has the flags for how a database is reached, and where a bridge keeps its index.
+// A CouchSource holds the flags for how a database is reached, and for where a bridge keeps its
+// index.
 type CouchSource struct {
 	URL string // of the database
-	// Credential is that of the database.
+	// Credential is the credential for the database.
 	Credential  credential.Source
 	Index       string
 	MaxDocument int64
@@ -57,7 +58,7 @@ func (s *CouchSource) check() error {
 	return errors.Join(problems...)
 }
 
-// sourceMemory is up to which size a document is held in memory, in bytes.
+// sourceMemory is the size up to which a document is held in memory, in bytes.
 const sourceMemory = 256 << 10
 
 // Config adds to c what a bridge from the database to a feed in a store needs.
@@ -92,7 +93,7 @@ func indexFile(given, kind, target string) (string, error) {
 	return filepath.Join(dir, "feedctl", kind, fmt.Sprintf("%s.index", hex.EncodeToString(sum[:12]))), nil
 }
 
-// HintSource says what can be done about a server to which there is no connection.
+// HintSource adds to an error what can be done about a server to which there is no connection.
 func HintSource(err error) error {
 	var network *net.OpError
 	var certificate *tls.CertificateVerificationError
@@ -107,12 +108,12 @@ func HintSource(err error) error {
 	return err
 }
 
-// A BridgeRun has the flags that every bridge has, except those for its source.
+// A BridgeRun holds the flags that all bridges have, except those for the source.
 type BridgeRun struct {
 	Feed       string // NAME or STORE#NAME
 	Follow     bool
 	Retries    int
-	Snapshot   bool // make one when all changes have been published
+	Snapshot   bool // make a snapshot when all changes have been published
 	Quarantine units.Limit
 	Pages      PageLimits
 	// Idle is called when the bridge waits for more changes; nil: never.
@@ -127,7 +128,7 @@ func (b *BridgeRun) flags(flags *pflag.FlagSet) {
 	b.Pages.Flags(flags, "")
 }
 
-// open returns where the feed is, and its store.
+// open opens the store of the feed, and returns it and where the feed is.
 func (b *BridgeRun) open(ctx context.Context, e *Env) (at locate.Stored, store storage.Store, err error) {
 	if at, err = e.Parse(b.Feed); err != nil {
 		return at, nil, err
@@ -141,7 +142,7 @@ func (b *BridgeRun) check(p bridge.Progress) error {
 	return checkLimit(&b.Quarantine, p.Quarantined, p.Published+p.Quarantined, `"feedctl bridge quarantine" lists them, with the reasons`)
 }
 
-// bridged is the feed of a bridge.
+// bridged describes the feed of a bridge.
 type bridged struct {
 	store       storage.Store
 	feed, index string
@@ -253,9 +254,9 @@ func (b *BridgeCouchDB) config() (couchdb.Config, error) {
 	return c, errors.Join(problems...)
 }
 
-// A Replication is the result of CouchDB's replication protocol ("Replication Completed"), and
-// more. The history has the sessions of this run, newest first: two if it continued after a
-// snapshot.
+// A Replication is the result of CouchDB's replication protocol ("Replication Completed"), with a
+// few additions. The history has the sessions of this run, newest first: two if it continued after
+// a snapshot.
 type Replication struct {
 	OK bool `json:"ok"`
 	couchdb.Report

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// OfBucket reports whether the source is a bucket, whose collections have a feed each.
+// OfBucket reports whether the source is a bucket, each of whose collections has a feed.
 func (b *BridgeKinto) OfBucket() bool {
 	a, err := kinto.ParseURL(b.Source.URL)
 	return err == nil && a.Bucket != "" && a.Collection == ""
@@ -63,7 +63,7 @@ func (b *BridgeKinto) checkBucket() error {
 	return errors.Join(problems...)
 }
 
-// A KintoBucket is what a run of [BridgeKinto] has done about a bucket.
+// A KintoBucket is the result of a run of [BridgeKinto] for a bucket.
 type KintoBucket struct {
 	OK          bool           `json:"ok"`
 	Source      string         `json:"source"` // URL of the bucket
@@ -73,7 +73,8 @@ type KintoBucket struct {
 	Collections []KintoBridged `json:"collections"`
 }
 
-// RunBucket is Run for a bucket. There is also a result if only some of the collections failed.
+// RunBucket is like Run, for a bucket. If only some of the collections failed, it returns a result
+// along with the error.
 func (b *BridgeKinto) RunBucket(ctx context.Context, e *Env) (*KintoBucket, error) {
 	if err := b.Check(); err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ func (b *BridgeKinto) RunBucket(ctx context.Context, e *Env) (*KintoBucket, erro
 	made := &madeSnapshots{env: e, store: store, follow: b.Follow}
 	b.bucket.Job = func(_, feed string) *bridgekinto.Job {
 		job := &bridgekinto.Job{Config: config}
-		job.Index, _ = b.indexOf(locate.Stored{Store: at.Store, Name: feed}) // it was checked
+		job.Index, _ = b.indexOf(locate.Stored{Store: at.Store, Name: feed}) // Check has found no error
 		if b.Snapshot {
 			job.CaughtUp = func(ctx context.Context) error { return made.snapshot(ctx, feed, job.Index) }
 		}
@@ -158,7 +159,7 @@ func (b *BridgeKinto) indexOf(at locate.Stored) (string, error) {
 	return indexFile(given, "kinto", at.Identity())
 }
 
-// madeSnapshots are the snapshots that the bridges of a bucket have made, by feed.
+// madeSnapshots makes snapshots for the bridges of a bucket, and keeps the results by feed.
 type madeSnapshots struct {
 	env    *Env
 	store  storage.Store

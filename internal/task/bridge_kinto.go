@@ -21,10 +21,11 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A KintoSource has the flags for how a collection is reached, and where a bridge keeps its index.
+// A KintoSource holds the flags for how a collection is reached, and for where a bridge keeps its
+// index.
 type KintoSource struct {
 	URL string // of the collection
-	// Credential is that of the server.
+	// Credential is the credential for the server.
 	Credential credential.Source
 	Index      string
 	MaxRecord  int64
@@ -92,7 +93,7 @@ func (s *KintoSource) client(e *Env) (kinto.Config, error) {
 // A BridgeKinto publishes the changes of a collection to a feed in a store, or those of the
 // collections of a bucket.
 type BridgeKinto struct {
-	BridgeRun      // for a bucket, the name of the feed has a "*" for the collection's
+	BridgeRun      // for a bucket, a "*" in the name of the feed stands for that of the collection
 	Source         KintoSource
 	Collections    []string // patterns, for a bucket
 	Interval       time.Duration
@@ -181,14 +182,14 @@ func (b *BridgeKinto) config() (bridgekinto.Config, error) {
 	return c, errors.Join(problems...)
 }
 
-// A KintoBridged is what a run of [BridgeKinto] has done.
+// A KintoBridged is the result of a run of [BridgeKinto].
 type KintoBridged struct {
 	OK          bool      `json:"ok"`
 	Source      string    `json:"source"` // URL of the collection
 	Feed        string    `json:"feed"`
 	Published   int64     `json:"published"` // entities
 	Quarantined int64     `json:"quarantined"`
-	Repeated    int64     `json:"repeated"` // were in the feed already
+	Repeated    int64     `json:"repeated"` // entities that were in the feed already
 	Snapshot    *Snapshot `json:"snapshot,omitempty"`
 	Error       string    `json:"error,omitempty"` // of a collection of a bucket
 }
@@ -232,7 +233,7 @@ func (b *BridgeKinto) Run(ctx context.Context, e *Env) (*KintoBridged, error) {
 	return result, b.check(report.Progress)
 }
 
-// hintKinto says what can be done about what stops a bridge.
+// hintKinto adds to an error that stops a bridge what can be done about it.
 func hintKinto(err error) error {
 	switch {
 	case errors.Is(err, bridgekinto.ErrGone):

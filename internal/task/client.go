@@ -21,9 +21,9 @@ import (
 // pass through as streams.
 const MaxWhole = 256 << 10
 
-// A Client has the flags of all tasks and commands that read from a server.
+// A Client holds the flags of all tasks and commands that read from a server.
 type Client struct {
-	// Credential is that of the server.
+	// Credential is the credential for the server.
 	Credential   credential.Source
 	Headers      []string
 	AllowOrigins []string
@@ -37,7 +37,7 @@ func (c *Client) Flags(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Retries, "retries", 0, "give up after a request failed this `NUMBER` of times in a row; negative: never (default 8, or never with --follow)")
 }
 
-// RequestFlags adds the flags for what goes with each request.
+// RequestFlags adds the flags for what is sent with each request.
 func (c *Client) RequestFlags(flags *pflag.FlagSet) {
 	c.Credential.Variable = "FEEDCTL_CREDENTIALS"
 	flags.StringVar(&c.Credential.File, "credentials-file", "", "`FILE` with the credential for the server (default: the variable FEEDCTL_CREDENTIALS)")
@@ -58,7 +58,7 @@ func (c *Client) Header() (http.Header, error) {
 		name = strings.TrimSpace(name)
 		switch {
 		case !ok || name == "":
-			problems = append(problems, exit.Usagef("--header wants \"NAME: VALUE\", but one has no NAME and \":\"")) // and may be a secret
+			problems = append(problems, exit.Usagef("--header wants \"NAME: VALUE\", but one has no NAME and \":\"")) // the field may be a secret
 		case strings.EqualFold(name, "Authorization"):
 			problems = append(problems, exit.Usagef("--header: credentials are for --credentials-file or the variable FEEDCTL_CREDENTIALS"))
 		}
@@ -112,7 +112,7 @@ func waysDir() string {
 }
 
 // Locate finds what an argument names: a URL on a server, STORE#NAME, or NAME in the store of the
-// environment. Path is the path of its URL, such as [layout.FeedPath].
+// environment. Path returns the path of the URL from a name, such as [layout.FeedPath].
 func (c *Client) Locate(ctx context.Context, e *Env, arg string, path func(name string) string, want Access) (*locate.Location, error) {
 	config, err := c.Config(e)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *Client) Locate(ctx context.Context, e *Env, arg string, path func(name 
 	return found, nil
 }
 
-// TellMissing has the client of a location call Missing, if the environment has it.
+// TellMissing makes the client of a location call e.Missing, unless it is nil.
 func (e *Env) TellMissing(at *locate.Location) {
 	if e.Missing == nil {
 		return

@@ -27,7 +27,7 @@ import (
 type Consume struct {
 	Feed string // URL, NAME or STORE#NAME
 	Into string // the sink; see package sink
-	// IntoCredential is that of a sink in CouchDB.
+	// IntoCredential is the credential for a sink in CouchDB.
 	IntoCredential credential.Source
 	Client         Client
 	Follow         bool
@@ -41,15 +41,16 @@ type Consume struct {
 	Columns        string
 	Strict         bool
 	Quarantine     units.Limit
-	// Announce is the name that the server of the feed is told, "none" for none, or "" for one from the sink.
+	// Announce is the name that is announced to the server of the feed; "none" announces nothing, and ""
+	// announces a name made from the sink.
 	Announce string
-	// Idle is called with Follow as [consumer.Config.Idle]; nil: never.
+	// Idle is called like [consumer.Config.Idle] if Follow is true; nil: never.
 	Idle func()
 
 	counted
 	oldest    atomic.Pointer[time.Time]
 	caughtUp  atomic.Pointer[time.Time]
-	searching atomic.Pointer[consumer.Search] // nil or zero if the start of the feed is not being searched for
+	searching atomic.Pointer[consumer.Search] // nil or zero unless the start of the feed is being searched for
 }
 
 // Flags adds the flags.
@@ -99,7 +100,7 @@ func (c *Consume) Check() error {
 	return errors.Join(append(problems, c.checkUntil(), c.checkNewestFirst())...)
 }
 
-// checkUntil checks what --until excludes.
+// checkUntil returns an error if --until is combined with flags that it excludes.
 func (c *Consume) checkUntil() error {
 	switch {
 	case c.Until == "":
@@ -114,7 +115,7 @@ func (c *Consume) checkUntil() error {
 	return nil
 }
 
-// checkNewestFirst checks what --newest-first needs.
+// checkNewestFirst returns an error if --newest-first is set without what it needs.
 func (c *Consume) checkNewestFirst() error {
 	if !c.NewestFirst {
 		return nil
@@ -155,7 +156,7 @@ func (c *Consume) sinkSpec() (string, error) {
 	return s.String(), nil
 }
 
-// A Consumed is what a run of [Consume] has done.
+// A Consumed is the result of a run of [Consume].
 type Consumed struct {
 	URL  string `json:"url"`
 	Into string `json:"into"`
@@ -163,8 +164,8 @@ type Consumed struct {
 	Position feed.Position `json:"position"` // of the sink now
 }
 
-// Run consumes to the end of the feed or, with Follow, until ctx ends. The result is nil if the
-// run failed, but not if ctx has ended, and if the sink is "-".
+// Run consumes to the end of the feed or, with Follow, until ctx ends. The result is nil if the sink is
+// "-", or if the run failed other than by the end of ctx.
 func (c *Consume) Run(ctx context.Context, e *Env) (*Consumed, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -207,7 +208,7 @@ func (c *Consume) Run(ctx context.Context, e *Env) (*Consumed, error) {
 		return nil, err
 	}
 	position, failed := positionOf(ctx, job.Sink, into)
-	if failed != nil && ctx.Err() != nil { // its server may be unavailable
+	if failed != nil && ctx.Err() != nil { // the server of the sink may be unavailable
 		e.Log.Warn("sink does not report its position", "error", failed)
 		return nil, err
 	}
@@ -270,8 +271,8 @@ func (c *Consume) job(e *Env, at *locate.Location) (job *consumer.Job, err error
 	return job, err
 }
 
-// idle returns what is called when there is nothing more to consume: nil if that matters to no one,
-// since finding it out at once takes a request.
+// idle returns a function to call when there is nothing more to consume. It returns nil if nobody needs
+// that, since finding out at once takes a request.
 func (c *Consume) idle(e *Env) func() {
 	if c.Idle == nil && e.Reached == nil {
 		return nil
@@ -286,8 +287,8 @@ func (c *Consume) idle(e *Env) func() {
 	}
 }
 
-// CaughtUp returns when the feed last had nothing more; zero if that is not known, such as without
-// Follow. It may be called while the task runs.
+// CaughtUp returns when the feed last had nothing more to consume; zero if that is not known, such as
+// without Follow. It may be called while the task runs.
 func (c *Consume) CaughtUp() time.Time {
 	if t := c.caughtUp.Load(); t != nil {
 		return *t
@@ -295,8 +296,8 @@ func (c *Consume) CaughtUp() time.Time {
 	return time.Time{}
 }
 
-// positionTimeout limits how long a sink is asked, at the end, where it stands: it knows,
-// unless its last commit failed.
+// positionTimeout limits how long a run waits, at its end, for the position of the sink. Sinks remember
+// their position, unless the last commit failed.
 const positionTimeout = 5 * time.Second
 
 // positionOf returns where a sink stands, even if ctx has ended.
@@ -312,7 +313,7 @@ func positionOf(ctx context.Context, to consumer.Sink, into string) (feed.Positi
 
 // Lag returns the age of the oldest entity of the feed that has not been consumed: 0 if there is
 // none, negative if it is not known, such as while a feed is read newest first. While only the newest
-// one is known, it is the age of that. It may be called while the task runs.
+// entity is known, Lag returns the age of that. It may be called while the task runs.
 func (c *Consume) Lag() time.Duration {
 	p := c.Progress()
 	if p.Position.Tail != nil {
@@ -341,7 +342,7 @@ func (c *Consume) Status() progress.Status {
 	return s
 }
 
-// counted is what a consumer has done.
+// counted holds what a consumer has done so far.
 type counted struct {
 	last atomic.Pointer[consumer.Progress]
 }

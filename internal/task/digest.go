@@ -24,7 +24,7 @@ import (
 // A MakeDigest makes a state digest of a feed in a store, or shows the newest one.
 type MakeDigest struct {
 	Feed     string // URL, NAME or STORE#NAME
-	Show     bool   // the newest digest; implied by a URL
+	Show     bool   // show the newest digest; implied by a URL
 	Key      string
 	StateDir string
 	TempDir  string
@@ -47,8 +47,8 @@ type StateDigest struct {
 	Written  *WrittenDigest        `json:"written,omitempty"` // if it was made
 }
 
-// A WrittenDigest says what was computed for a digest, and how many of these nodes and leaves were
-// not in the store.
+// A WrittenDigest describes the nodes and leaves that were computed for a digest. New is how many
+// of them were not in the store yet.
 type WrittenDigest struct {
 	Objects int64 `json:"objects"`
 	Bytes   int64 `json:"bytes"`
@@ -67,8 +67,8 @@ func (d *MakeDigest) Flags(flags *pflag.FlagSet) {
 // stateDirUsage is the help of --state-dir.
 const stateDirUsage = "`DIR` in which the state is kept, so that the next run reads only new entities"
 
-// tableIn returns the file in which the state of a feed is kept, or "" if dir is empty. Its name
-// is one that nothing else has, since a table that cannot be used is created again.
+// tableIn returns the file in which the state of a feed is kept, or "" if dir is empty. Nothing
+// else has its name, since a table that cannot be used is created again.
 func tableIn(dir, feed string) string {
 	if dir == "" {
 		return ""

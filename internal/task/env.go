@@ -18,31 +18,33 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// s3Memory limits the buffers of the S3 driver, in bytes. Pages of the usual size are still read
-// whole, and the process stays small.
+// s3Memory limits the buffers of the S3 driver, in bytes. With this limit, pages of the usual size
+// are still read whole, and the process stays small.
 const s3Memory = 24 << 20
 
-// An Env is what one run of a task has besides its arguments and flags. Only the fields Log,
+// An Env holds what one run of a task needs besides its arguments and flags. Only the fields Log,
 // Transport and Store are required. The caller must call Close after the run.
 type Env struct {
 	Log *slog.Logger
 	// Transport sends all requests by HTTP, except those of S3 stores. Runs share it.
 	Transport http.RoundTripper
-	// Store is the URL of the store of names without one.
+	// Store is the URL of the store for names that do not include one.
 	Store string
 	// Output takes the entities of the sink "-".
 	Output io.Writer
-	// Opened returns what is used in place of a store that was opened, such as one that counts.
+	// Opened returns the store to use in place of one that was opened, such as one that counts
+	// requests.
 	Opened func(storage.Store) storage.Store
-	// Missing is called when a run waits for a feed that does not exist. Question is empty or asks
-	// whether another one is meant. Without Missing, the log says so.
+	// Missing is called when a run waits for a feed that does not exist. Question is empty, or asks
+	// whether another feed is meant. If Missing is nil, the missing feed is logged.
 	Missing func(feed, question string)
 
-	// Reached, if not nil, is called with the result of each use of a store, a database or a sink, by
-	// its name; the error is nil if it worked.
+	// Reached, if not nil, is called with the name of a store, a database or a sink and the result of
+	// each use of it; the error is nil if that worked.
 	Reached func(name string, err error)
 
-	// Shared has what the runs of a process have opened. Without it, each run opens its own.
+	// Shared has the stores and databases that the runs of a process have opened. If it is nil, each
+	// run opens its own.
 	Shared *Shared
 
 	// FailFast makes a run that follows end if a server remains unavailable, as other runs do; the
@@ -52,8 +54,8 @@ type Env struct {
 	closers []func() error
 }
 
-// attempts returns how often a request is tried: the given number; if that is 0 and the run fails
-// fast, the default of a run that does not follow; else 0, for the default.
+// attempts returns how many times a request is tried: given, or if that is 0 and the run fails fast,
+// the default of a run that does not follow. A result of 0 means the default.
 func (e *Env) attempts(given int) int {
 	if given == 0 && e.FailFast {
 		return 8
@@ -64,7 +66,7 @@ func (e *Env) attempts(given int) int {
 // An Access is how a store is used.
 type Access struct {
 	Create bool // create the store if it does not exist
-	Follow bool // wait for its server until the context ends
+	Follow bool // wait for the server of the store until the context ends
 }
 
 // Parse returns what an argument, NAME or STORE#NAME, names.
@@ -118,7 +120,7 @@ func (e *Env) reached(name string, err error) {
 	}
 }
 
-// observed returns what is used in place of a store that was opened.
+// observed returns the store to use in place of one that was opened.
 func (e *Env) observed(ctx context.Context, store storage.Store) storage.Store {
 	if e.Log.Enabled(ctx, slog.LevelDebug) {
 		store = observe.Log(store, e.Log)
@@ -130,7 +132,7 @@ func (e *Env) observed(ctx context.Context, store storage.Store) storage.Store {
 	return store
 }
 
-// HintInit adds the command that creates a store to the error of a store that does not exist.
+// HintInit adds the command that creates a store to the error about a store that does not exist.
 func HintInit(err error, rawURL string) error {
 	if !errors.Is(err, storage.ErrNoStore) {
 		return err
@@ -138,7 +140,7 @@ func HintInit(err error, rawURL string) error {
 	return exit.WithHint(err, fmt.Sprintf("another URL; or, to create an empty store there, \"feedctl init %s\"", sink.Redact(rawURL)))
 }
 
-// AtEnd has Close close a resource, before those that were opened earlier.
+// AtEnd makes Close close a resource, before those that were opened earlier.
 func (e *Env) AtEnd(close func() error, what string) {
 	e.closers = append(e.closers, func() error {
 		if err := close(); err != nil {

@@ -31,7 +31,7 @@ type Erase struct {
 	Snapshots  []string
 	DryRun     bool
 	Public     Public // of new snapshots
-	// Confirm is called with what will happen. Nothing happens if it returns an error.
+	// Confirm is called with what will be erased. If it returns an error, nothing is erased.
 	Confirm func(context.Context, *Erased) error
 
 	last atomic.Pointer[erase.Progress]
@@ -73,12 +73,13 @@ func (t *Erase) Status() progress.Status {
 // Erased is what a run of [Erase] will do, or has done.
 type Erased struct {
 	Feed   string `json:"feed"`
-	DryRun bool   `json:"dryRun"` // then nothing was changed
+	DryRun bool   `json:"dryRun"` // nothing was changed
 	erase.Report
-	// Snapshots are those with a key, as NAME/ID. They are deleted after a new one was made of each name.
+	// Snapshots are the snapshots that contain a key, as NAME/ID. They are deleted after a new snapshot
+	// has been made for each name.
 	Snapshots []string `json:"snapshotsDeleted"`
 
-	names []string // of snapshots of which a new one is made
+	names []string // of the snapshots that are made again
 }
 
 // Run erases the keys.
@@ -120,7 +121,7 @@ func (t *Erase) Run(ctx context.Context, e *Env) (*Erased, error) {
 	if result.Report, err = plan.Run(ctx); err != nil {
 		return nil, err
 	}
-	// Others may have been made since, but none with a key since the DELETEs were published.
+	// Other snapshots may have been made since, but none with a key after the DELETEs were published.
 	if err := t.findSnapshots(ctx, store, plan, result); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 
 const keyUsage = "JSON `POINTER` into the body to the key of the thing that an entity is about; for feeds without Content-Location"
 
-// CheckPointer checks the JSON pointer that a flag has, if it has one.
+// CheckPointer checks the value of a flag: a JSON pointer, or "".
 func CheckPointer(flag, pointer string) error {
 	if pointer == "" {
 		return nil
@@ -81,8 +81,8 @@ func limitFlag(flags *pflag.FlagSet, l *units.Limit) {
 	flags.Var(l, "max-quarantine", "fail if more than this `NUMBER` of entities, or P% of them, do not fit (default: if none fits)")
 }
 
-// checkLimit returns the error of a task that rejected more than the limit; where says where
-// they are, and why.
+// checkLimit returns the error of a task that rejected more entities than the limit; where says
+// where they are and why they were rejected.
 func checkLimit(l *units.Limit, rejected, all int64, where string) error {
 	if !l.Exceeded(rejected, all, true) {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// TestLag follows a consumer that reads, commits, catches up, and is away from its feed.
+// TestLag follows the lag of a consumer that reads, commits, catches up, and cannot reach its feed.
 func TestLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c Consume
@@ -33,12 +33,12 @@ func TestLag(t *testing.T) {
 		idle()
 		want("after it has caught up", 0)
 		if got := c.CaughtUp(); !got.Equal(time.Now()) {
-			t.Errorf("it caught up at %v", got)
+			t.Errorf("the consumer caught up at %v", got)
 		}
 		c.set(consumer.Progress{Position: feed.Position{Tail: new(feed.TailPosition)}, Newest: begun})
 		want("newest first", -1)
 	})
 	if new(Consume).idle(new(Env)) != nil {
-		t.Error("a consumer asks at once whether there is more, though that matters to no one")
+		t.Error("a consumer asks at once whether there is more, although nobody needs to know")
 	}
 }

@@ -83,14 +83,13 @@ func (o *Outbox) OpenPages(ctx context.Context, e *Env, config *outbox.Config, w
 	return nil
 }
 
-// sameDatabase reports whether two URLs name the same schema of the same database, in
-// the same words.
+// sameDatabase reports whether two URLs name the same schema of the same database in the same way.
 func sameDatabase(a, b *url.URL) bool {
 	return a.Host == b.Host && a.Path == b.Path && a.RawQuery == b.RawQuery
 }
 
-// HintOutbox adds what the user can do about an error of the outbox. A runner with
-// another store than before has the wrong command line.
+// HintOutbox adds what the user can do about an error of the outbox. If a runner has another store
+// than before, the error becomes one of usage.
 func HintOutbox(err error) error {
 	const adopt = "\"feedctl outbox run --adopt\", when you know why: rows that are in the feed already are then not published again"
 	switch {
@@ -108,12 +107,12 @@ func HintOutbox(err error) error {
 type OutboxRun struct {
 	Outbox
 	Feeds      []string
-	All        bool // instead of Feeds
+	All        bool // move all feeds instead of Feeds
 	Once       bool // end when all rows that were committed have been moved
 	Adopt      bool
 	MaxEntity  int64
 	Quarantine units.Limit
-	// Idle is called without Once for each feed, as [outbox.Config.Idle].
+	// Idle is called for each feed, like [outbox.Config.Idle], unless Once is set.
 	Idle func()
 
 	opened atomic.Pointer[openedOutbox]
@@ -153,7 +152,7 @@ func (o *OutboxRun) Check() error {
 	return errors.Join(problems...)
 }
 
-// A Moved is what a run of [OutboxRun] has moved of a feed.
+// A Moved is what a run of [OutboxRun] has moved for a feed.
 type Moved struct {
 	Feed string `json:"feed"`
 	outbox.Stats
@@ -207,7 +206,7 @@ func movedBy(g *outbox.Group) []Moved {
 	return result
 }
 
-// Opened returns the database and its runners; nil before they are there. It may be called while
+// Opened returns the database and its runners, or nil before they are open. It may be called while
 // the task runs.
 func (o *OutboxRun) Opened() (*outbox.DB, *outbox.Group) {
 	if opened := o.opened.Load(); opened != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/feedctl/feedctl/producer"
 )
 
-// PageLimits are the flags that say when a feed's page is full.
+// PageLimits holds the flags that determine when a feed's page is full.
 type PageLimits struct {
 	Bytes    int64
 	Entities int
 }
 
-// Flags adds the flags. What note says is added to their help.
+// Flags adds the flags. The text note is appended to their help.
 func (l *PageLimits) Flags(flags *pflag.FlagSet, note string) {
 	units.SizeVar(flags, &l.Bytes, "max-page-bytes", 1<<20, "begin a new page beyond this many `BYTES`"+note)
 	flags.IntVar(&l.Entities, "max-page-entities", 10000, "begin a new page beyond this `NUMBER` of entities"+note)

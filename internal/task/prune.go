@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// sweepAge is the age from which the remains of interrupted writes are removed: no command still
-// writes them.
+// sweepAge is the age at which the remains of interrupted writes are removed: by then, no command is
+// still writing them.
 const sweepAge = 24 * time.Hour
 
 // A Prune deletes the oldest pages of a feed.
@@ -25,12 +25,12 @@ type Prune struct {
 	Feed           string // NAME or STORE#NAME
 	Policy         producer.PrunePolicy
 	BeforeSnapshot string
-	// Shown, if not nil, is what a dry run with the same flags has shown: Run deletes exactly that, or
-	// nothing. The error then matches [ErrShown].
+	// Shown, if not nil, is what a dry run with the same flags has shown. Run deletes exactly that, or
+	// nothing; in the latter case the error matches [ErrShown].
 	Shown *Pruned
 }
 
-// ErrShown means that what is to be done is no longer what a dry run has shown.
+// ErrShown means that a run would no longer do what a dry run has shown.
 var ErrShown = errors.New("the feed has changed since the dry run, which would show something else now")
 
 // Flags adds the flags.
@@ -56,10 +56,10 @@ func (p *Prune) Check() error {
 	return errors.Join(problems...)
 }
 
-// A Pruned is what a run of [Prune] has done.
+// A Pruned is the result of a run of [Prune].
 type Pruned struct {
 	Feed   string `json:"feed"`
-	DryRun bool   `json:"dryRun"` // then nothing was deleted
+	DryRun bool   `json:"dryRun"` // nothing was deleted
 	producer.PruneReport
 	Reason     string `json:"reason,omitempty"` // why no more pages were deleted
 	BytesSwept int64  `json:"bytesSwept"`       // remains of interrupted writes, anywhere in the store
@@ -96,8 +96,9 @@ func (p *Prune) Run(ctx context.Context, e *Env) (*Pruned, error) {
 	return result, nil
 }
 
-// bound returns the page that is kept with all after it, by the policy and by what a dry run has shown.
-// Meanwhile pages have become older and more, which must not delete more of them.
+// bound returns the oldest page to keep, according to the policy and to what a dry run has shown. Since
+// the dry run, pages have aged and others have been added, but no more pages must be deleted because of
+// that.
 func (p *Prune) bound(ctx context.Context, store storage.Store, name string, policy producer.PrunePolicy) (before int64, err error) {
 	if p.Shown == nil {
 		return policy.Before, nil
@@ -117,8 +118,8 @@ func (p *Prune) bound(ctx context.Context, store storage.Store, name string, pol
 	return before, nil
 }
 
-// kept says why no more pages are deleted; "" if that is obvious. The snapshot was made at the page
-// before.
+// kept returns the reason why no more pages are deleted, or "" if that is obvious. The snapshot was
+// made at the page with the number before.
 func (p *Prune) kept(report producer.PruneReport, before int64) string {
 	switch {
 	case report.Limited:

@@ -42,8 +42,8 @@ type retrier interface {
 	Close() error
 }
 
-// open opens the bridge of the source: of a collection of Kinto, if its URL is one, or of a database of
-// CouchDB.
+// open opens the bridge of the source: a collection of Kinto, if the URL is that of one, or a database
+// of CouchDB.
 func (q *RetryQuarantined) open(ctx context.Context, e *Env, at locate.Stored, store storage.Store) (retrier, error) {
 	s := &q.Source
 	if address, err := kinto.ParseURL(s.URL); err == nil && address.Collection != "" {

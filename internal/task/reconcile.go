@@ -27,7 +27,7 @@ import (
 type Reconcile struct {
 	Feed string // URL, NAME or STORE#NAME
 	Into string // the sink; see package sink
-	// IntoCredential is that of a sink in CouchDB or Kinto.
+	// IntoCredential is the credential for a sink in CouchDB or Kinto.
 	IntoCredential credential.Source
 	Client         Client
 	Columns        string
@@ -36,7 +36,8 @@ type Reconcile struct {
 	All            bool
 	Repair         bool
 	MaxDeletes     units.Limit
-	// Found, if set, is called for each key that differs; if All is true, for all others too.
+	// Found, if not nil, is called for each key that differs and, if All is true, for all other keys,
+	// too.
 	Found func(reconcile.Line) error
 
 	progress atomic.Pointer[reconcile.Progress]
@@ -84,8 +85,7 @@ type Reconciled struct {
 	URL  string `json:"url"`
 	Into string `json:"into"`
 	*reconcile.Report
-	// List has at most a thousand keys, in the order in which they were found; Omitted counts
-	// the others.
+	// List has the first thousand keys that were found, in that order; Omitted counts the others.
 	List    []Difference `json:"differences"`
 	Omitted int64        `json:"omitted,omitempty"`
 }
@@ -109,7 +109,8 @@ func (r *Reconciled) add(l reconcile.Line) {
 	r.List = append(r.List, Difference{string(rune(l.Kind)), l.Key, l.Why})
 }
 
-// Run compares and repairs. If the sink still differs at the end, there is an error besides the result.
+// Run compares and repairs. If the sink still differs at the end, it returns an error along with the
+// result.
 func (r *Reconcile) Run(ctx context.Context, e *Env) (*Reconciled, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
@@ -189,7 +190,7 @@ func (r *Reconcile) open(ctx context.Context, e *Env, spec string, c *reconcile.
 	if !r.Repair {
 		return nil
 	}
-	contents, err := c.Open(ctx) // a sink that does not exist would be created
+	contents, err := c.Open(ctx) // a consumer would create a sink that does not exist
 	if err == nil {
 		err = contents.Close()
 	}

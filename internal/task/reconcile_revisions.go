@@ -13,14 +13,15 @@ import (
 	"github.com/feedctl/feedctl/sink/sinks"
 )
 
-// ofRevisions reports whether a comparison may have failed because the sink is a copy of a database in CouchDB
-// with its revisions, which have no Content-IDs, and of which a key may have several.
+// ofRevisions reports whether a comparison may have failed because the sink is a copy of a CouchDB database
+// with its revisions: these have no Content-IDs, and a key may have several of them.
 func ofRevisions(err error) bool {
 	return errors.Is(err, sinks.ErrRevisions) || errors.Is(err, reconcile.ErrVersions) || errors.Is(err, consumer.ErrNoDigest)
 }
 
 // compareRevisions compares a database in CouchDB with a feed of "bridge couchdb --revs", leaf by leaf. It
-// reads both, and needs no digest. The error matches [restore.ErrNoRevisions] if the feed is another one.
+// reads both, and needs no digest. The error matches [restore.ErrNoRevisions] if the feed was not made with
+// these options.
 func (r *Reconcile) compareRevisions(ctx context.Context, e *Env, at *locate.Location, client *consumer.Client, spec string, found func(reconcile.Line) error) (*reconcile.Report, error) {
 	s, err := parseSink(spec)
 	if err != nil {

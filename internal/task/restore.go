@@ -22,7 +22,7 @@ import (
 type Restore struct {
 	Consume
 	At       string // a time or a Content-ID
-	Snapshot string // URL of an index, or the name of a snapshot in the store; "": that of the feed
+	Snapshot string // URL of an index, or the name of a snapshot in the store; "": the name of the feed
 }
 
 // Flags adds the flags.
@@ -52,14 +52,14 @@ type Restored struct {
 	Into string `json:"into"`
 	At   string `json:"at"`
 	*restore.Report
-	// Verified: the sink was compared with the feed, and is equal. Otherwise Check has the differences, or
-	// is nil if the sink cannot be compared.
+	// Verified reports whether the sink was compared with the feed and is equal to it. If not, Check has
+	// the differences, or is nil if the sink cannot be compared.
 	Verified bool             `json:"verified"`
 	Check    *restore.Checked `json:"check,omitempty"`
 }
 
-// Run restores, and compares the sink with the feed. With differences there is an error besides the
-// result. An interrupted run is continued by another one.
+// Run restores, and compares the sink with the feed. If there are differences, it returns an error along
+// with the result. Another run continues an interrupted one.
 func (r *Restore) Run(ctx context.Context, e *Env) (*Restored, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (r *Restore) check(ctx context.Context, e *Env, c restore.Config, result *R
 	return exit.Errorf(exit.Invalid, "restore %s: %s is not as the feed was: %s", result.At, result.Into, human.Plural(n, "difference", "differences"))
 }
 
-// target returns how the sink is read.
+// target returns a target that reads the sink, for the comparison.
 func (r *Restore) target(e *Env) (t restore.Target, err error) {
 	spec, err := r.sinkSpec()
 	if err != nil {

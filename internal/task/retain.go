@@ -29,7 +29,7 @@ type Retain struct {
 // Flags adds the flags.
 func (r *Retain) Flags(flags *pflag.FlagSet) { TablesVar(flags, &r.Tables) }
 
-// TablesVar adds the flag for the argument of [Maintenance].
+// TablesVar adds the flag for the argument tables of [Maintenance].
 func TablesVar(flags *pflag.FlagSet, dir *string) {
 	flags.StringVar(dir, "tables", "", "keep the state of each feed in `DIR`, so that the next snapshot reads only new entities (default: a temporary file)")
 }
@@ -37,11 +37,11 @@ func TablesVar(flags *pflag.FlagSet, dir *string) {
 // Check returns what is wrong with the arguments. It uses no network.
 func (r *Retain) Check() error { return checkStored(r.Feed) }
 
-// A Retained is what a run of [Retain] has done.
+// A Retained is the result of a run of [Retain].
 type Retained struct {
 	Feed   string          `json:"feed"`
 	Policy RetentionPolicy `json:"policy"`
-	DryRun bool            `json:"dryRun"` // then nothing was done
+	DryRun bool            `json:"dryRun"` // nothing was done
 	maintain.Report
 }
 
@@ -73,8 +73,9 @@ func (r *Retain) Run(ctx context.Context, e *Env) (*Retained, error) {
 	return &Retained{name, RetentionPolicy(policy), r.DryRun, report}, nil
 }
 
-// Maintenance returns the configuration of maintenance. The tables of its folds are kept in a
-// directory, or not if that is empty. Progress, if not nil, is that of the folds.
+// Maintenance returns the configuration of maintenance. The tables of its folds are kept in the
+// directory tables, unless that is empty. Progress, if not nil, is called with the progress of the
+// folds.
 func Maintenance(e *Env, tables string, progress func(consumer.Progress)) (maintain.Config, error) {
 	if tables != "" {
 		if err := os.MkdirAll(tables, 0o700); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A RetentionPolicy is a policy as commands take and print it.
+// A RetentionPolicy is a policy in the form in which commands take and print it.
 type RetentionPolicy retention.Policy
 
 // MarshalJSON implements [json.Marshaler].
@@ -37,8 +37,9 @@ func (p *RetentionPolicy) Flags(flags *pflag.FlagSet) []string {
 	return []string{"keep-age", "snapshot-every", "keep-snapshots", "key"}
 }
 
-// Store changes the policy of a feed to what the flags say that were given; other parts of it remain, or
-// have the default. It does nothing if none was given.
+// Store changes the policy of a feed according to the flags that were given. The other parts of an
+// existing policy remain, and those of a new one have the defaults. Store does nothing if no flag was
+// given.
 func (p *RetentionPolicy) Store(ctx context.Context, store storage.Store, feed string, given func(flag string) bool) error {
 	if !given("keep-age") && !given("snapshot-every") && !given("keep-snapshots") && !given("key") {
 		return nil

@@ -14,9 +14,10 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// Shared has the stores and databases that runs use at the same time: each is opened once, and closed
-// when no run uses it. The zero Shared has none. Their memory and connections do not grow with the
-// number of runs, and all runners of an outbox look for rows with the same statement.
+// Shared holds the stores and databases that runs use at the same time: each is opened once, and
+// closed when no run uses it. Their memory and connections therefore do not grow with the number of
+// runs, and all runners of an outbox share the statements that look for rows. The zero Shared is
+// empty.
 type Shared struct {
 	// OpenStore opens stores; nil: [stores.Open].
 	OpenStore func(ctx context.Context, rawURL string, o stores.Options) (storage.Store, error)
@@ -26,7 +27,7 @@ type Shared struct {
 	outboxes shared.Pool[*outbox.DB]
 }
 
-// shared returns what the run shares with others, if anything.
+// shared returns e.Shared or, if that is nil, an empty Shared.
 func (e *Env) shared() *Shared {
 	if e.Shared == nil {
 		return &Shared{}
@@ -34,7 +35,8 @@ func (e *Env) shared() *Shared {
 	return e.Shared
 }
 
-// open opens what has a name, unless another run has, and releases it at the end of the run.
+// open opens the resource with a name, unless another run has opened it, and releases it at the end
+// of the run.
 func open[T any](ctx context.Context, e *Env, from *shared.Pool[T], name string, closeIt func(T) error, openIt func(context.Context) (T, error)) (T, error) {
 	value, release, err := from.Open(ctx, name, openIt, closeIt)
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestShared: runs have a store in common, until the last of them ends.
+// TestShared: runs share a store until the last of them ends.
 func TestShared(t *testing.T) {
 	url := "file:" + t.TempDir() + "/store"
 	var common task.Shared
@@ -35,7 +35,7 @@ func TestShared(t *testing.T) {
 	b, second := open(&common)
 	alone, third := open(nil)
 	if a != b || a == alone {
-		t.Error("stores of two runs that share differ, or one that does not is the same")
+		t.Error("two runs that share have different stores, or one that does not share has the same store")
 	}
 	end(third)
 	end(first)
@@ -92,7 +92,7 @@ func TestSharedDatabases(t *testing.T) {
 		}
 	}
 	if n := others(); n > 4 {
-		t.Errorf("%d connections of %d runs", n, len(runs))
+		t.Errorf("%d connections for %d runs", n, len(runs))
 	}
 	for _, e := range runs {
 		if err := e.Close(nil); err != nil {

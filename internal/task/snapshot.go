@@ -22,7 +22,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A Snapshot is one that was made, or is in a store.
+// A Snapshot describes a snapshot that was made, or that is in a store.
 type Snapshot struct {
 	Name      string    `json:"name"`
 	ID        string    `json:"id"`
@@ -32,8 +32,8 @@ type Snapshot struct {
 	// Feed is the position in a feed that the snapshot corresponds to; absent
 	// if it was not made from a feed.
 	Feed *snapshot.FeedPosition `json:"feed,omitempty"`
-	// URL is where the index can be read by plain HTTP; only of a snapshot that was
-	// made with --public-url or --presign.
+	// URL is where the index can be read with plain HTTP; only snapshots that were made with
+	// --public-url or --presign have one.
 	URL string `json:"url,omitempty"`
 }
 
@@ -46,7 +46,7 @@ func SnapshotOf(name string, x *snapshot.Index, pages int) Snapshot {
 	return result
 }
 
-// Public has the flags for how a snapshot in a bucket can be read without feedctl.
+// Public holds the flags for how a snapshot in a bucket can be read without feedctl.
 type Public struct{ snapshots.Config }
 
 // Flags adds the flags, which cannot be combined.
@@ -98,7 +98,7 @@ func (p *Public) Made(ctx context.Context, store storage.Store, name string, ind
 // A SnapshotFromFeed makes a snapshot of the current state of a feed.
 type SnapshotFromFeed struct {
 	Feed     string // NAME or STORE#NAME
-	Name     string // of the snapshot; empty: that of the feed
+	Name     string // of the snapshot; "": the name of the feed
 	Key      string
 	StateDir string
 	TempDir  string
@@ -174,8 +174,9 @@ func (s *SnapshotFromFeed) Run(ctx context.Context, e *Env) (*Snapshot, error) {
 	return s.Public.Made(ctx, store, name, index)
 }
 
-// versionsOf distinguishes the states that a document has at the same time in the feed of a
-// bridge: with conflicts each leaf revision is a state, otherwise there is one.
+// versionsOf returns a function that distinguishes the states that a document has at the same time
+// in the feed of a bridge. With conflicts, each leaf revision is a state; otherwise there is one
+// state, and the function is nil.
 func versionsOf(conflicts bool) fold.VersionFunc {
 	if conflicts {
 		return new(couchdb.RevisionReader).Revision

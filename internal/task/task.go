@@ -1,4 +1,4 @@
-// Package task has the commands that are also jobs, without their command lines: a type for
-// each, whose fields are the arguments and flags. What a run needs besides them is in an [Env].
-// Their Check methods return all errors at once, joined by [errors.Join]; [Errors] returns each.
+// Package task implements the commands that are also jobs, without their command lines. Each has a
+// type whose fields are the arguments and flags; an [Env] holds what a run needs besides these. The
+// Check methods return all errors at once, joined by [errors.Join]; [Errors] splits them.
 package task

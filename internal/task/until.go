@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// parseUntil parses a place in a feed: a time (RFC 3339), or else a Content-ID.
+// parseUntil parses a place in a feed: a time (RFC 3339) or, if it is not a time, a Content-ID.
 func parseUntil(text string) consumer.Until {
 	t, err := time.Parse(time.RFC3339, text)
 	switch {

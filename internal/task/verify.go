@@ -29,7 +29,7 @@ type Verify struct {
 	State  string
 	// Against is the source to compare with, such as kinto:URL; "": none.
 	Against string
-	// AgainstCredential is that of the source.
+	// AgainstCredential is the credential for the source.
 	AgainstCredential credential.Source
 	Deep              bool
 	From              string
@@ -135,8 +135,8 @@ type Verified struct {
 	Against *against.Report `json:"against,omitempty"` // if there were no violations
 }
 
-// Run checks the feed or snapshot. With violations or differences, there is an error besides the
-// result.
+// Run checks the feed or snapshot. If there are violations or differences, it returns an error
+// along with the result.
 func (v *Verify) Run(ctx context.Context, e *Env) (*Verified, error) {
 	if err := v.Check(); err != nil {
 		return nil, err
