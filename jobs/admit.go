@@ -10,16 +10,16 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// Admit starts jobs that are due on a node, at most the given number. Namespaces that have
-// used least in proportion to their shares come first; within a namespace, the job that has
-// not run for longest. It returns [ErrExpired] if the node's lease has expired.
+// Admit starts jobs that are due on a node, at most the given number. Namespaces that have used
+// least in proportion to their shares come first; within a namespace, the job whose last run began
+// longest ago. It returns [ErrExpired] if the node's lease has expired.
 func (s *Scheduler) Admit(ctx context.Context, n Node, most int) ([]Run, error) {
 	runs, _, err := s.admit(ctx, n, most, func(context.Context, jobdb.Tx, Run) error { return nil })
 	return runs, err
 }
 
-// admit does what Admit does, and calls started for each run in the same transaction. It also
-// returns the origins that have their maximum of jobs.
+// admit is like Admit, and calls started for each run in the same transaction. It also returns the
+// origins that have their maximum of jobs.
 func (s *Scheduler) admit(ctx context.Context, n Node, most int, started func(context.Context, jobdb.Tx, Run) error) (runs []Run, full []string, err error) {
 	if most <= 0 {
 		full, err = s.full(ctx)
@@ -87,7 +87,7 @@ func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time,
 			continue
 		}
 		if !crowd.admits(j) {
-			continue // its origin became full; what is read from now on leaves it out
+			continue // its origin has become full; jobs that are read from now on do not use it
 		}
 		first.room--
 		first.usage += s.settings().Interval.Seconds() // so that one namespace does not take a whole admission
@@ -127,14 +127,14 @@ type tenant struct {
 	shares    float64
 	usage     float64 // slot seconds, including those of runs that have not ended
 	limited   bool
-	room      int    // if limited, how many more of its jobs may run
-	due       []*Job // a part of them
-	waiting   int    // how many are due; only for rotation
-	read      bool   // there are no more
+	room      int    // if limited, how many more jobs of the namespace may run
+	due       []*Job // some of the due jobs
+	waiting   int    // how many jobs are due; only for rotation
+	read      bool   // all due jobs have been read
 }
 
-// limits returns how many jobs may run of each namespace that has a limit. Other nodes wait
-// until the transaction ends, and then see what has started.
+// limits returns how many jobs may run for each namespace that has a limit. Other nodes wait until
+// the transaction ends, and then see what has started.
 func limits(ctx context.Context, tx jobdb.Tx) (map[string]int, error) {
 	most := map[string]int{}
 	const sql = "SELECT namespace, max_running FROM @tenant WHERE max_running > 0 ORDER BY namespace @lock"
@@ -150,7 +150,7 @@ func limits(ctx context.Context, tx jobdb.Tx) (map[string]int, error) {
 func (s *Scheduler) dueTenants(ctx context.Context, tx jobdb.Tx, n Node, full []string, limits map[string]int, t time.Time) (map[string]*tenant, error) {
 	tenants := map[string]*tenant{}
 	condition, args := due(n, full)
-	// It ends at the first job of each namespace, of which there may be thousands.
+	// EXISTS stops at the first job of each namespace, which may have thousands.
 	sql := "SELECT namespace, shares, usage, charged FROM @tenant AS t WHERE EXISTS (SELECT 1 FROM @job AS j WHERE j.namespace = t.namespace AND " + condition + ")"
 	err := jobdb.Each(ctx, tx, sql, args, func(scan func(...any) error) error {
 		var x tenant
@@ -169,7 +169,7 @@ func (s *Scheduler) dueTenants(ctx context.Context, tx jobdb.Tx, n Node, full []
 	return tenants, s.addRunning(ctx, tx, tenants, t)
 }
 
-// addRunning adds to tenants what their runs have used so far.
+// addRunning adds to each tenant what its current runs have used so far.
 func (s *Scheduler) addRunning(ctx context.Context, tx jobdb.Tx, tenants map[string]*tenant, t time.Time) error {
 	const sql = "SELECT namespace, ($1 - started) / 1000000 AS age, count(*) FROM @job WHERE state = 'running' GROUP BY namespace, age"
 	return jobdb.Each(ctx, tx, sql, []any{micros(t)}, func(scan func(...any) error) error {
@@ -185,8 +185,8 @@ func (s *Scheduler) addRunning(ctx context.Context, tx jobdb.Tx, tenants map[str
 	})
 }
 
-// queue returns the namespaces with their usage and how many of their jobs wait for a slot of a node
-// or, if origin is not "", for others that use that origin.
+// queue returns the namespaces with their usage and the number of their jobs that wait for a slot of
+// a node or, if origin is not "", for other jobs that use that origin.
 func (s *Scheduler) queue(ctx context.Context, n Node, origin string) (tenants map[string]*tenant, err error) {
 	err = s.db.View(ctx, func(tx jobdb.Tx) error {
 		t, err := now(ctx, tx)
@@ -249,7 +249,8 @@ func leastUsed(tenants map[string]*tenant) (least *tenant) {
 // dueAtOnce is how many due jobs of a namespace are read, and locked, at once.
 const dueAtOnce = 20
 
-// next returns a due job of the namespace, or nil. There is room for the given number.
+// next returns a due job of the namespace, or nil. It reads no more jobs than the given number, for
+// which there is room.
 func (x *tenant) next(ctx context.Context, tx jobdb.Tx, n Node, crowd *crowd, most int) (j *Job, err error) {
 	if len(x.due) == 0 && !x.read {
 		most = min(most, dueAtOnce)
@@ -272,7 +273,7 @@ func (s *Scheduler) decayed(usage float64, age time.Duration) float64 {
 	return usage * math.Exp2(-max(age, 0).Seconds()/s.settings().HalfLife.Seconds())
 }
 
-// used returns the usage of a run of a given age, of which the first seconds count least.
+// used returns the usage of a run of the given age. The first seconds of a run count least.
 func (s *Scheduler) used(age time.Duration) float64 {
 	full := s.settings().HalfLife.Seconds() / math.Ln2
 	return full - s.decayed(full, age)

@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestAdmitTogether has two nodes that start jobs of a namespace at the same time: the first one, which
-// has room for all, does not keep the second one from them.
+// TestAdmitTogether: two nodes start jobs of a namespace at the same time. The first node, which has
+// room for all jobs, does not keep the second from starting some.
 func TestAdmitTogether(t *testing.T) {
 	t.Parallel()
 	var during func()

@@ -13,9 +13,9 @@ import (
 	"github.com/feedctl/feedctl/internal/suggest"
 )
 
-// check returns all problems that the changes have with what is stored.
+// check returns all problems that show only when the changes are compared with what is stored.
 func (a *application) check(ctx context.Context, tx jobdb.Tx, changes []Change, joins string) (problems []Problem, err error) {
-	var writes, valid []int // the documents
+	var writes, valid []int // indexes of documents
 	deleted := map[string]bool{}
 	for n := range changes {
 		switch c := &changes[n]; c.Action {
@@ -40,8 +40,9 @@ func (a *application) check(ctx context.Context, tx jobdb.Tx, changes []Change, 
 	return slices.Concat(unknown, order, same), err
 }
 
-// unknownNodes returns a problem for each document that is pinned to a node that never joined,
-// unless it will, or other jobs are pinned to it: it may be down.
+// unknownNodes returns a problem for each document that is pinned to a node that has never joined.
+// A node is not unknown if it is about to join, or if other jobs are pinned to it, since it may be
+// down.
 func (a *application) unknownNodes(ctx context.Context, tx jobdb.Tx, writes []int, joins string) (problems []Problem, err error) {
 	pinned := map[string]bool{}
 	for _, n := range writes {
@@ -97,7 +98,7 @@ func (a *application) order(ctx context.Context, tx jobdb.Tx, writes []int, dele
 	for _, n := range writes {
 		need(&a.documents[n])
 	}
-	for len(missing) > 0 { // what the jobs run after, and what that runs after, and so on
+	for len(missing) > 0 { // the jobs that the documents run after, the jobs that those run after, and so on
 		some := missing
 		missing = nil
 		err := eachOf(ctx, tx, "SELECT document FROM @job WHERE id IN (@list)", some, func(scan func(...any) error) error {
@@ -134,8 +135,8 @@ func (a *application) order(ctx context.Context, tx jobdb.Tx, writes []int, dele
 }
 
 // duplicates returns a problem for each document that does the same as a job that is neither
-// changed nor deleted, and has not ended. Jobs that run once do not count for others, which
-// wait for their end.
+// changed nor deleted, and has not ended. Transient jobs count only if the documents are transient,
+// too: other jobs wait until a transient one has ended.
 func (a *application) duplicates(ctx context.Context, tx jobdb.Tx, writes []int, deleted map[string]bool) (problems []Problem, err error) {
 	does, writesTo := map[string]int{}, map[string]int{}
 	for _, n := range writes {
@@ -178,8 +179,8 @@ func (a *application) duplicates(ctx context.Context, tx jobdb.Tx, writes []int,
 	}), nil
 }
 
-// write makes the changes. The names, work and targets of jobs are freed first, as one job may take
-// what another had.
+// write makes the changes. The names, work and targets of jobs are freed first, since a job may
+// take over those of another.
 func (a *application) write(ctx context.Context, tx jobdb.Tx, changes []Change) error {
 	ids := map[Action][]string{}
 	rows := &bulk{settings: a.store.settings(), now: a.now}
@@ -220,7 +221,7 @@ func (a *application) result(c *Change) (*Job, EventType, error) {
 		return nil, "", err
 	}
 	j.text = d.canonical()
-	if d.Paused == applied.Paused { // it may have been paused or resumed since
+	if d.Paused == applied.Paused { // the job may have been paused or resumed since it was applied
 		d.Paused = j.Document.Paused
 	}
 	j.change(d)

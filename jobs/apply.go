@@ -15,8 +15,8 @@ import (
 type Change struct {
 	Job    string `json:"job"`
 	Action Action `json:"action"`
-	// Before and After are the documents; nil if there is none. Those of a job that is unchanged
-	// are the same.
+	// Before and After are the documents of the job; nil if there is none. They are the same if the
+	// job is unchanged.
 	Before *Document `json:"before,omitempty"`
 	After  *Document `json:"after,omitempty"`
 }
@@ -32,7 +32,7 @@ const (
 	Deleted   Action = "deleted"
 )
 
-// ApplyOptions are for [Scheduler.Apply].
+// ApplyOptions holds the options of [Scheduler.Apply].
 type ApplyOptions struct {
 	// Prune deletes the jobs of the documents' namespaces, and of Namespaces, that are not among
 	// the documents. Transient jobs stay.
@@ -43,18 +43,18 @@ type ApplyOptions struct {
 	PruneAll bool
 	// DryRun changes nothing.
 	DryRun bool
-	// Node is the name of a node that will join; jobs may be pinned to it already.
+	// Node is the name of a node that will join; jobs may already be pinned to it.
 	Node string
-	// If, unless it is nil, is asked for each document whether the job of this version may be
-	// changed; see [Job.Version]. The version is empty if there is no job. If it may not,
-	// nothing is changed, and the error matches [ErrConflict].
+	// If, unless it is nil, is called for each document with the version of its job, or "" if there
+	// is no job; see [Job.Version]. If it returns false for one of them, nothing is changed, and
+	// the error matches [ErrConflict].
 	If func(id, version string) bool
 }
 
-// Apply creates, changes and deletes jobs so that they match documents, all or none: if documents
-// are invalid, or do the same as other jobs, Apply returns [InvalidError]. The changes are in the
-// order of the documents; those of jobs that are deleted come last. Jobs that are unchanged cost
-// no write.
+// Apply creates, changes and deletes jobs so that they match documents. It applies all documents or
+// none: if documents are invalid, or do the same as other jobs, Apply returns an [InvalidError].
+// The changes are in the order of the documents, followed by those of deleted jobs. Unchanged jobs
+// cost no write.
 func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOptions) (changes []Change, err error) {
 	identities, problems := s.kinds.inspect(documents)
 	begin := s.db.Begin
@@ -91,7 +91,7 @@ func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOpti
 	return changes, nil
 }
 
-// An application is documents that are compared with what is stored.
+// An application is an attempt to apply documents, which are compared with what is stored.
 type application struct {
 	store      *Scheduler
 	now        time.Time
@@ -99,13 +99,13 @@ type application struct {
 	identities []*Identity    // of the documents; nil for one that is invalid
 	index      map[string]int // of the documents, by ID
 	stored     map[string]version
-	jobs       map[string]*Job // that are to be changed or deleted; they are locked
+	jobs       map[string]*Job // the jobs to be changed or deleted, which are locked
 	ranks      map[string]int64
-	transient  bool // what it creates
-	retry      bool // the same, if it is transient
+	transient  bool // the jobs that are created are transient
+	retry      bool // transient jobs are retried
 }
 
-// A version is what the documents are compared with.
+// A version is the stored state of a job, with which a document is compared.
 type version struct {
 	text    string
 	version string
@@ -118,9 +118,9 @@ const (
 	writeAtOnce = 200
 )
 
-// newApplication reads what is stored of the documents' jobs, and keeps others from applying
-// documents until the transaction ends. It must begin the transaction: the locks are taken in
-// the order of @mutex, the jobs by ID, and what belongs to them.
+// newApplication reads what is stored about the documents' jobs, and keeps others from applying
+// documents until the transaction ends. It must come first in the transaction, since locks are
+// taken in this order: @mutex, the jobs by ID, and what belongs to the jobs.
 func (s *Scheduler) newApplication(ctx context.Context, tx jobdb.Tx, documents []Document, identities []*Identity) (*application, error) {
 	if err := exclusively(ctx, tx); err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (a *application) conflict(may func(id, version string) bool) error {
 		id := a.documents[n].ID()
 		v := a.stored[id].version
 		if j, ok := a.jobs[id]; ok {
-			v = j.Version() // it may have been paused before it was locked
+			v = j.Version() // the job may have been paused before it was locked
 		}
 		if may != nil && !may(id, v) {
 			why := "it has version " + v
@@ -166,8 +166,8 @@ func (a *application) conflict(may func(id, version string) bool) error {
 	return nil
 }
 
-// changes compares the documents with what is stored, and locks the jobs that are to be
-// changed or deleted. One that was deleted meanwhile is created.
+// changes compares the documents with what is stored, and locks the jobs that are to be changed or
+// deleted. A job that was to be changed but has been deleted meanwhile is created.
 func (a *application) changes(ctx context.Context, tx jobdb.Tx, o ApplyOptions) (changes []Change, err error) {
 	var lock []string
 	for n := range a.documents {
@@ -203,17 +203,17 @@ func (a *application) changes(ctx context.Context, tx jobdb.Tx, o ApplyOptions) 
 		c := &changes[n]
 		switch j, ok := a.jobs[c.Job]; {
 		case ok:
-			before := j.Document // it will change
+			before := j.Document // a copy, since the job will change
 			c.Before = &before
 		case c.Action == Changed:
 			c.Action = Created
-			delete(a.stored, c.Job) // it was deleted before it could be locked
+			delete(a.stored, c.Job) // the job was deleted before it could be locked
 		}
 	}
 	return slices.DeleteFunc(changes, func(c Change) bool { return c.Action == Deleted && c.Before == nil }), nil
 }
 
-// superfluous returns the jobs that are to be deleted, since they are not among the documents.
+// superfluous returns the jobs that are to be deleted because they are not among the documents.
 func (a *application) superfluous(ctx context.Context, tx jobdb.Tx, o ApplyOptions) (ids []string, err error) {
 	add := func(scan func(...any) error) error {
 		var id string

@@ -28,8 +28,8 @@ func (s *statements) count(_ context.Context, sql string) {
 
 func (s *statements) reset() { *s = statements{} }
 
-// TestApplyStatements applies thousands of jobs, and limits the statements that this takes: a
-// statement for each job would be 10,000 round trips.
+// TestApplyStatements applies thousands of jobs, and checks that this takes few statements: one
+// statement for each job would mean 10,000 round trips.
 func TestApplyStatements(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{
@@ -59,7 +59,7 @@ func TestApplyStatements(t *testing.T) {
 				{"change one", func() { documents[5].Source = "x" }, false, many/400 + 10, 5},
 				{"change all", func() {
 					for n := range documents {
-						documents[n].Target = fmt.Sprint("t", (n+1)%many) // what another has now
+						documents[n].Target = fmt.Sprint("t", (n+1)%many) // the target that another job has now
 					}
 				}, false, many / 40, many / 80},
 				{"delete most", func() { documents = documents[:5] }, true, many / 50, many / 100},
@@ -92,8 +92,8 @@ func TestApplyStatements(t *testing.T) {
 	}
 }
 
-// TestApplyProblems: one error has all problems of documents that the database shows, and nothing
-// is stored.
+// TestApplyProblems: one error has all problems that the database reveals in the documents, and
+// nothing is stored.
 func TestApplyProblems(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		job := func(name, source, target string, after ...string) jobs.Document {
@@ -126,15 +126,16 @@ job "n/f": target: job "n/old" writes to the same target`
 			t.Error(diff)
 		}
 		if j, err := s.Get(t.Context(), "n/a"); err != nil || j.Generation != 1 {
-			t.Errorf("a after that: %+v, %v", j, err)
+			t.Errorf("the stored job a: %+v, %v", j, err)
 		}
 		if _, err := s.Apply(t.Context(), []jobs.Document{job("b", "b", "tb", "old")}, jobs.ApplyOptions{Prune: true}); !errors.Is(err, jobs.ErrInvalid) {
-			t.Errorf("a job waits for one that is deleted: %v", err)
+			t.Errorf("a job that waits for a deleted one: %v", err)
 		}
 	})
 }
 
-// TestPrune deletes the jobs of a namespace that is empty now or has another name, and no others.
+// TestPrune: the jobs of a namespace are deleted if the namespace is now empty or has another name,
+// and no other jobs are.
 func TestPrune(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		stored := func(o jobs.ApplyOptions, want []string, documents ...jobs.Document) {
@@ -167,8 +168,8 @@ func TestPrune(t *testing.T) {
 	})
 }
 
-// TestAfter has jobs that wait for others of the same files, and of files that were applied
-// before: they start in that order.
+// TestAfter: jobs that wait for others, in the same files or in files that were applied earlier,
+// start after these.
 func TestAfter(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		job := func(name string, after ...string) jobs.Document {

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// holding is a kind whose runs say that they began, and last until they are released.
+// holding is a kind whose runs report that they have begun, and last until they are released.
 type holding struct {
 	fakeKind
 	began   chan string
@@ -31,7 +31,7 @@ func (h holding) Run(ctx context.Context, s *jobs.Session) error {
 	}
 }
 
-// noticing is a handler that says which messages are logged.
+// noticing is a log handler that sends messages to a channel.
 type noticing struct {
 	slog.Handler
 	messages chan<- string
@@ -49,8 +49,8 @@ func (n noticing) Enabled(context.Context, slog.Level) bool { return true }
 func (n noticing) WithAttrs([]slog.Attr) slog.Handler       { return n }
 func (n noticing) WithGroup(string) slog.Handler            { return n }
 
-// TestDatabaseAway stops PostgreSQL for longer than the lease of two nodes. Their runs continue; the
-// ends of some are written when the database is back, and none runs twice.
+// TestDatabaseAway stops PostgreSQL for longer than the leases of two nodes. Their runs continue;
+// the ends of some runs are recorded when the database is back, and no job runs twice.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	server := pgtest.StartOwn(t)
@@ -102,7 +102,7 @@ func TestDatabaseAway(t *testing.T) {
 	l.await(many/2, "SELECT count(*) FROM @job WHERE state = 'completed'")
 	l.await(2, "SELECT count(*) FROM @node WHERE expires > @now AND NOT lost")
 	if n := l.number("SELECT count(*) FROM @job WHERE state = 'running'"); n != many/2 {
-		t.Errorf("%d of %d jobs run still", n, many/2)
+		t.Errorf("%d of %d jobs are still running", n, many/2)
 	}
 	for n := many / 2; n < many; n++ {
 		close(kind.release[fmt.Sprint(n)])

@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestOriginUpOnly has a server that was down and is back. Jobs that crashed because of it are due
-// again; one that waits after errors of its own, and one with a schedule, wait as before, and do
+// TestOriginUpOnly: a server was down and is back. Jobs that crashed because of the server are due
+// again. A job that waits after errors of its own, and one with a schedule, wait as before, and do
 // not probe the server either.
 func TestOriginUpOnly(t *testing.T) {
 	eachDatabase(t, originKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {

@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// goClock makes the time of the goroutine that uses a database its clock: in a bubble of
-// synctest, that is fake.
+// goClock makes databases use the time of the calling goroutine as their clock: in a bubble of
+// synctest, that time is fake.
 var goClock = sync.OnceValue(func() string {
 	sqlite.MustRegisterScalarFunction("go_now", 0, func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) {
 		return time.Now().UnixMicro(), nil
@@ -21,7 +21,7 @@ var goClock = sync.OnceValue(func() string {
 	return "go_now()"
 })
 
-// inBubble opens a scheduler in memory whose clock is that of the bubble.
+// inBubble opens a scheduler in memory that uses the clock of the bubble.
 func inBubble(t *testing.T, kinds jobs.Kinds) *jobs.Scheduler {
 	t.Helper()
 	return inBubbleWith(t, kinds, jobs.Defaults())

@@ -9,23 +9,23 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// A bulk writes many jobs by few statements.
+// A bulk writes many jobs with few statements.
 type bulk struct {
 	settings   *Settings
 	now        time.Time
 	jobs       [][]any // rows
 	events     [][]any
 	namespaces map[string]bool
-	trim       []string // jobs that have more events than are kept
+	trim       []string // jobs with more events than are kept
 }
 
-// bulkColumns are those of a job that follow from its document, and then all others that a
-// bulk writes.
+// bulkColumns lists the columns that a bulk writes: first those that follow from the document of a
+// job, then all others.
 const bulkColumns = "id, namespace, kind, labels, work, target, source_origin, target_origin, follow, rank, node, placement, " +
 	"watch_type, watch_server, watch_credential, watch_node, watch_name, watch_state, created, transient, retry, metrics, " +
 	"document, generation, state, paused, epoch, owner, observed, wanted, seen, not_before, errors, reason, started, stopped, succeeded, events, since, blamed, behind, orphaned, failed, failure, hint"
 
-// add adds a job and an event of it.
+// add adds a job, and an event to its history.
 func (b *bulk) add(j *Job, event EventType, i *Identity, rank int64) {
 	d := &j.Document
 	watchNode := ""
@@ -48,7 +48,7 @@ func (b *bulk) add(j *Job, event EventType, i *Identity, rank int64) {
 	b.namespaces[d.Namespace] = true
 }
 
-// write writes what was added.
+// write writes everything that was added.
 func (b *bulk) write(ctx context.Context, tx jobdb.Tx) error {
 	for namespace := range b.namespaces {
 		if _, err := tx.Exec(ctx, "INSERT INTO @tenant (namespace, charged) VALUES ($1, @now) ON CONFLICT DO NOTHING", namespace); err != nil {

@@ -7,14 +7,14 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// Cancel ends jobs that do not follow before they are done. One that runs is stopped. The job
-// is failed until it is changed or restarted; one with a schedule waits for its next time.
+// Cancel ends jobs that do not follow before they are done. A job that is running is stopped. A
+// cancelled job is failed until it is changed or restarted; if it has a schedule, it waits for the
+// next time.
 //
 // Unlike CouchDB's cancel (CouchDB manual, "Canceling replication"), Cancel keeps the job's document,
 // its history, its position, and what it has written.
 //
-// Cancel returns how many jobs had something to end. The error matches [ErrFollows] if a job
-// follows.
+// Cancel returns how many jobs it cancelled. The error matches [ErrFollows] if a job follows.
 func (s *Scheduler) Cancel(ctx context.Context, ids ...string) (int, error) {
 	return s.each(ctx, "cancel", EventCancelled, ids, func(tx jobdb.Tx, j *Job, now time.Time) (bool, error) {
 		if j.State == Running {
@@ -46,7 +46,7 @@ func (j *Job) cancel(now time.Time) (bool, error) {
 	case scheduled:
 		j.State = Pending
 	default:
-		j.Document.Paused = false // it is not to be paused when it is restarted
+		j.Document.Paused = false // so that it is not paused when it is restarted
 	}
 	return true, j.schedule(now)
 }

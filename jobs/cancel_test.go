@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestCancel cancels jobs in each state: what does not follow ends, the run of it is fenced,
-// and nothing else changes.
+// TestCancel cancels jobs in each state: a job that does not follow ends, its run is fenced, and nothing else
+// changes.
 func TestCancel(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		ctx := t.Context()
@@ -36,7 +36,7 @@ func TestCancel(t *testing.T) {
 		at3 := epoch.Add(3 * time.Hour)
 		for name, test := range map[string]struct {
 			document jobs.Document
-			before   func(id string, r []jobs.Run) // it has begun
+			before   func(id string, r []jobs.Run) // called after the run has begun
 			state    jobs.State
 			next     time.Time
 			changed  int
@@ -115,13 +115,14 @@ func finish(t *testing.T, s *jobs.Scheduler, runs []jobs.Run, end jobs.End) {
 	}
 }
 
-// TestCancelOthers: a job that cannot be cancelled, and one that does not exist, do not keep the others from it.
+// TestCancelOthers: a job that cannot be cancelled, or does not exist, does not keep others from being
+// cancelled.
 func TestCancelOthers(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		apply(t, s, jobs.Document{Namespace: "n", Name: "a", Kind: "fake", Source: "a", Follow: true}, jobs.Document{Namespace: "n", Name: "b", Kind: "fake", Source: "b"})
 		changed, err := s.Cancel(t.Context(), "n/a", "n/gone", "n/b")
 		if changed != 1 || !errors.Is(err, jobs.ErrFollows) || !errors.Is(err, jobs.ErrNoJob) {
-			t.Errorf("%d are cancelled, and error %v", changed, err)
+			t.Errorf("%d jobs were cancelled, error %v", changed, err)
 		}
 	})
 }

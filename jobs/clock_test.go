@@ -9,7 +9,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestAgesByDatabase has a database whose clock is not that of this process: it says how old things are.
+// TestAgesByDatabase: ages are computed with the clock of the database, although it differs from that of
+// this process.
 func TestAgesByDatabase(t *testing.T) {
 	eachDatabase(t, jobs.Kinds{"fake": originKind{}}, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
 		p := newProbing(t, db, s)

@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// A crowd is how many jobs run by origin, on all nodes. Nodes that start jobs at the same moment do
-// not count each other's: the limit is approximate.
+// A crowd holds the number of running jobs on all nodes, by origin. Nodes that start jobs at the same
+// moment do not count each other's jobs, so the limit is approximate.
 type crowd struct {
 	limit   int
 	running map[string]int
@@ -47,7 +47,7 @@ func (s *Scheduler) full(ctx context.Context) (origins []string, err error) {
 	return origins, nil
 }
 
-// add counts jobs that use the same origins as the given one.
+// add adds a number of jobs that use the same origins as j.
 func (c *crowd) add(j *Job, jobs int) {
 	c.running[j.origins[0]] += jobs
 	if j.origins[1] != j.origins[0] {
@@ -58,7 +58,7 @@ func (c *crowd) add(j *Job, jobs int) {
 
 func (c *crowd) isFull(origin string) bool { return c.limit > 0 && c.running[origin] >= c.limit }
 
-// full returns the origins with which no further job may run.
+// full returns the origins for which no further job may run.
 func (c *crowd) full() (origins []string) {
 	for origin := range c.running {
 		if c.isFull(origin) {
@@ -72,8 +72,8 @@ func (c *crowd) full() (origins []string) {
 // admits reports whether a job may run alongside the others.
 func (c *crowd) admits(j *Job) bool { return !c.isFull(j.origins[0]) && !c.isFull(j.origins[1]) }
 
-// due is the condition for jobs that a node may start now, and the arguments of the condition.
-// Those that use one of the origins that are full are left out.
+// due returns the condition for jobs that a node may start now, and the arguments of the condition. Jobs
+// that use one of the full origins are left out.
 func due(n Node, full []string, more ...any) (condition string, args []any) {
 	args = append([]any{n.Name, n.text()}, more...)
 	condition = "state = 'pending' AND not_before <= @now AND " + placed(1) + " AND " + available
@@ -87,8 +87,8 @@ func due(n Node, full []string, more ...any) (condition string, args []any) {
 	return condition, args
 }
 
-// crowded returns how many jobs could run if their origins were not full, by origin; it stops
-// counting at most for each. Jobs of other nodes count, too: they wait for the runs of all nodes.
+// crowded returns, by origin, how many jobs could run if their origins were not full. It counts up to
+// most jobs for each origin, including jobs of other nodes, since a job waits for runs on all nodes.
 func (s *Scheduler) crowded(ctx context.Context, full []string, most int) (waiting map[string]int, err error) {
 	waiting = map[string]int{}
 	if len(full) == 0 {
@@ -118,8 +118,8 @@ func (s *Scheduler) crowded(ctx context.Context, full []string, most int) (waiti
 }
 
 // dueSomewhere returns the condition for jobs that use an origin and could start now on one of the nodes
-// if it were not full, and its arguments except the last: the origin. The condition is empty if there
-// are no nodes.
+// if the origin were not full. It also returns the arguments of the condition except the last: the
+// origin. The condition is empty if there are no nodes.
 func (s *Scheduler) dueSomewhere(ctx context.Context, tx jobdb.Tx) (condition string, args []any, err error) {
 	somewhere, args, err := s.placedSomewhere(ctx, tx)
 	if err != nil || somewhere == "" {
@@ -129,8 +129,8 @@ func (s *Scheduler) dueSomewhere(ctx context.Context, tx jobdb.Tx) (condition st
 	return condition, args, nil
 }
 
-// placedSomewhere returns the condition that one of the nodes that are alive may run a job, and its
-// arguments. It is empty if there are no nodes.
+// placedSomewhere returns the condition that a live node may run a job, and the arguments of the
+// condition. The condition is empty if there are no such nodes.
 func (s *Scheduler) placedSomewhere(ctx context.Context, tx jobdb.Tx) (condition string, args []any, err error) {
 	t, err := now(ctx, tx)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestPerOrigin has more jobs with one server than may run, by their sources and targets, and
-// one with another server.
+// TestPerOrigin has more jobs that use one server, as their source or target, than may run, and one
+// job that uses another server.
 func TestPerOrigin(t *testing.T) {
 	kinds := jobs.Kinds{"fake": originKind{}}
 	eachDatabase(t, kinds, func(t *testing.T, db *jobdb.DB, _ *jobs.Scheduler) {
@@ -71,7 +71,8 @@ func TestPerOrigin(t *testing.T) {
 	})
 }
 
-// lingering is a kind whose runs say that they began, and wait for changes until they are ended.
+// lingering is a kind whose runs report that they have begun, and wait for changes until they are
+// ended.
 type lingering struct {
 	originKind
 	began chan string
@@ -87,8 +88,8 @@ func (l lingering) Run(ctx context.Context, s *jobs.Session) error {
 	return ctx.Err()
 }
 
-// TestCrowdedByOthers has an origin that is used by as many runs of one node as it may. A job that
-// is pinned to another node gets its turn.
+// TestCrowdedByOthers: runs on one node take all the places of an origin. A job that is pinned to
+// another node still gets its turn.
 func TestCrowdedByOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := jobdb.Open(t.Context(), "sqlite::memory:", jobdb.Options{Clock: goClock()})
@@ -107,7 +108,7 @@ func TestCrowdedByOthers(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			time.Sleep(time.Second) // it has joined
+			time.Sleep(time.Second) // by now, the node has joined
 		}
 		document := func(name, node string) jobs.Document {
 			return jobs.Document{Namespace: "n", Name: name, Kind: "fake", Source: "https://full.test:443", Follow: true, Placement: jobs.Placement{Node: node}}
@@ -124,10 +125,10 @@ func TestCrowdedByOthers(t *testing.T) {
 		select {
 		case name := <-kind.began:
 			if name != "pinned" {
-				t.Errorf("%s was run, want the job that is pinned", name)
+				t.Errorf("%s was run, want the pinned job", name)
 			}
 		case <-time.After(time.Minute):
-			t.Error("the job that is pinned does not run")
+			t.Error("the pinned job does not run")
 		}
 		stop()
 		nodes.Wait()
@@ -137,7 +138,7 @@ func TestCrowdedByOthers(t *testing.T) {
 	})
 }
 
-// busy is a kind whose runs say that they began, and have more to do until they are ended.
+// busy is a kind whose runs report that they have begun, and have more to do until they are ended.
 type busy struct {
 	originKind
 	began chan string
@@ -155,8 +156,8 @@ func (b busy) Run(ctx context.Context, s *jobs.Session) error {
 	}
 }
 
-// TestCrowdedAndFull has a node all of whose slots are used by as many runs of each of two origins as
-// may use it. Another job of one of them gets its turn.
+// TestCrowdedAndFull: the slots of a node are full, and so are both origins that its runs use.
+// Another job with one of these origins still gets its turn.
 func TestCrowdedAndFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := jobdb.Open(t.Context(), "sqlite::memory:", jobdb.Options{Clock: goClock()})

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestDelay compares the delays after errors with the documented formula, also for many errors.
+// TestDelay compares the delays after errors with the documented formula, for many errors too.
 func TestDelay(t *testing.T) {
 	t.Parallel()
 	s := jobs.NewScheduler(nil, nil, jobs.Defaults())
@@ -30,8 +30,8 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestErrorsCount has a job that crashes on a node that is often restarted: only a run that went
-// well ends the count of errors.
+// TestErrorsCount: a job crashes on a node that is often restarted. Only a run that went well
+// resets the count of errors.
 func TestErrorsCount(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
 		d := follower("a", "s", "")

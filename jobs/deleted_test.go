@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestDeletedBeforeLock deletes a job after a change of it has been compared, and before it is locked:
-// a change of only that version does not create the job again.
+// TestDeletedBeforeLock deletes a job after a change to it has been compared with what is stored, and
+// before the job is locked: a change that is only for that version does not create the job again.
 func TestDeletedBeforeLock(t *testing.T) {
 	t.Parallel()
 	var s *jobs.Scheduler
@@ -49,8 +49,8 @@ func TestDeletedBeforeLock(t *testing.T) {
 	}
 }
 
-// TestStatsOfDeleted writes the statistics of a run while its job is deleted: a job with that name
-// that is created later does not have them.
+// TestStatsOfDeleted writes the statistics of a run while its job is deleted: a job that is created
+// later with the same name does not have these statistics.
 func TestStatsOfDeleted(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("stats_of_deleted")

@@ -13,21 +13,21 @@ type Description struct {
 	Listed
 	// Why explains in one sentence why the job is in its state, and what it waits for.
 	Why string `json:"why"`
-	// Lease is that of the node that runs the job; nil if none does.
+	// Lease is the lease of the node that runs the job; nil if no node does.
 	Lease *Lease `json:"lease,omitempty"`
 	// Watch is how the job is woken; nil if it does not follow.
 	Watch *WatchStatus `json:"watch,omitempty"`
-	// Command is the command line that does the same, if the kind has one: if it has a method
-	// Command(*Document) string.
+	// Command is the command line that does the same, if the kind has a method Command(*Document)
+	// string.
 	Command string  `json:"command,omitempty"`
-	Events  []Event `json:"events"` // the last ones, newest first
+	Events  []Event `json:"events"` // the latest events, newest first
 }
 
 // A Lease is the lease of the node that a job is on.
 type Lease struct {
 	// Age is the time since the last heartbeat of the node; -1 if it has left.
 	Age time.Duration `json:"-"` // as JSON, ageSeconds
-	// Stale: the lease has expired, and another node will run the job.
+	// Stale reports whether the lease has expired; another node will run the job.
 	Stale bool `json:"stale,omitempty"`
 }
 
@@ -75,18 +75,18 @@ func (s *Scheduler) Describe(ctx context.Context, id string) (*Description, erro
 type facts struct {
 	job     *Job
 	now     time.Time
-	node    string // that runs the job
+	node    string // the node that runs the job
 	lease   *Lease
-	nodes   []NodeStatus // that are alive
+	nodes   []NodeStatus // the live nodes
 	watch   *WatchStatus // nil if it does not follow
 	origins []blockedOrigin
 	tenant  TenantStatus
-	once    string // names a job that runs once and does the same, or is ""
+	once    string // a transient job that does the same; "" if there is none
 	full    string // an origin with its maximum of running jobs
-	limit   int    // of jobs with the same origin
+	limit   int    // the maximum of jobs with the same origin
 	before  int    // jobs of the namespace that are due before this one
 	others  int    // jobs of other namespaces that are due
-	limited bool   // the caller may not know of jobs of other namespaces
+	limited bool   // the caller must not learn of jobs of other namespaces
 }
 
 type blockedOrigin struct {

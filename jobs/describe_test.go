@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// A scene is a scheduler at some time, for tests of what is said about it.
+// A scene is a scheduler at some point in time, for tests of how jobs are described.
 type scene struct {
 	t     *testing.T
 	db    *jobdb.DB
@@ -36,7 +36,8 @@ func (s *scene) join(n jobs.Node) jobs.Node {
 	return n
 }
 
-// apply applies a job n/NAME of a server, after a change by the caller.
+// apply applies the job n/NAME, whose source is on a server, after the caller's change to the
+// document.
 func (s *scene) apply(name, server string, change func(*jobs.Document)) {
 	s.t.Helper()
 	d := jobs.Document{Namespace: "n", Name: name, Kind: "fake", Source: server, Follow: true, Backoff: jobs.Backoff{Min: time.Minute, Max: time.Minute}}
@@ -70,7 +71,7 @@ func (s *scene) describe(name string) *jobs.Description {
 	return d
 }
 
-// TestWhy brings a job into each situation that has a sentence of its own.
+// TestWhy brings a job into each situation that a sentence of its own explains.
 func TestWhy(t *testing.T) {
 	const server = "https://db.test:443"
 	refused := &jobs.OriginError{Origin: server, Err: errors.New("connection refused")}
@@ -239,7 +240,7 @@ func TestWhy(t *testing.T) {
 	eachScene(t, tests)
 }
 
-// eachScene runs each test on an empty scheduler on each kind of database.
+// eachScene runs each test on an empty scheduler, for each kind of database.
 func eachScene(t *testing.T, tests map[string]func(*scene)) {
 	t.Helper()
 	eachDatabase(t, jobs.Kinds{"fake": originKind{}}, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
@@ -256,7 +257,7 @@ func eachScene(t *testing.T, tests map[string]func(*scene)) {
 	})
 }
 
-// TestDescribe describes a job that runs.
+// TestDescribe describes a running job.
 func TestDescribe(t *testing.T) {
 	eachScene(t, map[string]func(*scene){"": func(s *scene) {
 		n := s.join(jobs.Node{Name: "a", Slots: 1})
@@ -272,7 +273,7 @@ func TestDescribe(t *testing.T) {
 		}
 		s.pass(10 * time.Second)
 		if d := s.describe("job"); !d.Lease.Stale || d.Lease.Age != 12*time.Second {
-			s.t.Errorf("lease of a node that is lost: %+v", d.Lease)
+			s.t.Errorf("lease of a lost node: %+v", d.Lease)
 		}
 		if _, err := s.store.Describe(s.t.Context(), "n/other"); !errors.Is(err, jobs.ErrNoJob) {
 			s.t.Errorf("a job that does not exist: %v", err)

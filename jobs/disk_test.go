@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// failures is an observer that waits for loops that cannot use the database.
+// failures is an observer that reports when loops cannot use the database.
 type failures struct {
 	jobs.Observer
 	failed chan error
@@ -27,8 +27,8 @@ func (f failures) Looped(_ string, _ time.Duration, err error) {
 	}
 }
 
-// TestFullDisk fills the disk of the database of jobs while a job runs. The run continues, changes of
-// jobs are refused, and when there is room again, the node does its work.
+// TestFullDisk fills the disk that holds the database of jobs while a job runs. The run continues,
+// changes to jobs are refused, and the node resumes its work when there is room again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := disktest.Mount(t, "4m")
@@ -64,7 +64,7 @@ func TestFullDisk(t *testing.T) {
 	copied(0, 1)
 	free := disktest.Fill(t, disk)
 	var refused error
-	for n := 1; refused == nil; n++ { // there is room in the files
+	for n := 1; refused == nil; n++ { // the files still have some room
 		_, refused = s.Apply(t.Context(), []jobs.Document{document(n)}, jobs.ApplyOptions{})
 	}
 	t.Log(refused)

@@ -25,9 +25,10 @@ type Document struct {
 	// Follow makes the job run until it is removed. Otherwise it ends when it has caught up.
 	Follow bool `json:"follow,omitempty"`
 	// Schedule is when a job that does not follow runs again: five fields as in crontab(5), in
-	// UTC. A run that takes longer than that delays the next one.
+	// UTC. A run that is not over at the next time delays the next run.
 	Schedule string `json:"schedule,omitempty"`
-	// After has names of jobs of the namespace that are to run first. It has no effect later.
+	// After holds names of jobs of the namespace that are to run first. It only affects the order in
+	// which jobs run for the first time.
 	After []string `json:"after,omitempty"`
 	// Options are flags of the command, without "--".
 	Options map[string]Values `json:"options,omitempty"`
@@ -37,7 +38,7 @@ type Document struct {
 	Paused    bool              `json:"paused,omitempty"`
 	// Metrics gives the job, if it follows, metrics of its own, besides those of its namespace.
 	Metrics bool `json:"metrics,omitempty"`
-	// Backoff overrides that of the settings, if not zero.
+	// Backoff overrides the backoff in the settings, if not zero.
 	Backoff Backoff `json:"backoff,omitzero"`
 }
 
@@ -58,15 +59,15 @@ func (d *Document) ID() string { return d.Namespace + "/" + d.Name }
 type Problem struct {
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`  // 1 is the first; 0 if it is not from a file
-	Job     string `json:"job,omitempty"`   // its ID
+	Job     string `json:"job,omitempty"`   // the ID of the job
 	Field   string `json:"field,omitempty"` // "options.batch-bytes"
 	Message string `json:"message"`
 	// document is the number of the document, from 1, among those that are applied together; 0 if
-	// Job says which. Of several with one ID, other is that of the first one.
+	// Job identifies it. If several documents have one ID, other is the number of the first.
 	document, other int
 }
 
-// problem returns a problem of the n-th document. One without a name has no ID.
+// problem returns a problem of the n-th document. If the document has no name, Job is empty.
 func (d *Document) problem(n int, field, format string, args ...any) Problem {
 	p := Problem{Field: field, Message: fmt.Sprintf(format, args...), document: n + 1}
 	if d.Name != "" {
@@ -115,9 +116,9 @@ func (p InvalidError) Is(target error) bool { return target == ErrInvalid }
 type Kind interface {
 	// Check returns the problems of a document, by field. It uses no network.
 	Check(d *Document) []Problem
-	// Identify returns what the document refers to. It uses no network, and is only called
-	// with documents without problems in source and target. What depends on other fields that
-	// have problems is empty.
+	// Identify returns what the document refers to. It uses no network, and is only called with
+	// documents whose source and target have no problems. If other fields have problems, what
+	// depends on them is empty.
 	Identify(d *Document) Identity
 	// Run runs the job of the session until there is nothing left to do, or ctx ends.
 	// An error that matches [ErrRejected] will not pass on its own; after any other error, the
@@ -128,22 +129,22 @@ type Kind interface {
 
 // An Identity identifies the work of a job, which no other job may do.
 type Identity struct {
-	// Work identifies everything that affects the result of the job: source, target and
-	// selection, but neither credentials nor limits. Only that of an invalid document may be empty.
+	// Work identifies everything that affects the result of the job: source, target and selection,
+	// but neither credentials nor limits. Only an invalid document may have an empty Work.
 	Work string
-	// Target identifies what the job writes, if two jobs must not do so.
+	// Target identifies what the job writes to, if two jobs must not write to it.
 	Target string
 	// SourceOrigin and TargetOrigin identify the servers that the job uses, as
 	// https://HOST:PORT. They are empty for local files.
 	SourceOrigin, TargetOrigin string
-	// Local: the job uses files of a node, which it must be pinned to.
+	// Local reports whether the job uses files of a node, to which it must be pinned.
 	Local bool
 	// Watch is what a job that follows waits for when it has caught up. If it is zero, the job
 	// runs again from time to time.
 	Watch Watch
 }
 
-// A Watch is a name on a server, whose changes are a reason to run.
+// A Watch is something on a server whose changes are a reason for a job to run.
 type Watch struct {
 	// Type of the server: "couchdb", "feedctl", "kinto", "store" or "outbox".
 	Type string
@@ -154,11 +155,11 @@ type Watch struct {
 	Name string
 	// Credential is the reference in [Document.Credentials] that is used for the server.
 	Credential string
-	// Local: the server consists of files of the node that the job is pinned to.
+	// Local reports whether the server consists of files of the node to which the job is pinned.
 	Local bool
 }
 
-// Kinds are all kinds of jobs, by their names.
+// Kinds holds all kinds of jobs, by name.
 type Kinds map[string]Kind
 
 var (
@@ -168,15 +169,15 @@ var (
 
 const nameRule = "want up to 64 of a-z 0-9 . _ -, a letter or digit first and last"
 
-// Check returns what is wrong with documents that are to be applied together, by document. Jobs
-// that they are to run after may be stored already, so these need not be among them.
+// Check returns the problems of documents that are to be applied together, by document. The jobs
+// named in After may already be stored, so they need not be among the documents.
 func (k Kinds) Check(documents []Document) []Problem {
 	_, all := k.inspect(documents)
 	return append(all, cycles(documents, func(string) bool { return true })...)
 }
 
-// inspect does what Check does, except for the order in which jobs start. It also returns what
-// the documents identify; nil for one whose source or target is invalid.
+// inspect is like Check, but ignores the order in which jobs start. It also returns the identity of
+// each document, which is nil if the source or target is invalid.
 func (k Kinds) inspect(documents []Document) (identities []*Identity, all []Problem) {
 	identities = make([]*Identity, len(documents))
 	u := users{names: map[string]int{}, work: map[string]*Document{}, target: map[string]*Document{}}
@@ -193,13 +194,14 @@ func (k Kinds) inspect(documents []Document) (identities []*Identity, all []Prob
 	return identities, all
 }
 
-// users are the documents with a name, with some work, and with a target.
+// users holds the documents by name, by work and by target.
 type users struct {
 	names        map[string]int
 	work, target map[string]*Document
 }
 
-// add adds the n-th document, and returns a problem if it has the name of another, or does the same.
+// add adds the n-th document. It returns problems if the document has the name of another, or does
+// the same.
 func (u *users) add(n int, d *Document, i *Identity) (problems []Problem) {
 	if first, ok := u.names[d.ID()]; ok && d.Name != "" {
 		p := d.problem(n, "name", "another job has this name")
@@ -211,7 +213,7 @@ func (u *users) add(n int, d *Document, i *Identity) (problems []Problem) {
 	if i == nil {
 		return problems
 	}
-	// A duplicate of a job with the same name has been reported.
+	// If the names are the same, the duplicate has already been reported.
 	differs := func(other *Document) bool { return d.Name == "" || other.ID() != d.ID() }
 	if other := u.work[i.Work]; other != nil && i.Work != "" {
 		if differs(other) {
@@ -235,7 +237,7 @@ func (d *Document) title() string {
 	return fmt.Sprintf("job %q", d.ID())
 }
 
-// checkOne returns what a document identifies, or nil, and what is wrong with it alone.
+// checkOne checks a document on its own, and returns its identity, or nil, and its problems.
 func (k Kinds) checkOne(d *Document) (identity *Identity, problems []Problem) {
 	add := func(field, format string, args ...any) {
 		problems = append(problems, Problem{Field: field, Message: fmt.Sprintf(format, args...)})
@@ -262,7 +264,7 @@ func (k Kinds) checkOne(d *Document) (identity *Identity, problems []Problem) {
 		}
 	}
 	for field, value := range map[string]string{"source": d.Source, "target": d.Target, "placement.node": d.Placement.Node, "credentials": d.Credentials["source"] + d.Credentials["target"]} {
-		if strings.ContainsRune(value, 0) { // PostgreSQL cannot store it
+		if strings.ContainsRune(value, 0) { // PostgreSQL cannot store NUL
 			add(field, "it contains a NUL character")
 		}
 	}
@@ -295,7 +297,7 @@ func (k Kinds) checkOne(d *Document) (identity *Identity, problems []Problem) {
 	return &i, problems
 }
 
-// ranks returns the length of the longest chain of jobs that are to run before each, by ID.
+// ranks returns, by ID, the length of the longest chain of jobs that are to run before a job.
 func ranks(documents []Document) map[string]int64 {
 	after := map[string][]string{}
 	for n := range documents {
@@ -322,8 +324,8 @@ func ranks(documents []Document) map[string]int64 {
 	return ranks
 }
 
-// cycles returns a problem for each cycle of jobs that wait for each other, at a job that the
-// condition holds for.
+// cycles returns a problem for each cycle of jobs that wait for each other, at a job in the cycle
+// for which the function at returns true.
 func cycles(documents []Document, at func(id string) bool) (problems []Problem) {
 	after := map[string][]string{}
 	for n := range documents {
@@ -358,7 +360,7 @@ func cycles(documents []Document, at func(id string) bool) (problems []Problem) 
 	return problems
 }
 
-// canonical returns the document as it is stored and compared.
+// canonical returns the document in the form in which it is stored and compared.
 func (d *Document) canonical() string {
 	text, err := json.Marshal(d) // sorts the keys of maps
 	if err != nil {

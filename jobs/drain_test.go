@@ -66,8 +66,8 @@ func TestStopKeepsLease(t *testing.T) {
 	})
 }
 
-// TestHungHeartbeat has a statement of the heartbeat hang, as behind a proxy whose server is gone. The node
-// tries again before its lease expires.
+// TestHungHeartbeat makes a statement of the heartbeat hang, as behind a proxy whose server is gone. The
+// node tries again before its lease expires.
 func TestHungHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := false

@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/internal/origins"
 )
 
-// execute runs a job until it has caught up, is stopped, or fails, and records how it
-// ended. Its error is only shown with the run.
+// execute runs a job until it has caught up, is stopped, or fails, and records how the run ended.
+// The error that execute returns is only shown with the run.
 func (w *worker) execute(ctx context.Context, args jobdb.RunArgs) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -76,8 +76,8 @@ func (w *worker) unrecorded(id runID, err error) {
 	}
 }
 
-// fenced says in a word how a run whose end cannot be recorded has ended. The jobs of a node that is
-// not lost have another run only if they were cancelled, or deleted and created again.
+// fenced returns a word for how a run has ended if the end cannot be recorded. Unless the node is
+// lost, the reason is that the job was cancelled, or deleted and created again.
 func (w *worker) fenced(n Node, err error) string {
 	if !errors.Is(err, ErrFenced) {
 		return "lost"
@@ -149,7 +149,7 @@ func crashed(err error, origin *OriginError) Outcome {
 	return Outcome{End: Crashed, Reason: err.Error(), Hint: hint(err), Origin: origin}
 }
 
-// hint returns what the user can do about an error, if it says so.
+// hint returns what the user can do about an error, if the error says that, or "".
 func hint(err error) string {
 	if h, ok := errors.AsType[interface {
 		error
@@ -160,8 +160,8 @@ func hint(err error) string {
 	return ""
 }
 
-// linger reports whether a run that has caught up may keep its slot: only while others are
-// free, and no job waits for this one because of an origin.
+// linger reports whether a run that has caught up may keep its slot. It may only while other slots
+// are free and no job waits for this run because of an origin.
 func (w *worker) linger(a *activeRun) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -169,7 +169,7 @@ func (w *worker) linger(a *activeRun) bool {
 	return a.lingers
 }
 
-// limit ends a run that has taken long, unless it keeps its slot because no other job needs it.
+// limit ends a run that has taken long, unless it lingers because no other job needs its slot.
 func (w *worker) limit(a *activeRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,9 +186,9 @@ func (w *worker) forget(id runID) {
 	w.wake()
 }
 
-// finish writes how a run ended. While the database is unavailable it tries again: until the run is
-// told to end, and then for the time of a lease. After other errors it tries again for that time
-// only: they may be permanent, and the run has a slot.
+// finish records how a run ended. While the database is unavailable, it tries again until the run
+// is told to end, and from then on for the time of a lease. After other errors, which may be
+// permanent, it only tries again for the time of a lease, since the run occupies a slot.
 func (s *Scheduler) finish(ctx context.Context, r Run, o Outcome) error {
 	lease := s.settings().Lease
 	told, tries := ctx.Done(), context.WithoutCancel(ctx)

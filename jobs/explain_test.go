@@ -17,8 +17,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestPlans has 10,000 jobs, or fewer with -short, and asks the databases how they execute the statements of lists and
-// descriptions: without reading all jobs.
+// TestPlans checks, with 10,000 jobs, or fewer with -short, that the databases execute the statements of lists and
+// descriptions without reading all jobs.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{
@@ -75,7 +75,7 @@ func TestPlans(t *testing.T) {
 				}
 			}
 			if plan := explain(t, db, name, "SELECT id FROM @job WHERE kind = $1"); !readsAll.MatchString(plan) {
-				t.Errorf("the plan of a query without an index is taken for one with an index:\n%s", plan)
+				t.Errorf("readsAll does not match the plan of a query without an index:\n%s", plan)
 			}
 			if err := db.Close(); err != nil {
 				t.Error(err)

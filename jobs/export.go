@@ -14,10 +14,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Export returns the documents of the jobs that a filter selects, as they were applied, ordered
-// by namespace and name. Jobs that were paused or resumed since are as they were applied, and
-// jobs of [Scheduler.RunOnce] are left out. After, Limit and Skip of the
-// filter have no effect. The
+// Export returns the documents of the jobs that a filter selects, ordered by namespace and name.
+// Documents are as they were applied, even if the jobs have been paused or resumed since. Jobs of
+// [Scheduler.RunOnce] are left out. After, Limit and Skip of the filter have no effect. The
 // iteration ends with the first error.
 //
 // Documents have no secrets: credentials are references.
@@ -51,8 +50,8 @@ func (j *Job) applied() (d Document, err error) {
 	return d, nil
 }
 
-// WriteYAML writes documents as a file that [Kinds.ReadFiles] reads: a YAML document for each
-// run of documents with the same namespace.
+// WriteYAML writes documents as a file that [Kinds.ReadFiles] reads. Consecutive documents with the
+// same namespace form a YAML document.
 func WriteYAML(w io.Writer, documents iter.Seq2[Document, error]) error {
 	b := bufio.NewWriter(w)
 	namespace := ""
@@ -99,7 +98,7 @@ func writeItem(w io.Writer, d *Document) error {
 	return err
 }
 
-// quote marks strings with line breaks and other unprintable characters for quoting; the YAML
+// quote marks strings with line breaks and other unprintable characters for quoting, since the YAML
 // library would write them on several lines.
 func quote(n *yaml.Node) {
 	if n.Tag == "!!str" && strings.ContainsFunc(n.Value, func(r rune) bool { return !unicode.IsPrint(r) }) {
@@ -110,7 +109,7 @@ func quote(n *yaml.Node) {
 	}
 }
 
-// WriteJSON writes documents as [ParseJobs] reads them.
+// WriteJSON writes documents in the form that [ParseJobs] reads.
 func WriteJSON(w io.Writer, documents iter.Seq2[Document, error]) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprint(b, `{"version": 1, "jobs": [`)

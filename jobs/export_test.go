@@ -10,17 +10,17 @@ import (
 // NewScheduler returns a scheduler on a database that a test has opened.
 var NewScheduler = newScheduler
 
-// Beside returns a scheduler on the database of another, as a second process has it.
+// Beside returns another scheduler on the database of s, as a second process would open it.
 func Beside(s *Scheduler) *Scheduler { return newScheduler(s.db, s.kinds, s.defaults) }
 
-// Block notes that a server asks its clients to wait.
+// Block records that a server asks its clients to wait.
 var Block = (*Scheduler).block
 
 // Delay returns how long a job waits after a number of consecutive errors.
 func Delay(s *Scheduler, d *Document, errors int64) time.Duration { return s.delay(d)(errors) }
 
-// MayReap reports whether a node that has joined and then sent heartbeats after these times may say
-// that others are lost.
+// MayReap reports whether a node that has joined, and has then sent heartbeats after these times, may
+// declare others lost.
 func MayReap(gaps ...time.Duration) bool {
 	w := &worker{store: newScheduler(nil, nil, Defaults())}
 	w.beaten()
@@ -31,20 +31,21 @@ func MayReap(gaps ...time.Duration) bool {
 	return w.mayReap()
 }
 
-// Canonical returns a document as it is stored and compared.
+// Canonical returns a document in the form in which it is stored and compared.
 func Canonical(d *Document) string { return d.canonical() }
 
-// How says how a run has ended, as an [Observer] is told.
+// How returns how a run has ended, in the words that an [Observer] is told.
 func (o *Outcome) How() string { return o.how(nil) }
 
-// EndedByOrders reports whether orders that were asked for at a time end a run of which they say nothing.
+// EndedByOrders reports whether orders that were requested at the time asked end a run that they do not
+// mention.
 func EndedByOrders(began, asked time.Time) (ended bool) {
 	w := &worker{runs: map[runID]*activeRun{{}: {began: began, end: func(error) { ended = true }}}}
 	w.follow(nil, asked)
 	return ended
 }
 
-// SaveAfter pauses a job that another statement of the transaction changes after it was loaded.
+// SaveAfter loads a job, executes a statement in the same transaction, and then pauses the job.
 func SaveAfter(ctx context.Context, s *Scheduler, id, statement string) error {
 	return s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		found, err := load(ctx, tx, "WHERE id = $1", id)

@@ -22,8 +22,8 @@ import (
 const maxFile = 64 << 20
 
 // ReadFiles reads jobs from YAML files, or from all files in a directory that end with .yaml
-// or .yml; "-" is standard input. It returns all that is wrong with them at once, as
-// [InvalidError] with file and line.
+// or .yml; "-" is standard input. It returns all their problems at once, as an [InvalidError] with
+// files and lines.
 func (k Kinds) ReadFiles(paths ...string) ([]Document, error) {
 	f, err := k.Read(ReadOptions{Stdin: os.Stdin}, paths...)
 	if err != nil {
@@ -32,16 +32,16 @@ func (k Kinds) ReadFiles(paths ...string) ([]Document, error) {
 	return f.Documents, nil
 }
 
-// Files are jobs that were read from files.
+// Files holds the jobs that were read from files.
 type Files struct {
 	Documents []Document
-	// Namespaces are those of the files, even of files without jobs.
+	// Namespaces are the namespaces of the files, including files without jobs.
 	Namespaces []string
 	reader     *reader
 }
 
-// Locate adds to an [InvalidError] of [Scheduler.Apply] where in the files the fields are, and what
-// is wrong with the files besides their documents.
+// Locate adds to an [InvalidError] of [Scheduler.Apply] the places of the fields in the files, and
+// the problems of the files that are not of a document.
 func (f *Files) Locate(err error) error {
 	problems, ok := errors.AsType[InvalidError](err)
 	if !ok {
@@ -50,16 +50,16 @@ func (f *Files) Locate(err error) error {
 	return f.reader.locateAll(problems)
 }
 
-// ReadOptions are for [Kinds.Read].
+// ReadOptions holds the options of [Kinds.Read].
 type ReadOptions struct {
-	Stdin io.Reader // is "-"
-	// Node is for jobs that use local files and name no node. If it is empty, they are invalid.
+	Stdin io.Reader // is read for "-"
+	// Node is the node of jobs that use local files and name no node. If it is empty, such jobs are
+	// invalid.
 	Node string
 }
 
-// Read does what [Kinds.ReadFiles] does, with options. Along with an [InvalidError], it returns
-// what it could read: applying that with [ApplyOptions.DryRun] shows the conflicts with stored
-// jobs, too.
+// Read is like [Kinds.ReadFiles], with options. Along with an [InvalidError], it returns what it
+// could read: applying that with [ApplyOptions.DryRun] reveals the conflicts with stored jobs, too.
 func (k Kinds) Read(o ReadOptions, paths ...string) (*Files, error) {
 	var files []string
 	for _, path := range paths {
@@ -108,8 +108,8 @@ func (p InvalidError) sort() {
 }
 
 // expand returns the files of a directory, or the path itself. Files may be links, and so may be
-// the directory. Names that begin with a dot are left out: in a Kubernetes volume, ..data has the
-// files that the visible names link to.
+// the directory. Names that begin with a dot are left out: in a Kubernetes volume, ..data contains
+// the files to which the visible names link.
 func expand(path string) ([]string, error) {
 	if path == "-" {
 		return []string{path}, nil
@@ -157,9 +157,9 @@ func readFile(stdin io.Reader, name string) ([]byte, error) {
 // A reader gathers the documents and problems of several files.
 type reader struct {
 	documents  []Document
-	places     []source // of the documents
+	places     []source // the places of the documents
 	namespaces []string
-	problems   InvalidError // that are not of a document
+	problems   InvalidError // problems that are not of a document
 	file       string
 }
 
@@ -169,8 +169,8 @@ type source struct {
 	lines map[string]int // by field; "" is the first line
 }
 
-// locateAll returns, in order, the problems of the files and the given ones, with the places of
-// their fields.
+// locateAll returns the given problems and those of the files, in order, with the places of their
+// fields.
 func (r *reader) locateAll(problems []Problem) InvalidError {
 	located := slices.Clone(r.problems)
 	for _, p := range problems {
@@ -180,7 +180,7 @@ func (r *reader) locateAll(problems []Problem) InvalidError {
 	return located
 }
 
-// locate adds to a problem where its field is.
+// locate adds the place of its field to a problem.
 func (r *reader) locate(p Problem) Problem {
 	if p.document == 0 {
 		p.document = 1 + slices.IndexFunc(r.documents, func(d Document) bool { return d.ID() == p.Job })
@@ -226,7 +226,7 @@ func (r *reader) read(name string, text []byte) {
 	}
 }
 
-// syntaxProblem takes the line out of an error of the YAML library.
+// syntaxProblem turns an error of the YAML library into a problem with a line.
 func syntaxProblem(file string, err error) Problem {
 	p := Problem{File: file, Line: 1, Message: strings.TrimPrefix(err.Error(), "yaml: ")}
 	if _, scanErr := fmt.Sscanf(p.Message, "line %d:", &p.Line); scanErr == nil {
@@ -335,7 +335,7 @@ func note(n *yaml.Node, prefix string, lines map[string]int) {
 	}
 }
 
-// fields calls the function of each field of a mapping.
+// fields calls, for each field of a mapping, the function in known.
 func (r *reader) fields(n *yaml.Node, field string, known map[string]func(*yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		r.add(n, field, "want fields, such as \"name: value\"")
@@ -364,7 +364,7 @@ func (r *reader) fields(n *yaml.Node, field string, known map[string]func(*yaml.
 	}
 }
 
-// keys adds a problem for each key that a mapping has more than once.
+// keys adds a problem for each key that occurs more than once in a mapping.
 func (r *reader) keys(n *yaml.Node, field string) {
 	lines := map[string]int{}
 	for k := 0; k+1 < len(n.Content); k += 2 {
@@ -419,7 +419,7 @@ func (r *reader) list(field string, into *[]string) func(*yaml.Node) {
 	}
 }
 
-// texts reads a mapping of strings, and adds it to into.
+// texts returns a function that reads a mapping of strings, and adds it to into.
 func (r *reader) texts(field string, into *map[string]string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.MappingNode {
@@ -437,7 +437,8 @@ func (r *reader) texts(field string, into *map[string]string) func(*yaml.Node) {
 	}
 }
 
-// options reads flags: each a string, number or boolean, or a list of these.
+// options returns a function that reads flags: each is a string, number or boolean, or a list of
+// these.
 func (r *reader) options(field string, into *map[string]Values) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.MappingNode {

@@ -76,7 +76,7 @@ jobs:
 	}
 }
 
-// TestReadBadFiles expects all that is wrong at once, with lines.
+// TestReadBadFiles expects all problems to be reported at once, with line numbers.
 func TestReadBadFiles(t *testing.T) {
 	path := writeFile(t, "bad.yaml", `version: 1
 jobs:
@@ -154,8 +154,8 @@ jobs:
 	}
 }
 
-// TestReadAllAtOnce: no problem of a job hides another one, even if jobs have no name, or that of
-// another, or if only what is stored shows it.
+// TestReadAllAtOnce: all problems of all jobs are reported at once, even if jobs have no name or
+// share one, or if a problem shows only by comparison with what is stored.
 func TestReadAllAtOnce(t *testing.T) {
 	path := writeFile(t, "bad.yaml", `version: 1
 jobs:
@@ -226,7 +226,7 @@ jobs:
 	check(files.Locate(err), all...)
 }
 
-// TestLocate has problems that only the database shows, with lines of the files.
+// TestLocate: problems that only the database reveals are reported with lines of the files.
 func TestLocate(t *testing.T) {
 	path := writeFile(t, "jobs.yaml", `version: 1
 jobs:
@@ -272,7 +272,7 @@ jobs:
 	}
 }
 
-// localKind has jobs that use local files.
+// localKind is a kind of jobs that use local files.
 type localKind struct{ fakeKind }
 
 func (localKind) Identify(d *jobs.Document) jobs.Identity {
@@ -309,8 +309,8 @@ jobs:
 	}
 }
 
-// TestReadVolume reads a directory as Kubernetes makes it of a ConfigMap: links into a hidden
-// directory with the files, which is replaced as a whole.
+// TestReadVolume reads a directory like the one that Kubernetes makes from a ConfigMap: links into
+// a hidden directory that contains the files, and that is replaced as a whole.
 func TestReadVolume(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "volume", "..2026_11_23_10_00_00.123")
@@ -332,7 +332,7 @@ func TestReadVolume(t *testing.T) {
 		}
 	}
 	if _, err := fakeKinds.ReadFiles(data); err != nil {
-		t.Errorf("a hidden directory that is named: %v", err)
+		t.Errorf("a hidden directory that is given as an argument: %v", err)
 	}
 	bad := filepath.Join(link, "bad.yaml")
 	if err := os.WriteFile(bad, []byte("version: 2\n"), 0o600); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestGuarded writes jobs that were changed after they had been read, as a transaction that had not
-// locked them could.
+// TestGuarded saves jobs that were changed after they had been read, as a transaction without locks
+// could.
 func TestGuarded(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
 		d := follower("a", "s", "")

@@ -8,8 +8,9 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// Held returns the origins to which only a probe may send requests: because they are down, or because
-// they ask their clients to wait. The times are those until the next probe, or the end of the wait.
+// Held returns the origins to which only a probe may send requests, because they are down or ask
+// their clients to wait. The value for each is the time until the next probe, or until the end of the
+// wait.
 func (s *Scheduler) Held(ctx context.Context) (waits map[string]time.Duration, err error) {
 	waits = map[string]time.Duration{}
 	err = s.db.View(ctx, func(tx jobdb.Tx) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/jobs/watch"
 )
 
-// A troubled server has jobs and watches.
+// A troubled server is used by jobs and watches.
 type troubled struct {
 	mu     sync.Mutex
 	status int
@@ -33,7 +33,8 @@ func (s *troubled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{Status: fmt.Sprint(s.status), StatusCode: s.status, Header: s.header, Body: io.NopCloser(strings.NewReader(""))}, s.down
 }
 
-// set changes how the server answers, and returns how many requests there were since it was called last.
+// set changes how the server answers, and returns how many requests there were since the last call of
+// set.
 func (s *troubled) set(status int, header http.Header, down error) (runs, watches int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,8 +77,8 @@ func (p polled) Watch(ctx context.Context, w *watch.Watched) error {
 	}
 }
 
-// TestServerInTrouble: watches send no request to a server that is down, which only a job probes, nor to
-// one that has asked a job to wait, and continue when it works again.
+// TestServerInTrouble: watches send no request to a server that is down, which only a job probes, or to
+// a server that has asked a job to wait. They continue when the server works again.
 func TestServerInTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := inBubble(t, jobs.Kinds{"fake": watching{}})
@@ -102,7 +103,7 @@ func TestServerInTrouble(t *testing.T) {
 		if _, err := store.Apply(ctx, documents, jobs.ApplyOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		run := func(ids ...string) { // they may have a slot and wait for changes
+		run := func(ids ...string) { // pauses and resumes, since the jobs may have a slot and wait for changes
 			t.Helper()
 			if _, err := store.Pause(ctx, ids...); err != nil {
 				t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/jobs/watch"
 )
 
-// rounds notes the rounds of loops.
+// rounds is an observer that records the rounds of loops.
 type rounds struct {
 	jobs.Observer
 	mu     sync.Mutex
@@ -34,7 +34,7 @@ func (r *rounds) Looped(loop string, took time.Duration, err error) {
 	}
 }
 
-// source is a watch of one name, which changes every few seconds.
+// source is a source of changes with one name, which changes every few seconds.
 type source struct{ fails bool }
 
 func (s source) Watch(ctx context.Context, w *watch.Watched) error {
@@ -57,8 +57,8 @@ func (s source) Watch(ctx context.Context, w *watch.Watched) error {
 	}
 }
 
-// TestHung has a statement of each loop of a node hang, as behind a proxy whose server is gone. The loop
-// tries again within 10 s, and the failure is counted.
+// TestHung makes a statement of each loop of a node hang, as behind a proxy whose server is gone. The
+// loop tries again within 10 s, and the failure is counted.
 func TestHung(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -87,7 +87,7 @@ func TestHung(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				slots := 1
 				if test.loop == "report" {
-					slots = 3 // or ends of runs report, too
+					slots = 3 // with fewer, ends of runs would report, too
 				}
 				settings := jobs.Defaults()
 				settings.Lease = time.Minute // the other loops of the node wait for the same connection
