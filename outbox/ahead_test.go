@@ -32,8 +32,8 @@ func (p *pauser) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQu
 
 func (p *pauser) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// TestReadAheadIsOvertaken: another runner has moved the rows that a runner read ahead, so
-// long ago that the producer no longer recognises them.
+// TestReadAheadIsOvertaken: the rows that a runner read ahead were moved by another runner, so long
+// ago that the producer no longer recognises them.
 func TestReadAheadIsOvertaken(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// idleAfter is how long after its last row a feed is idle: its runner releases the
+	// idleAfter is how long after its last row a feed becomes idle: then its runner releases the
 	// lease, and the outbox is polled every idlePoll.
 	idleAfter = 10 * time.Second
 	idlePoll  = 250 * time.Millisecond
 )
 
-// A poller waits for rows on behalf of all runners of a DB, with one read-only statement
-// for all of them.
+// A poller waits for rows on behalf of all runners of a DB, with one read-only statement for all
+// runners.
 type poller struct {
 	db        *DB
 	idleAfter time.Duration
@@ -32,9 +32,9 @@ type poller struct {
 type waiter struct {
 	feed   string
 	from   int64         // rows with smaller ids do not count
-	last   int64         // the greatest id known to have been drawn; if the sequence is below it, ids went back
+	last   int64         // the greatest id known to have been drawn; if the sequence is below that, ids went back
 	poll   time.Duration // Config.Poll
-	active time.Time     // when the feed had rows last
+	active time.Time     // when the feed last had rows
 	idle   func()        // called when there are no rows
 	ready  chan struct{} // closed when there may be rows
 }
@@ -43,8 +43,8 @@ func newPoller(d *DB) *poller {
 	return &poller{db: d, idleAfter: idleAfter, waiting: make(map[*waiter]struct{}), wakeup: make(chan struct{}, 1)}
 }
 
-// await waits until there may be rows, or returns the cause of the context's end. It also
-// returns nil after an error of the database, which the caller meets when it reads rows.
+// await waits until there may be rows, or returns the cause of the context's end. It also returns
+// nil after an error of the database: the caller will get that error when it reads rows.
 func (p *poller) await(ctx context.Context, w waiter) error {
 	w.ready = make(chan struct{})
 	p.join(&w)
@@ -70,7 +70,7 @@ func (p *poller) join(w *waiter) {
 	}
 	select {
 	case p.wakeup <- struct{}{}:
-	default: // holds a value already
+	default: // wakeup holds a value already
 	}
 }
 
@@ -97,7 +97,7 @@ func (p *poller) wake(list []*waiter) {
 	}
 }
 
-// idle calls idle of those waiters that are still waiting.
+// idle calls the function idle of each waiter that is still waiting.
 func (p *poller) idle(list []*waiter) {
 	var idle []func()
 	p.mu.Lock()
@@ -112,11 +112,11 @@ func (p *poller) idle(list []*waiter) {
 	}
 }
 
-// run polls while there are waiters: often while feeds have had rows recently, then rarely.
+// run polls while there are waiters: often if feeds have had rows recently, otherwise rarely.
 func (p *poller) run() {
 	failed, pause := 0, time.Duration(0) // failures in a row, and the pause they add
 	var server, at time.Time             // start of the server; time of the next poll, or zero
-	polls := 0                           // since a waiter joined
+	polls := 0                           // how many there were since a waiter last joined
 	for {
 		list := p.all()
 		if len(list) == 0 {
@@ -161,7 +161,7 @@ func (p *poller) pause(list []*waiter, polls int, now time.Time) time.Duration {
 	return shortest
 }
 
-// sleep waits for d. It returns true at once if a waiter joins.
+// sleep waits for d, or until a waiter joins: then it returns true.
 func (p *poller) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -173,9 +173,9 @@ func (p *poller) sleep(d time.Duration) bool {
 	}
 }
 
-// poll returns the waiters whose feeds have rows, or all of them if that is unknown: after
-// an error, if ids may be drawn a second time (see errWentBack), and if row security may hide
-// rows. It is one statement outside a transaction.
+// poll returns the waiters whose feeds have rows, or all waiters if that is unknown: after an
+// error, if ids may be drawn a second time (see errWentBack), and if row security may hide rows. It
+// sends one statement, outside a transaction.
 func (p *poller) poll(ctx context.Context, list []*waiter, server *time.Time) ([]*waiter, error) {
 	feeds, from, last := make([]string, len(list)), make([]int64, len(list)), int64(0)
 	for i, w := range list {

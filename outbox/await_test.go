@@ -30,8 +30,8 @@ func (r recorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Tra
 
 func (recorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// TestIdle: feeds without rows have no lease, and together cost one statement at a time,
-// outside transactions. Rows are still moved.
+// TestIdle: feeds without rows have no lease, and one statement at a time, outside transactions, is
+// sent for all of them. Rows are still moved.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
@@ -67,7 +67,7 @@ func TestIdle(t *testing.T) {
 		for n := 0; n < 3; {
 			sql := <-trace.statements
 			if !strings.Contains(sql, "WITH ORDINALITY") {
-				n = 0 // some have only just started
+				n = 0 // some runners have only just started
 				continue
 			}
 			n++
@@ -91,7 +91,7 @@ func TestIdleCalls(t *testing.T) {
 		var r *running
 		var committed atomic.Int64
 		before := int64(0)
-		calls := make(chan int64) // with how many rows had been committed
+		calls := make(chan int64) // how many rows had been committed at each call
 		ready, ended := make(chan struct{}), make(chan struct{})
 		r = w.run(db, outbox.Config{Store: memory.New(), Idle: func() {
 			<-ready
@@ -125,8 +125,8 @@ func TestIdleCalls(t *testing.T) {
 	}
 }
 
-// TestIdleWhileMoving: a runner that waits for the lease does not call Idle while the holder has not
-// moved the rows that it has read.
+// TestIdleWhileMoving: a runner that waits for the lease does not call Idle while the holder of the
+// lease has read rows but not yet moved them.
 func TestIdleWhileMoving(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -22,23 +22,22 @@ import (
 // truncated one a DELETE. A row whose key changes becomes a DELETE of the old key and a
 // PUT of the new one. An update that changes no published column publishes nothing.
 //
-// The JSON is that of PostgreSQL's row_to_json and does not depend on the settings of
-// the session: numbers with all their digits, NaN and the infinities as strings; times
-// in ISO 8601 with up to six digits of the second, timestamptz in UTC; intervals in
-// ISO 8601; bytea as "\x" and hex digits; json as it is stored; arrays and
-// composite types as arrays and objects; all other types as strings in their text
-// form.
+// The JSON is what PostgreSQL's row_to_json returns, and does not depend on the settings of the
+// session: numbers have all their digits, NaN and the infinities are strings; times are in ISO 8601
+// with up to six decimal places, timestamptz in UTC; intervals are in ISO 8601; bytea is "\x" and
+// hex digits; json is as it is stored; arrays and composite types are arrays and objects; all other
+// types are strings in their text form.
 //
-// The key is the text of the key column, or of several columns, a JSON array of their
+// The key is the text of the key column or, if there are several key columns, a JSON array of their
 // values.
 type Capture struct {
 	Feed string
 	// Table may be qualified by its schema, and quoted as in SQL.
 	Table string
-	// Key columns are not null and together have a unique index that is not deferrable.
-	// Defaults to the primary key.
+	// Key lists the key columns. They must be NOT NULL, and together have a unique index that is
+	// not deferrable. Defaults to the primary key.
 	Key []string
-	// Columns are the published columns. Defaults to all, including those added later.
+	// Columns lists the published columns. Defaults to all columns, including columns added later.
 	Columns []string
 }
 
@@ -52,18 +51,18 @@ type relation struct {
 	id          int32    // in outbox_capture
 }
 
-// lockTimeout is how long Attach waits for the lock on a table, and so blocks writers,
-// before it lets them through for lockPause.
+// lockTimeout is how long Attach waits for the lock on a table, which blocks writers, before it
+// lets them through for lockPause.
 const (
 	lockTimeout = time.Second
 	lockPause   = 500 * time.Millisecond
 )
 
-// Attach installs the triggers that publish the table's changes, and replaces those of
-// an earlier Attach. It waits for a lock on the table until ctx ends, for at most a
-// second at a time, so that it blocks writers no longer than that. The user must own the
-// table. Changes are published in the transactions that make them, which need no
-// privileges on the outbox.
+// Attach installs the triggers that publish the table's changes, and replaces the triggers of an
+// earlier Attach. It waits for a lock on the table until ctx ends, but for at most a second at a
+// time, so that it blocks writers no longer than that. The user must own the table. Changes are
+// published in the transactions that make them; the users who make them need no privileges on the
+// outbox.
 func (d *DB) Attach(ctx context.Context, c Capture) error {
 	err := d.attach(ctx, c, func(pgx.Tx, relation) error { return nil })
 	if err != nil {
@@ -72,8 +71,8 @@ func (d *DB) Attach(ctx context.Context, c Capture) error {
 	return nil
 }
 
-// attach calls also in the transaction that installed the triggers, in which no one else
-// can write to the table.
+// attach installs the triggers, and then calls also in the same transaction, during which no one
+// else can write to the table.
 func (d *DB) attach(ctx context.Context, c Capture, also func(tx pgx.Tx, r relation) error) error {
 	if err := layout.CheckName(c.Feed); err != nil {
 		return err
@@ -113,8 +112,7 @@ func (d *DB) attach(ctx context.Context, c Capture, also func(tx pgx.Tx, r relat
 	})
 }
 
-// locking runs f in a transaction with lock_timeout set, and retries until it gets its
-// locks.
+// locking runs f in a transaction with lock_timeout set, and retries until f gets its locks.
 func (d *DB) locking(ctx context.Context, f func(tx pgx.Tx) error) error {
 	for {
 		err := d.do(ctx, func(tx pgx.Tx) error {
@@ -133,7 +131,7 @@ func (d *DB) locking(ctx context.Context, f func(tx pgx.Tx) error) error {
 	}
 }
 
-// lookUp finds a table by its name, with the search path of the user's sessions.
+// lookUp finds a table by its name, using the search path of the user's sessions.
 func (d *DB) lookUp(ctx context.Context, table string) (oid uint32, err error) {
 	var found *uint32
 	if err := d.pool.QueryRow(ctx, "SELECT to_regclass($1)::oid", table).Scan(&found); err != nil {
@@ -226,8 +224,8 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// checkColumns checks that the columns exist, and that triggers see the values of the
-// published ones.
+// checkColumns checks that the columns exist, and that triggers see the values of the published
+// columns.
 func (r *relation) checkColumns(ctx context.Context, tx pgx.Tx) error {
 	found, err := tx.Query(ctx, `SELECT attname::text, attgenerated = 'v' FROM pg_attribute WHERE attrelid = $1::oid AND attnum > 0 AND NOT attisdropped`, r.oid)
 	if err != nil {

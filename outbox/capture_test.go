@@ -98,7 +98,7 @@ func TestCaptureCompositeKey(t *testing.T) {
 	}
 }
 
-// TOASTed values that an update does not change are in the event. System columns are not.
+// An event contains TOASTed values that the update did not change, and no system columns.
 func TestCaptureWholeRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -118,7 +118,7 @@ func TestCaptureWholeRows(t *testing.T) {
 	w.attach(outbox.Capture{Table: "products", Columns: []string{"twice", "Pair"}})
 	w.does(`UPDATE products SET n = 4`, `PUT 2 {"twice":8,"Pair":{"a":1}}`)
 	w.does(`DELETE FROM products; INSERT INTO products (id, n) VALUES (5, 1)`, `DELETE 2`, `PUT 5 {"twice":2,"Pair":null}`)
-	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 150000 { // it is new in that version
+	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 150000 { // MERGE is new in that version
 		w.does(`MERGE INTO products p USING (VALUES (5), (6)) v (id) ON p.id = v.id
 			WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, n) VALUES (v.id, 1)`, `DELETE 5`, `PUT 6 {"twice":2,"Pair":null}`)
 	}
@@ -152,7 +152,7 @@ func TestCaptureAfterRename(t *testing.T) {
 	w.attach(outbox.Capture{Table: "goods", Columns: []string{"b"}})
 	w.does(`UPDATE goods SET b = 4`, `PUT 1 {"b":4}`)
 	w.does(`ALTER TABLE goods ALTER b TYPE numeric(5,1), ALTER id TYPE text`)
-	// Until then, writes may also fail in sessions that have written before.
+	// Until the table is attached again, writes may also fail in sessions that have written before.
 	w.attach(outbox.Capture{Table: "goods", Columns: []string{"b"}})
 	w.does(`UPDATE goods SET b = 6`, `PUT 1 {"b":6.0}`)
 }
@@ -181,7 +181,7 @@ func TestPartitions(t *testing.T) {
 		CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (10);
 		CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (10) TO (20) PARTITION BY LIST (day);
 		CREATE TABLE parts_2_1 PARTITION OF parts_2 FOR VALUES IN (10, 11)`)
-	for range 2 { // even if it is attached already
+	for range 2 { // the second time, the table is already attached
 		w.attach(outbox.Capture{Table: "parts"})
 		w.does(`INSERT INTO parts VALUES (1, 1, 'a'), (2, 10, 'b')`,
 			`PUT [1, 1] {"id":1,"day":1,"v":"a"}`, `PUT [2, 10] {"id":2,"day":10,"v":"b"}`)
@@ -275,12 +275,12 @@ func TestAttachErrors(t *testing.T) {
 	}
 }
 
-// A column that triggers do not see must not be published as null.
+// A column whose value triggers do not see must not be published as null.
 func TestVirtualColumns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	stored := "STORED"
-	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 180000 { // they are new in that version
+	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 180000 { // virtual columns are new in that version
 		stored = "VIRTUAL"
 	}
 	w.exec(`CREATE TABLE products (id int PRIMARY KEY, n int, twice int GENERATED ALWAYS AS (n * 2) ` + stored + `)`)
@@ -297,7 +297,7 @@ func TestVirtualColumns(t *testing.T) {
 	w.does(`INSERT INTO products VALUES (1, 2)`, `PUT 1 {"id":1,"n":2}`)
 }
 
-// Another trigger of the table that changes the row again must not reorder the events.
+// If another trigger of the table changes the row again, the events are still in order.
 func TestOtherTriggers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

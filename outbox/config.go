@@ -18,12 +18,12 @@ var (
 	// ErrForeign means that the feed's checkpoint was not written by this outbox.
 	// Nothing was published.
 	ErrForeign = errors.New("feed does not continue this outbox")
-	// ErrDestination means that the outbox of the feed moves rows to pages in its own
-	// database and the runner has another store, or the reverse.
+	// ErrDestination means that the outbox of the feed moves rows to pages in its own database, but
+	// the runner has another store, or the reverse.
 	ErrDestination = errors.New("outbox has another destination")
 	// ErrSetup means that the database has no outbox, or that the user may not use it.
 	ErrSetup = errors.New("database is not set up for the outbox")
-	// ErrCapture means that a table cannot be captured in this way.
+	// ErrCapture means that a table cannot be captured as the [Capture] says.
 	ErrCapture = errors.New("table cannot be captured")
 	// ErrNotCaptured means that the table is not captured.
 	ErrNotCaptured = errors.New("table is not captured")
@@ -34,35 +34,38 @@ var (
 type Config struct {
 	// Feed is the feed whose rows are moved.
 	Feed string
-	// Store is where the pages are, or Local if they are in the database of the
-	// outbox: then rows and pages move in one transaction. One of them must be set.
+	// Store is the store of the pages. If the pages are in the database of the outbox, Local is set
+	// instead: then rows are removed and pages written in one transaction. One of the two must be
+	// set.
 	Store storage.Store
 	Local *postgres.Store
-	// MaxRows limits the rows of a batch; a batch ends after the row with which its
-	// bodies reach MaxBytes. They default to 5,000 and 4 MiB.
+	// MaxRows is the maximum number of rows in a batch. A batch also ends after the row with which
+	// its bodies reach MaxBytes. The defaults are 5,000 and 4 MiB.
 	MaxRows  int
 	MaxBytes int64
-	// MaxEntity is the largest body, in bytes; rows with larger ones go to the quarantine. Defaults
-	// to no limit. Bodies larger than 1 MiB pass through a file in Producer.SpoolDir.
+	// MaxEntity is the maximum size of a body, in bytes; rows with larger bodies go to the
+	// quarantine. Defaults to no limit. Bodies larger than 1 MiB pass through a file in
+	// Producer.SpoolDir.
 	MaxEntity int64
-	// Poll is the interval at which a runner that has moved rows polls for more. If
-	// there are none, it grows up to ten times. Defaults to 5 ms.
+	// Poll is the interval at which a runner that has moved rows polls for more. While there are no
+	// rows, the interval grows to up to ten times Poll. Defaults to 5 ms.
 	Poll time.Duration
-	// Lease is how long after a runner's last renewal another takes over. Defaults to
-	// 5 s.
+	// Lease is how long after a runner last renewed its lease another runner takes over. Defaults
+	// to 5 s.
 	Lease time.Duration
-	// RetryFor is how long Run retries while all errors are transient. Producer.RetryFor, which
-	// limits each attempt, comes in addition. Defaults to no limit.
+	// RetryFor is how long Run retries while all errors are transient. Each attempt is also limited
+	// by Producer.RetryFor. Defaults to no limit.
 	RetryFor time.Duration
 	// Producer configures how pages are written.
 	Producer producer.Config
-	// Idle, if not nil, is called by a Runner that does not drain when the database, asked after
-	// the previous call, had no rows of the feed. All that was committed before has been moved.
+	// Idle, if not nil, is called by [Runner.Run] when a query made after the previous call has
+	// found no rows of the feed. All rows that were committed before the query have been moved.
 	Idle func()
 	// Logger receives warnings and errors. Defaults to discarding them.
 	Logger *slog.Logger
 
-	// taken is called before rows are published, with the time when the first of them was inserted.
+	// taken is called before rows are published, with the time at which the oldest of them was
+	// inserted.
 	taken func(oldest time.Time)
 }
 

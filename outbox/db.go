@@ -30,8 +30,8 @@ const stallLimit = 5 * time.Second
 // Open connects to the database that a URL names, such as
 // "postgres://user@host/database?schema=feedctl". Parts missing from the URL are taken
 // from the environment variables and the password file of libpq (PGPASSWORD, PGPASSFILE
-// and so on). Errors do not contain the password. If the schema does not exist, the error
-// matches storage.ErrNoStore; if it must be migrated first, storage.ErrLayout.
+// and so on). Errors do not contain the password. If the schema does not exist, the error matches
+// storage.ErrNoStore; if the schema must be migrated first, it matches storage.ErrLayout.
 func Open(ctx context.Context, rawURL string) (*DB, error) {
 	return open(ctx, rawURL, func(config *pgx.ConnConfig, name string) error {
 		return schema.Check(ctx, config, name, schema.Write)
@@ -67,7 +67,7 @@ func open(ctx context.Context, rawURL string, prepare func(config *pgx.ConnConfi
 	if _, ok := config.ConnConfig.RuntimeParams["application_name"]; !ok {
 		config.ConnConfig.RuntimeParams["application_name"] = "feedctl outbox"
 	}
-	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // whatever the database or the user has
+	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // whatever the default of the database or the user is
 	config.ConnConfig.DialFunc = tcp.Dialer(config.ConnConfig.ConnectTimeout).DialContext
 	if err := prepare(config.ConnConfig, name); err != nil {
 		return nil, err
@@ -79,17 +79,17 @@ func open(ctx context.Context, rawURL string, prepare func(config *pgx.ConnConfi
 	return Use(pool, name), nil
 }
 
-// Use returns the outbox in an existing schema, such as "feedctl". Closing it closes
-// the pool.
+// Use returns the outbox in an existing schema, such as "feedctl". Closing the outbox closes the
+// pool.
 //
-// Its transactions read tables by their indexes, because the statistics of a table that
-// is empty at one moment and full at the next are misleading. Up to PostgreSQL 17, the
-// estimated cost of anything without an index, such as a sequence, is then so high that
-// the server would compile the statement each time (jit), which takes tens of
-// milliseconds. Commits are synchronous, so that a row that was committed asynchronously
-// is durable before it is published. Rows hidden by row security are an error, instead of
-// being missed. The server ends the transactions of a process that hangs or whose host is
-// gone, so that it does not keep its locks.
+// Transactions of the outbox read tables by their indexes, because the statistics of a table that
+// is empty at one moment and full at the next are misleading. Up to PostgreSQL 17, the estimated
+// cost of anything without an index, such as a sequence, is then so high that the server would
+// compile the statement each time; therefore jit, which takes tens of milliseconds, is off. Commits
+// are synchronous, so that a row that was committed asynchronously is durable before it is
+// published. Rows hidden by row security are an error, instead of being missed. The server ends the
+// transactions of a process that hangs or whose host is gone, so that such a process does not keep
+// its locks.
 func Use(pool *pgxpool.Pool, schema string) *DB {
 	d := &DB{pool: pool, schema: schema, begin: fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 		SET LOCAL search_path = %s, pg_catalog, pg_temp;

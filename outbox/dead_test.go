@@ -10,8 +10,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// The server knows which transactions may still make rows visible: each that has drawn an
-// id, until it ends in any way.
+// A transaction that has drawn an id may still make rows visible until it ends, in whatever way.
 func TestMarkOfTransactions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -63,8 +62,8 @@ func TestMarkOfTransactions(t *testing.T) {
 	look("all of its ids were rolled back", 9)
 }
 
-// Rows are not read repeatedly while an old snapshot prevents the removal of deleted rows,
-// nor are those after the batch.
+// Rows are read only once, even while an old snapshot prevents the removal of deleted rows, and
+// rows after the batch are not read.
 func TestRowsAreReadOnce(t *testing.T) {
 	t.Parallel()
 	const backlog, moves = 3000, 30
@@ -82,7 +81,7 @@ func TestRowsAreReadOnce(t *testing.T) {
 	t.Cleanup(pool.Close)
 	r := w.run(outbox.Use(pool, schema.Default), outbox.Config{Store: memory.New(), MaxRows: 100})
 	for n := range int64(moves) {
-		for r.Stats().Rows < backlog+n { // querying the table would read them
+		for r.Stats().Rows < backlog+n { // a query of the table would read rows
 			w.exec("SELECT pg_sleep(0.002)")
 		}
 		w.publish("one")

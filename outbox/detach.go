@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Detach removes the triggers and everything else that Attach created. What has been
-// published stays. A dropped table is found by its name at the time it was attached. If
-// the table is not captured, the error matches ErrNotCaptured.
+// Detach removes the triggers and everything else that Attach created. Published events stay. A
+// dropped table is found by the name that it had when it was attached. If the table is not
+// captured, the error matches ErrNotCaptured.
 func (d *DB) Detach(ctx context.Context, table string) error {
 	// The name is resolved with the search path of the user's sessions.
 	err := d.detach(ctx, `
@@ -22,7 +22,7 @@ func (d *DB) Detach(ctx context.Context, table string) error {
 	return nil
 }
 
-// DetachFeed is like [DB.Detach], for the table whose changes go to a feed.
+// DetachFeed is like [DB.Detach], but for the table whose changes go to the given feed.
 func (d *DB) DetachFeed(ctx context.Context, feed string) error {
 	err := d.detach(ctx, `SELECT id FROM `+pgx.Identifier{d.schema, "outbox_capture"}.Sanitize()+` WHERE feed = $1`, feed)
 	if err != nil {
@@ -54,8 +54,8 @@ func (d *DB) detach(ctx context.Context, query, name string) error {
 	})
 }
 
-// forgetDropped removes the rest of captures of dropped tables with the feed or the name
-// of this one.
+// forgetDropped removes what is left of captures of dropped tables that have the same feed or the
+// same name as r.
 func (d *DB) forgetDropped(ctx context.Context, tx pgx.Tx, r relation) error {
 	found, err := tx.Query(ctx, `
 		SELECT id FROM outbox_capture WHERE relation NOT IN (SELECT oid FROM pg_class) AND (feed = $1 OR name = $2)`, r.Feed, r.name)
@@ -69,8 +69,8 @@ func (d *DB) forgetDropped(ctx context.Context, tx pgx.Tx, r relation) error {
 	return err
 }
 
-// uninstall removes what install and enter created. It searches all tables: a trigger
-// stays on a table that is no longer a partition.
+// uninstall removes everything that install and enter created. It searches all tables, because a
+// former partition keeps its trigger.
 func (d *DB) uninstall(ctx context.Context, tx pgx.Tx, id int32) error {
 	function := d.capture(id)
 	found, err := tx.Query(ctx, `

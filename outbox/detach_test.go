@@ -58,7 +58,7 @@ func TestDetachDropped(t *testing.T) {
 			w.attach(outbox.Capture{Table: "other"})
 			return w.db.DetachFeed(t.Context(), testFeed)
 		},
-		func() error { // it is attached to another feed
+		func() error { // a new table of that name is attached to another feed
 			w.exec(create)
 			defer w.exec(`DROP TABLE "Odd.""Table"`)
 			if err := w.db.Attach(t.Context(), outbox.Capture{Table: `"Odd.""Table"`, Feed: "another"}); err != nil {
@@ -93,7 +93,7 @@ func TestDetachDropped(t *testing.T) {
 	}
 }
 
-// A capture created before names were stored gets its table's name.
+// In a migration, a capture created before names were stored gets the name of its table.
 func TestCaptureMigration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -123,8 +123,7 @@ func TestCaptureMigration(t *testing.T) {
 	}
 }
 
-// A renamed table is known by its new name, and a table of another schema is not mistaken
-// for it.
+// A renamed table is found by its new name, and is not confused with a table of another schema.
 func TestDetachRenamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -146,7 +145,7 @@ func TestDetachRenamed(t *testing.T) {
 	}
 }
 
-// A former partition keeps nothing of the capture.
+// Nothing of the capture stays on a former partition.
 func TestDetachedPartition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -167,8 +166,8 @@ func TestDetachedPartition(t *testing.T) {
 	}
 }
 
-// Status reports partitions that were added later, and attaching the table again captures
-// them without other changes.
+// Status reports partitions that were added after the table was attached. Attaching the table again
+// captures them, and changes nothing else.
 func TestNewPartitions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -8,22 +8,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A Mark is a mark that reads the state of the database when asked.
+// A Watermark gives tests access to a watermark.
 type Watermark struct{ watermark watermark }
 
-// Look returns the id up to which all rows are visible or never will be.
+// Look updates the watermark, and returns the id up to which all rows are visible or never will be.
 func (m *Watermark) Look(ctx context.Context, d *DB) (settled int64, err error) {
 	m.watermark.updated = time.Time{}
 	err = d.do(ctx, func(tx pgx.Tx) error { return m.watermark.update(ctx, tx, time.Now()) })
 	return m.watermark.settled, err
 }
 
-// Pass reports to the mark that rows with these ids were taken.
+// Pass tells the watermark that rows with these ids were taken.
 func (m *Watermark) Pass(ids ...int64) {
 	m.watermark.advance(rows{ids: ids, passed: m.watermark.settled + 1})
 }
 
-// Dial connects as the outbox does.
+// Dial connects in the same way as the outbox.
 func (d *DB) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return d.pool.Config().ConnConfig.DialFunc(ctx, network, address)
 }

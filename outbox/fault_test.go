@@ -43,8 +43,8 @@ func (k *killer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.Trac
 
 func (k *killer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// eachUntil calls try concurrently with 1, 2, 3 and so on, each with its own feed, until
-// one returns false. It returns the number of calls before that.
+// eachUntil calls try concurrently with 1, 2, 3 and so on, each call with its own feed, until a
+// call returns false. It returns the number of calls before that one.
 func (w *world) eachUntil(try func(w *world, n int) bool) int {
 	w.Helper()
 	const together = 8
@@ -80,7 +80,7 @@ func TestConnectionEnds(t *testing.T) {
 			pool := w.connect(k)
 			_, err := drain(t.Context(), outbox.Use(pool, schema.Default), c)
 			pool.Close()
-			w.exec("DELETE FROM feedctl.outbox_lease WHERE feed = $1", w.feed) // of the disconnected runner
+			w.exec("DELETE FROM feedctl.outbox_lease WHERE feed = $1", w.feed) // the lease of the disconnected runner
 			w.drain(c)
 			if diff := cmp.Diff([]string{"0", "1", "2", "3", "4"}, bodiesOf(t, store, w.feed)); diff != "" {
 				t.Errorf("connection ended before statement %d, %v: %s", n, err, diff)
@@ -93,8 +93,8 @@ func TestConnectionEnds(t *testing.T) {
 	})
 }
 
-// TestStoreFaults makes each operation on the store fail, with and without effect, and all
-// later ones. The next runner must finish the work.
+// TestStoreFaults makes each operation on the store in turn fail, with and without effect, and all
+// operations after it. The next runner must finish the work.
 func TestStoreFaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -108,7 +108,7 @@ func TestStoreFaults(t *testing.T) {
 			w.publish("1", "2", "3", "4", "5", "6")
 			var reached atomic.Bool
 			faulty := c
-			faulty.Producer.RetryFor = time.Second // only errors end the runner, not a missed turn
+			faulty.Producer.RetryFor = time.Second // long enough that only errors end the runner
 			faulty.Store = fault.Wrap(store, func(op fault.Op) fault.Outcome {
 				switch {
 				case op.N < n:
@@ -135,8 +135,8 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// TestOthersPublishAfterCrash: a runner crashes after writing the first pages of a batch,
-// and others fill more pages than a producer looks back.
+// TestOthersPublishAfterCrash: a runner crashes after writing the first pages of a batch, and then
+// others fill more pages than a producer searches for duplicates.
 func TestOthersPublishAfterCrash(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
@@ -209,7 +209,8 @@ func TestRandomConnectionLoss(t *testing.T) {
 	})
 }
 
-// A recorded row is published when its batch is resumed, whatever the limit is then.
+// When a batch is resumed, all its recorded rows are published, even if a lower limit is now
+// configured.
 func TestLowerLimitAfterCrash(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Group is the runners of a process, one for each feed.
+// A Group holds the runners of a process, one for each feed.
 type Group struct {
 	db     *DB
 	config Config
@@ -19,8 +19,8 @@ type Group struct {
 	runners map[string]*Runner
 }
 
-// NewGroup returns a group without runners. Config is that of each runner, except for its feed.
-// With once, runners end when all rows that were committed have been moved.
+// NewGroup returns a group without runners. Each runner gets the given configuration, with its own
+// feed. With once, runners end when all committed rows have been moved.
 func NewGroup(db *DB, config Config, once bool) *Group {
 	return &Group{db: db, config: config.withDefaults(), once: once, runners: make(map[string]*Runner)}
 }
@@ -39,7 +39,7 @@ func (g *Group) Adopt(ctx context.Context, feeds []string) error {
 	return nil
 }
 
-// start returns the runner of a feed, or nil if it has one already.
+// start returns a new runner for a feed, or nil if the feed has one already.
 func (g *Group) start(name string) (*Runner, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -56,7 +56,7 @@ func (g *Group) start(name string) (*Runner, error) {
 	return r, nil
 }
 
-// Run moves the rows of these feeds. The first error ends it.
+// Run moves the rows of these feeds until the first error.
 func (g *Group) Run(ctx context.Context, feeds []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -90,8 +90,8 @@ func (g *Group) move(ctx context.Context, r *Runner) error {
 const feedsEvery = 2 * time.Second
 
 // RunAll moves the rows of all feeds, including those that appear later. If the runner of a
-// feed fails, the error is logged and the others continue. RunAll returns these errors when
-// ctx ends, or with once when all rows have been moved.
+// feed fails, the error is logged and the others continue. RunAll returns these errors when ctx
+// ends or, with once, when all rows have been moved.
 func (g *Group) RunAll(ctx context.Context) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex

@@ -22,7 +22,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// server is shared by the tests; each has its own database.
+// server is shared by the tests; each test has its own database.
 var server *pgtest.Server
 
 func TestMain(m *testing.M) {
@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// databases are the URLs of databases no longer in use. Emptying one is faster than
-// creating one.
+// databases holds the URLs of databases that are no longer in use: it is faster to empty a database
+// than to create one.
 var databases struct {
 	sync.Mutex
 	made  int
@@ -108,7 +108,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// with returns the same database, with another feed.
+// with returns a world with the same database and another feed.
 func (w *world) with(feed string) *world {
 	other := *w
 	other.feed = feed
@@ -213,7 +213,7 @@ type running struct {
 	stop func() error
 }
 
-// run starts a runner, which ends with the test at the latest.
+// run starts a runner, which ends when the test does, if not before.
 func (w *world) run(db *outbox.DB, c outbox.Config) *running {
 	w.Helper()
 	c.Feed = testFeed

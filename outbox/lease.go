@@ -13,14 +13,14 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// errLeaseLost is why a runner stops working when another has taken over.
+// errLeaseLost is the error with which a runner stops working when another has taken over.
 var errLeaseLost = errors.New("another runner has taken over")
 
-// longestLease is the longest valid lease: one that ends later was taken when the
-// database's clock was wrong.
+// longestLease is the longest valid lease. A lease that ends later was taken while the clock of the
+// database was wrong.
 const longestLease = time.Minute
 
-// A lease determines which runner works on a feed. All times are the database's.
+// A lease determines which runner works on a feed. All times are from the clock of the database.
 type lease struct {
 	db     *DB
 	feed   string
@@ -54,8 +54,8 @@ func (l *lease) take(ctx context.Context) (taken bool, err error) {
 	return taken, nil
 }
 
-// keep renews the lease until ctx ends. It calls lost when another runner holds it or
-// it has expired.
+// keep renews the lease until ctx ends. It calls lost when another runner holds the lease or the
+// lease has expired.
 func (l *lease) keep(ctx context.Context, lost func(error)) {
 	renewed := time.Now()
 	for backoff.Sleep(ctx, l.length/5) == nil {

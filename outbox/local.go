@@ -19,8 +19,8 @@ type localPages struct {
 	db        *DB
 	watermark watermark
 	ahead     *ahead // reads the next batch, if the last was full
-	// The producer is closed if a transaction is not committed: its view of the end of the
-	// feed is then wrong.
+	// The producer is closed if a transaction is not committed: then the producer is wrong about
+	// the end of the feed.
 	feed  *producer.Feed
 	store *txStore
 	pages *postgres.Tx // of the current transaction
@@ -43,8 +43,8 @@ func (p *localPages) move(ctx context.Context) (m moved, err error) {
 	return moved{len(r.ids), r.bytes, r.bad, r.full, p.watermark.from, p.watermark.last()}, nil
 }
 
-// moveIn moves rows in one transaction: those read ahead, or the next ones. If another
-// runner has moved them since they were read, removing them fails.
+// moveIn moves rows in one transaction: the rows read ahead, or the next ones. If another runner
+// has moved rows since they were read, removing them fails.
 func (p *localPages) moveIn(ctx context.Context, tx pgx.Tx, r *rows, read bool) error {
 	if _, err := p.config.lock(ctx, tx, inDatabase); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (p *localPages) moveIn(ctx context.Context, tx pgx.Tx, r *rows, read bool) 
 // bodies reads large bodies in the transaction that publishes them.
 func (p *localPages) bodies() bodies { return bodies{p, p.db.outbox()} }
 
-// QueryRow runs a query in the current transaction, when no page is being written.
+// QueryRow runs a query in the current transaction, while no page is being written.
 func (p *localPages) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return exclusiveRow{p.pages, func() pgx.Row { return p.tx.QueryRow(ctx, sql, args...) }}
 }
@@ -123,7 +123,7 @@ func (p *localPages) publish(ctx context.Context, tx pgx.Tx, entities []*feed.En
 	return err
 }
 
-// reset discards all state, which holds only if the transaction was committed.
+// reset discards all state, which is valid only if the transaction was committed.
 func (p *localPages) reset() {
 	if p.store != nil {
 		p.store.fail(errors.New("transaction was not committed"))

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// places are the possible stores of the pages.
+// places runs a test with each possible store for the pages.
 func places(t *testing.T, test func(t *testing.T, w *world, c outbox.Config, store storage.Store)) {
 	t.Run("store", func(t *testing.T) {
 		store := memory.New()
@@ -142,7 +142,7 @@ func TestMaximumLengths(t *testing.T) {
 	}
 }
 
-// An invalid row that was inserted nevertheless is quarantined, and the others are
+// An invalid row that was inserted in spite of the checks is quarantined, and the others are
 // published.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
@@ -205,7 +205,7 @@ func TestManyPages(t *testing.T) {
 	})
 }
 
-// An event published again under its Content-ID is in the feed once.
+// An event that is published twice with the same Content-ID is in the feed once.
 func TestSameContentID(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -240,7 +240,7 @@ func TestWrongDestination(t *testing.T) {
 	}
 }
 
-// A feed that this outbox has not written is left alone.
+// A feed that was not written by this outbox is left alone.
 func TestForeignFeed(t *testing.T) {
 	t.Parallel()
 	setup := func(t *testing.T) (*world, *memory.Store) {
@@ -301,7 +301,7 @@ func TestForeignFeed(t *testing.T) {
 	})
 }
 
-// Entities published by others without a checkpoint do no harm.
+// Entities that others publish without a checkpoint do no harm.
 func TestOtherPublishers(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
@@ -318,14 +318,14 @@ func TestOtherPublishers(t *testing.T) {
 	}
 }
 
-// Another runner takes over after the first has crashed, and immediately if it released the
-// lease.
+// Another runner takes over after the first has crashed, and immediately if the first has released
+// the lease.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
 	c := outbox.Config{Store: store, Lease: 500 * time.Millisecond}
 	slow := c
-	slow.Lease = time.Minute // it keeps the lease, however long it is not scheduled
+	slow.Lease = time.Minute // the runner keeps the lease even if it is not scheduled for long
 	w.publish("1")
 	first := w.run(w.db, slow)
 	w.await()
@@ -350,8 +350,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestDrainBesideAnother: while another runner has the lease, Drain waits for it, or takes
-// over what it left behind.
+// TestDrainBesideAnother: while another runner has the lease, Drain waits until that runner has
+// moved the rows, or moves them itself if that runner was killed.
 func TestDrainBesideAnother(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()

@@ -16,12 +16,12 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A row is moved once it is visible: after a gap, beside an open transaction, and after
-// rows with greater ids.
+// A row is moved as soon as it is visible: after a gap in the ids, while a transaction is open, and
+// after rows with greater ids.
 func TestNothingIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
-		elsewhere := w.begin() // has an xid and a snapshot, but no rows in the outbox
+		elsewhere := w.begin() // a transaction with an xid and a snapshot, but without rows in the outbox
 		w.in(elsewhere, "CREATE TABLE elsewhere ()")
 		rolledBack := w.begin()
 		w.in(rolledBack, "SELECT feedctl.publish('things', 'k', 'PUT', 'rolled back')")
@@ -53,11 +53,11 @@ func TestNothingIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestOrder has many writers change a few rows, each time with an event that has the row's
-// counter. Transactions have several changes; some are rolled back, completely or in part,
-// and some stay open for long. The feed must have each row's counters in order without
-// gaps, and each transaction's events in order. A writer that has seen the commit of an
-// event must publish later in the feed.
+// TestOrder has many writers change a few rows, each time with an event that contains the row's
+// counter. Transactions make several changes; some are rolled back, completely or in part, and some
+// stay open for long. The feed must have each row's counters in order without gaps, and each
+// transaction's events in order. If a writer has seen an event that was committed, the events that
+// it then publishes must come after that event in the feed.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -87,9 +87,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// change changes some rows in one transaction. Each event's body is "transaction row
-// counter cause", where the cause is an event of a committed transaction that the writer
-// has seen.
+// change changes some rows in one transaction. The body of each event is "transaction row counter
+// cause", where cause is an event that the writer has seen, of a committed transaction.
 func (w *world) change(ctx context.Context, rng *rand.Rand, name string) error {
 	tx, err := w.pool.Begin(ctx)
 	if err != nil {
@@ -185,9 +184,9 @@ func TestManyRunners(t *testing.T) {
 		}
 		var want []string
 		for n := range 100 {
-			// More than a batch at a time: the next one is read ahead.
+			// More than one batch at a time, so that the next batch is read ahead.
 			w.exec(`INSERT INTO feedctl.outbox (feed, body) SELECT 'things', convert_to(concat($1::int, '.', n), 'UTF8') FROM generate_series(1, $2) n`, n, 1+n%12)
-			w.exec("DELETE FROM feedctl.outbox_lease") // the active runner does not know yet
+			w.exec("DELETE FROM feedctl.outbox_lease") // the active runner does not notice this at once
 			for i := range 1 + n%12 {
 				want = append(want, fmt.Sprint(n, ".", i+1))
 			}

@@ -20,9 +20,9 @@ type remotePages struct {
 	ahead     *ahead // reads the next batch, if the last was full
 	feed      *producer.Feed
 	pages     *chain.Reader
-	state     state // as saved last, if feed is not nil
+	state     state // as last saved, if feed is not nil
 	done      bool  // the pending batch is in the feed
-	page      int64 // newest known page of the feed; the next batch is not before it
+	page      int64 // newest known page of the feed; the next batch is on this page or a later one
 }
 
 func newRemotePages(d *DB, c Config) *remotePages { return &remotePages{config: c, db: d} }
@@ -55,7 +55,7 @@ func (p *remotePages) move(ctx context.Context) (m moved, err error) {
 // note deletes the rows of the published batch and records the next one, in one
 // transaction.
 func (p *remotePages) note(ctx context.Context) (r rows, err error) {
-	// Rows read ahead were moved by another runner only if the state has changed.
+	// If another runner has moved rows that were read ahead, the state has changed.
 	r, read, err := p.ahead.wait()
 	p.ahead = nil
 	if err != nil {
@@ -118,14 +118,14 @@ func (p *remotePages) publish(ctx context.Context, r rows) error {
 		p.done, p.page = true, receipt.Page
 		return nil
 	}
-	// All Content-IDs are in the feed. Either the batch was published, or each of its
-	// events was published before with the same Content-ID; then no page is written that
-	// could hold the checkpoint.
+	// All Content-IDs are in the feed. Either the batch was published, or each of its events was
+	// published before with the same Content-ID; in that case no page was written that could hold
+	// the checkpoint.
 	return p.forget(ctx)
 }
 
-// forget ends the pending batch, whose entities are in the feed, for any checkpoint
-// of the feed.
+// forget ends the pending batch, all entities of which are in the feed, whether or not the feed has
+// the checkpoint of the batch.
 func (p *remotePages) forget(ctx context.Context) error {
 	checkpoint, err := producer.ReadCheckpoint(ctx, p.config.Store, p.config.Feed)
 	if err != nil {
@@ -136,7 +136,7 @@ func (p *remotePages) forget(ctx context.Context) error {
 		return nil
 	}
 	err = p.settle(ctx, p.state.checkpoint)
-	p.close() // the producer would store the checkpoint with the next entities
+	p.close() // otherwise the producer would store the checkpoint with the next entities
 	return err
 }
 
@@ -148,7 +148,7 @@ func (p *remotePages) settle(ctx context.Context, checkpoint string) error {
 			return err
 		}
 		if now.pending == nil || *now.pending != *p.state.pending {
-			return nil // another runner has done so
+			return nil // another runner has settled the batch
 		}
 		if _, err := p.config.remove(ctx, tx, now.ids, nil); err != nil {
 			return err
@@ -157,7 +157,7 @@ func (p *remotePages) settle(ctx context.Context, checkpoint string) error {
 	})
 }
 
-// bodies reads large bodies while a batch is published, outside its transaction.
+// bodies reads large bodies while a batch is published, outside a transaction.
 func (p *remotePages) bodies() bodies { return bodies{p.db.pool, p.db.outbox()} }
 
 // close discards all state.

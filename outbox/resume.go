@@ -59,9 +59,9 @@ func (p *remotePages) resume(ctx context.Context) (m moved, err error) {
 	return moved{rows: len(r.ids), bytes: r.bytes, full: true}, p.publish(ctx, r)
 }
 
-// foreignCheckpoint returns the error for an unexpected checkpoint. It may be that of
-// another runner, which has moved rows since the state was read: a batch is recorded
-// before its checkpoint is in the feed, so then the state has changed.
+// foreignCheckpoint returns the error for an unexpected checkpoint. The checkpoint may have been
+// written by another runner that has moved rows since the state was read. In that case the state
+// has changed, since a batch is recorded before its checkpoint is in the feed.
 func (p *remotePages) foreignCheckpoint(ctx context.Context, checkpoint string) error {
 	var now state
 	err := p.db.do(ctx, func(tx pgx.Tx) (err error) {
@@ -77,9 +77,9 @@ func (p *remotePages) foreignCheckpoint(ctx context.Context, checkpoint string) 
 	return p.config.foreign(now, checkpoint)
 }
 
-// skip removes from a batch the entities that are in the feed: an interrupted runner
-// may have written the first pages of the batch. The producer finds duplicates on the
-// newest pages only, and others may have published since.
+// skip removes from a batch the entities that are already in the feed: an interrupted runner may
+// have written the first pages of the batch. The producer cannot be relied on, because it finds
+// duplicates only on the newest pages, and others may have published since.
 func (p *remotePages) skip(ctx context.Context, r *rows, newest *chain.Page) error {
 	if newest == nil {
 		return nil
@@ -112,7 +112,7 @@ func (p *remotePages) skip(ctx context.Context, r *rows, newest *chain.Page) err
 	return nil
 }
 
-// foreign returns the error for a checkpoint that this outbox has not written.
+// foreign returns the error for a checkpoint that was not written by this outbox.
 func (c Config) foreign(s state, checkpoint string) error {
 	why := "another program publishes to the feed: a feed can have only one outbox"
 	epoch, _, _ := strings.Cut(strings.TrimPrefix(checkpoint, "outbox/"), "/")

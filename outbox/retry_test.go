@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestRetryFor has a database that is down repeatedly, each time for less than Config.RetryFor, and
-// then for longer: that ends the runner.
+// TestRetryFor: a runner survives when the database is down repeatedly, each time for less than
+// Config.RetryFor, and ends when it is down for longer.
 func TestRetryFor(t *testing.T) {
 	t.Parallel()
 	const retryFor = 10 * time.Second
@@ -65,7 +65,7 @@ func TestRetryFor(t *testing.T) {
 			t.Errorf("runner ended: %v", err)
 		}
 		if took := time.Since(began); took <= retryFor {
-			t.Errorf("it ended after %v", took)
+			t.Errorf("the runner ended after %v", took)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A role with the documented rights can publish, and nothing else.
+// A role with the documented rights can publish, and do nothing else.
 func TestPublisherRole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -108,7 +108,8 @@ func TestRunnerRole(t *testing.T) {
 	}
 }
 
-// A runner from which row security hides rows reports an error, instead of missing them.
+// If row security hides rows from a runner, the runner reports an error, instead of missing the
+// rows.
 func TestRunnerRowSecurity(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -140,8 +141,8 @@ func TestRunnerRowSecurity(t *testing.T) {
 	}
 }
 
-// A user whose functions shadow those of PostgreSQL can deceive the check of the table,
-// which runs with the user's settings, but not the runner.
+// A user whose functions shadow those of PostgreSQL can deceive the check constraint of the table,
+// which is evaluated with the user's settings, but not the runner.
 func TestHostileSearchPath(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -199,8 +200,8 @@ func TestAttachOthersTable(t *testing.T) {
 	}
 }
 
-// The documented rights suffice to attach a table, even with row security. Missing rights
-// are an error of attach, not of later writes.
+// The documented rights suffice to attach a table, even with row security. If rights are missing,
+// Attach fails, rather than later writes.
 func TestAttachRole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -16,8 +16,8 @@ import (
 
 // A mover moves rows to the feed.
 type mover interface {
-	// move moves the next rows. After an error, they may or may not have been moved;
-	// the next call finds out.
+	// move moves the next rows. After an error, the rows may or may not have been moved; the next
+	// call finds out which.
 	move(ctx context.Context) (moved, error)
 	close()
 }
@@ -26,7 +26,7 @@ type moved struct {
 	rows  int
 	bytes int64 // of bodies
 	bad   []badRow
-	full  bool  // there may be more
+	full  bool  // there may be more rows
 	from  int64 // no row with a smaller id will appear
 	last  int64 // the greatest id known to have been drawn
 }
@@ -36,13 +36,13 @@ type Stats struct {
 	Rows        int64     `json:"moved"`
 	Bytes       int64     `json:"bytes"` // of their bodies
 	Quarantined int64     `json:"quarantined"`
-	Working     bool      `json:"-"` // it holds the lease now
-	Last        time.Time `json:"-"` // when it last moved rows; zero if it has not
-	// Oldest is when the oldest row that has not been moved was inserted, as far as known; zero if
-	// there is none.
+	Working     bool      `json:"-"` // whether the runner holds the lease now
+	Last        time.Time `json:"-"` // when the runner last moved rows; zero if it has not moved any
+	// Oldest is when the oldest row that is not known to have been moved was inserted; zero if
+	// there is no such row.
 	Oldest time.Time `json:"-"`
 	// All rows with ids up to Through have been moved. Drawn is the greatest id known to have been
-	// drawn, for the rows of any feed. Both are -1 before the outbox has been read.
+	// drawn, for rows of any feed. Both are -1 until the outbox has been read.
 	Through int64 `json:"-"`
 	Drawn   int64 `json:"-"`
 }
@@ -56,7 +56,7 @@ type Runner struct {
 	// Used by Run and Drain only.
 	from   int64     // as in moved
 	last   int64     // as in moved
-	active time.Time // when the feed had rows last
+	active time.Time // when the feed last had rows
 	failed failures
 
 	rows, bytes, quarantined atomic.Int64
@@ -65,8 +65,9 @@ type Runner struct {
 	through, drawn           atomic.Int64
 }
 
-// NewRunner returns a Runner. It uses up to three connections at a time; runners that wait
-// for rows share one per DB. Run and Drain must not be called concurrently.
+// NewRunner returns a Runner. A runner uses up to three connections at a time; while runners wait
+// for rows, all runners of a DB share one connection. Run and Drain must not be called
+// concurrently.
 func (d *DB) NewRunner(c Config) (*Runner, error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -91,13 +92,12 @@ func (r *Runner) Stats() Stats {
 	return s
 }
 
-// Run moves rows as they are committed, unless another runner does, until ctx ends; it
-// finishes the current batch. A runner releases the lease of a feed that has had no rows
-// for 10 seconds; the first runner that sees a row takes it. Transient errors are logged
-// and retried. Run returns the cause of the context's end, or an error that needs
-// intervention: [ErrForeign], [ErrDestination], [ErrSetup], chain.ErrCorrupt,
-// storage.ErrPermission, storage.ErrLayout or storage.ErrUnsafe; or the last transient error, if
-// Config.RetryFor is set.
+// Run moves rows as they are committed, unless another runner does, until ctx ends; then it
+// finishes the current batch. A runner releases the lease of a feed that has had no rows for 10
+// seconds; the first runner that sees a row takes the lease. Transient errors are logged and
+// retried. Run returns the cause of the context's end, or an error that needs intervention:
+// [ErrForeign], [ErrDestination], [ErrSetup], chain.ErrCorrupt, storage.ErrPermission,
+// storage.ErrLayout or storage.ErrUnsafe; or the last transient error, if Config.RetryFor is set.
 func (r *Runner) Run(ctx context.Context) error {
 	for {
 		taken, err := r.lease.take(ctx)
@@ -139,9 +139,9 @@ func (r *Runner) await(ctx context.Context) error {
 	return r.db.poller.await(ctx, waiter{feed: r.config.Feed, from: r.from, last: r.last, poll: r.config.Poll, active: r.active, idle: r.config.Idle})
 }
 
-// Drain moves rows until there are none left. If another runner holds the lease, Drain
-// returns when that one has moved the rows that were committed before the call, and takes
-// over if it has died. Drain stops at the first error.
+// Drain moves rows until there are none left. If another runner holds the lease, Drain returns when
+// that runner has moved the rows that were committed before the call, and takes over if that runner
+// has died. Drain stops at the first error.
 func (r *Runner) Drain(ctx context.Context) error {
 	last, err := r.newest(ctx)
 	if err != nil {
@@ -177,7 +177,7 @@ func (r *Runner) newest(ctx context.Context) (id int64, err error) {
 	return id, nil
 }
 
-// left reports whether there are rows up to this id. Rows are deleted after they are
+// left reports whether there are still rows with ids up to last. Rows are deleted after they are
 // published.
 func (r *Runner) left(ctx context.Context, last int64) (some bool, err error) {
 	err = r.db.do(ctx, func(tx pgx.Tx) error {
@@ -189,8 +189,8 @@ func (r *Runner) left(ctx context.Context, last int64) (some bool, err error) {
 	return some, nil
 }
 
-// work moves rows while the runner holds the lease: with drain, until there are none,
-// otherwise until there have been none for idleAfter.
+// work moves rows while the runner holds the lease: with drain, until there are no rows, otherwise
+// until there have been no rows for idleAfter.
 func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 	holding, stop := context.WithCancelCause(ctx)
 	kept := make(chan struct{})
@@ -222,7 +222,7 @@ func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 		r.failed = failures{}
 		r.count(done)
 		r.from, r.last = done.from, done.last
-		if r.from > 0 { // else the batch of an interrupted run was published
+		if r.from > 0 { // otherwise only the batch of an interrupted run was published
 			r.through.Store(r.from - 1)
 			r.drawn.Store(r.last)
 		}
@@ -276,13 +276,13 @@ func (r *Runner) count(m moved) {
 	}
 }
 
-// failures are those in a row.
+// failures counts consecutive failures.
 type failures struct {
 	count int
 	first time.Time
 }
 
-// add adds a failure, and returns the time since the first one.
+// add adds a failure, and returns the time since the first failure in the row.
 func (f *failures) add(now time.Time) time.Duration {
 	if f.count++; f.count == 1 {
 		f.first = now
@@ -300,7 +300,7 @@ func final(err error) bool {
 	return false
 }
 
-// pauses are the pauses between attempts.
+// pauses returns the pauses between attempts.
 func pauses() backoff.Backoff {
 	return backoff.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second}
 }

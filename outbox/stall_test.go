@@ -53,7 +53,7 @@ func TestStalledInTransaction(t *testing.T) {
 	})
 }
 
-// A staller calls a function before a statement, once.
+// A staller calls a function once, before a statement.
 type staller struct {
 	at   string
 	once sync.Once
@@ -82,8 +82,8 @@ func TestFutureLease(t *testing.T) {
 	}
 }
 
-// Ids that are drawn a second time, as after a failover, are distinguished from the earlier
-// ones.
+// If ids are drawn a second time, as after a failover, the new rows are not confused with the
+// earlier ones.
 func TestIDsGoBack(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -94,7 +94,7 @@ func TestIDsGoBack(t *testing.T) {
 		if settled, err := m.Look(t.Context(), w.db); err != nil || settled != 3 {
 			t.Fatal(settled, err)
 		}
-		// Not RESTART IDENTITY, which may deadlock with the runner because it locks in the
+		// TRUNCATE with RESTART IDENTITY may deadlock with the runner, because it locks in the
 		// opposite order.
 		w.exec("ALTER SEQUENCE feedctl.outbox_id_seq RESTART; TRUNCATE feedctl.outbox")
 		if _, err := m.Look(t.Context(), w.db); err == nil {
@@ -109,8 +109,8 @@ func TestIDsGoBack(t *testing.T) {
 	})
 }
 
-// The same holds for ids that went back to what the mark saw last, although rows were taken
-// since.
+// Ids that went back only to the last id that the mark has seen are noticed, too, because rows were
+// taken since.
 func TestIDsGoBackToTheMark(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

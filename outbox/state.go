@@ -19,14 +19,14 @@ type state struct {
 	destination string
 	epoch       string
 	batch       int64   // number of the last batch
-	checkpoint  string  // of the feed before the pending batch
-	pending     *string // of the feed after it; nil if no batch is pending
-	ids         []int64 // of the rows of the pending batch
+	checkpoint  string  // checkpoint of the feed before the pending batch
+	pending     *string // checkpoint of the feed after the pending batch; nil if no batch is pending
+	ids         []int64 // ids of the rows of the pending batch
 	page        int64   // the first page of the feed that may hold the pending batch
 }
 
-// lock reads the row of the feed, which it inserts if necessary, and locks it until
-// the transaction ends.
+// lock reads the row of the feed, and locks it until the transaction ends. If there is no row, it
+// inserts one.
 func (c Config) lock(ctx context.Context, tx pgx.Tx, destination string) (state, error) {
 	var s state
 	read := func() error {
@@ -46,7 +46,7 @@ func (c Config) lock(ctx context.Context, tx pgx.Tx, destination string) (state,
 		return state{}, fmt.Errorf("read state of the outbox of feed %q: %w", c.Feed, err)
 	}
 	if s.destination != destination {
-		return state{}, fmt.Errorf("%w: that of feed %q moves rows to %s, this runner to %s: use the former store, or adopt the feed in the new one",
+		return state{}, fmt.Errorf("%w: the outbox of feed %q moves rows to %s, this runner to %s: use the former store, or adopt the feed in the new one",
 			ErrDestination, c.Feed, place(s.destination), place(destination))
 	}
 	return s, nil

@@ -15,8 +15,8 @@ import (
 // Status is the state of an outbox at one moment.
 type Status struct {
 	Feeds []FeedStatus `json:"feeds"`
-	// Transaction is the oldest open transaction that has written to the outbox, and
-	// whose rows therefore wait; nil if none began more than a second ago.
+	// Transaction is the oldest open transaction that has written to the outbox, and whose rows
+	// therefore wait. It is nil if no such transaction began more than a second ago.
 	Transaction *Transaction `json:"transaction,omitempty"`
 }
 
@@ -24,24 +24,24 @@ type Status struct {
 type FeedStatus struct {
 	Feed        string    `json:"feed"`
 	Waiting     int64     `json:"waiting"`    // rows that are committed but not moved
-	Bytes       int64     `json:"bytes"`      // of their bodies
-	LagSeconds  float64   `json:"lagSeconds"` // since the oldest of them was inserted
+	Bytes       int64     `json:"bytes"`      // of the bodies of these rows
+	LagSeconds  float64   `json:"lagSeconds"` // since the oldest of these rows was inserted
 	Quarantined int64     `json:"quarantined"`
 	Runner      string    `json:"runner,omitempty"`      // holder of the lease: host, process and a random name
-	Until       time.Time `json:"until,omitzero"`        // when its lease expires unless it is renewed
+	Until       time.Time `json:"until,omitzero"`        // when the lease expires unless it is renewed
 	Destination string    `json:"destination,omitempty"` // "database", "store", or empty before the first row was moved
-	Batch       int64     `json:"-"`                     // number of the last batch to another store
+	Batch       int64     `json:"-"`                     // number of the last batch moved to another store
 	// Table is the captured table whose changes go to the feed, or nil.
 	Table *CapturedTable `json:"table,omitempty"`
 }
 
 // A CapturedTable is a table that is attached to a feed.
 type CapturedTable struct {
-	Name string `json:"name"` // qualified, and quoted as in SQL; of a dropped table, as of when it was attached
-	// Gone means that the table was dropped. [DB.Detach] removes the rest of its capture.
+	Name string `json:"name"` // qualified, and quoted as in SQL; for a dropped table, as it was when attached
+	// Gone means that the table was dropped. [DB.Detach] removes what is left of its capture.
 	Gone bool `json:"gone,omitempty"`
-	// Uncovered are partitions added after the table was attached: a TRUNCATE of only one of
-	// them publishes no events. Attaching the table again fixes that.
+	// Uncovered lists the partitions that were added after the table was attached: a TRUNCATE of
+	// only one of them publishes no events. Attaching the table again fixes that.
 	Uncovered []string `json:"uncovered,omitempty"`
 }
 
@@ -147,12 +147,12 @@ func oldest(ctx context.Context, tx pgx.Tx) (*Transaction, error) {
 	return &t, err
 }
 
-// errHidden is what the server says when row security is off.
+// errHidden is the error that the server returns if rows are hidden and row_security is off.
 var errHidden = &pgconn.PgError{Severity: "ERROR", Code: "42501", Message: "row security hides rows of the outbox from this user"}
 
-// Feeds returns the names of the feeds that have or had rows in the outbox, or have a
-// captured table. It is one statement, whose cost does not depend on the number of rows.
-// Rows hidden by row security are an error.
+// Feeds returns the names of the feeds that have or had rows in the outbox, or have a captured
+// table. It sends one statement, whose cost does not depend on the number of rows. Rows hidden by
+// row security are an error.
 func (d *DB) Feeds(ctx context.Context) (feeds []string, err error) {
 	var hidden bool
 	err = d.pool.QueryRow(ctx, strings.NewReplacer("OUTBOX", d.outbox(), "SCHEMA", pgx.Identifier{d.schema}.Sanitize()).Replace(`
@@ -173,7 +173,7 @@ func (d *DB) Feeds(ctx context.Context) (feeds []string, err error) {
 	}
 	named := feeds[:0]
 	for _, f := range feeds {
-		if layout.CheckName(f) == nil { // the table accepts no others
+		if layout.CheckName(f) == nil { // the table accepts only such names
 			named = append(named, f)
 		}
 	}

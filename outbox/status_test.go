@@ -51,7 +51,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// Status names the oldest transaction whose rows wait, open or prepared.
+// Status names the oldest transaction, open or prepared, whose rows wait.
 func TestStatusOfTransaction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -74,8 +74,8 @@ func TestStatusOfTransaction(t *testing.T) {
 	w.exec("ROLLBACK PREPARED 'waiting'")
 }
 
-// After a database was restored from a backup, Adopt finds the rows that were published
-// since.
+// After a database was restored from a backup, Adopt finds the rows that were published after the
+// backup was made.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()

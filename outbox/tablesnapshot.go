@@ -18,30 +18,29 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrEmpty means that both the table and the feed are empty, so there is no position in
-// the feed for a snapshot to name. The triggers have been installed nevertheless.
+// ErrEmpty means that both the table and the feed are empty, so there is no position in the feed
+// for a snapshot to name. The triggers have been installed all the same.
 var ErrEmpty = errors.New("table and feed are empty")
 
-// AttachSnapshot is like [DB.Attach], and writes the current contents of the table as a
-// snapshot with the name of the feed. A consumer that reads the snapshot and then the
-// feed from the snapshot's position gets every change once.
+// AttachSnapshot is like [DB.Attach], but also writes the current contents of the table as a
+// snapshot with the name of the feed. A consumer that reads the snapshot and then the feed from the
+// snapshot's position gets every change once.
 //
-// The cut is exact although others continue to write. The triggers are installed under
-// a lock that blocks writers for a moment: all changes before it are committed, and all
-// changes after it are published. Under the same lock a marker is published, a PUT of
-// one of the rows as it is, and a second transaction takes the snapshot of the database
-// from which the rows are then read. So the rows are as they were at the marker. An event
-// of the table published earlier has a smaller id than the marker and is visible wherever
-// the marker is, so it comes before it in the feed; one published after the lock has a
-// greater id and is never visible without the marker. The position of the snapshot is
-// that of the marker.
+// The cut is exact although others continue to write. The triggers are installed under a lock that
+// blocks writers for a moment: all changes before the lock are committed, and all changes after it
+// are published. Under the same lock a marker is published, which is a PUT of one of the rows as it
+// is, and a second transaction takes the snapshot of the database from which the rows are then
+// read. So the rows are as they were at the marker. An event of the table that was published before
+// the lock has a smaller id than the marker and is visible wherever the marker is, so it precedes
+// the marker in the feed; an event published after the lock has a greater id and is never visible
+// without the marker. The position of the snapshot is that of the marker.
 //
-// The marker must be in the feed before the snapshot can name it. It is moved there by a
-// runner with the configuration move, or by one that is already running. In write,
-// Progress may be set; Feed and CreatedAt must not be.
+// The marker must be in the feed before the snapshot can name it. It is moved there by a runner
+// with the configuration move, or by a runner that is already running. In write, Progress may be
+// set; Feed and CreatedAt must not be set.
 //
-// An empty table has no row for a marker. Then the snapshot is empty, and its position is
-// the end of the feed before the triggers were installed: the entities after it lead to
+// An empty table has no row for a marker. In that case the snapshot is empty, and its position is
+// the end of the feed before the triggers were installed: the entities after that position lead to
 // the current contents of the table.
 func (d *DB) AttachSnapshot(ctx context.Context, c Capture, move Config, write snapshots.Config) (*snapshot.Index, error) {
 	index, err := d.attachSnapshot(ctx, c, move, write)
@@ -136,7 +135,7 @@ func disableTimeouts(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// moveUntil runs a runner until the event has left the outbox.
+// moveUntil runs a runner until the event with the given Content-ID has left the outbox.
 func (d *DB) moveUntil(ctx context.Context, c Config, id string) error {
 	runner, err := d.NewRunner(c)
 	if err != nil {
@@ -186,7 +185,7 @@ func find(ctx context.Context, store storage.Store, name, id string) (*snapshot.
 			}
 		}
 	}
-	return nil, fmt.Errorf("%w: it does not contain entity %s, which was moved: is it in another store?", ErrForeign, id)
+	return nil, fmt.Errorf("%w: it does not contain entity %s, which was moved: is the feed in another store?", ErrForeign, id)
 }
 
 // A reading is a transaction that reads a table as of one moment.
@@ -195,16 +194,16 @@ type reading struct {
 	r  relation
 }
 
-// Rows are read readRows at a time, with their JSON if it is at most readInline bytes.
-// Longer JSON is read in pieces of readPiece bytes.
+// Rows are read readRows at a time, together with their JSON if that is at most readInline bytes
+// long. Longer JSON is read in pieces of readPiece bytes.
 const (
 	readRows   = 64
 	readInline = 64 << 10
 	readPiece  = 4 << 20
 )
 
-// read starts to read the table. It gives up soon, since the caller's lock on the table
-// blocks writers.
+// read begins to read the table. It gives up after a short time, since the caller's lock on the
+// table blocks writers.
 func (d *DB) read(ctx context.Context, r relation) (reading, error) {
 	begin, cancel := context.WithTimeout(ctx, stallLimit)
 	defer cancel()
@@ -213,7 +212,7 @@ func (d *DB) read(ctx context.Context, r relation) (reading, error) {
 		return reading{}, fmt.Errorf("begin to read the table on a second connection: %w", err)
 	}
 	old := reading{tx, r}
-	// The first statement that needs a snapshot takes it for the whole transaction.
+	// The first statement that needs a snapshot takes the snapshot for the whole transaction.
 	if err = disableTimeouts(ctx, tx); err == nil {
 		err = render(ctx, tx)
 	}

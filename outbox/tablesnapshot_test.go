@@ -54,8 +54,8 @@ func read(t *testing.T, store storage.Store, index *snapshot.Index) map[string]s
 	return state
 }
 
-// TestSnapshotUnderLoad creates snapshots while many write. Each snapshot must equal the
-// state of the feed at its position, and with the rest of the feed applied, the table.
+// TestSnapshotUnderLoad creates snapshots during many writes. Each snapshot must equal the state of
+// the feed at its position. With the rest of the feed applied, it must equal the table.
 func TestSnapshotUnderLoad(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -93,7 +93,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 		want := w.table()
 		for n, index := range made {
 			state := read(t, store, index)
-			if n > 0 { // nothing was captured before the first
+			if n > 0 { // nothing was captured before the first snapshot
 				first := read(t, store, made[0])
 				at := apply(t, first, after(t, all, made[0].Feed.ContentID), index.Feed.ContentID)
 				if diff := cmp.Diff(at, state); diff != "" {
@@ -188,7 +188,7 @@ func apply(t *testing.T, state map[string]string, entities []*feed.Entity, until
 	return state
 }
 
-// checkPosition checks that a reader finds the position in the index.
+// checkPosition checks that the position in the index can be found in the feed.
 func checkPosition(t *testing.T, store storage.Store, index *snapshot.Index) {
 	t.Helper()
 	name, n, err := layout.ParseFeedPageURL(index.Feed.Page)
@@ -224,7 +224,7 @@ func TestSnapshotOfLargeRows(t *testing.T) {
 	}
 }
 
-// A snapshot has rows in the form of the triggers, whatever the settings of the session.
+// A snapshot has rows in the same form as the triggers, whatever the settings of the session are.
 func TestSnapshotOfTypes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -241,7 +241,7 @@ func TestSnapshotOfTypes(t *testing.T) {
 	}
 	w.exec(`CREATE TABLE old AS TABLE products; DELETE FROM products; INSERT INTO products TABLE old`)
 	w.drain(outbox.Config{Local: store})
-	all := entities(t, store) // where the snapshot ends, the DELETE, and the PUT
+	all := entities(t, store) // the marker, the DELETE and the PUT
 	if len(all) != 3 {
 		t.Fatalf("%d events", len(all))
 	}
@@ -265,8 +265,8 @@ func TestSnapshotOfNothing(t *testing.T) {
 	w.does(`INSERT INTO products VALUES (1)`, `PUT 1 {"id":1}`)
 }
 
-// An empty table with a feed gets an empty snapshot, whose position and the entities after
-// it lead to the table.
+// An empty table whose feed is not empty gets an empty snapshot. The entities after the position of
+// the snapshot lead to the contents of the table.
 func TestSnapshotOfEmptyTable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -290,8 +290,8 @@ func TestSnapshotOfEmptyTable(t *testing.T) {
 	}
 }
 
-// A long transaction that writes to the table delays the triggers, but other writers only
-// for a moment.
+// A long transaction that writes to the table delays the installation of the triggers, but delays
+// other writers only for a moment.
 func TestAttachWaitsItsTurn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -316,14 +316,14 @@ func TestAttachWaitsItsTurn(t *testing.T) {
 	w.does(`INSERT INTO products VALUES (9)`, `PUT 9 {"id":9}`)
 }
 
-// Reading survives settings of the database that end long transactions.
+// A snapshot can be read even if the settings of the database end long transactions.
 func TestSlowSnapshot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.exec(`CREATE TABLE products (id int PRIMARY KEY, v text)`)
 	w.exec(`INSERT INTO products SELECT n, repeat('x', 1000) FROM generate_series(1, 5000) n`)
 	settings := "idle_in_transaction_session_timeout=400"
-	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 170000 { // it is new in that version
+	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 170000 { // the next setting is new in that version
 		settings += "&transaction_timeout=400"
 	}
 	as := *w
@@ -340,7 +340,7 @@ func TestSlowSnapshot(t *testing.T) {
 	}
 }
 
-// Without a second connection, the table is unlocked and not attached.
+// If there is no second connection, the table is unlocked again, and not attached.
 func TestSnapshotWithOneConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// inline is the largest body that is read together with its row, in bytes. Larger ones
+// inline is the size in bytes of the largest body that is read together with its row. Larger bodies
 // are read in pieces of this size when they are published.
 const inline = 1 << 20
 
@@ -22,7 +22,7 @@ type rows struct {
 	ids      []int64
 	entities []*feed.Entity
 	bytes    int64
-	oldest   time.Time // when the first of them was inserted, according to this clock
+	oldest   time.Time // when the oldest row was inserted, converted to the local clock
 	bad      []badRow
 	full     bool  // the limits were reached, so there may be more
 	passed   int64 // all rows with smaller ids have been taken, or never appear
@@ -44,9 +44,9 @@ type badRow struct {
 	reason string
 }
 
-// take reads the first visible rows of the feed from the watermark on, within the
-// limits, without those with the ids except (in order), which were taken before and may
-// still be there. It is one statement and so sees one snapshot. Large bodies are read later.
+// take reads the first visible rows of the feed at or above the watermark, within the limits. It
+// leaves out the rows with the ids in except, which is sorted: they were taken before and may still
+// be there. take sends one statement, which sees one snapshot. Large bodies are read later.
 func (c Config) take(ctx context.Context, tx pgx.Tx, large bodies, m watermark, except []int64) (rows, error) {
 	beyond := int64(0)
 	if len(except) > 0 {
@@ -76,15 +76,15 @@ func (c Config) take(ctx context.Context, tx pgx.Tx, large bodies, m watermark, 
 	return r, nil
 }
 
-// these is the condition for the rows whose ids are in a sorted array. Without the
-// range, the planner would search the whole feed if there are many ids.
+// these is the SQL condition for the rows whose ids are in a sorted array. Without the range, the
+// planner would search the whole feed if there are many ids.
 const these = `id BETWEEN ($2::bigint[])[1] AND ($2::bigint[])[cardinality($2::bigint[])] AND id = ANY($2)`
 
-// waited is how many seconds a row has been in the outbox.
+// waited is the SQL expression for how many seconds a row has been in the outbox.
 const waited = `extract(epoch FROM clock_timestamp() - created_at)::float8`
 
-// takeThese reads those rows with the given ids that still exist. MaxEntity does not
-// apply: they were taken before, when it may have been different.
+// takeThese reads the rows with the given ids, if they still exist. MaxEntity does not apply: the
+// rows were taken before, when MaxEntity may have been different.
 func (c Config) takeThese(ctx context.Context, tx pgx.Tx, large bodies, ids []int64) (rows, error) {
 	c.MaxEntity = 0
 	found, err := tx.Query(ctx, `
@@ -154,8 +154,8 @@ func (c Config) check(e *feed.Entity, headers *string) string {
 	return ""
 }
 
-// remove deletes rows that were published and moves bad ones to the quarantine. It
-// returns how many of them existed.
+// remove deletes rows that were published, and moves bad rows to the quarantine. It returns how
+// many of all these rows existed.
 func (c Config) remove(ctx context.Context, tx pgx.Tx, ids []int64, bad []badRow) (removed int64, err error) {
 	if len(ids) > 0 {
 		tag, err := tx.Exec(ctx, `DELETE FROM outbox WHERE feed = $1 AND `+these, c.Feed, ids)

@@ -9,16 +9,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// rendering are the settings for converting values to text, so that the result does not
-// depend on the session.
+// rendering holds the settings for converting values to text, so that the result does not depend on
+// the session.
 var rendering = []struct{ name, value string }{
 	{"search_path", "pg_catalog, pg_temp"}, // so that names, as of type regclass, are qualified
 	{"timezone", "'UTC'"}, {"datestyle", "'ISO, YMD'"}, {"intervalstyle", "'iso_8601'"},
 	{"extra_float_digits", "1"}, {"bytea_output", "'hex'"}, {"lc_monetary", "'C'"},
 }
 
-// The names sort before others: triggers fire in the order of their names, and one that
-// changes the row again must not fire first.
+// The names of the triggers sort before others: triggers fire in the order of their names, and a
+// trigger that changes the row again must not fire first.
 const (
 	rowTrigger      = `"000_feedctl"`
 	truncateTrigger = `"000_feedctl_truncate"`
@@ -54,8 +54,8 @@ func (r relation) body(row string) string {
 	return "(SELECT row_to_json(chosen.*) FROM (SELECT " + strings.Join(columns, ", ") + ") AS chosen)::text"
 }
 
-// install creates the functions and the triggers. The functions run with the privileges
-// of their owner, who must own the table, so writers need none on the outbox.
+// install creates the functions and the triggers. The functions run with the privileges of their
+// owner, who must own the table, so writers need no privileges on the outbox.
 func (d *DB) install(ctx context.Context, tx pgx.Tx, r relation) error {
 	outbox, feed, function := d.outbox(), literal(r.Feed), d.capture(r.id)
 	changed := `
@@ -82,8 +82,8 @@ BEGIN
 	INSERT INTO ` + outbox + ` (feed, key, op, body) VALUES (` + feed + `, ` + r.key("NEW") + `, 'PUT', convert_to(body, 'UTF8'));
 	RETURN NULL;
 END`
-	// The trigger of a partitioned table acts for partitions that have none. A table that is
-	// no longer a partition has lost the trigger for rows.
+	// The trigger of a partitioned table acts for partitions that have no trigger. A former
+	// partition has lost the trigger for rows.
 	remove := `INSERT INTO ` + outbox + ` (feed, key, op) SELECT ` + feed + `, ` + r.key("r") + `, 'DELETE' FROM `
 	truncated := `
 BEGIN
@@ -128,12 +128,11 @@ func (d *DB) tryInsert(ctx context.Context, tx pgx.Tx, r relation) error {
 	return errors.Join(err, step.Rollback(ctx))
 }
 
-// capture returns the name of the row trigger function of a capture; that of the truncate
-// trigger function has the suffix "_truncate".
+// capture returns the name of the function for the row trigger of a capture. The name of the
+// function for the truncate trigger has the suffix "_truncate".
 func (d *DB) capture(id any) string { return d.schema + ".capture_" + fmt.Sprint(id) }
 
-// define returns the statements that create a trigger function, which only its owner can
-// use.
+// define returns the statements that create a trigger function that only its owner can use.
 func (r relation) define(function, body string) []string {
 	var set strings.Builder
 	for _, s := range rendering {
@@ -150,7 +149,8 @@ func (r relation) define(function, body string) []string {
 // strings.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
-// holders returns the tables that hold rows, and the partitioned table.
+// holders returns the tables that hold rows and, if the table is partitioned, the partitioned table
+// itself.
 func (r relation) holders() []string {
 	if r.partitioned {
 		return append([]string{r.name}, r.leaves...)

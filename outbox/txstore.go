@@ -11,18 +11,18 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A txStore is the store as the current transaction sees it, between open and shut. A
-// producer acknowledges a batch as soon as it is durable and may still have requests to
-// make: these wait for the next transaction. After an error that leaves the transaction
-// in an unknown state, broken is closed.
+// A txStore is the store as the current transaction sees it, between open and shut. A producer
+// acknowledges a batch as soon as the batch is durable, and may then still make requests, which
+// wait for the next transaction. After an error that leaves the transaction in an unknown state,
+// broken is closed.
 type txStore struct {
 	broken chan struct{}
 
 	mu      sync.Mutex
-	changed *sync.Cond    // of what follows
+	changed *sync.Cond    // signals changes of the following fields
 	store   storage.Store // nil if there is no transaction
 	users   int           // operations under way, and bodies that are open
-	cause   error         // of broken
+	cause   error         // why broken was closed
 }
 
 func newTxStore() *txStore {
@@ -39,8 +39,8 @@ func (t *txStore) open(store storage.Store) {
 	t.changed.Broadcast()
 }
 
-// shut lets no operation begin and waits for those under way. Then the caller alone uses
-// the transaction. It returns the cause of broken.
+// shut keeps operations from beginning, and waits for those under way. After that, only the caller
+// uses the transaction. shut returns the reason if broken was closed.
 func (t *txStore) shut() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +82,7 @@ func (t *txStore) fail(err error) {
 	}
 }
 
-// see returns err after it has called fail if the transaction cannot continue.
+// see calls fail if the transaction cannot continue after err, and returns err.
 func (t *txStore) see(err error) error {
 	for _, harmless := range []error{storage.ErrExists, storage.ErrConflict, storage.ErrNotFound} {
 		if errors.Is(err, harmless) {
@@ -176,5 +176,5 @@ func (t *txStore) Now(ctx context.Context) (time.Time, error) {
 	return within(t, func(s storage.Store) (time.Time, error) { return storage.Now(ctx, s, time.Now) })
 }
 
-// Close does nothing: the store is the transaction's.
+// Close does nothing, since the store belongs to the transaction.
 func (t *txStore) Close() error { return nil }

@@ -21,8 +21,8 @@ func (s slowStore) Stat(ctx context.Context, key string) (storage.Info, error) {
 	return s.Store.Stat(ctx, key)
 }
 
-// Requests that a producer makes after it acknowledged a batch do not disturb the end of
-// the transaction, nor the time until the next.
+// Requests that a producer makes after it has acknowledged a batch do not interfere with the end of
+// the transaction, and wait for the next one.
 func TestTransactionsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second := slowStore{memory.New(), make(chan struct{})}, slowStore{memory.New(), make(chan struct{})}
@@ -72,7 +72,7 @@ func TestTransactionsTakeTurns(t *testing.T) {
 	})
 }
 
-// An open body uses the transaction.
+// A transaction does not end while a body is open.
 func TestOpenBodyKeepsTheTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()

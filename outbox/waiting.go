@@ -8,11 +8,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Waiting returns the feeds that have rows in the outbox, with the greatest id of each. It is one
-// read-only statement outside of a transaction, whose cost does not depend on the number of rows or of
-// feeds without rows. Rows hidden by row security are an error.
+// Waiting returns the feeds that have rows in the outbox, with the greatest id of each. It sends one
+// read-only statement outside of a transaction, whose cost does not depend on the number of rows or
+// the number of feeds without rows. Rows hidden by row security are an error.
 func (d *DB) Waiting(ctx context.Context) (map[string]int64, error) {
-	// The feeds are found with an index search each.
+	// Each feed is found with one index search.
 	rows, err := d.pool.Query(ctx, strings.ReplaceAll(`
 		WITH RECURSIVE waiting AS (
 			(SELECT feed FROM OUTBOX ORDER BY feed LIMIT 1)

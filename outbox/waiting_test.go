@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// statements are those that were sent.
+// statements records the statements that are sent.
 type statements struct {
 	mu  sync.Mutex // a runner sends from two connections
 	sql []string

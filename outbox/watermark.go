@@ -14,8 +14,8 @@ import (
 // watermarkInterval is the minimum time between two updates of a watermark.
 const watermarkInterval = time.Second
 
-// A watermark is an id below which no row can appear any more, so that deleted rows
-// before it that are not vacuumed yet need not be scanned again.
+// A watermark is an id below which no row can appear any more, so deleted rows before it that have
+// not been vacuumed yet need not be scanned again.
 type watermark struct {
 	from    int64 // all visible rows with smaller ids, now and later, have been taken
 	settled int64 // all rows up to this id are visible in later snapshots, or never will be
@@ -36,9 +36,9 @@ func (m *watermark) update(ctx context.Context, tx pgx.Tx, now time.Time) error 
 	if now.Sub(m.updated) < watermarkInterval {
 		return nil
 	}
-	// First the last id drawn, then the open transactions that may have drawn ids up to
-	// it: a lock on the table is taken before the first id is drawn, and held to the end
-	// of the transaction, or to the rollback of the savepoint.
+	// First the last id drawn is read, then the open transactions that may have drawn ids up to it:
+	// a transaction takes a lock on the table before it draws its first id, and holds the lock
+	// until it ends, or until the savepoint is rolled back.
 	var drawn int64
 	var server time.Time
 	err := tx.QueryRow(ctx, `SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END, pg_postmaster_start_time() FROM outbox_id_seq`).
@@ -63,9 +63,10 @@ func (m *watermark) update(ctx context.Context, tx pgx.Tx, now time.Time) error 
 	return nil
 }
 
-// observe records the last id drawn and the transactions that held the lock after that.
+// observe records the last id drawn, and the transactions that still held the lock after it was
+// read.
 func (m *watermark) observe(drawn int64, holders []string) {
-	// A prepared transaction may be renamed, and is after a crash.
+	// A prepared transaction may get another name, and always does after a crash.
 	renamed := func(t string) bool { return strings.HasPrefix(t, "-1/") && !slices.Contains(m.waiting, t) }
 	ended := !slices.ContainsFunc(m.waiting, func(t string) bool { return slices.Contains(holders, t) })
 	if ended {
@@ -82,7 +83,7 @@ func (m *watermark) observe(drawn int64, holders []string) {
 // last returns the greatest id known to have been drawn.
 func (m *watermark) last() int64 { return max(m.drawn, m.settled, m.taken, m.from-1) }
 
-// advance records that rows taken by a statement after update are in the feed.
+// advance records that rows taken by a statement that ran after m.update are in the feed.
 func (m *watermark) advance(r rows) {
 	m.from = max(m.from, r.passed)
 	if n := len(r.ids); n > 0 {

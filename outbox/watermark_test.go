@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestMark simulates transactions that draw ids and end in any order, and a runner that
-// checks at times and takes rows or uses those read ahead. No row may appear below the mark
-// after the runner has passed it, and each must be taken once.
+// TestMark simulates transactions that draw ids and end in any order, and a runner that updates the
+// mark from time to time, and takes rows or uses rows that were read ahead. No row may appear below
+// the mark, and each row must be taken once.
 func TestMark(t *testing.T) {
 	for seed := range uint64(300) {
 		s := watermarkSimulation{T: t, rng: rand.New(rand.NewPCG(seed, 1)), seed: seed, taken: map[int64]bool{}}
@@ -74,7 +74,7 @@ func (s *watermarkSimulation) end() {
 }
 
 func (s *watermarkSimulation) move() {
-	// Between the two statements of a check, transactions may draw, begin or end.
+	// Between the two statements of an update, transactions may draw ids, begin or end.
 	before := s.drawn
 	if s.rng.IntN(2) == 0 {
 		s.draw()

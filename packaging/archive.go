@@ -20,15 +20,15 @@ type file struct {
 	name string // with slashes
 	mode fs.FileMode
 	body []byte
-	uid  int // also of the group; in images only
+	uid  int // user and group; in images only
 }
 
-// texts are files of the repository, by their names in archives.
+// texts maps the names of files in archives to their paths in the repository.
 var texts = map[string]string{
 	"LICENSE": "LICENSE", "README.md": "README.md", "CHANGELOG.md": "CHANGELOG.md", "NOTICES.txt": "cmd/feedctl/notices.txt",
 }
 
-// contents returns what the archive for a platform has, in the order of the names.
+// contents returns the files of the archive for a platform, in the order of their names.
 func contents(b build, bin binary) ([]file, error) {
 	files := append([]file{{name: bin.platform.program(), mode: 0o755, body: bin.body}}, b.docs...)
 	for name, source := range texts {
@@ -129,7 +129,7 @@ func writeZip(w io.Writer, files []file, mtime time.Time) error {
 	return z.Close()
 }
 
-// tree reads a directory with all below it, in the order of the names.
+// tree reads a directory and everything below it, in the order of the names.
 func tree(dir string) ([]file, error) {
 	var files []file
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// writeBOM writes the list of the modules in a binary, as the binary itself names them, in the
+// writeBOM writes the list of the modules in a binary, as recorded in the binary itself, in the
 // format of CycloneDX.
 func writeBOM(name string, b build, bin binary) error {
 	return create(name, func(w io.Writer) error {

@@ -20,8 +20,9 @@ import (
 // A platform is an operating system and a processor, as Go names them.
 type platform struct{ os, arch string }
 
-// platforms have archives. On Windows, feedctl refuses stores and sinks in directories, which Go
-// cannot sync there, and works with stores in S3 and PostgreSQL.
+// platforms lists the platforms for which archives are made. On Windows, feedctl works with stores
+// in S3 and PostgreSQL, but refuses stores and sinks in directories, since Go cannot sync
+// directories there.
 var platforms = []platform{
 	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"freebsd", "amd64"}, {"windows", "amd64"},
 }
@@ -48,8 +49,8 @@ type binary struct {
 
 func (b binary) version() string { return b.info.Main.Version }
 
-// checkout clones a repository and checks a commit out into dir, so that nothing that is not
-// committed is built, and Go finds the tags from which it takes the version.
+// checkout clones a repository and checks a commit out into dir, so that only what is committed is
+// built, and Go finds the tags from which it derives the version.
 func checkout(ctx context.Context, repository, commit, dir string) (build, error) {
 	hash, err := output(ctx, "git", "-C", repository, "rev-parse", "--verify", commit+"^{commit}")
 	if err != nil {
@@ -86,7 +87,8 @@ func compileAll(ctx context.Context, source, dir string, platforms []platform) (
 	return binaries, group.Wait()
 }
 
-// compile builds feedctl into dir. Variables of the builder that change the result have no effect.
+// compile builds feedctl into dir. Environment variables that would change the result have no
+// effect.
 func compile(ctx context.Context, source, dir string, p platform) (binary, error) {
 	path := filepath.Join(dir, p.program())
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./cmd/feedctl")

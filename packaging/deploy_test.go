@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// parses checks that feedctl has the commands and flags of a command line.
+// parses checks that feedctl accepts the commands and flags of a command line.
 func parses(t *testing.T, args []string) {
 	t.Helper()
 	cmd := exec.Command("../bin/feedctl", append(slices.Clone(args), "--help")...)
@@ -27,7 +27,7 @@ func parses(t *testing.T, args []string) {
 	}
 }
 
-// TestCompose reads the file as docker compose does, which checks it against the schema.
+// TestCompose reads the file as docker compose does; this checks the file against the schema.
 func TestCompose(t *testing.T) {
 	o, err := cli.NewProjectOptions([]string{"compose/compose.yaml"}, cli.WithEnv([]string{
 		"FEEDCTL_VERSION=1.2.3", "COUCHDB_PASSWORD=a", "POSTGRES_PASSWORD=b",
@@ -47,7 +47,7 @@ func TestCompose(t *testing.T) {
 		ours++
 		parses(t, s.Command)
 		if !s.ReadOnly || len(s.CapDrop) != 1 || len(s.SecurityOpt) != 1 {
-			t.Errorf("%s may do more than it needs", s.Name)
+			t.Errorf("%s has more rights than it needs", s.Name)
 		}
 	}
 	if ours != 3 {
@@ -55,8 +55,8 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// TestKubernetes builds the base and the overlay, and decodes what comes out into the types of
-// Kubernetes, without unknown fields.
+// TestKubernetes builds the base and the overlay, and decodes the resulting documents into the
+// types of Kubernetes. Unknown fields are errors.
 func TestKubernetes(t *testing.T) {
 	for dir, kinds := range map[string][]string{
 		"kubernetes/base":                        {"Service", "Deployment", "PodDisruptionBudget"},
@@ -109,8 +109,8 @@ func decode(t *testing.T, kind string, text []byte) {
 	}
 }
 
-// TestUnits checks the units as systemd reads them, and that the rating of how exposed they are,
-// from 0 to 10, is at most 1.5.
+// TestUnits lets systemd check the units, and rate how exposed they are from 0 to 10: the rating
+// must be at most 1.5.
 func TestUnits(t *testing.T) {
 	const program = "/usr/bin/feedctl"
 	files, err := tree("systemd")
@@ -132,7 +132,7 @@ func TestUnits(t *testing.T) {
 				parses(t, strings.Fields(command))
 			}
 		}
-		// systemd looks for the program.
+		// The program must exist, since systemd looks for it.
 		text := strings.ReplaceAll(string(f.body), program, "/bin/true")
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 // nonroot is the user of the image, by convention.
 const nonroot = 65532
 
-// writeImage writes an image for all binaries for Linux: a tar file of an OCI layout, with an
-// index of the platforms.
+// writeImage writes one image with all binaries for Linux: a tar file of an OCI layout, with an index of the
+// platforms.
 func writeImage(name string, b build, binaries []binary) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, bin := range binaries {
@@ -59,11 +59,11 @@ func writeImage(name string, b build, binaries []binary) error {
 	return create(name, func(w io.Writer) error { return writeTar(w, files, b.time) })
 }
 
-// tag returns the version as a tag, which may not have a plus sign.
+// tag returns the version as a tag, in which a plus sign is not allowed.
 func tag(b build) string { return strings.ReplaceAll(b.number(), "+", "-") }
 
-// image returns the image for one platform: feedctl, certificates of authorities, and directories
-// that it may write to; no shell and no other program.
+// image returns the image for one platform. It contains feedctl, the certificates of authorities, and
+// directories that feedctl may write to, but no shell and no other program.
 func image(b build, bin binary) (v1.Image, error) {
 	files := []file{
 		{name: "data", mode: fs.ModeDir | 0o755, uid: nonroot},

@@ -29,7 +29,8 @@ func writePackages(out string, b build, bin binary) error {
 		return err
 	}
 	for _, format := range []string{"deb", "rpm"} {
-		// The number of a version that is not tagged is a pre-release, which may not have a hyphen in RPM.
+		// The number of a version without a tag is that of a pre-release, in which RPM does not allow a
+		// hyphen.
 		variables := map[string]string{"ARCH": bin.platform.arch, "VERSION": b.number(), "STAGE": stage}
 		config, err := nfpm.ParseWithEnvMapping(bytes.NewReader(description), func(name string) string { return variables[name] })
 		if err != nil {
@@ -53,8 +54,8 @@ func writePackages(out string, b build, bin binary) error {
 	return nil
 }
 
-// fill writes what an archive has into a directory, manual pages and the changelog compressed,
-// with the time of the release.
+// fill writes the files of an archive into a directory, with the time of the release. It compresses
+// manual pages and the changelog.
 func fill(dir string, b build, bin binary) error {
 	files, err := contents(b, bin)
 	if err != nil {

@@ -23,7 +23,7 @@ type options struct {
 	platforms  []platform
 }
 
-// A build is what the parts of a release are made from.
+// A build holds what the parts of a release are made from.
 type build struct {
 	source  string    // directory with the files of the commit
 	version string    // as "feedctl version" prints it, such as "v1.2.3"
@@ -31,10 +31,10 @@ type build struct {
 	docs    []file    // manual pages and completions, named as in an archive
 }
 
-// number returns the version without its v, as in names of files and packages.
+// number returns the version without the v, as in the names of files and packages.
 func (b build) number() string { return strings.TrimPrefix(b.version, "v") }
 
-// release writes a release into o.out, which is complete when it has SHA256SUMS.
+// release writes a release into o.out. The release is complete when SHA256SUMS exists.
 func release(ctx context.Context, o options) error {
 	if entries, err := os.ReadDir(o.out); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s is not empty: remove it first", o.out)
@@ -49,7 +49,7 @@ func release(ctx context.Context, o options) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	// A key that cannot be used is reported now, not after minutes.
+	// A key that cannot be used is reported now, not after minutes of work.
 	probe := filepath.Join(work, "probe")
 	if err := os.WriteFile(probe, nil, 0o666); err != nil {
 		return err
@@ -93,7 +93,7 @@ func release(ctx context.Context, o options) error {
 // name returns the name of a file of the release.
 func (b build) name(rest string) string { return "feedctl_" + b.number() + "_" + rest }
 
-// writeParts writes what is made for one platform.
+// writeParts writes the files of the release for one platform.
 func writeParts(out string, b build, bin binary) error {
 	if err := writeArchive(out, b, bin); err != nil {
 		return err

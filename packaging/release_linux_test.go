@@ -22,7 +22,7 @@ import (
 
 var whole = flag.Bool("release", false, "make a release of the last commit twice, compare, install and run it (needs root)")
 
-// A made release is what the tests look at.
+// A made is the release that the tests examine.
 type made struct {
 	dir     string
 	version string // without v
@@ -34,8 +34,8 @@ func (m made) path(suffix string) string {
 	return filepath.Join(m.dir, "feedctl_"+m.version+"_"+suffix)
 }
 
-// TestRelease makes a release twice, in places and environments that have nothing in common, and
-// uses what comes out as a user would.
+// TestRelease makes a release twice, in directories and environments that have nothing in common,
+// and uses the results as a user would.
 func TestRelease(t *testing.T) {
 	if !*whole {
 		t.Skip(`takes minutes: "make release-check" runs it`)
@@ -87,8 +87,8 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// complete checks the names of the files, their sums and the signature, with the commands in
-// docs/install.md.
+// complete checks the names of the files, and uses the commands in docs/install.md to check their
+// sums and the signature.
 func (m made) complete(t *testing.T, signers string) {
 	var got []string
 	entries, err := os.ReadDir(m.dir)
@@ -119,7 +119,7 @@ func (m made) says(t *testing.T, printed []byte) {
 	}
 }
 
-// run runs a program within a directory, as if this were the root of the system.
+// run runs a program with root as the root directory of the file system.
 func run(t *testing.T, root string, uid int, dir, input, program string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.Command(program, args...)
@@ -160,7 +160,7 @@ func (m made) archive(t *testing.T) {
 	succeeds(t, "mandoc", append([]string{"-Tlint", "-Wwarning"}, pages...)...)
 }
 
-// deb and rpm install a package into an empty directory, and run what is there.
+// deb and rpm install a package into an empty directory, and run the programs there.
 
 func (m made) deb(t *testing.T) {
 	root := t.TempDir()
@@ -200,7 +200,8 @@ func (m made) installed(t *testing.T, root string, more ...string) {
 	m.says(t, run(t, root, os.Getuid(), "/", "", "/usr/bin/feedctl", "version"))
 }
 
-// image unpacks the image for this machine and runs it as its user, in its directory.
+// image unpacks the image for this machine and runs feedctl as the user and in the directory that
+// the image names.
 func (m made) image(t *testing.T) {
 	dir, root := t.TempDir(), t.TempDir()
 	f, err := os.Open(m.path("oci.tar"))

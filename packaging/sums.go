@@ -14,7 +14,7 @@ import (
 const (
 	sumsName    = "SHA256SUMS"
 	keyVariable = "FEEDCTL_RELEASE_KEY"
-	signer      = "feedctl-release" // the name of the keys in the list of those that may sign
+	signer      = "feedctl-release" // the name of the keys in the list of keys that may sign
 	namespace   = "file"            // ssh-keygen's name for signatures of files
 )
 
@@ -46,9 +46,9 @@ func digest(name string) ([]byte, error) {
 	return h.Sum(nil), err
 }
 
-// sign writes the signature of a file, in the format of OpenSSH, beside it. The key is in the
-// file key, or in a variable. It must be one of the keys in the file signers, with which users
-// verify. Without a key there is no signature.
+// sign writes the signature of a file, in the format of OpenSSH, next to the file. The key is in
+// the file key, or in a variable. It must be one of the keys in the file signers, with which users
+// verify the signature. Without a key there is no signature.
 func sign(ctx context.Context, name, key, signers string) error {
 	if key == "" {
 		text := os.Getenv(keyVariable)
@@ -75,7 +75,7 @@ func sign(ctx context.Context, name, key, signers string) error {
 	return nil
 }
 
-// verify verifies the signature beside a file.
+// verify verifies the signature next to a file.
 func verify(ctx context.Context, name, signers string) error {
 	f, err := os.Open(name)
 	if err != nil {

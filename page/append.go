@@ -88,7 +88,7 @@ func checkField(f Field) error {
 	return nil
 }
 
-// isValue reports whether a value has neither CR nor LF nor NUL.
+// isValue reports whether a value contains neither CR nor LF nor NUL.
 func isValue(value []byte) bool {
 	for _, c := range value {
 		if c <= '\r' && (c == '\r' || c == '\n' || c == 0) {

@@ -56,8 +56,8 @@ func field(name, value string) page.Field {
 	return page.Field{Name: []byte(name), Value: []byte(value)}
 }
 
-// BenchmarkRead reads pages from an io.Reader, each body to its end. "scan" ignores
-// Content-Length, "page" uses it, "memory" reads a page in memory, and "multipart" is
+// BenchmarkRead reads pages from an io.Reader, each body to its end. "scan" reads without
+// Content-Length, "page" with it, "memory" reads a page in memory, and "multipart" uses
 // mime/multipart.
 func BenchmarkRead(b *testing.B) {
 	for _, p := range benchPages {
@@ -137,8 +137,8 @@ func (p benchPage) report(b *testing.B) {
 	b.ReportMetric(float64(b.N)*float64(p.entities)/b.Elapsed().Seconds(), "entities/s")
 }
 
-// BenchmarkNearDelimiters reads a body in which every line is almost a delimiter. It must
-// not be much slower per byte than other bodies.
+// BenchmarkNearDelimiters reads a body in which every line is almost a delimiter. Reading it must
+// not be much slower per byte than reading other bodies.
 func BenchmarkNearDelimiters(b *testing.B) {
 	for _, line := range []string{"x", "\n", "\n-", "\n--" + benchBoundary + "x", "\n--" + benchBoundary + "--" + strings.Repeat(" ", 1000) + "x"} {
 		body := strings.Repeat(line, 1<<20/len(line))

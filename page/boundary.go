@@ -31,12 +31,11 @@ func Occurs(boundary string, body []byte) bool {
 	return bytes.Contains(body, append(pattern, boundary...))
 }
 
-// Boundary returns the boundary of a page from its Content-Type. It accepts any
-// subtype of multipart, and a boundary that is quoted or bare, even if it contains
-// characters that require quotes, is in typographic quotes or lacks the closing
-// quote. Trailing white space is removed. The error matches [ErrNotMultipart], or
-// [ErrBoundary] if the boundary is missing, contradictory, longer than 256 bytes
-// or has control characters.
+// Boundary returns the boundary of a page from its Content-Type. It accepts any subtype of
+// multipart, and a boundary that is quoted or bare, even if the boundary contains characters that
+// require quotes, is in typographic quotes or lacks the closing quote. Trailing white space is
+// removed. The error matches [ErrNotMultipart], or [ErrBoundary] if the boundary is missing,
+// contradictory or longer than 256 bytes, or contains control characters.
 func Boundary(contentType string) (string, error) {
 	mediaType, params, _ := strings.Cut(contentType, ";")
 	kind, subtype, _ := strings.Cut(strings.TrimSpace(mediaType), "/")
@@ -90,8 +89,8 @@ func cutParam(s string) (name, value, rest string) {
 	return name, value, rest
 }
 
-// readable reports whether a page with this boundary can be read. It accepts more
-// than writable, since other writers do not keep to RFC 2046.
+// readable reports whether a page with this boundary can be read. It accepts more boundaries than
+// writable, since other writers do not keep to RFC 2046.
 func readable(boundary string) bool {
 	for i := range len(boundary) {
 		if c := boundary[i]; c < ' ' || c == 0x7f {

@@ -9,8 +9,8 @@ import (
 // longer line is not a delimiter line, so that memory stays bounded.
 const maxPadding = 1024
 
-// A delimiter is a delimiter line: "--", the boundary, "--" if it is the
-// closing one, white space, and a line break (RFC 2046, section 5.1.1).
+// A delimiter describes a delimiter line: "--", the boundary, "--" in the closing delimiter, white
+// space, and a line break (RFC 2046, section 5.1.1).
 type delimiter struct {
 	length  int // in bytes, with its line break
 	closing bool
@@ -39,10 +39,10 @@ func (m *matcher) reset(boundary string) {
 	m.colon = strings.Contains(boundary, ":")
 }
 
-// match reports whether data, which is at the start of a line, begins with a
-// delimiter line. If ended is set, the page ends with data, and a closing delimiter
-// needs no line break. Any other delimiter does: without one it may be the start of
-// a longer line of a truncated body.
+// match reports whether data, which is at the start of a line, begins with a delimiter line. If
+// ended is set, the page ends with data, and a closing delimiter needs no line break. Any other
+// delimiter needs one: without a line break it may be the start of a longer line of a truncated
+// body.
 func (m *matcher) match(data []byte, ended bool) (delimiter, verdict) {
 	dash := m.pattern[1:]
 	if !bytes.HasPrefix(data, dash) {

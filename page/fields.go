@@ -6,20 +6,20 @@ import (
 	"math/bits"
 )
 
-// A fieldParser parses the headers of the parts of a page. Most parts have the same field names
-// and many of the same values as the part before, and a line that is the same need not be examined.
+// A fieldParser parses the headers of the parts of a page. Most parts have the same field names and
+// many of the same values as the part before, so lines that are the same are not examined again.
 type fieldParser struct {
-	// Of the header that was parsed last, which must not have moved or changed since.
+	// These describe the header that was parsed last, which must not have moved or changed since.
 	header Header
-	lines  []line // of its fields
+	lines  []line // the lines of the fields
 	block  []byte // all lines
 	length int64  // contentLength(header)
 }
 
-// A line is the line of a field: the offsets of the colon and of the next line.
+// A line describes the line of a field: the offsets of the colon and of the next line.
 type line struct{ colon, next int }
 
-// forget makes the next header be parsed without the last one.
+// forget makes parse parse the next header without using the last one.
 func (p *fieldParser) forget() {
 	clear(p.header)
 	p.header, p.lines, p.block, p.length = p.header[:0], p.lines[:0], nil, noLength
@@ -32,7 +32,7 @@ func (p *fieldParser) forget() {
 // parsed before, back to the last call of forget.
 func (p *fieldParser) parse(data []byte) (_ Header, length, blank int, ok bool) {
 	last, known := p.block, len(p.lines) // last begins with line i of the last header
-	at, resized := 0, false              // resized: Content-Length may be another
+	at, resized := 0, false              // resized: Content-Length may have changed
 	for i := 0; ; i++ {
 		rest, colon, named := data[at:], 0, false // named: the line has another name
 		if i < known {
@@ -93,9 +93,9 @@ func lineBreak(b []byte) int {
 	return 0
 }
 
-// lineEnd searches b from from on for the end of the line, and returns the indexes of its
-// line break and of the next line. If the line is incomplete, or contains NUL or a bare CR,
-// next is 0.
+// lineEnd searches b, beginning at from, for the end of the line, and returns the indexes of the
+// line break and of the next line. If the line is incomplete, or contains NUL or a bare CR, next is
+// 0.
 func lineEnd(b []byte, from int) (end, next int) {
 	for i := from; ; i++ {
 		i += plainLength(b[i:])
@@ -108,15 +108,14 @@ func lineEnd(b []byte, from int) (end, next int) {
 	}
 }
 
-// plainLength returns the number of bytes in b before the first control character of those
-// below the space.
+// plainLength returns the number of bytes in b before the first byte that is less than a space.
 func plainLength(b []byte) int {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
 		x := load(b[i:])
-		// The difference borrows into the highest bit of each byte below the space. Bytes
-		// after one of these may get it too, but the first is right.
+		// The subtraction sets the highest bit of each byte that is less than a space. It may also
+		// set the highest bits of later bytes, but the first one is right.
 		if low := (x - ' '*ones) &^ x & high; low != 0 {
 			return i + bits.TrailingZeros64(low)/8
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// FuzzRoundTrip writes parts by each method and reads them. The writer may reject only what
-// it should.
+// FuzzRoundTrip writes parts with each method and reads them back. The writer may reject only
+// invalid parts.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add("B", "Content-Type", "text/plain", []byte("hello"), []byte(""), uint64(1))
 	f.Add("a:b", "--a", "b\tc", []byte("\r\n--a:b\r\n"), []byte("\r\n"), uint64(2))
@@ -145,7 +145,7 @@ func FuzzMultipart(f *testing.F) {
 			return
 		}
 		if errors.Is(ourErr, page.ErrMalformedHeader) || errors.Is(ourErr, page.ErrHeaderTooLarge) {
-			return // some of these headers are accepted; the model knows which
+			return // this reader accepts some of these headers; FuzzReader tests which
 		}
 		if theirErr != nil && strings.Contains(theirErr.Error(), "malformed MIME header") && control.Match(data) {
 			return
@@ -183,8 +183,8 @@ func uniform(data []byte, crlf bool) []byte {
 	return data
 }
 
-// diverges reports whether data is read differently on purpose in a way that the outcome
-// does not show.
+// diverges reports whether data is read differently on purpose, in a way that the results do not
+// show.
 func diverges(data []byte) bool { return strayDelimiter.Match(data) }
 
 func readMultipart(data []byte) (parts []string, err error) {

@@ -37,8 +37,8 @@ func (c *chunkReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// FuzzReader reads arbitrary pages in arbitrary chunks, with arbitrary limits, and compares
-// with the model.
+// FuzzReader reads arbitrary pages in arbitrary chunks, with arbitrary limits, and compares the
+// results with those of the model.
 func FuzzReader(f *testing.F) {
 	for _, data := range seedPages() {
 		f.Add(data, "B", uint64(1))

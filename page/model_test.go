@@ -16,7 +16,7 @@ import (
 type gotPart struct {
 	Index    int
 	Offset   int64
-	End      int64 // Reader.Offset after it
+	End      int64 // Reader.Offset after the part
 	Header   []string
 	Body     string
 	Streamed bool
@@ -59,7 +59,7 @@ func readAll(t testing.TB, r *page.Reader) (parts []gotPart, err error) {
 		parts = append(parts, got)
 	}
 	if streamErr != nil {
-		t.Fatalf("page ends without an error after that of a stream: %v", streamErr)
+		t.Fatalf("page ends without an error after the error of a stream: %v", streamErr)
 	}
 	return parts, nil
 }
@@ -290,7 +290,7 @@ func (m *model) tooLarge(start int, size, length, limit int64) (error, int) {
 	}
 }
 
-// undecided reports whether the page ends before it is clear that there is no delimiter at
+// undecided reports whether the page ends before it is clear that there is no delimiter at offset
 // at.
 func (m *model) undecided(start, at int) bool {
 	rest := m.page[at:]

@@ -7,7 +7,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// words are the fragments that matter to a reader.
+// words holds the fragments that matter to a reader.
 var words = []string{
 	"--B", "--B", "--B\r\n", "--B\n", "--B--", "--B--\r\n", "--Bx", "--", "-", "B", " ", "\t",
 	"\r\n", "\r\n", "\n", "\r", "\r\n\r\n", "\n\n", "\x00", "x", "body",

@@ -10,7 +10,7 @@ type bodyScan struct {
 	from      int  // where the search continues
 	known     int  // number of bytes known to belong to the body
 	found     bool // known is the whole body; a line break and a delimiter follow
-	lineBreak int  // length of that line break
+	lineBreak int  // length of the line break after the body
 	line      delimiter
 }
 

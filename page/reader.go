@@ -38,9 +38,8 @@ type Part struct {
 	Header Header
 	// Body is the whole body. It is nil if and only if Stream is set.
 	Body []byte
-	// Stream reads a body larger than [ReaderOptions.MaxWhole]. Any unread rest is
-	// skipped. If the page is truncated or exceeds a limit, Read returns an
-	// [*Error], never io.EOF.
+	// Stream reads a body larger than [ReaderOptions.MaxWhole]. What is not read is skipped. If the
+	// page is truncated or exceeds a limit, Read returns an [*Error], never io.EOF.
 	Stream io.Reader
 }
 
@@ -55,10 +54,9 @@ type Part struct {
 // is not part of the body. A CR before an LF belongs to this line break if the
 // delimiter line that began the part ended with CRLF, or if Content-Length says so.
 //
-// Content-Length (RFC 9110, section 8.6) is used to find the end of a body
-// quickly. If no delimiter follows after that many bytes, it is wrong, and the body
-// ends at the first delimiter; see also [ReaderOptions.Strict]. A streamed body
-// always ends at the first delimiter.
+// Content-Length (RFC 9110, section 8.6) is used to find the end of a body quickly. If no delimiter
+// follows after that many bytes, Content-Length is wrong, and the body ends at the first delimiter;
+// see also [ReaderOptions.Strict]. A streamed body always ends at the first delimiter.
 //
 // Reading stops at the closing delimiter. The rest of the source, the epilogue, is
 // left unread.
@@ -81,8 +79,8 @@ type Reader struct {
 	err         error // sticky
 }
 
-// NewReader returns a Reader of a page from r. The boundary is as returned by
-// [Boundary]; an invalid one is reported when the first part is read.
+// NewReader returns a Reader that reads a page from r. The boundary is as returned by [Boundary];
+// an invalid boundary is reported when the first part is read.
 func NewReader(r io.Reader, boundary string, o ReaderOptions) *Reader {
 	d := &Reader{
 		strict:    o.Strict,
@@ -122,9 +120,9 @@ func (r *Reader) begin(boundary string) {
 	}
 }
 
-// Parts returns an iterator over the parts not yet read. It yields the same *Part
-// each time. An error, which is an [*Error], is yielded with a nil part and ends the
-// iteration; further iterations yield it again.
+// Parts returns an iterator over the parts not yet read. It yields the same *Part each time. An
+// error, which is an [*Error], is yielded with a nil part and ends the iteration; further
+// iterations yield the error again.
 func (r *Reader) Parts() iter.Seq2[*Part, error] {
 	return func(yield func(*Part, error) bool) {
 		for {
@@ -136,9 +134,9 @@ func (r *Reader) Parts() iter.Seq2[*Part, error] {
 	}
 }
 
-// Offset returns the offset in the page of the delimiter line after the part
-// yielded last. While that part has an unread Stream, it is the offset of the
-// Stream instead.
+// Offset returns the offset in the page of the delimiter line after the part yielded last. Until
+// the Stream of that part, if any, has been read, Offset returns the current offset of the Stream
+// instead.
 func (r *Reader) Offset() int64 {
 	if !r.body.found || r.stream != nil && r.body.known > 0 {
 		return r.window.offset()
@@ -185,8 +183,8 @@ func (r *Reader) fail(err error, offset int64) error {
 	return r.err
 }
 
-// more extends the window or learns that the page ends with it. If that is already
-// known, the page is truncated.
+// more extends the window, or finds that the page ends with it. If that was already known, the page
+// is truncated.
 func (r *Reader) more() error {
 	switch err := r.window.more(); err {
 	case nil:

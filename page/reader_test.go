@@ -162,8 +162,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Every proper prefix of a page is truncated, or lacks only the line break at its end, and
-// yields no incomplete part.
+// Every proper prefix of a page is truncated, or lacks only the line break at the end of the page.
+// It yields no incomplete part.
 func TestEveryPrefix(t *testing.T) {
 	const whole = "preamble\r\n--B\r\nA: b\r\nContent-Length: 5\r\n\r\nhello\r\n--B \r\n\r\n--B-\r\n\r\n--B\n\n\r\n--B--\r\n"
 	for _, maxWhole := range []int{0, 1} {
@@ -302,8 +302,8 @@ func TestSlicesAreClipped(t *testing.T) {
 	}
 }
 
-// A name is compared with that of the previous part, not with the bytes in its place after
-// the buffer has moved, which may be the name itself.
+// A name is compared with the name in the previous part, even if the buffer has moved: other bytes
+// are then where that name was, perhaps those of the name itself.
 func TestBufferMovesUnderNames(t *testing.T) {
 	for room := range 60 {
 		for preamble := range 60 {

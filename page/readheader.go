@@ -2,9 +2,8 @@ package page
 
 import "bytes"
 
-// readHeader reads the header of the part whose delimiter line has just been
-// consumed, and the blank line after it. The window keeps it, since the fields
-// point into it.
+// readHeader reads the header of the part whose delimiter line has just been consumed, and the
+// blank line after the header. The window keeps both, since the fields point into the header.
 func (r *Reader) readHeader() error {
 	// Fast path: most headers are well-formed and entirely in the window. A
 	// delimiter line can be mistaken for a field only if the boundary has a colon.
@@ -28,8 +27,8 @@ func (r *Reader) readHeader() error {
 	return nil
 }
 
-// knownFields returns the parser of headers, which knows that of the part before if it is still in
-// memory.
+// knownFields returns the parser of headers, which uses the header of the part before if that is
+// still in memory.
 func (r *Reader) knownFields() *fieldParser {
 	if r.headerMoves != r.window.moves {
 		r.fields.forget()
@@ -53,10 +52,10 @@ func (r *Reader) parseHeader(length, blank int) (Header, error) {
 	return h, nil
 }
 
-// findHeaderEnd returns the length of the header block at the start of the
-// window, and that of the blank line after it.
+// findHeaderEnd returns the length of the header block at the start of the window, and the length
+// of the blank line after it.
 func (r *Reader) findHeaderEnd() (length, blank int, err error) {
-	line, searched := 0, 0 // start of the line; how far it was searched for its end
+	line, searched := 0, 0 // start of the line; how far its end was searched for
 	for {
 		data := r.window.bytes()
 		for {
@@ -93,8 +92,8 @@ func (r *Reader) headerTooLarge() error {
 	return r.fail(ErrHeaderTooLarge, r.window.offset()+int64(r.maxHeader))
 }
 
-// refuseDelimiter returns an error if data, the lines of a header from offset line
-// on, begins with a delimiter line.
+// refuseDelimiter returns an error if data begins with a delimiter line. data holds the lines of a
+// header, beginning at offset line.
 func (r *Reader) refuseDelimiter(data []byte, line int) error {
 	if len(data) == 0 || data[0] != '-' {
 		return nil
@@ -112,7 +111,7 @@ func (r *Reader) settleHeader() {
 	header := r.window.kept()
 	if r.part.Stream != nil {
 		r.block = append(r.block[:0], header...)
-		r.fields.forget() // it may point into block
+		r.fields.forget() // the last header may point into block
 		r.window.keep = 0
 		header = r.block
 	} else if r.headerMoves == r.window.moves {

@@ -7,8 +7,8 @@ import (
 
 var errStale = errors.New("read body of part: the next part has already been read")
 
-// A stream is the body of a part that is larger than MaxWhole. Each part has a new
-// one, so that a stale stream cannot read from a later part.
+// A stream is a body that is larger than MaxWhole. Each part has a new stream, so that a stale
+// stream cannot read from a later part.
 type stream struct {
 	r    *Reader // nil once the next part is read
 	read int64

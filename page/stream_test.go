@@ -16,7 +16,7 @@ func zeros(n int64) io.Reader {
 	return io.LimitReader(readerFunc(func(p []byte) (int, error) { clear(p); return len(p), nil }), n)
 }
 
-// A body of any size is read in constant memory, and so is the part after it.
+// A body of any size, and the part after it, are read in constant memory.
 func TestLargeStream(t *testing.T) {
 	const size = 16 << 20
 	for _, header := range []string{"", "X: y\r\n", "Content-Length: 16777216\r\n", "Content-Length: 5\r\n", "Content-Length: 20000000\r\n"} {
@@ -59,7 +59,7 @@ func TestLargeStream(t *testing.T) {
 	}
 }
 
-// The buffers do not exceed their limit, whatever the page contains.
+// The buffers do not exceed the limit, whatever the page contains.
 func TestMemoryLimit(t *testing.T) {
 	o := page.ReaderOptions{MaxHeader: 100_000, MaxWhole: 300_000}
 	long := "A: " + strings.Repeat("x", o.MaxHeader-5) + "\r\n"
@@ -135,7 +135,7 @@ func TestAbandonedStream(t *testing.T) {
 	}
 }
 
-// A stream used too late does not read from the next part.
+// A stream that is used too late does not read from the next part.
 func TestStaleStream(t *testing.T) {
 	const data = "--B\r\n\r\n0123456789\r\n--B\r\n\r\nabcdefghij\r\n--B--"
 	r := page.NewReader(strings.NewReader(data), "B", page.ReaderOptions{MaxWhole: 1})
@@ -159,7 +159,7 @@ func TestStaleStream(t *testing.T) {
 	}
 }
 
-// The contract of io.Reader, as far as it can be tested.
+// A stream keeps the contract of io.Reader, as far as this can be tested.
 func TestStreamContract(t *testing.T) {
 	body := strings.Repeat("x\r\n--B y\r\n--", 3000)
 	r := page.NewReader(strings.NewReader("--B\r\n\r\n"+body+"\r\n--B--"), "B", page.ReaderOptions{MaxWhole: 1})

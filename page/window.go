@@ -6,22 +6,22 @@ const (
 	firstBuffer   = 64 << 10 // initial size of a window's buffer
 	bufferSlack   = 64 << 10 // room in the buffer beyond the largest header and body
 	minRead       = 4 << 10  // smallest read, unless the buffer is at its limit
-	maxEmptyReads = 100      // then more returns io.ErrNoProgress
+	maxEmptyReads = 100      // after so many, more returns io.ErrNoProgress
 )
 
-// A window holds the bytes of a page that have been read but not consumed. They do
-// not move until the next call of more, so slices of them may be returned to
-// callers. The bytes consumed last can be kept, and then move with the window.
+// A window holds the bytes of a page that have been read but not consumed. They do not move until
+// the next call of more, so slices of them may be returned to callers. The bytes that were consumed
+// last can be kept; they then move with the window.
 type window struct {
 	src io.Reader
 	err error // how the source ended; nil while it may have more
 
 	buf      []byte
-	own      []byte // the buffer to return to, while buf is a page in memory
+	own      []byte // the buffer to use again later, while buf is a page in memory
 	inMemory bool
 	pos, end int   // buf[pos:end] is the window
 	keep     int   // number of bytes before pos that are still needed
-	moves    int   // how often the bytes were moved or discarded
+	moves    int   // how many times bytes were moved or discarded
 	base     int64 // offset of buf[0] in the page
 	max      int   // limit of len(buf)
 }
@@ -35,7 +35,7 @@ func (w *window) reset(src io.Reader) {
 	w.moves++
 }
 
-// resetBytes makes all of a page the window.
+// resetBytes makes the whole page the window.
 func (w *window) resetBytes(data []byte) {
 	w.reset(nil)
 	w.err = io.EOF
@@ -57,8 +57,8 @@ func (w *window) size() int64 { return w.base + int64(w.end) }
 
 func (w *window) advance(n int) { w.pos += n }
 
-// more extends the window or learns that the source has ended; see ended. Once the
-// source has ended, more returns its error.
+// more extends the window, or finds that the source has ended; see ended. Once the source has
+// ended, more returns its error.
 func (w *window) more() error {
 	if w.err != nil {
 		return w.err

@@ -18,7 +18,7 @@ type Writer struct {
 	err      error
 }
 
-// NewWriter returns a Writer of a page with the given boundary; see [NewBoundary].
+// NewWriter returns a Writer that writes a page with the given boundary to w; see [NewBoundary].
 func NewWriter(w io.Writer, boundary string) *Writer {
 	return &Writer{w: w, boundary: boundary}
 }
@@ -42,9 +42,9 @@ func (w *Writer) WritePart(h Header, body []byte) error {
 	return w.endPart()
 }
 
-// WriteStream writes a part with a body of size bytes, which it reads from body in
-// chunks of 32 KiB. If the body has another size or contains the boundary, the error
-// matches [ErrContentLength] or [ErrBoundaryInBody], and the page is incomplete.
+// WriteStream writes a part whose body, of size bytes, it reads from body in chunks of 32 KiB. If
+// the body has another size or contains the boundary, the error matches [ErrContentLength] or
+// [ErrBoundaryInBody], and the page is incomplete.
 func (w *Writer) WriteStream(h Header, size int64, body io.Reader) error {
 	if w.err != nil {
 		return w.err
@@ -84,8 +84,8 @@ func (w *Writer) writeHeader(h Header, size int64) error {
 	return w.write(buf)
 }
 
-// copyBody copies the body and checks that it does not contain the boundary. The end
-// of each chunk, which may be the start of a boundary, is carried over to the next.
+// copyBody copies the body and checks that it does not contain the boundary. The end of each chunk,
+// which may be the start of a boundary, is carried over to the next chunk.
 func (w *Writer) copyBody(size int64, body io.Reader) error {
 	const chunk = 32 << 10
 	pattern := []byte("--" + w.boundary)

@@ -76,7 +76,7 @@ func TestAppendPartErrors(t *testing.T) {
 			}
 		})
 	}
-	// All that RFC 2046 allows.
+	// The longest boundary, with all characters that RFC 2046 allows.
 	const longest = "'()+_,-./:=? 0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu"
 	if _, err := page.AppendPart(nil, longest, nil, nil); err != nil {
 		t.Error(err)
@@ -122,7 +122,7 @@ func TestWriterWithoutParts(t *testing.T) {
 	}
 }
 
-// A stream that is rejected leaves a page that no reader takes for complete.
+// After a stream is rejected, no reader takes the page for complete.
 func TestWriteStreamErrors(t *testing.T) {
 	cause := errors.New("disk is gone")
 	for _, test := range []struct {

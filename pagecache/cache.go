@@ -1,13 +1,13 @@
-// Package pagecache caches pages of feeds on a local disk, for readers of a store that
-// is slow or charges for requests. It is a layer below package feedstore, which decides what to
-// cache and proves that it still belongs to the feed. A consumer of a store has no cache: it reads
-// a page once.
+// Package pagecache caches pages of feeds on a local disk, for readers of a store that is slow or
+// charges for requests. It is a layer below package feedstore, which decides what to cache and
+// proves that a cached page still belongs to the feed. A consumer that reads from a store has no
+// cache, since it reads each page once.
 //
-// Only pages that have a next page are cached, since they never change. The key of a
-// page is its digest in the chain of its feed ([chain.Page.Digest]). An entry therefore
-// never has to be revalidated, and a directory that was used for another store, or for
-// an older state of this one, does no harm. A body is cached only if it has the SHA-256
-// in the page's metadata: a [Writer] verifies it, and before [Cache.Keep] the caller does.
+// Only pages that have a next page are cached, since they never change. The key of a page is its
+// digest in the chain of its feed ([chain.Page.Digest]). An entry therefore never has to be
+// revalidated, and a directory that was used for another store, or for an older state of this
+// store, does no harm. A body is cached only if it has the SHA-256 in the page's metadata: a
+// [Writer] verifies this, and callers of [Cache.Keep] have verified it themselves.
 //
 // # On disk
 //
@@ -15,9 +15,9 @@
 //	DIR/tmp/...                          pages that are being written
 //	DIR/pages/FEED@NUMBER@DIGEST         a page: body, metadata, and a trailer that separates them
 //
-// The modification time of a file is when the page was last used. Nothing is synced: a
-// file truncated by a crash does not have the right digest. The directory may be removed
-// while no process uses it.
+// The modification time of a file is when the page was last used. Nothing is synced: a file that
+// was truncated by a crash is noticed, since it does not have the right digest. The directory may
+// be removed while no process uses it.
 package pagecache
 
 import (
@@ -42,7 +42,7 @@ var ErrInUse = errors.New("cache directory is in use by another process")
 const (
 	// MinSize is the minimum of Config.Size, in bytes.
 	MinSize = 1 << 20
-	// maxShare limits a page to 1/maxShare of the cache; a larger one is not cached.
+	// maxShare limits a page to 1/maxShare of the cache; a larger page is not cached.
 	maxShare = 4
 )
 
@@ -56,7 +56,7 @@ const (
 
 	// pause is how long nothing is cached after a disk error.
 	pause = time.Minute
-	// touchAge is the precision of the time of the last use on disk.
+	// touchAge is the precision, on disk, of the time at which a page was last used.
 	touchAge = time.Minute
 )
 
@@ -72,9 +72,9 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// A Cache is a directory of pages. Its methods may be called concurrently. Disk errors
-// do not make them fail: a page that cannot be read is a miss, and one that cannot be
-// written is not cached.
+// A Cache is a directory of pages. Its methods may be called concurrently. They do not fail because
+// of disk errors: a page that cannot be read is a miss, and a page that cannot be written is not
+// cached.
 type Cache struct {
 	dir  string
 	size int64
@@ -83,15 +83,15 @@ type Cache struct {
 
 	mu      sync.Mutex
 	entries map[place]*list.Element // of *entry
-	order   list.List               // of *entry, the last used first
+	order   list.List               // of *entry, the most recently used first
 	bytes   int64                   // on disk, and reserved for pages being written
 	stats   Stats
 	resume  time.Time // when to try to write again after a disk error
-	failing bool      // there was a disk error, and no page was written since
+	failing bool      // there was a disk error, and no page has been written since
 	closed  bool
 }
 
-// A place is the feed and number of a page. There is at most one entry for it.
+// A place is the feed and the number of a page. There is at most one entry for each place.
 type place struct {
 	feed   string
 	number int64
@@ -106,7 +106,7 @@ type entry struct {
 	verified time.Time // when the body was last verified; zero if not since Open
 }
 
-// Stats are the size of a cache and its counters since it was opened.
+// Stats holds the size of a cache, and counters since the cache was opened.
 type Stats struct {
 	Added   uint64 // pages added
 	Evicted uint64 // pages removed to make room
@@ -140,8 +140,8 @@ func Open(config Config) (*Cache, error) {
 	return c, nil
 }
 
-// prepare locks the directory and loads its entries. If directories cannot be created
-// now, writing tries again.
+// prepare locks the directory and loads its entries. If directories cannot be created now, they are
+// created when a page is written.
 func (c *Cache) prepare() error {
 	madeErr := c.makeDirs()
 	var err error
@@ -174,7 +174,7 @@ func (c *Cache) load() error {
 	for _, file := range files {
 		info, err := file.Info()
 		if err != nil {
-			continue // removed meanwhile
+			continue // removed in the meantime
 		}
 		e, ok := parseName(file.Name())
 		if !ok {
@@ -199,8 +199,8 @@ func (c *Cache) load() error {
 	return nil
 }
 
-// insert makes e the entry of its place, as the most recently used. The size of its file
-// is already counted. The caller must hold mu.
+// insert makes e the entry of its place, and the most recently used one. The size of the file is
+// already counted. The caller must hold mu.
 func (c *Cache) insert(e *entry) {
 	if old, ok := c.entries[e.place]; ok {
 		if old.Value.(*entry).digest == e.digest {
@@ -231,8 +231,8 @@ func (c *Cache) makeRoom(size int64) {
 	}
 }
 
-// failed records a disk error, after which nothing is written for a while. It logs the
-// first of a series. The caller must hold mu.
+// failed records a disk error, after which nothing is written for a while. It logs the first error
+// of a series. The caller must hold mu.
 func (c *Cache) failed(verb string, err error) {
 	c.stats.Errors++
 	c.resume = time.Now().Add(pause)
@@ -252,7 +252,7 @@ func (c *Cache) find(at place, digest string) (found entry, ok bool) {
 	}
 	e := element.Value.(*entry)
 	if digest != "" && e.digest != digest {
-		c.drop(element) // of another chain: the feed was re-created or restored
+		c.drop(element) // the entry is of another chain: the feed was re-created or restored
 		return entry{}, false
 	}
 	c.order.MoveToFront(element)

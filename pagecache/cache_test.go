@@ -178,7 +178,7 @@ func TestVerifiesBeforeCaching(t *testing.T) {
 	}
 }
 
-// The directory never exceeds its size, and keeps what was used last.
+// The directory never exceeds its size, and keeps the pages that were used last.
 func TestEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -242,7 +242,8 @@ func diskUse(t *testing.T, dir string) (total int64) {
 	return total
 }
 
-// A smaller size takes effect when the cache is opened, and pages being written count, too.
+// A smaller size takes effect when the cache is opened, and pages that are being written count
+// toward it.
 func TestSmallerSize(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, 4*pagecache.MinSize)
@@ -287,7 +288,7 @@ func TestCrash(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCrash$")
 	cmd.Env = append(os.Environ(), "PAGECACHE_CRASH="+dir)
-	_, err := cmd.StdinPipe() // it stays open
+	_, err := cmd.StdinPipe() // the pipe stays open
 	check(t, err)
 	out, err := cmd.StdoutPipe()
 	check(t, err)
@@ -299,7 +300,7 @@ func TestCrash(t *testing.T) {
 		t.Errorf("open the directory of another process: %v", err)
 	}
 	check(t, cmd.Process.Kill())
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // an error, since the process was killed
 	if left := files(t, dir); len(left) != 2 {
 		t.Errorf("the process left %q, not a page and a half", left)
 	}
@@ -316,8 +317,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestDiskErrors: disk errors cause one warning and no failures, and caching resumes
-// afterwards.
+// TestDiskErrors: disk errors cause one warning and no failures, and caching resumes when they have
+// passed.
 func TestDiskErrors(t *testing.T) {
 	p, body := newPage(1, 5000)
 	for name, refuse := range map[string]func(t *testing.T, dir string) (allow func()){
@@ -357,7 +358,7 @@ func TestDiskErrors(t *testing.T) {
 				allow()
 				c.Keep(p, body)
 				if got := read(t, c, p, 0, -1); got != string(body) || c.Stats().Off {
-					t.Errorf("after it is allowed again: %.20q, %+v", got, c.Stats())
+					t.Errorf("after writing is allowed again: %.20q, %+v", got, c.Stats())
 				}
 			})
 		})

@@ -23,7 +23,7 @@ import (
 
 var errDamaged = errors.New("file is damaged")
 
-// The end of a file: the SHA-256 of the metadata, its length and magic.
+// The end of a file: the SHA-256 of the metadata, the length of the metadata, and magic.
 const (
 	magic     = "feedpage1\n"
 	sumEnd    = sha256.Size
@@ -98,7 +98,7 @@ func readTrailer(f *os.File, e entry) (*chain.Page, error) {
 		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	if digest := p.Digest(); digest != e.digest {
-		return nil, fmt.Errorf("%w: it holds the page with digest %s", errDamaged, digest)
+		return nil, fmt.Errorf("%w: file holds the page with digest %s", errDamaged, digest)
 	}
 	return p, nil
 }
@@ -117,9 +117,9 @@ func (c *Cache) open(e entry) (*os.File, *chain.Page, error) {
 	return f, p, nil
 }
 
-// Meta returns the metadata of the entry for page n of a feed. It is undamaged, but may
-// belong to another chain: the caller has to compare its digest with the one in the page
-// after it or in the store. Version, Modified and Checkpoint are not set.
+// Meta returns the metadata of the entry for page n of a feed. The metadata is undamaged, but may
+// belong to another chain: the caller has to compare its digest with the digest in the next page or
+// in the store. Version, Modified and Checkpoint are not set.
 func (c *Cache) Meta(feed string, n int64) (*chain.Page, bool) {
 	e, ok := c.find(place{feed, n}, "")
 	if !ok {
@@ -183,7 +183,7 @@ func (c *Cache) openVerified(e entry, p *chain.Page) (*os.File, error) {
 	return f, nil
 }
 
-// lockFile opens and locks a file. Closing it or ending the process unlocks it.
+// lockFile opens and locks a file. It is unlocked when it is closed or the process ends.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 )
 
-// A Writer adds a page to the cache. The body of the page is written to it.
+// A Writer adds a page to the cache. The caller writes the body of the page to it.
 type Writer struct {
 	cache   *Cache
 	entry   *entry
@@ -26,8 +26,8 @@ type Writer struct {
 	err     error // a disk error
 }
 
-// Create returns a Writer that adds a page, which must have a next page. It returns nil
-// if the page is already cached or cannot be. Create makes room for the whole page.
+// Create returns a Writer that adds a page, which must have a next page. It returns nil if the page
+// is already cached or cannot be cached. Create makes room for the whole page.
 func (c *Cache) Create(p *chain.Page) *Writer {
 	end, err := trailer(p)
 	if err != nil || c.lock == nil {
@@ -46,7 +46,7 @@ func (c *Cache) Create(p *chain.Page) *Writer {
 	return &Writer{cache: c, entry: e, page: p, trailer: end, file: f, hash: sha256.New()}
 }
 
-// Keep adds a page to the cache, if possible. The caller has verified its body.
+// Keep adds a page to the cache, if possible. The caller must have verified the body.
 func (c *Cache) Keep(p *chain.Page, body []byte) {
 	w := c.Create(p)
 	if w == nil {
@@ -58,7 +58,8 @@ func (c *Cache) Keep(p *chain.Page, body []byte) {
 	w.Commit()
 }
 
-// reserve makes room for a page. It returns false if the page is cached or cannot be.
+// reserve makes room for a page. It returns false if the page is already cached or cannot be
+// cached.
 func (c *Cache) reserve(e *entry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +114,7 @@ func (w *Writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Commit adds the page to the cache if the written body has its size and SHA-256.
+// Commit adds the page to the cache if the written body has the size and SHA-256 of the page.
 // Otherwise it aborts.
 func (w *Writer) Commit() {
 	if w.file == nil {
@@ -150,7 +151,7 @@ func (w *Writer) Commit() {
 	c.insert(w.entry)
 }
 
-// right reports whether the written body is that of the page.
+// right reports whether the written body is the body of the page.
 func (w *Writer) right() bool {
 	return w.written == w.page.Size && (w.hash == nil || hex.EncodeToString(w.hash.Sum(nil)) == w.page.SHA256)
 }

@@ -1,13 +1,13 @@
-// Package pageindex defines the page index of a feed, which lists its pages for readers that are
-// far behind: with the URLs of the next pages they can request several at the same time, instead
-// of learning each URL from the page before.
+// Package pageindex defines the page index of a feed, which lists the pages of the feed for readers
+// that are far behind: such a reader can request several pages at the same time, instead of
+// learning each URL from the page before.
 //
 // The index is an extension of the specification. It consists of tiles, JSON documents that list
 // up to [Size] consecutive pages each. Only pages that have a next page are listed, so what a full
 // tile says never changes. Every page of a feed links to its tile (rel="timemap").
 //
-// A reader must not believe the index. A page belongs to the feed because its neighbours link to
-// it, and has the digest in its own header; the index only says what to request early.
+// A reader must not trust the index. What makes a page part of the feed is that its neighbours link
+// to it, and its digest is the one in its own header; the index only says what to request early.
 package pageindex
 
 import (
@@ -25,7 +25,7 @@ const MediaType = "application/json"
 // Size is how many pages a full tile of this program lists. Readers accept other sizes.
 const Size = 256
 
-// MaxBytes is the largest tile that [Parse] reads, in bytes. A full tile has about 80,000.
+// MaxBytes is the size of the largest tile that [Parse] reads. A full tile has about 80,000 bytes.
 const MaxBytes = 1 << 20
 
 // ErrInvalid is matched by the error of [Parse] for a document that is not a tile.
@@ -33,14 +33,14 @@ var ErrInvalid = errors.New("not a tile of a page index")
 
 // A Tile lists consecutive pages of a feed.
 type Tile struct {
-	Number int64 `json:"tile"` // from 0; tile N has the pages from N*Size+1 on
-	// Full means that the tile will never list more pages. It lists less than Size if the oldest
-	// ones were pruned.
+	Number int64 `json:"tile"` // from 0; tile N begins with page N*Size+1
+	// Full means that the tile will never list more pages. It lists fewer than Size pages if the
+	// oldest ones were pruned.
 	Full bool `json:"full"`
 	// Prev and Next are the URLs of the tiles before and after it. Only a full tile has a Next.
 	Prev string `json:"prev,omitempty"`
 	Next string `json:"next,omitempty"`
-	// Pages are in order, without gaps, and have a next page.
+	// Pages lists the pages in order, without gaps. All of them have a next page.
 	Pages []Page `json:"pages"`
 }
 
@@ -50,9 +50,9 @@ type Page struct {
 	URL      string    `json:"url"`
 	Entities int       `json:"entities"`
 	Bytes    int64     `json:"bytes"` // of the page without a content coding
-	First    time.Time `json:"first"` // Last-Modified of the first and the last entity
+	First    time.Time `json:"first"` // First and Last: Last-Modified of the first and the last entity
 	Last     time.Time `json:"last"`
-	Self     []byte    `json:"self,omitempty"` // the members of the field Feedctl-Chain
+	Self     []byte    `json:"self,omitempty"` // Self and Prev: the members of the field Feedctl-Chain
 	Prev     []byte    `json:"prev,omitempty"`
 }
 
@@ -63,7 +63,7 @@ func TileOf(n int64) int64 { return (n - 1) / Size }
 func Span(n int64) (first, last int64) { return n*Size + 1, (n + 1) * Size }
 
 // Parse reads a tile and resolves its URLs against base, the URL of the tile. The error matches
-// [ErrInvalid], or is that of r.
+// [ErrInvalid], or is an error of r.
 func Parse(r io.Reader, base *url.URL) (*Tile, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
 	if err != nil {
