@@ -81,7 +81,7 @@ func (v *visit) checkCoding(ctx context.Context) result {
 	return fine("gzip, with a different ETag")
 }
 
-// varies reports whether a cache keeps codings apart.
+// varies reports whether Vary makes caches keep content codings apart.
 func varies(h http.Header) bool {
 	for _, line := range h.Values("Vary") {
 		for name := range strings.SplitSeq(line, ",") {

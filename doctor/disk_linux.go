@@ -20,8 +20,7 @@ func Directory(_ context.Context, dir string) []Finding {
 	}
 }
 
-// fileSystems are the file systems that are unsuitable for a store, by magic number
-// (statfs(2)).
+// fileSystems holds the results for file systems that are unsuitable for a store, by magic number (statfs(2)).
 var fileSystems = map[int64]result{
 	unix.NFS_SUPER_MAGIC:       network("NFS"),
 	unix.SMB_SUPER_MAGIC:       network("SMB"),
@@ -46,7 +45,7 @@ func statfs(dir string) (unix.Statfs_t, error) {
 	return fs, nil
 }
 
-// Space returns how many bytes of a directory's file system are free for its users, and how many it has. It is
+// Space returns how many bytes of a directory's file system are free for its users, and how many there are in all. It is
 // implemented on Linux only.
 func Space(dir string) (free, all int64, err error) {
 	fs, err := statfs(dir)

@@ -44,7 +44,7 @@ func Problems(findings []Finding) int {
 	return n
 }
 
-// maxClockSkew is the maximum difference between clocks, which a producer tolerates by default.
+// maxClockSkew is the maximum difference between clocks that a producer tolerates by default.
 const maxClockSkew = time.Minute
 
 // Config configures requests to a server. The zero Config is ready to use.

@@ -25,7 +25,7 @@ type check struct {
 	run  func(*visit, context.Context) result
 }
 
-// checks are the checks of a feed whose newest page is available.
+// checks returns the checks of a feed whose newest page is available.
 func checks() []check {
 	return []check{
 		{"redirects", "credentials are sent only to the given origin, and consumers do not follow links to others", (*visit).checkRedirects},
@@ -33,7 +33,7 @@ func checks() []check {
 		{"clock", "consumers find their position by time, and a clock that is ahead stops producers", (*visit).checkClock},
 		{"body", "a consumer refuses an incomplete page, and cannot detect a changed one", (*visit).checkBody},
 		{"link", "consumers follow the Link header from page to page; without it they see only the newest page", (*visit).checkLink},
-		{"origin", "consumers do not follow links to another origin than the feed's", (*visit).checkOrigin},
+		{"origin", "consumers do not follow links to an origin other than the feed's", (*visit).checkOrigin},
 		{"last-modified", "consumers find their position by the time of each page", (*visit).checkLastModified},
 		{"head", "consumers find their position with HEAD", (*visit).checkHead},
 		{"etag", "without a strong ETag every poll transfers the whole newest page", (*visit).checkETag},
@@ -83,7 +83,7 @@ func Feed(ctx context.Context, rawURL string, c Config) ([]Finding, error) {
 	return findings, nil
 }
 
-// maxReruns is how often a check is repeated because the feed has changed during it.
+// maxReruns is how many times a check is repeated because the feed has changed during it.
 const maxReruns = 3
 
 // run runs a check. It repeats a check that fails if the page has changed during it.

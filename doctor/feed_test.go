@@ -72,7 +72,7 @@ func rewriteBody(change func([]byte) []byte) func(*http.Response) error {
 	}
 }
 
-// compress does what a proxy does that compresses everything.
+// compress does what a proxy that compresses everything does.
 func compress(r *http.Response) error {
 	if r.Request.Header.Get("X-Accepts") != "gzip" {
 		return nil
@@ -125,7 +125,7 @@ func after(d time.Duration, h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// only is a finding of one check.
+// only returns the levels that are expected if one check alone reports something.
 func only(name string, level doctor.Level) map[string]doctor.Level {
 	return map[string]doctor.Level{name: level}
 }
@@ -271,7 +271,7 @@ func dated(h http.Handler) http.Handler {
 	})
 }
 
-// proxy is a proxy with a fault in front of a server.
+// proxy returns a proxy with the fault f, in front of a server.
 func (f *fault) proxy(backend http.Handler) http.Handler {
 	p := &httputil.ReverseProxy{
 		Transport: inprocess.Transport(backend),

@@ -36,7 +36,7 @@ func (v *visit) checkTLS(context.Context) result {
 	ip := net.ParseIP(host)
 	switch local := host == "localhost" || ip != nil && ip.IsLoopback(); {
 	case v.feed.Scheme == "https" && !v.entry.expiry.IsZero() && time.Until(v.entry.expiry) < certificateTime:
-		return warning("the certificate ends at "+v.entry.expiry.UTC().Format(time.RFC3339), "renew it, and check why it was not renewed automatically")
+		return warning("the certificate expires at "+v.entry.expiry.UTC().Format(time.RFC3339), "renew it, and check why it was not renewed automatically")
 	case v.feed.Scheme == "https":
 		return fine("https")
 	case local:
@@ -63,7 +63,7 @@ func (v *visit) checkClock(context.Context) result {
 	return fine(found)
 }
 
-// seconds reads delta-seconds (RFC 9111, section 1.2.2); 0 for anything else.
+// seconds parses delta-seconds (RFC 9111, section 1.2.2). It returns 0 for anything else.
 func seconds(text string) time.Duration {
 	d, err := time.ParseDuration(strings.TrimSpace(text) + "s")
 	if err != nil {

@@ -101,7 +101,7 @@ func (v *visit) readEntry(ctx context.Context) error {
 	return err
 }
 
-// directory returns the first feed in the directory of a server, if a is one.
+// directory returns the URL of the first feed in the directory of a server, if a is such a directory.
 func (v *visit) directory(a *answer) (first *url.URL, ok bool) {
 	var d struct {
 		Feeds []struct{ URL string }
@@ -121,7 +121,7 @@ func (v *visit) directory(a *answer) (first *url.URL, ok bool) {
 	return nil, true
 }
 
-// accept makes a the newest page if it is one.
+// accept takes a as the newest page if it is a page.
 func (v *visit) accept(a *answer) result {
 	if _, err := page.Boundary(a.header.Get("Content-Type")); err != nil {
 		found := fmt.Sprintf("the response is %q, not a page (multipart/mixed)", a.header.Get("Content-Type"))

@@ -140,7 +140,7 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// text returns "200 OK".
+// text returns the status, such as "200 OK".
 func (a *answer) text() string { return fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)) }
 
 func (a *answer) etag() string { return a.header.Get("Etag") }

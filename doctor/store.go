@@ -37,7 +37,7 @@ type storeCheck struct {
 	run  func(*storeVisit, context.Context) result
 }
 
-// storeChecks are in the order of their dependencies.
+// storeChecks returns the checks of a store, in the order of their dependencies.
 func storeChecks() []storeCheck {
 	return []storeCheck{
 		{"read", "everything depends on it", (*storeVisit).checkRead},
@@ -51,8 +51,8 @@ func storeChecks() []storeCheck {
 	}
 }
 
-// Store examines a store. It writes and removes a small object below "doctor/", and
-// those of the store's own probe. It returns an error only if ctx ends.
+// Store examines a store. It writes and removes a small object below "doctor/", and the objects of the store's own probe.
+// It returns an error only if ctx ends.
 func Store(ctx context.Context, store storage.Store) ([]Finding, error) {
 	v := &storeVisit{store: store, key: scratchPrefix + strings.ToLower(rand.Text())}
 	defer v.cleanUp(ctx)
@@ -94,7 +94,7 @@ func advice(err error) string {
 	case errors.Is(err, storage.ErrPermission):
 		return "correct the URL, the credentials, the policy of the bucket, or the owner of the directory"
 	case errors.Is(err, storage.ErrUnsafe):
-		return "use another server, or a newer version of it; only reading is safe"
+		return "use another server, or a newer version of this one; only reading is safe"
 	case errors.Is(err, storage.ErrFull):
 		return "free space in the store"
 	case errors.Is(err, storage.ErrLayout):
@@ -188,7 +188,7 @@ func notRefused(what string, err error) result {
 	if err != nil {
 		return failed(fmt.Errorf("%s: %w", what, err))
 	}
-	return problem(what+" is not refused", "use another server, or a newer version of it; only reading is safe")
+	return problem(what+" is not refused", "use another server, or a newer version of this one; only reading is safe")
 }
 
 func (v *storeVisit) checkRange(ctx context.Context) result {

@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A sick store has one fault; nil functions work.
+// A sick store has one fault: operations whose functions are nil work.
 type sick struct {
 	storage.Store
 	stat    func(storage.Info, error) (storage.Info, error)
@@ -232,7 +232,7 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestSpace asks for the room of a file system that exists, and of one that does not.
+// TestSpace asks for the space of a directory that exists, and of one that does not.
 func TestSpace(t *testing.T) {
 	t.Parallel()
 	free, all, err := doctor.Space(t.TempDir())

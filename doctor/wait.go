@@ -18,7 +18,7 @@ func (v *visit) checkWait(ctx context.Context) result {
 	if err != nil || parseErr != nil || links.Self == "" || self.Host != v.feed.Host || self.Scheme != v.feed.Scheme {
 		self = v.feed // second best
 	}
-	// The current page: it may have grown since.
+	// Request the current page, since the page may have grown.
 	now, err := v.get(ctx, self)
 	if err != nil || now.status != http.StatusOK || now.etag() == "" {
 		return skipped("there is no ETag to send")

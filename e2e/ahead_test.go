@@ -24,11 +24,10 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-var aheadKills = flag.Int("ahead-kills", 5, "producers that TestKilledAhead kills, or more until one was writing ahead")
+var aheadKills = flag.Int("ahead-kills", 5, "producers that TestKilledAhead kills, or more until it has killed one that was writing ahead")
 
-// TestKilledAhead kills a producer while it writes several pages concurrently, and another
-// one continues with the same input. Readers must always see a prefix of the input, never
-// shorter than before.
+// TestKilledAhead kills producers while they write several pages concurrently. Each time, another producer continues with
+// the same input. Readers must always see a prefix of the input, never shorter than before.
 func TestKilledAhead(t *testing.T) {
 	t.Parallel()
 	lines := 480 * *aheadKills

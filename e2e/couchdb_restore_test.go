@@ -26,7 +26,7 @@ type point struct {
 }
 
 // TestRestoreCouchDB backs a database up into a feed after each of several random changes, with
-// snapshots between them, and prunes what is before the first. Then random points are restored into new
+// snapshots between them, and prunes the pages before the first snapshot. Then random points are restored into new
 // databases, some by runs that are killed. Each must be equal to what the source was then: documents, leaf
 // revisions and attachments.
 func TestRestoreCouchDB(t *testing.T) {

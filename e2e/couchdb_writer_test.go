@@ -158,7 +158,7 @@ func (w *couchWriter) create(ctx context.Context, _ string) error {
 	return err
 }
 
-// attach adds an attachment of text or bytes to a document, and keeps its others.
+// attach adds an attachment of text or bytes to a document, and keeps its other attachments.
 func (w *couchWriter) attach(ctx context.Context, id string) error {
 	have, _, err := w.get(ctx, id)
 	if err != nil {
@@ -187,8 +187,7 @@ func (w *couchWriter) attach(ctx context.Context, id string) error {
 	return err
 }
 
-// delete deletes the winner; another leaf may win then. Every second tombstone has a body.
-// A missing document is created.
+// delete deletes the winner; another leaf may then win. Every second tombstone has a body. A missing document is created.
 func (w *couchWriter) delete(ctx context.Context, id string) error {
 	have, found, err := w.get(ctx, id)
 	if err != nil {

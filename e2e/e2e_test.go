@@ -40,7 +40,7 @@ func buildAndRun(m *testing.M) (code int, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	binary = filepath.Join(dir, "feedctl")
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "github.com/feedctl/feedctl/cmd/feedctl")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released; with -race, what "make test" has compiled
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as in a release; with -race, it reuses what "make test" has compiled
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return 0, fmt.Errorf("build feedctl: %w", err)
@@ -117,7 +117,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 // speed.
 const waitLimit = 5 * time.Minute
 
-// waitFile FILE [TEXT] waits until the file exists and has the text in it.
+// waitFile FILE [TEXT] waits until the file exists and contains the text.
 func waitFile(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: waitfile FILE [TEXT]")
@@ -145,7 +145,7 @@ func readEnv(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
 }
 
-// lines N FILE compares the number of lines of a file.
+// lines N FILE checks that a file has N lines.
 func lines(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: lines N FILE")

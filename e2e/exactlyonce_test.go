@@ -34,12 +34,11 @@ func TestExactlyOnce(t *testing.T) {
 	r.check()
 }
 
-// badWeather is the fraction of requests to an S3 server with a fault.
+// badWeather is the fraction of requests to an S3 server that meet a fault.
 const badWeather = 0.25
 
-// TestExactlyOnceS3 does the same on S3, with two servers that share only the bucket, and
-// consumers that read the bucket directly. In every second round, the network between them
-// and the bucket is faulty.
+// TestExactlyOnceS3 does the same as TestExactlyOnce on S3, with two servers that share only the bucket, and consumers that
+// read the bucket directly. In every second round, the network between the processes and the bucket is faulty.
 func TestExactlyOnceS3(t *testing.T) {
 	t.Parallel()
 	network := startNetwork(t, s3test.Start(t), newSeed(t))

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A node that SIGTERM stops while it opens its database ends with status 0, as later.
+// TestInterruptOpening: a node that SIGTERM stops while it opens its database ends with status 0, as it does later.
 func TestInterruptOpening(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and never answers
@@ -39,7 +39,7 @@ func TestInterruptOpening(t *testing.T) {
 	}
 }
 
-// The first Ctrl-C makes publish finish its batch and report its progress, even while it
+// TestInterruptPublish: the first Ctrl-C makes publish finish its batch and report its progress, even while it
 // waits for input.
 func TestInterruptPublish(t *testing.T) {
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestInterruptPublish(t *testing.T) {
 	}
 }
 
-// A server shuts down gracefully, with status 0.
+// TestInterruptServe: a server shuts down gracefully, with status 0.
 func TestInterruptServe(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
@@ -95,8 +95,8 @@ func TestInterruptServe(t *testing.T) {
 	}
 }
 
-// A node stops on SIGTERM with status 0, and at once if Ctrl-C is pressed twice. Started again, it
-// continues where it was.
+// TestInterruptJobs: a node stops on SIGTERM with status 0, and at once if Ctrl-C is pressed twice. When it is started
+// again, it continues where it stopped.
 func TestInterruptJobs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -130,7 +130,7 @@ func TestInterruptJobs(t *testing.T) {
 		p.start()
 		waitFor(t, p.stderr.String, func() bool { return received() > n })
 		for _, signal := range test.signals[1:] {
-			_ = p.cmd.Process.Signal(signal) // the next one may come too late
+			_ = p.cmd.Process.Signal(signal) // the process may have ended before it
 		}
 		p.kill(test.signals[0])
 		if code := p.cmd.ProcessState.ExitCode(); !test.status[code] || received() != n+1 {

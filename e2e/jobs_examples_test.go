@@ -18,9 +18,8 @@ import (
 	"github.com/feedctl/feedctl/jobs/kinds"
 )
 
-// TestJobExamples runs the files in examples/jobs, of which each kind of jobs has one, except for the
-// places that they name, in one process with a CouchDB-compatible server, Kinto, PostgreSQL and a server
-// of feeds.
+// TestJobExamples runs the files in examples/jobs, one for each kind of job, in one process. The places that they name are
+// replaced with a CouchDB-compatible server, Kinto, PostgreSQL and a server of feeds.
 func TestJobExamples(t *testing.T) {
 	t.Parallel() // it mostly waits for reports
 	dir := t.TempDir()
@@ -59,7 +58,7 @@ func TestJobExamples(t *testing.T) {
 		}
 	}
 	sink := strings.Replace(db, "?", "?table=public.orders&", 1)
-	local := strings.NewReplacer("follow: true", "follow: true\n    backoff: {min: 1s, max: 1s}", // the consumer may come before the bridge
+	local := strings.NewReplacer("follow: true", "follow: true\n    backoff: {min: 1s, max: 1s}", // the consumer may run before the bridge
 		"    credentials: {source: \"env:ORDERS_READER\"}", "", "env:CUSTOMERS_READER", "file:"+user,
 		"https://kinto.example.org/v1/buckets/shop/collections/customers", records, "https://couch.example.org/orders", couch, "s3://bucket/feeds", store, "https://data.example.org", strings.TrimSpace(string(address)),
 		"postgres://shop@db.example.org/shop?table=public.orders", sink, "postgres://shop@db.example.org/shop", db, "/etc/feedctl/shop-password", password)

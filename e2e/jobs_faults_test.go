@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// A jobsFault is a fault or a command. It reports whether it could be done.
+// A jobsFault is a fault or a command; do reports whether it could be done.
 type jobsFault struct {
 	name string
 	do   func() bool
@@ -32,7 +32,7 @@ func (r *jobsRig) faults() []jobsFault {
 		{"continue", r.thaw},
 		{"terminate", func() bool { return r.restart(syscall.SIGTERM) }},
 	}
-	if r.several { // nodes that share it continue without it
+	if r.several { // the nodes that share the database continue without it
 		all = append(all,
 			jobsFault{"stop the database", func() bool { r.pg.Restart(); return true }},
 			jobsFault{"kill the database", func() bool { r.pg.Kill(); r.pg.Start(); return true }})
@@ -42,7 +42,7 @@ func (r *jobsRig) faults() []jobsFault {
 	return append(all, jobsFault{"kill the server", func() bool { return r.kill(r.servers[0]) }})
 }
 
-// step changes the sources and does something: first each thing once, then random ones.
+// step changes the sources, and then causes a fault or runs a command: first each of them once, then random ones.
 func (r *jobsRig) step(n int) {
 	r.write(r.rng.IntN(2 * *jobsWrites))
 	faults := r.faults()
@@ -72,7 +72,7 @@ func (r *jobsRig) onSome(command string) bool {
 	return true
 }
 
-// vary changes options of jobs that do not affect their results, and creates those that were deleted.
+// vary changes options that do not affect the results of jobs, and creates deleted jobs again.
 func (r *jobsRig) vary() bool {
 	for _, j := range r.jobs {
 		j.deleted = false
@@ -112,8 +112,7 @@ func (r *jobsRig) restart(signal os.Signal) bool {
 	return true
 }
 
-// checkEnd checks how a worker ended after a signal, which may have come before it had a handler
-// for it.
+// checkEnd checks how a worker ended after a signal, which may have come before the worker had a handler for it.
 func (r *jobsRig) checkEnd(p *process, signal os.Signal) {
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if ok && status.Signal() == signal || signal != os.Kill && p.cmd.ProcessState.Success() || r.noDatabase(p) {
@@ -131,7 +130,7 @@ func (r *jobsRig) freeze() bool {
 	p := victims[r.rng.IntN(len(victims))]
 	r.signal(p, syscall.SIGSTOP)
 	r.frozen[p] = true
-	if !r.several { // it may hold a lock of the file, which no one takes from it
+	if !r.several { // it may hold a lock of the file, and keeps it while it is frozen
 		if r.rng.IntN(2) == 0 {
 			time.Sleep(jobsLease + time.Second)
 		}
@@ -141,7 +140,7 @@ func (r *jobsRig) freeze() bool {
 	return true
 }
 
-// lock keeps everyone else from writing to the database in a file, for longer than they wait for that.
+// lock locks the database in a file against writes, for longer than other processes wait for it.
 func (r *jobsRig) lock() bool {
 	conn, err := sqlite.OpenConn(strings.TrimPrefix(r.db, "sqlite:"), sqlite.OpenReadWrite)
 	if err != nil {
@@ -177,8 +176,8 @@ func (r *jobsRig) signal(p *process, signal os.Signal) {
 	}
 }
 
-// checkWorkers checks that no worker has ended of its own accord. One that was started while its
-// database was away is started again, as a supervisor does.
+// checkWorkers checks that no worker has ended of its own accord. A worker that was started while its database was
+// unavailable is started again, as a supervisor would do.
 func (r *jobsRig) checkWorkers() {
 	for _, p := range r.workers {
 		switch {
@@ -191,7 +190,7 @@ func (r *jobsRig) checkWorkers() {
 	}
 }
 
-// noDatabase reports whether a worker ended because its database was away when it was started.
+// noDatabase reports whether a worker ended because its database was unavailable when it was started.
 func (r *jobsRig) noDatabase(p *process) bool {
 	return r.several && strings.HasPrefix(p.stderr.String(), "feedctl: open database of jobs: ")
 }
@@ -207,7 +206,7 @@ func (r *jobsRig) calm() {
 // lastKey is the key of the last change of each source.
 const lastKey = "the-end"
 
-// drain waits until all is copied.
+// drain waits until everything is copied.
 func (r *jobsRig) drain() {
 	for _, w := range r.writers {
 		if err := w.update(r.t.Context(), lastKey); err != nil {
@@ -227,7 +226,7 @@ func (r *jobsRig) drain() {
 	})
 }
 
-// settled reports whether all jobs are idle, or run and wait for changes, or are completed.
+// settled reports whether each job is idle, is completed, or is running and follows its source.
 func (r *jobsRig) settled() bool {
 	list := r.list()
 	for _, j := range r.jobs {
@@ -246,7 +245,7 @@ func (r *jobsRig) settled() bool {
 	return len(list) == len(r.jobs)
 }
 
-// incomplete returns the names of the copies to which the last changes have not come.
+// incomplete returns the names of the consumers whose copies do not have the last change.
 func (r *jobsRig) incomplete() (names []string) {
 	for _, j := range r.jobs {
 		if j.kind == "consume" && !r.isComplete(j) {
@@ -274,8 +273,8 @@ func (r *jobsRig) stopWorkers() {
 	}
 }
 
-// retire ends all workers when all jobs are idle or completed. For that, they get one slot each: a
-// run that has found nothing more ends then, since others wait.
+// retire ends all workers when all jobs are idle or completed. So that the jobs become idle, each worker gets one slot: a
+// run that has found nothing more then ends, since others wait.
 func (r *jobsRig) retire() {
 	r.stopWorkers()
 	for _, p := range r.workers {

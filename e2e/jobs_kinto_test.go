@@ -96,7 +96,7 @@ func (r *jobsRig) checkRecords() {
 	}
 }
 
-// consume runs the command of a job that consumes, into a target.
+// consume runs the command of a consume job with the given target.
 func (r *jobsRig) consume(j *chaosJob, target string) {
 	args := []string{"consume", j.source, "--into", target, "--log-level", "error"}
 	if j.sink == "kinto" {
@@ -105,7 +105,7 @@ func (r *jobsRig) consume(j *chaosJob, target string) {
 	feedctl(r.t, args...)
 }
 
-// differs reports a difference from what there would be without faults.
+// differs reports a difference from the result that there would be without faults.
 func (r *jobsRig) differs(format string, args ...any) {
 	r.t.Helper()
 	r.differences++

@@ -33,7 +33,7 @@ const jobSources = 2
 func docsFeed(n int) string { return fmt.Sprint("docs-", n) }
 func rowsFeed(n int) string { return fmt.Sprint("rows-", n) }
 
-// A jobsRig is the sources, the jobs and the workers of a test.
+// A jobsRig holds the sources, the jobs and the workers of a test.
 type jobsRig struct {
 	*rig
 	several bool // workers may use the database of the jobs
@@ -52,7 +52,7 @@ type jobsRig struct {
 	frozen  map[*process]bool
 	done    map[string]int // faults and commands
 
-	steps, compared, differences int // compared are rows
+	steps, compared, differences int // compared counts rows
 }
 
 // A chaosJob is a job as it was applied last.
@@ -100,7 +100,7 @@ func newJobsRig(t *testing.T, several bool) *jobsRig {
 	return r
 }
 
-// pgURL returns the URL of a database of the server by TCP.
+// pgURL returns the URL of a database of the server, for connections by TCP.
 func (r *jobsRig) pgURL(name string) *url.URL {
 	u, err := url.Parse(r.pg.URL(name))
 	if err != nil {
@@ -171,7 +171,7 @@ func (r *jobsRig) createJobs() {
 	consume(r.store+"#", rowsFeed(1), "sqlite", "dir")
 }
 
-// setPolicies sets the policies of the feeds that jobs retain, which do not exist yet.
+// setPolicies sets the policies of the feeds that jobs retain. The feeds do not exist yet.
 func (r *jobsRig) setPolicies() {
 	store, err := storage.Registry{"postgres": postgres.Create}.Open(r.t.Context(), r.store)
 	if err != nil {
@@ -188,7 +188,7 @@ func (r *jobsRig) setPolicies() {
 	}
 }
 
-// slots is how many jobs a worker runs at the same time: all workers together have fewer than there are jobs.
+// slots returns how many jobs a worker runs at the same time: all workers together have fewer slots than there are jobs.
 func (r *jobsRig) slots() string {
 	if r.several {
 		return "4"
@@ -215,7 +215,7 @@ func (r *jobsRig) startWorker(n int) {
 // jobsLease is the lease of a worker.
 const jobsLease = 9 * time.Second
 
-// hasten shortens what the jobs wait for.
+// hasten shortens the times for which jobs wait.
 func (r *jobsRig) hasten() {
 	s := r.scheduler()
 	defer s.Close()
@@ -235,7 +235,7 @@ func (r *jobsRig) scheduler() *jobs.Scheduler {
 	return s
 }
 
-// command runs a command of "feedctl jobs", again if the database was away.
+// command runs a command of "feedctl jobs", and repeats it if the database was unavailable.
 func (r *jobsRig) command(args ...string) (out []byte) {
 	r.t.Helper()
 	args = append(append([]string{"jobs"}, args...), "--db", r.db)
@@ -250,7 +250,7 @@ func (r *jobsRig) command(args ...string) (out []byte) {
 	return out
 }
 
-// apply makes the stored jobs those that have not been deleted.
+// apply makes the stored jobs equal to those jobs of r that are not deleted.
 func (r *jobsRig) apply() {
 	r.t.Helper()
 	type placement struct {
@@ -317,7 +317,7 @@ func (r *jobsRig) alive() (n int) {
 	return n
 }
 
-// write makes changes in all sources. Writers try again while a source is away.
+// write makes changes in all sources. Writers try again while a source is unavailable.
 func (r *jobsRig) write(changes int) {
 	r.t.Helper()
 	for _, w := range r.writers {
@@ -335,8 +335,7 @@ func (r *jobsRig) write(changes int) {
 	r.writeRows(rowsEach*changes, "")
 }
 
-// rowsEach is the number of rows for each change of a document. They make copies that are interrupted
-// at any entity.
+// rowsEach is the number of rows for each change of a document. With that many, copies can be interrupted at any entity.
 const rowsEach = 20
 
 // writeRows publishes rows through the outbox, with 1,000 keys or the given one.

@@ -30,7 +30,7 @@ var (
 // TestJobs runs jobs of all kinds on workers that have fewer slots than there are jobs. While
 // their sources change, jobs are paused, resumed, restarted, changed, deleted and created again,
 // and workers and the database are killed, frozen and restarted at random points. Then all feeds
-// and copies must be as if nothing of that had happened.
+// and copies must be as if none of that had happened.
 func TestJobs(t *testing.T) {
 	t.Parallel()
 	newSeed(t)
@@ -92,7 +92,7 @@ func (r *jobsRig) verify(feed string) {
 	feedctl(r.t, "verify", feed, "--store", r.store)
 }
 
-// checkCopies compares each copy with that of a run that nothing disturbs.
+// checkCopies compares each copy with the copy that an undisturbed run makes.
 func (r *jobsRig) checkCopies() {
 	for _, j := range r.jobs {
 		if j.kind != "consume" {
@@ -132,7 +132,7 @@ func (r *jobsRig) equalDatabases(a, b string) {
 	r.compared += len(all.Rows)
 }
 
-// read returns what a sink has, as lines.
+// read returns the contents of a sink, as lines.
 func (r *jobsRig) read(sink, target string) ([]string, error) {
 	switch sink {
 	case "jsonl":
@@ -149,7 +149,7 @@ func (r *jobsRig) read(sink, target string) ([]string, error) {
 	return readPostgres(r.t.Context(), target)
 }
 
-// readDirectory returns the files of a sink and what it keeps of them.
+// readDirectory returns the files of a sink, and the metadata that it keeps about them.
 func readDirectory(dir string) (lines []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		name := strings.TrimPrefix(path, dir)
@@ -199,7 +199,7 @@ func readPostgres(ctx context.Context, target string) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// mustRead does what read does, of a sink that is complete.
+// mustRead returns what read returns. The sink must be complete.
 func (r *jobsRig) mustRead(sink, target string) []string {
 	lines, err := r.read(sink, target)
 	if err != nil {
@@ -208,8 +208,8 @@ func (r *jobsRig) mustRead(sink, target string) []string {
 	return lines
 }
 
-// checkEnded stops the workers, and runs the command of each job that follows once more: no lock is
-// left, and there is nothing to do.
+// checkEnded stops the workers, and runs the command of each job that follows once more: no lock may be left, and there
+// must be nothing to do.
 func (r *jobsRig) checkEnded() {
 	r.retire()
 	for name, j := range r.list() {

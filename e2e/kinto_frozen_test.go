@@ -22,8 +22,8 @@ import (
 )
 
 // TestKintoSinkFrozen: a sink is stopped by SIGSTOP after each of its first requests to write. Another one
-// takes over and writes everything; then the first continues. It must end, and the collection must be what
-// the feed leaves.
+// takes over and writes everything; then the first continues. The first sink must end, and the collection must have the
+// records with which the feed ends.
 func TestKintoSinkFrozen(t *testing.T) {
 	t.Parallel()
 	r := &rig{t: t, dir: t.TempDir(), store: "file:" + t.TempDir()}
@@ -62,8 +62,8 @@ func TestKintoSinkFrozen(t *testing.T) {
 	}
 }
 
-// freezer returns the URL of a proxy that stops a process before it gets the response to a request to
-// write, after some others.
+// freezer returns the URL of a proxy in front of a server. After some requests to write, the proxy stops the process p
+// before p gets the response to the next one.
 func freezer(t *testing.T, server string, after int, p *process, frozen chan<- struct{}) string {
 	t.Helper()
 	root, err := url.Parse(strings.TrimSuffix(server, "/v1"))
@@ -84,8 +84,8 @@ func freezer(t *testing.T, server string, after int, p *process, frozen chan<- s
 	return s.URL + "/v1"
 }
 
-// publishSteps publishes a feed in which keys change several times and are deleted, and returns what it
-// leaves.
+// publishSteps publishes a feed in which keys change several times and are deleted, and returns the values with which the
+// feed ends, by key.
 func (r *rig) publishSteps() map[string]any {
 	r.t.Helper()
 	store, err := storage.Registry{"file": file.Open}.Open(r.t.Context(), r.store)

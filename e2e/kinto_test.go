@@ -37,9 +37,9 @@ type kintoRig struct {
 
 // TestKinto has a writer change records while the bridge, the server, the sink and, on PostgreSQL,
 // Kinto are killed with SIGKILL at random points and restarted. A foreign writer changes the same records
-// in the second collection, until the first changes all of them once more. Then both collections must be
-// equal but for their stamps, the feed must hold each version once, and what it leaves must be the records
-// of the first, byte for byte. For 100 kills: -args -kinto-kills 100 -kinto-writes 1000.
+// in the second collection, until the writer changes all of them once more. Then both collections must be
+// equal but for their stamps, the feed must hold each version once, and a consumer of the feed must end with the records of
+// the first collection, byte for byte. For 100 kills: -args -kinto-kills 100 -kinto-writes 1000.
 func TestKinto(t *testing.T) {
 	t.Parallel()
 	for _, backend := range kintotest.Backends {
@@ -129,7 +129,7 @@ func (r *kintoRig) progress() [3]func() int64 {
 	return [...]func() int64{checked(r.writer.done.Load), checked(r.inFeed), checked(func() int64 { return kintoStamp(r.t, r.positions()) })}
 }
 
-// positions returns the collection that only the sink writes.
+// positions returns the URL of the collection that only the sink writes.
 func (r *kintoRig) positions() string {
 	bucket, _, _ := strings.Cut(r.into, "/collections/")
 	return bucket + "/collections/feedctl-positions"
@@ -143,7 +143,8 @@ func (r *kintoRig) write(ctx context.Context) error {
 	return r.foreign.write(ctx)
 }
 
-// changeAll changes all records in the first collection, and then deletes some, until the second has it.
+// changeAll changes all records in the first collection, and then deletes some. It waits until the second collection has
+// the changes.
 func (r *kintoRig) changeAll() {
 	for _, id := range kintoIDs() {
 		kintotest.Send(r.t, http.MethodPut, r.writer.collection+"/records/"+id, `{"data":{"all":true}}`)
@@ -193,11 +194,11 @@ func (r *kintoRig) checkKinto() {
 	feedctl(r.t, "consume", r.url(0), "--into", "dir:"+folded)
 	files, err := filepath.Glob(filepath.Join(folded, "[^.]*"))
 	if err != nil || len(files) != len(source) {
-		r.t.Errorf("the feed leaves %d records, the collection has %d: %v", len(files), len(source), err)
+		r.t.Errorf("the feed ends with %d records, the collection has %d: %v", len(files), len(source), err)
 	}
 	for id, record := range source {
 		if got, err := os.ReadFile(filepath.Join(folded, dir.FileName(id))); err != nil || string(got) != string(record) {
-			r.t.Errorf("the feed leaves %s as %s, the collection has %s: %v", id, got, record, err)
+			r.t.Errorf("the feed ends with %s as %s, the collection has %s: %v", id, got, record, err)
 		}
 	}
 	feedctl(r.t, "verify", r.url(0))

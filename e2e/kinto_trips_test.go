@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// trip is a store with a server, for feeds from one system to another.
+// A trip is a store with a server, for feeds from one system to another.
 type trip struct {
 	*rig
 	kinto string // URL of a collection
@@ -149,7 +149,7 @@ func TestKintoToCouchDB(t *testing.T) {
 	}
 }
 
-// TestCouchDBToKinto: documents become records, also those whose ids Kinto does not accept.
+// TestCouchDBToKinto: documents become records, including those whose ids Kinto does not accept.
 func TestCouchDBToKinto(t *testing.T) {
 	t.Parallel()
 	r := newTrip(t)

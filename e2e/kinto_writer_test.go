@@ -24,8 +24,8 @@ type kintoWriter struct {
 	done       atomic.Int64
 }
 
-// write makes one change, and counts those that may have changed nothing: the feed always gets an entity
-// more.
+// write makes one change. If the change may have no effect, write also changes the record that counts the changes, so the
+// feed always gets one more entity.
 func (w *kintoWriter) write(ctx context.Context) error {
 	method, path, body := w.change()
 	if err := w.try(ctx, method, path, body); err != nil {
@@ -68,7 +68,7 @@ func (w *kintoWriter) try(ctx context.Context, method, path, body string) error 
 	}
 }
 
-// change returns a request that changes something.
+// change returns a random request that may change something.
 func (w *kintoWriter) change() (method, path, body string) {
 	root, rest, _ := strings.Cut(w.collection, "/buckets/")
 	record := func() string { return "/records/" + kintoIDs()[w.rng.IntN(kintoRecordCount)] }
@@ -80,7 +80,7 @@ func (w *kintoWriter) change() (method, path, body string) {
 		}[w.rng.IntN(3)]
 	}
 	switch n := w.rng.IntN(20); {
-	case n == 0: // a page of them
+	case n == 0: // deletes a page of records
 		return http.MethodDelete, w.collection + "/records", ""
 	case n < 5:
 		return http.MethodDelete, w.collection + record(), ""

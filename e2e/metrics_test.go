@@ -21,8 +21,8 @@ import (
 	"github.com/feedctl/feedctl/internal/s3test"
 )
 
-// elsewhere are metrics that a process has only after a minute, or in trouble that this test does not
-// make, and the tests that have them.
+// elsewhere holds the metrics that a process has only after a minute, or only after faults that this test does not cause,
+// and the tests that cover them.
 var elsewhere = map[string]string{
 	"feedctl_job_pending":               "TestValues in internal/metrics",
 	"feedctl_jobs_pending":              "TestValues in internal/metrics",
@@ -81,7 +81,7 @@ jobs:
 	}
 	waitForCommand(t, func() string { return fmt.Sprint("no process has ", missing()) }, func() bool {
 		m.scrape()
-		if len(missing()) == 1 && missing()[0] == "feedctl_store_errors_total" { // at the end, since serve is of no use then
+		if len(missing()) == 1 && missing()[0] == "feedctl_store_errors_total" { // at the end, since serve cannot be used after that
 			if err := os.Rename(m.path("store"), m.path("aside")); err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +107,7 @@ jobs:
 	}
 }
 
-// scrapes are processes that have metrics.
+// scrapes holds the processes that have metrics.
 type scrapes struct {
 	t       *testing.T
 	dir     string
@@ -224,7 +224,7 @@ func (m *scrapes) scrape() {
 	}
 }
 
-// promtool has Prometheus check metrics.
+// promtool checks metrics with the promtool of Prometheus.
 func (m *scrapes) promtool(text string) {
 	m.t.Helper()
 	check := exec.CommandContext(m.t.Context(), "promtool", "check", "metrics")

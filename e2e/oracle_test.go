@@ -98,8 +98,7 @@ func readPage(t *testing.T, url string, response *http.Response) (ids []string) 
 	}
 }
 
-// checkIDs reports missing entities, duplicates, and entities in another order than
-// published.
+// checkIDs reports missing entities, duplicates, and entities that are not in the order in which they were published.
 func checkIDs(where string, got []string, producers, each int) error {
 	next := make([]int, producers)
 	for i, id := range got {

@@ -29,8 +29,8 @@ import (
 
 var outboxKills = flag.Int("outbox-kills", 6, "runners that TestOutboxIsKilled kills for each kind of store")
 
-// TestOutboxIsKilled kills the active runner of the outbox repeatedly, while many write.
-// The feed must have the committed events once, and each writer's events in order.
+// TestOutboxIsKilled kills the active runner of the outbox repeatedly while several writers publish. The feed must have
+// each committed event once, and each writer's events in order.
 func TestOutboxIsKilled(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
@@ -61,7 +61,7 @@ func TestOutboxIsKilled(t *testing.T) {
 	}
 }
 
-// An outboxRig is two runners of one outbox, one of which is active.
+// An outboxRig holds two runners of one outbox, one of which is active.
 type outboxRig struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -111,7 +111,7 @@ func (r *outboxRig) state() (text string) {
 }
 
 // killWorking kills the active runner, some time after it has moved events, and restarts
-// it. Its lease is ended, and either of the two takes over.
+// it. killWorking also ends the lease of the killed runner, so that either of the two can take over.
 func (r *outboxRig) killWorking() {
 	before := r.moved()
 	waitFor(r.t, r.state, func() bool {
@@ -124,7 +124,7 @@ func (r *outboxRig) killWorking() {
 		r.moved()
 	}
 	var holder string                   // HOST/PID/RANDOM
-	waitFor(r.t, r.state, func() bool { // what has moved events may be the last transaction of the runner that was killed
+	waitFor(r.t, r.state, func() bool { // the events may have been moved by the last transaction of the runner that was killed before
 		err := r.pool.QueryRow(r.t.Context(), "SELECT runner FROM feedctl.outbox_lease WHERE feed = 'things'").Scan(&holder)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			r.t.Fatal(err)

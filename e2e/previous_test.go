@@ -26,8 +26,8 @@ type generation struct {
 	binary string
 }
 
-// generations returns the previous state of feedctl and this one, in the order of an upgrade and a
-// return: each of them meets what the other has written.
+// generations returns the previous state of feedctl and this one, each twice, in the order of an upgrade, a rollback and
+// another upgrade: each of them meets what the other has written.
 func generations(t *testing.T) []generation {
 	t.Helper()
 	path, err := installed.Previous()
@@ -38,7 +38,7 @@ func generations(t *testing.T) []generation {
 	return []generation{before, now, before, now}
 }
 
-// command returns a command. It has no configuration of the user.
+// command returns a command that does not read the configuration of the user.
 func (g generation) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(g.binary, args...)
 	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+g.t.TempDir())
@@ -78,7 +78,7 @@ func rows(path string) (all []string) {
 	return all
 }
 
-// ten returns ten lines, with a change of the line before the first.
+// ten returns ten lines. The first of them changes the thing of the last line of ten(n-1).
 func ten(n int) string {
 	var lines strings.Builder
 	for i := range 10 {
@@ -118,7 +118,7 @@ func TestPrevious(t *testing.T) {
 				g.run("", "", "digest", "zones", "--config", config)
 			}
 			want := rows(filepath.Join(sinks, "both.db"))
-			for n, g := range generations(t)[:2] { // the last snapshot and digest are of this one, the ones before of the other
+			for n, g := range generations(t)[:2] { // this feedctl has made the last snapshot and digest, the previous one those before them
 				g.t = t
 				for _, from := range []string{"beginning", "snapshot"} {
 					path := filepath.Join(sinks, fmt.Sprint(from, n, ".db"))
@@ -134,7 +134,7 @@ func TestPrevious(t *testing.T) {
 	}
 }
 
-// TestPreviousServer: a server of one state, a publisher and a consumer of the other.
+// TestPreviousServer: a server of one state works with a publisher and a consumer of the other.
 func TestPreviousServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -166,7 +166,7 @@ func TestPreviousServer(t *testing.T) {
 	}
 }
 
-// TestPreviousJobs: the database of jobs, in SQLite and PostgreSQL, and the jobs in it.
+// TestPreviousJobs: each state runs the jobs of a database, in SQLite or PostgreSQL, that the other has used.
 func TestPreviousJobs(t *testing.T) {
 	t.Parallel()
 	for kind, start := range map[string]func(*testing.T) string{
@@ -215,8 +215,8 @@ func TestPreviousJobs(t *testing.T) {
 	}
 }
 
-// TestPreviousRefuses: what a later migration leaves is refused by the previous state, which says so
-// and changes nothing.
+// TestPreviousRefuses: the previous state refuses data that a later migration has changed, with an error, and changes
+// nothing.
 func TestPreviousRefuses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -267,7 +267,7 @@ func change(t *testing.T, database, statement string) {
 	}
 }
 
-// TestPreviousGuide runs the transcripts of docs/upgrade.md with both states.
+// TestPreviousGuide runs the transcripts of docs/upgrade.md with the previous feedctl and this one.
 func TestPreviousGuide(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/upgrade.md")

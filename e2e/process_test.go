@@ -115,14 +115,14 @@ func waitFor(t *testing.T, where func() string, condition func() bool) {
 	waitPausing(t, 5*time.Millisecond, where, condition)
 }
 
-// waitForCommand does what waitFor does, of a condition that runs commands.
+// waitForCommand does what waitFor does, for a condition that runs commands.
 func waitForCommand(t *testing.T, where func() string, condition func() bool) {
 	t.Helper()
 	waitPausing(t, 250*time.Millisecond, where, condition)
 }
 
-// waitPausing pauses for longer than the condition takes, which would otherwise take the processor from
-// what it waits for.
+// waitPausing waits until a condition holds. Between checks, it pauses for longer than a check takes, since the checks
+// would otherwise take the processor from what they wait for.
 func waitPausing(t *testing.T, pause time.Duration, where func() string, condition func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(waitLimit)

@@ -89,7 +89,7 @@ func (tr *transcript) run(block string) {
 	}
 }
 
-// local replaces what the README has in place of an address and a directory.
+// local replaces the address and the directory in the README with those of the test.
 func (tr *transcript) local(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "127.0.0.1:8080", tr.address), "/tmp/", tr.dir+"/")
 }

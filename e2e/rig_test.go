@@ -17,11 +17,11 @@ import (
 	"github.com/feedctl/feedctl/internal/loopback"
 )
 
-// producers publish concurrently to one feed: half of them directly to the store, the
+// producers is the number of producers that publish concurrently to one feed: half of them directly to the store, the
 // others to the servers.
 const producers = 4
 
-// idFormat is the name of entity n of a producer. All have the same length, so that the
+// idFormat is the format of the name of entity n of a producer. All names have the same length, so that the
 // size of the jsonl file determines its number of lines.
 const idFormat = "p%02d-%08d"
 
@@ -39,7 +39,7 @@ func newSeed(t *testing.T) uint64 {
 	return *seed
 }
 
-// A rig is the processes of one test, and their files.
+// A rig holds the processes of one test, and their files.
 type rig struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -103,7 +103,7 @@ func (r *rig) startServer(n int) {
 
 func (r *rig) urlFile(n int) string { return r.path(fmt.Sprintf("url-%d", n)) }
 
-// base is the URL of a server.
+// base returns the URL of a server.
 func (r *rig) base(n int) string {
 	text, _ := os.ReadFile(r.urlFile(n))
 	return strings.TrimSpace(string(text))
@@ -137,7 +137,7 @@ func (r *rig) startProducer(i int) {
 
 func (r *rig) resumeFile(i int) string { return r.path(fmt.Sprintf("resume-%d", i)) }
 
-// feed writes the lines of a producer, as far as allowed.
+// feed writes the lines of a producer as they are allowed.
 func (r *rig) feed(i int, w io.Writer) error {
 	for n := 0; n < r.each; {
 		r.mu.Lock()
@@ -321,7 +321,7 @@ func (r *rig) finish() {
 	r.t.Logf("killed: %v; most memory in KiB: %v", r.killed, r.peak)
 }
 
-// state describes the progress of everything, for when it stalls.
+// state describes the progress of everything, for when a test stalls.
 func (r *rig) state() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d published", r.published())

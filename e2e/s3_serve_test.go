@@ -29,7 +29,7 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// A slow store is behind a network.
+// A slow store acts as if it were behind a network.
 type slow struct{ storage.Store }
 
 const slowness = 2 * time.Millisecond
@@ -212,7 +212,7 @@ func TestSnapshotPagesFromS3(t *testing.T) {
 		for _, part := range [][2]int{{0, 9}, {100, 200}, {len(whole) / 2, len(whole) - 1}} {
 			got := getBody(t, client, path, "Range", fmt.Sprintf("bytes=%d-%d", part[0], part[1]))
 			if !bytes.Equal(got, whole[part[0]:min(part[1]+1, len(whole))]) {
-				t.Errorf("%s: bytes %d to %d are wrong, or %d", path, part[0], part[1], len(got))
+				t.Errorf("%s: the response for bytes %d to %d is wrong, and has %d bytes", path, part[0], part[1], len(got))
 			}
 		}
 	}

@@ -163,7 +163,7 @@ func publishEvents(t *testing.T, store storage.Store, name string, from, n int) 
 	}
 }
 
-// copyStore makes a store equal to another one. It first deletes what old contains.
+// copyStore makes a store equal to another one. It first deletes the feeds in old.
 func copyStore(t *testing.T, to, from, old storage.Store) {
 	t.Helper()
 	ctx := context.Background()

@@ -19,14 +19,14 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// spans are those that a collector has received, by the span's id.
+// spans holds the spans that a collector has received, by their ids.
 type spans struct {
 	mu   sync.Mutex
 	all  map[string]*tracepb.Span
 	from map[string]bool // attributes of the processes
 }
 
-// collectSpans returns a collector for OpenTelemetry's traces, and what it receives.
+// collectSpans starts a collector for OpenTelemetry's traces, and returns its URL and the spans that it receives.
 func collectSpans(t *testing.T) (string, *spans) {
 	s := &spans{all: map[string]*tracepb.Span{}, from: map[string]bool{}}
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -64,8 +64,8 @@ func (s *spans) names() (names []string) {
 	return names
 }
 
-// after returns the names of the spans that a span leads to: by being their parent, or by their link
-// to it.
+// after returns the names of the spans that the spans with a name lead to: themselves, those that have one of them as their
+// parent or link to it, and so on.
 func (s *spans) after(name string) map[string]bool {
 	reached := map[string]bool{}
 	for id, span := range s.all {
@@ -138,7 +138,7 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	if !s.after("feedctl verify")["GET /feeds"] {
-		t.Error("what verify requests is not part of its trace")
+		t.Error("the requests of verify are not part of its trace")
 	}
 	if t.Failed() {
 		t.Logf("%q, reached %v", s.names(), reached)
@@ -148,7 +148,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestTraceDeadCollector: commands do their work, and log the failure once.
+// TestTraceDeadCollector: if the collector does not respond, commands do their work, and log the failure once.
 func TestTraceDeadCollector(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -2,7 +2,7 @@ package e2e
 
 import "context"
 
-// A walker is what a random walk does with a writer and the processes behind it.
+// A walker holds the functions that a random walk calls: for a writer, and for the processes behind it.
 type walker struct {
 	write    func(context.Context) error // makes one change
 	progress [3]func() int64             // of the writer and of what copies its changes, as numbers that grow
