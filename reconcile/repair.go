@@ -16,7 +16,7 @@ import (
 type Guard interface {
 	consumer.Batch
 	// Expect makes the batch fail with a [*sink.ChangedError], now or when it is committed, unless the row
-	// of the key is still was, or there is still none if was is nil. It is called before the key is
+	// of the key still equals was; if was is nil, there must be no row. Expect is called before the key is
 	// applied. The error matches [errors.ErrUnsupported] if the sink cannot check its rows.
 	Expect(ctx context.Context, key string, was *sink.Row) error
 }

@@ -11,7 +11,7 @@ import (
 // A Row is what a sink has for a key, to be compared with the feed.
 type Row struct {
 	Key string
-	// Sum is that of the entity, or zero if the sink does not have its body as it was published.
+	// Sum is that of the entity, or zero if the sink does not have the body as it was published.
 	Sum digest.Sum
 	// ContentID is that of the entity, or "" if the sink does not have it.
 	ContentID string
@@ -20,9 +20,9 @@ type Row struct {
 	Version string
 }
 
-// A ChangedError means that rows are no longer as a batch expected them. They are left alone, and nothing
-// of the batch was committed; but a sink without transactions may have written other rows of it, and then
-// the same batch without these keys may be applied again.
+// A ChangedError means that rows are no longer as a batch expected them. These rows are left alone, and
+// nothing of the batch was committed; but a sink without transactions may have written other rows of the
+// batch. The same batch without these keys may then be applied again.
 type ChangedError struct {
 	Keys []string
 }
@@ -38,11 +38,11 @@ func (e *ChangedError) Error() string {
 
 // About describes what a sink has, to be compared with the feed.
 type About struct {
-	// Ordered: rows are found quickly in the order of the bytes of their keys.
+	// Ordered means that rows are found quickly in the order of the bytes of their keys.
 	Ordered bool
-	// Whole: rows have sums, but for a few.
+	// Whole means that all rows but a few have sums.
 	Whole bool
-	// Shared: the table may have rows of other feeds.
+	// Shared means that the table may have rows of other feeds.
 	Shared bool
 	// Remarks say what cannot be compared, each as a clause for users.
 	Remarks []string

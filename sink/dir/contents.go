@@ -22,15 +22,15 @@ import (
 // ErrChanged means that a consumer wrote to a directory while it was read.
 var ErrChanged = errors.New("the directory was written to while it was read: try again when its consumer is idle; after a crash, run the consumer first")
 
-// Contents are the files of a directory and the position of its consumer.
+// Contents holds the files of a directory, and the position of its consumer.
 type Contents struct {
 	target target
 	head   head
 	sum    digest.Summer
 }
 
-// OpenContents opens the directory that s names for reading. A consumer may have it open, and is not
-// delayed; but what it writes while the files are read ends that with [ErrChanged].
+// OpenContents opens the directory that s names for reading. A consumer may have the directory open,
+// and is not delayed; but if it writes while the files are read, reading fails with [ErrChanged].
 func OpenContents(_ context.Context, s sink.Spec) (*Contents, error) {
 	if err := s.CheckParams(); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (c *Contents) Position() feed.Position { return c.head.Position }
 
 // About describes the files.
 func (c *Contents) About() sink.About {
-	return sink.About{Whole: true, Remarks: []string{"files that have not the name of a key are ignored"}}
+	return sink.About{Whole: true, Remarks: []string{"files whose names are not those of keys are ignored"}}
 }
 
 // Close does nothing.
@@ -168,8 +168,8 @@ func (t *target) row(name string, sum *digest.Summer) (row sink.Row, err error) 
 	return row, errors.Join(err, file.Close())
 }
 
-// Expect returns a [*sink.ChangedError] unless the file of a key is as it was; nil if there was none. A
-// change after that, and before the batch is committed, is not noticed.
+// Expect returns a [*sink.ChangedError] unless the file of a key still equals was; if was is nil,
+// there must be no file. A change between this call and the commit of the batch is not noticed.
 func (t *target) Expect(_ context.Context, key string, was *sink.Row) error {
 	var sum digest.Summer
 	row, err := t.row(FileName(key), &sum)

@@ -6,7 +6,7 @@
 // UTF-8), contentId, lastModified (RFC 3339), contentType, and headers (name
 // to array of values). A PATCH changes body, contentId and lastModified; the
 // content type and the headers remain those of the PUT. If a snapshot has replaced the data after
-// a gap, the object also has replaced, the number of the batch that wrote it.
+// a gap, the object also has a member replaced: the number of the batch that wrote it.
 //
 // # Exactly once
 //
@@ -21,7 +21,7 @@
 // A reader sees each file complete, the old or the new one, but may see a part of
 // a batch before the rest.
 //
-// The directory must be on one, case-sensitive file system.
+// All of the directory must be on one file system, which must be case-sensitive.
 package dir
 
 import (
@@ -81,7 +81,7 @@ func takeLock(path string, fs durable.FS) (*durable.File, error) {
 	err = lock.Lock()
 	if err == nil {
 		if _, e := os.Stat(filepath.Join(path, control, "LOCK")); e == nil {
-			err = errors.New("its file system is not case-sensitive, so that two keys may share a file: use another file system")
+			err = errors.New("its file system is not case-sensitive, so two keys might share a file: use another file system")
 		}
 	}
 	if err != nil {

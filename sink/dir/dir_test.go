@@ -33,8 +33,8 @@ func options() sinktest.Options {
 	}
 }
 
-// readDir reads a directory as the package documentation describes. It fails the test if
-// the directory contains anything else.
+// readDir reads a directory as the package documentation describes. It returns an error
+// if the directory contains anything else.
 func readDir(path string) ([]sinktest.Record, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {

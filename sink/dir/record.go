@@ -150,7 +150,7 @@ func (t *target) replaceRecord(h head, changes iter.Seq2[change, error]) error {
 }
 
 // finish moves the staged files of a committed batch into place. It may be repeated
-// until the next commit. If the stage does not exist, it has been done.
+// until the next commit. If the stage does not exist, all files have been moved.
 func (t *target) finish(batch int64) error {
 	stage := t.stage(batch)
 	if _, err := os.Stat(stage); errors.Is(err, fs.ErrNotExist) {

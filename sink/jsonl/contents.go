@@ -17,15 +17,16 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// Contents are the committed lines of a file and the position of its consumer. They must be closed.
+// Contents holds the committed lines of a file, and the position of its consumer. The caller must
+// close it.
 type Contents struct {
 	path string
 	file *os.File
 	at   record
 }
 
-// OpenContents opens the file that s names for reading. A consumer may have it open: what it appends
-// meanwhile is not read.
+// OpenContents opens the file that s names for reading. A consumer may have the file open: what the
+// consumer appends meanwhile is not read.
 func OpenContents(_ context.Context, s sink.Spec) (*Contents, error) {
 	if err := s.CheckParams(); err != nil {
 		return nil, err

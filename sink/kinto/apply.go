@@ -40,7 +40,7 @@ func (s *chunk) last() []*change {
 	return changes
 }
 
-// Limits of a chunk: the number of changes, if the server has none, and the bytes of their
+// Limits of a chunk: the number of changes, if the server does not limit it, and the bytes of their
 // records. A larger record is a chunk of its own.
 const (
 	maxChunk      = 100
@@ -50,8 +50,8 @@ const (
 // maxRecord limits a record in bytes. It is held in memory when it is written.
 const maxRecord = 48 << 20
 
-// maxDigest limits a record that is recognized by its digest, in bytes. Servers may send it with six times
-// as many, because of escapes.
+// maxDigest limits a record that is recognized by its digest, in bytes. Servers may send such a record
+// with six times as many, because of escapes.
 const maxDigest = 8 << 20
 
 // A change is a record to be written or deleted.
@@ -131,7 +131,7 @@ func (t *target) put(c *change, e *feed.Entity, stamp int64) error {
 	return nil
 }
 
-// size returns about how many bytes the record of a change has.
+// size returns the approximate size of the record of a change, in bytes.
 func (c *change) size() int64 {
 	n := c.about.Size + c.body.Size
 	switch c.form {

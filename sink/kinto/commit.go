@@ -61,13 +61,13 @@ func (t *target) advance(ctx context.Context, position feed.Position) error {
 	})
 }
 
-// A request is what is written at once.
+// A request is a set of changes that are written at once.
 type request struct {
 	step    string
 	changes []*change
 	to      feed.Position // after it
-	// failed is 1 + target.changed when the server had failed on it, or 0. If more has been changed
-	// since, the cause is a record of the request.
+	// failed is 1 + target.changed when the server failed on the request, or 0. If more has been changed
+	// since, a record of the request is the cause.
 	failed int64
 }
 
@@ -128,10 +128,10 @@ func (t *target) send(ctx context.Context, r request) error {
 	}
 }
 
-// patience is after how many failures of the server the records of a request are suspected.
+// patience returns after how many failures of the server the records of a request are suspected.
 func (t *target) patience(r request) int {
 	switch {
-	case t.changed < r.failed: // they are, and which of them will be clear only after a success
+	case t.changed < r.failed: // they already are, and only a success will show which of them is the cause
 		return 1
 	case len(r.changes) > 1:
 		return min(suspicious, t.tries)
@@ -141,7 +141,7 @@ func (t *target) patience(r request) int {
 
 // divide sends the halves of a request that the server does not accept as a whole, and refuses a
 // single record. The position advances with the last half. If the server fails on all of the first half,
-// that is sent again after the second: only a success there shows that records are the cause.
+// it is sent again after the second half: only a success there shows that records are the cause.
 func (t *target) divide(ctx context.Context, r request, err error) error {
 	if len(r.changes) == 1 {
 		t.refuse(r.changes[0], err)
@@ -228,7 +228,7 @@ func (t *target) writeOf(s state) (kinto.BatchRequest, error) {
 	return kinto.BatchRequest{Method: http.MethodPut, Path: t.positions.Path(t.stateID()), Body: data, Header: header(t.state.stamp)}, err
 }
 
-// all returns what a state says about changes.
+// all returns changes as a state describes them.
 func (t *target) all(changes []*change) ([]written, error) {
 	all := make([]written, len(changes))
 	for i, c := range changes {
@@ -247,7 +247,8 @@ func (t *target) all(changes []*change) ([]written, error) {
 	return all, nil
 }
 
-// part returns the request for a change of a record with a stamp, or of none.
+// part returns the request for a change of a record with a stamp, or of one that does not exist if stamp
+// is 0.
 func (t *target) part(c *change, stamp int64) (kinto.BatchRequest, error) {
 	part := kinto.BatchRequest{Method: http.MethodDelete, Path: t.to.Path(c.id), Header: header(stamp)}
 	if c.deleted {
@@ -259,7 +260,7 @@ func (t *target) part(c *change, stamp int64) (kinto.BatchRequest, error) {
 	return part, err
 }
 
-// header has the condition that a record has a stamp, or does not exist if that is 0.
+// header returns the condition that a record has a stamp, or does not exist if stamp is 0.
 func header(stamp int64) map[string]string {
 	if stamp == 0 {
 		return map[string]string{"If-None-Match": "*"}
@@ -320,7 +321,7 @@ func (t *target) written(ctx context.Context, a kinto.BatchResponse, next state)
 	return nil
 }
 
-// Stored is what a record has, as far as writes need it.
+// A stored is what writes need to know of a record.
 type stored struct {
 	stamp     int64 // 0: there is none
 	contentID string
@@ -330,9 +331,10 @@ type stored struct {
 // announce says in the state what a request is going to write, which only the owner can, and then
 // reads the records. If another sink takes over after that, its writes make those of this one fail.
 //
-// It is a separate request, although the request that writes the previous chunk could do it: a state that
-// announces a chunk says that the one before is complete. Otherwise the next consumer might have to write
-// both again, and apply a PATCH twice whose record the second has changed.
+// The announcement is a separate request, although the request that writes the previous chunk could make
+// it: a state that announces a chunk says that the chunk before is complete. Otherwise the next consumer
+// might have to write both chunks again, and apply a PATCH in the first twice if the second has changed
+// its record.
 func (t *target) announce(ctx context.Context, r request) (map[string]stored, error) {
 	ids := make([]string, len(r.changes))
 	for i, c := range r.changes {
@@ -346,7 +348,7 @@ func (t *target) announce(ctx context.Context, r request) (map[string]stored, er
 		if s.Step != r.step {
 			s.Before = s.Position
 		}
-		s.Position = s.Before // an earlier request may have stored that of the chunk, and not all its changes
+		s.Position = s.Before // an earlier request may have stored the position of the chunk, but not all its changes
 		s.Next, s.Step, s.Last, s.Done = r.to, r.step, last, false
 	})
 	write, err := t.writeOf(next)
@@ -392,7 +394,7 @@ func (t *target) announce(ctx context.Context, r request) (map[string]stored, er
 	return found, nil
 }
 
-// fieldsOfRows are the members of a foundRow, besides the id and the stamp.
+// fieldsOfRows lists the members of a foundRow besides the id and the stamp.
 const fieldsOfRows = metaMember + ".contentId"
 
 // A foundRow is a record in a list.
@@ -425,7 +427,7 @@ func (t *target) rows(ctx context.Context, ids []string, whole bool) (map[string
 	return found, nil
 }
 
-// maxQuery is how many bytes of ids a URL has, with their quotes and commas.
+// maxQuery is how many bytes of ids a URL may have, with their quotes and commas.
 const maxQuery = 4 << 10
 
 // together returns how many of the ids are requested together.

@@ -21,13 +21,13 @@ import (
 var (
 	// ErrChanged means that a consumer wrote to a collection while it was read.
 	ErrChanged = errors.New("the consumer wrote to the collection while it was read: try again when it is idle; after a crash, run the consumer first")
-	// ErrCopies means that a collection has records, but none with a Content-ID, such as one that a feed of
-	// "feedctl bridge kinto" was consumed into.
+	// ErrCopies means that a collection has records, but none with a Content-ID, such as a collection that
+	// a feed of "feedctl bridge kinto" was consumed into.
 	ErrCopies = errors.New("no record has a Content-ID to compare: records from \"feedctl bridge kinto\" are stored unchanged; " +
 		"\"feedctl verify --against\" compares them with such a feed")
 )
 
-// Contents are the records that a consumer wrote and its position.
+// Contents holds the records that a consumer wrote, and the consumer's position.
 type Contents struct {
 	target  *target
 	at      state
@@ -36,8 +36,8 @@ type Contents struct {
 }
 
 // OpenContents opens the collection that s names for reading; the other fields of the configuration are
-// from c. It writes nothing. A consumer may have the collection open, and is not delayed; but what it
-// writes while the records are read ends that with [ErrChanged], since Kinto has no way to read all records
+// from c. It writes nothing. A consumer may have the collection open, and is not delayed; but if it writes
+// while the records are read, reading fails with [ErrChanged], since Kinto has no way to read all records
 // as of one moment.
 func OpenContents(ctx context.Context, c kinto.Config, s sink.Spec) (*Contents, error) {
 	if err := Check(s); err != nil {
@@ -82,7 +82,7 @@ func (c *Contents) open(ctx context.Context) (err error) {
 // unsettled reports whether a chunk has been announced that may have been written in part.
 func (s state) unsettled() bool { return s.Step != "" && !s.Done }
 
-// isShared reports whether there are positions of other consumers. It is not known if the user may not list
+// isShared reports whether there are positions of other consumers. known is false if the user may not list
 // them.
 func (c *Contents) isShared(ctx context.Context) (shared, known bool, err error) {
 	name := string(jsonscan.AppendText(nil, c.target.to.Name()))
@@ -124,8 +124,8 @@ func (c *Contents) Close() error {
 	return nil
 }
 
-// Rows yields a row for each record with the member of a sink, in no order, whatever the range is. A record
-// that others change meanwhile may come again; the last of its rows counts.
+// Rows yields a row for each record that a sink wrote, in no order, whatever the range is. A record that
+// others change meanwhile may be yielded again; the last of its rows counts.
 func (c *Contents) Rows(ctx context.Context, _, _ string) iter.Seq2[sink.Row, error] {
 	return func(yield func(sink.Row, error) bool) {
 		err := c.each(ctx, func(row sink.Row) bool { return yield(row, nil) })

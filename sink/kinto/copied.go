@@ -22,8 +22,8 @@ type Copy struct {
 	Record []byte
 }
 
-// CopyOf returns what a record with an id says. A record whose key belongs to another id has been
-// written by another client, and its key is its id.
+// CopyOf returns what the record with an id says about its entity. A record whose key belongs to
+// another id has been written by another client, and its key is its id.
 func CopyOf(id string, record []byte) Copy {
 	c := Copy{Key: id, Record: withoutStamp(record)}
 	m, body, err := contents(record)
@@ -44,7 +44,7 @@ func Published(key, etag string, body []byte) (record []byte, ok bool) {
 	return origin(key, StampOf(etag), body)
 }
 
-// FieldsOfCopies are the members of a record that [CopyOf] needs for all but the body.
+// FieldsOfCopies returns the members of a record that [CopyOf] needs for everything but the body.
 func FieldsOfCopies() []string {
 	return []string{metaMember + ".contentId", metaMember + ".key", metaMember + ".keyBase64"}
 }

@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// digestOf returns the SHA-256 of a record, or nil if it is not valid. Records that differ only in the
-// order of their members, the notation of numbers and strings, and in members that servers set, have the
-// same digest.
+// digestOf returns the SHA-256 of a record, or nil if it is not valid. Records have the same digest if
+// they differ only in the order of their members, in the notation of numbers and strings, or in members
+// that servers set.
 func digestOf(record []byte) []byte {
 	d := json.NewDecoder(bytes.NewReader(record))
 	d.UseNumber()
@@ -29,7 +29,7 @@ func digestOf(record []byte) []byte {
 	return sum[:]
 }
 
-// canonical replaces the numbers in a value by int64 and float64.
+// canonical replaces the numbers in a value with int64 and float64.
 func canonical(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -5,7 +5,7 @@
 //
 // The id of a record is the key, Content-Location without its percent-encoding, if servers accept
 // that as an id: up to 255 letters, digits, hyphens and underscores after a letter or digit. Any
-// other key, and one that begins with "fc-", is replaced by "fc-" and the base32 of its SHA-256.
+// other key, and one that begins with "fc-", is replaced with "fc-" and the base32 of its SHA-256.
 //
 // A PUT replaces the record, a DELETE deletes it, and a PATCH changes its body; the content type and
 // the headers remain those of the PUT. A record has
@@ -22,9 +22,8 @@
 //
 // An entity from package bridge/kinto is recognized by its ETag, which is the stamp in its body, and
 // by the id in its body, which is its key. It becomes the record that it was, without a member
-// feedctl and with a new stamp, unless there are servers that cannot store it, as one with NUL. A bridge
-// copies records, not what they mean to their server: a "deleted" of true or a "schema" is a member like
-// any other.
+// feedctl and with a new stamp, unless some servers cannot store it, such as a record with NUL. A bridge copies
+// records, not what they mean to their server: a "deleted" of true or a "schema" is a member like any other.
 //
 // The sink attaches no files (plugin kinto-attachment). The member attachment of a record is copied like
 // others, and a file that is an entity becomes a record like others.
@@ -35,10 +34,10 @@
 // created, so the user needs the right to write the bucket or both collections. A batch is
 // written in chunks of up to batch_max_requests-1 changes and 1 MiB. A chunk takes two requests to
 // /batch: the first announces in the position what the chunk writes, and reads which records there
-// are; the second has the changes and the new position, which is one transaction on PostgreSQL. A
-// server answers each part separately, and so the sink reads them: after 409 or 5xx in any of them
-// nothing counts, and what is missing is written again. Each change names the stamp of the record
-// that it replaces. A record that others have changed in the meantime is overwritten.
+// are; the second has the changes and the new position, and is one transaction on PostgreSQL. A server answers
+// each part separately, and the sink reads each answer: after 409 or 5xx in any of them nothing counts, and what
+// is missing is written again. Each change names the stamp of the record that it replaces. A record that others
+// have changed in the meantime is overwritten.
 //
 // Opening the sink compares what was announced with the collection. If all of it is there, the
 // position advances: the server has carried out a request of a consumer that was killed; the sink waits
@@ -55,16 +54,15 @@
 // is halved until the record is found. The same holds for a record on which the server fails
 // repeatedly with 5xx, if it has since made other changes of the chunk; otherwise the server is
 // unavailable. Errors about all records (401, 403, 404, 405, 410, or any error of the position) end the
-// run, and nothing is lost. Transient errors are retried. Backoff and Retry-After are obeyed, as package
-// kinto does.
+// run, and nothing is lost. Transient errors are retried. Backoff and Retry-After are obeyed by the client,
+// package kinto.
 //
 // # One consumer at a time
 //
-// A consumer is identified by its collection and its name. A second one of the same user on the same
-// host fails with [sink.ErrLocked]: a file is locked. One on another host takes the sink over: it
-// becomes the owner in the position and increases its epoch, and the next chunk of the first fails
-// with [ErrTaken]. A process that was stopped for more than 5 s while it announced a chunk announces it
-// again.
+// A consumer is identified by its collection and its name. A second consumer of the same user on the same host
+// fails with [sink.ErrLocked], because a file is locked. A second consumer on another host takes the sink over:
+// it becomes the owner in the position and increases its epoch, and the next chunk of the first fails with
+// [ErrTaken]. A process that was stopped for more than 5 s while it announced a chunk announces it again.
 //
 // A server may carry out a request late, when its client has given up, was killed or was replaced. The
 // conditions of the request keep it from changing what has been written since, but not from creating a

@@ -23,8 +23,8 @@ type lateServer struct {
 	t    *testing.T
 	net  *memnet.Net
 	root string
-	// lose is a part of the request that is kept instead of being carried out. The client gets no answer,
-	// and none at all from then on if it is killed.
+	// lose is a string in the request that is kept instead of being carried out. The client gets no
+	// answer to it, and none to later requests if kill is set.
 	lose string
 	kill bool
 	lost []byte
@@ -104,7 +104,7 @@ const (
 	announcement = `2@example.com`
 )
 
-// creationAndDeletion are batches that create the record x and delete it.
+// creationAndDeletion returns batches that create the record x and delete it.
 func creationAndDeletion() [][]*feed.Entity {
 	return [][]*feed.Entity{{put(1, "a", `{"a":1}`)}, {put(2, "x", `{"x":1}`)}, {put(3, "a", `{"a":2}`)}, {remove(4, "x")}, {put(5, "a", `{"a":3}`)}}
 }

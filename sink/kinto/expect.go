@@ -11,10 +11,10 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// Expect makes the batch one that replaces only records with the stamp that was compared; nil if there was
-// none. It leaves the position as it is. Commit returns a [*sink.ChangedError] with the keys of records that
-// have another stamp now, which are left alone. The others are written even then, since not all backends of
-// Kinto have transactions. Applying them again does no harm.
+// Expect makes the batch replace records only if they have the stamp that was compared; was is nil if there
+// was no record. The batch leaves the position as it is. Commit returns a [*sink.ChangedError] with the keys
+// of records that have another stamp now, which are left alone. The other records are written nevertheless,
+// since not all backends of Kinto have transactions. Applying them again does no harm.
 func (t *target) Expect(_ context.Context, key string, was *sink.Row) error {
 	stamp := int64(0)
 	if was != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
-// batches are written by the tests below, and cover everything that a sink does.
+// batches returns the batches that the tests below write. They cover everything that a sink does.
 func batches() [][]*feed.Entity {
 	var many []*feed.Entity
 	for n := 100; n < 160; n++ {
@@ -34,7 +34,7 @@ func batches() [][]*feed.Entity {
 	}
 }
 
-// final are the records after batches, by id, without the member feedctl.
+// final returns the records after batches, by id, without the member feedctl.
 func final() map[string]string {
 	want := map[string]string{
 		"a": `{"end":true,"log":[11,21,22],"n":1}`, "c": `{}`, kinto.RecordID("a/b"): `{"n":4}`, "k": `{"deleted":true,"x":1}`,
@@ -46,8 +46,8 @@ func final() map[string]string {
 	return want
 }
 
-// TestFaults has requests fail once in each way: every fifth, or all. With -short it is every twentieth, since
-// the race detector needs few.
+// TestFaults makes requests fail once in each way: every fifth request, or all. With -short, it is every
+// twentieth, since the race detector needs few.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	every := 5
@@ -100,7 +100,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestConflictUndoes: a conflict in a batch undoes what came before it, though that is answered
+// TestConflictUndoes: a conflict in a batch undoes what came before it, although that is answered with
 // 201.
 func TestConflictUndoes(t *testing.T) {
 	t.Parallel()
@@ -113,8 +113,8 @@ func TestConflictUndoes(t *testing.T) {
 	checkListing(t, url, map[string]string{"past": `{}`, "a": `{"n":1}`, "b": `{"n":2}`, "c": `{"n":3}`})
 }
 
-// TestPoison has the server fail on one record of many, and refuse another: all others are stored,
-// and the position is behind them.
+// TestPoison: the server fails on one record of many, and refuses another: all others are stored, and
+// the position is after them.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	f := kintotest.NewFake(t)
@@ -154,7 +154,7 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestDown: a server that fails on everything is not taken for a record that it refuses.
+// TestDown: if a server fails on everything, no record is taken for the cause.
 func TestDown(t *testing.T) {
 	t.Parallel()
 	f := kintotest.NewFake(t)
@@ -184,8 +184,8 @@ func TestNUL(t *testing.T) {
 	}
 }
 
-// TestForeignWriter: a record that others have changed is overwritten, also between the requests
-// of a chunk, and after it while no consumer was there.
+// TestForeignWriter: a record that others have changed is overwritten, even if they changed it between
+// the requests of a chunk, or after the chunk while no consumer was there.
 func TestForeignWriter(t *testing.T) {
 	t.Parallel()
 	f := kintotest.NewFake(t)
@@ -237,7 +237,7 @@ func TestPatchTwice(t *testing.T) {
 	checkListing(t, url, map[string]string{"a": `{"log":[2]}`, "b": `{"n":3}`})
 }
 
-// TestTakenOver has a second consumer on another host, which the first detects.
+// TestTakenOver: a consumer detects that a second one, on another host, has taken over.
 func TestTakenOver(t *testing.T) {
 	url := kintotest.NewFake(t).NewCollection(t)
 	first := open(t, url, 1, nil)

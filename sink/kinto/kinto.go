@@ -57,8 +57,8 @@ func Opener(c kinto.Config) sink.Opener {
 	}
 }
 
-// Check returns what is wrong with a spec, if that can be known without a request. The error
-// matches [sink.ErrSpec].
+// Check returns an error that says what is wrong with a spec, if that can be known without a request.
+// The error matches [sink.ErrSpec].
 func Check(s sink.Spec) error {
 	if err := s.CheckParams("name"); err != nil {
 		return err
@@ -76,8 +76,8 @@ func nameError(name string) error {
 	return fmt.Errorf("%w: name %q: want a letter or digit, then up to 63 letters, digits, dots, underscores and hyphens", sink.ErrSpec, name)
 }
 
-// Standings returns a function that reads the position of the consumer named by a sink. Unlike
-// opening the sink, that writes nothing, and works while a consumer has it open.
+// Standings returns a function that reads the position of the consumer named by a sink. Unlike opening
+// the sink, the function writes nothing, and it works while a consumer has the sink open.
 func Standings(c kinto.Config) func(context.Context, sink.Spec) ([]sink.Standing, error) {
 	return func(ctx context.Context, s sink.Spec) ([]sink.Standing, error) {
 		if err := Check(s); err != nil {
@@ -103,14 +103,14 @@ func Standings(c kinto.Config) func(context.Context, sink.Spec) ([]sink.Standing
 
 // Open opens the collection for the consumer with this name (empty: [DefaultName]). It creates the
 // collection if it does not exist; the bucket must. The error matches [sink.ErrLocked] if the sink
-// is open on this host; from another host it is taken over. It matches [sink.ErrUnavailable] if the
-// server does not respond, or responds with 408, 425, 429 or 5xx.
+// is open on this host; a sink that is open on another host is taken over. The error matches
+// [sink.ErrUnavailable] if the server does not respond, or responds with 408, 425, 429 or 5xx.
 func Open(ctx context.Context, c kinto.Config, name string) (*Sink, error) {
 	return open(ctx, c, name, retryBudget{maxTries, backoff.Backoff{Min: minPause, Max: maxPause}, lateness, deletionDelay})
 }
 
 const (
-	// maxTries is how often a request is made, in half a minute.
+	// maxTries is how often a request is made, within half a minute.
 	maxTries = 8
 	minPause = 250 * time.Millisecond
 	maxPause = 30 * time.Second
@@ -120,13 +120,13 @@ const (
 	deletionDelay = 10 * time.Second
 )
 
-// A retryBudget is how often a request is made, with which pauses, and how long to wait for one
+// A retryBudget says how often a request is made, with which pauses, and how long to wait for a request
 // that may have been lost.
 type retryBudget struct {
 	tries  int
 	pauses backoff.Backoff
 	late   time.Duration
-	// deleteAfter is how long a record is not deleted that a lost request may create.
+	// deleteAfter is how long a record that a lost request may create is not deleted.
 	deleteAfter time.Duration
 }
 
@@ -179,13 +179,14 @@ type target struct {
 	staged
 }
 
-// Staged is what has been applied and not committed.
+// A staged is what has been applied and not committed.
 type staged struct {
 	spool  spool.Spool
 	chunks []*chunk
 	last   map[string]*change // the last change of each record
 	body   content.Reader
-	// expected has the stamps that records must have, by key, in a batch that leaves the position alone.
+	// expected holds the stamps that records must have, by key, in a batch that leaves the position
+	// alone.
 	expected map[string]int64
 }
 

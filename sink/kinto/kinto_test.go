@@ -27,8 +27,8 @@ func TestConformanceFake(t *testing.T) {
 func TestConformanceMemory(t *testing.T)     { testReal(t, kintotest.Memory) }
 func TestConformancePostgreSQL(t *testing.T) { testReal(t, kintotest.PostgreSQL) }
 
-// testReal runs the suite on a real server. Each step takes it a second, so that only the fake has them
-// all fail by default.
+// testReal runs the suite on a real server. Each step takes a real server a second, so by default only
+// the fake makes all of them fail.
 func testReal(t *testing.T, backend kintotest.Backend) {
 	if testing.Short() && backend == kintotest.Memory {
 		t.Skip("with -short, PostgreSQL is enough")
@@ -55,8 +55,9 @@ func createBucket(t testing.TB, bucket string) {
 	}
 }
 
-// options have a bucket for each directory: positions of several consumers in one collection may
-// conflict. A child process has the same one as its parent. The steps that can fail are requests.
+// options returns options with a bucket for each directory, since positions of several consumers in
+// one collection may conflict. A child process has the same bucket as its parent. The steps that can
+// fail are requests.
 func options(t testing.TB, kills int, server func() string) sinktest.Options {
 	root := os.Getenv(urlVariable)
 	if root == "" {

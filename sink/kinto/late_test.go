@@ -19,9 +19,9 @@ import (
 // errKilled is what a killed client sees.
 var errKilled = errors.New("killed")
 
-// TestLateRequest kills a consumer in each of its requests. The server does that request only after
-// one of the requests of the next consumer, and had compared stamps before: it compares and writes
-// in two steps. The next consumer opens and writes everything.
+// TestLateRequest kills a consumer in each of its requests. The server carries out that request
+// only after one of the requests of the next consumer, but has compared the stamps before: it
+// compares and writes in two steps. The next consumer opens and writes everything.
 func TestLateRequest(t *testing.T) {
 	t.Parallel()
 	const window = 6 // requests of the next consumer while it opens

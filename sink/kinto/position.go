@@ -36,35 +36,35 @@ type state struct {
 
 	Collection string `json:"collection"`
 	Name       string `json:"name"`
-	// Owner is a random name of the sink that has it, and Epoch the number of times that a sink
-	// has taken it over.
+	// Owner is a random name of the sink that owns the position, and Epoch the number of times that a
+	// sink has taken it over.
 	Owner string `json:"owner"`
 	Epoch int64  `json:"epoch"`
 	// Writes is the number of times that the record was written.
 	Writes int64 `json:"writes"`
 	// Position is that of the collection.
 	Position feed.Position `json:"position"`
-	// Step is the random name of the last chunk, and Last is what it writes. It has been announced,
-	// and leads to Next; or, if Done, it has been written, after the position Before. A server stores
-	// the position even if it refuses records of the same request.
+	// Step is the random name of the last chunk, and Last is what it writes. The chunk has been
+	// announced, and leads to Next; or, if Done, it has been written, after the position Before. A server
+	// stores the position even if it refuses records of the same request.
 	Step   string        `json:"step,omitempty"`
 	Done   bool          `json:"done,omitempty"`
 	Last   []written     `json:"last,omitempty"`
 	Next   feed.Position `json:"next"`
 	Before feed.Position `json:"before"`
-	// Doubts are the ids of records that a lost request may still create.
+	// Doubts lists the ids of records that a lost request may still create.
 	Doubts []string `json:"doubts,omitempty"`
-	// Failures is the number of records that were refused, and Refused are the last of them.
+	// Failures is the number of records that were refused, and Refused lists the last of them.
 	Failures int64              `json:"failures,omitempty"`
 	Refused  []consumer.Refusal `json:"refused,omitempty"`
 }
 
-// Written is a record as a chunk leaves it.
+// A written is a record as a chunk leaves it.
 type written struct {
 	ID        string `json:"id"`
 	ContentID string `json:"contentId,omitempty"`
-	// Digest identifies a record that has no contentId. If that is larger than maxDigest, or the state is
-	// of an earlier version, Digest is empty, and the record cannot be checked.
+	// Digest identifies a record that has no contentId. If the record is larger than maxDigest, or the
+	// state is of an earlier version, Digest is empty, and the record cannot be checked.
 	Digest  []byte `json:"digest,omitempty"`
 	Deleted bool   `json:"deleted,omitempty"`
 }
@@ -209,8 +209,8 @@ func (t *target) create(ctx context.Context, c *kinto.Collection) (created bool,
 }
 
 // verify compares what the last chunk writes with the collection. If the chunk was announced and is
-// there, its position is, too: the server has carried out a request of an earlier owner after that
-// owner was replaced or killed. It may take some time. If the chunk was written and is not there,
+// there, its position is there, too: the server has carried out a request of an earlier owner after that
+// owner was replaced or killed. That may take some time. If the chunk was written and is not there,
 // because records were refused or changed by others when the consumer ended, verify goes back to the
 // position before it.
 func (t *target) verify(ctx context.Context) error {
@@ -243,7 +243,7 @@ func (t *target) verify(ctx context.Context) error {
 const lateTries = 10
 
 // missing returns the id of a record that is not as the last chunk writes it, or an empty string, and the
-// ids of those that the chunk writes and that do not exist.
+// ids of the records that the chunk writes but that do not exist.
 func (t *target) missing(ctx context.Context) (id string, absent []string, err error) {
 	whole := slices.ContainsFunc(t.state.Last, func(w written) bool { return w.Digest != nil })
 	found, err := t.rows(ctx, idsOf(t.state.Last), whole)
@@ -285,7 +285,7 @@ func (t *target) next(change func(*state)) state {
 	return s
 }
 
-// set notes that a state is stored with a stamp.
+// set records that a state is stored with a stamp.
 func (t *target) set(s state, stamp int64) {
 	t.refused = t.refused[s.refusals:]
 	s.stamp, s.refusals = stamp, 0
@@ -323,7 +323,7 @@ func (t *target) save(ctx context.Context, change func(*state)) error {
 	return nil
 }
 
-// condition is that of a write of the state.
+// condition returns the condition for a write of the state.
 func (s state) condition() kinto.Condition {
 	return kinto.Condition{IfMatch: s.stamp, Absent: s.stamp == 0}
 }

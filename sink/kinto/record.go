@@ -72,7 +72,7 @@ func storable(object []byte) bool {
 	return n.fits
 }
 
-// reserved are the members with a meaning of their own: to Kinto, or to this package.
+// reserved holds the members that have a meaning to Kinto or to this package.
 var reserved = map[string]bool{"id": true, "last_modified": true, "deleted": true, "schema": true, metaMember: true}
 
 // A notation says whether a server stores JSON, and returns its numbers as they were. The order
@@ -191,7 +191,7 @@ func (t *target) record(c *change) ([]byte, error) {
 	return append(doc, "}}"...), nil
 }
 
-// Meta is the value of metaMember.
+// A meta is the value of metaMember.
 type meta struct {
 	ContentID   string          `json:"contentId"`
 	ContentType string          `json:"contentType"`

@@ -18,8 +18,8 @@ var (
 	errRecord = errors.New("server fails on this record")
 )
 
-// A recordsError is an error of a request that one of its records may have caused. Others concern all
-// records.
+// A recordsError is an error of a request that one of its records may have caused. Other errors
+// concern all records.
 type recordsError struct{ err error }
 
 func (e *recordsError) Error() string { return e.err.Error() }
@@ -55,8 +55,8 @@ const (
 	maxReason = 500
 )
 
-// refuse logs and counts a record that the server refuses. It is not retried. The next write of
-// the state stores it.
+// refuse logs and counts a record that the server refuses. The record is not retried. The next
+// write of the state stores the refusal.
 func (t *target) refuse(c *change, err error) {
 	why := reason(err)
 	t.log.Error("server refuses record", "collection", t.to.URL(), "id", c.id, "contentId", c.contentID, "reason", why)

@@ -75,8 +75,8 @@ func TestNotOfRecords(t *testing.T) {
 	}
 }
 
-// TestPoisonAnywhere has the server fail on some records of a batch. They are refused, and the others are
-// stored.
+// TestPoisonAnywhere: if the server fails on some records of a batch, they are refused, and the others
+// are stored.
 func TestPoisonAnywhere(t *testing.T) {
 	t.Parallel()
 	for _, poison := range [][]int{{0}, {1}, {4}, {7}, {0, 1, 2}, {5, 6, 7}, {0, 7}} {

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
-// A trouble is why a part of a batch is not stored, although the position is.
+// A trouble is a reason for which a part of a batch is not stored, although the position is.
 type trouble struct {
 	name    string
 	always  bool
@@ -23,7 +23,7 @@ type trouble struct {
 	refused int64
 }
 
-// troubles concern the batch of TestKilledInTrouble.
+// troubles holds the troubles with the batch of TestKilledInTrouble.
 var troubles = []trouble{
 	{name: "foreign writer", spoil: func(t *testing.T, url string, _ *http.Request) {
 		kintotest.Send(t, "PUT", url+"/records/c", `{"data":{"n":"foreign"}}`)
@@ -49,8 +49,8 @@ func rewrite(r *http.Request, from, to string) {
 	r.Body = io.NopCloser(bytes.NewReader(bytes.Replace(body, []byte(from), []byte(to), 1)))
 }
 
-// TestKilledInTrouble: a consumer is killed after some of the requests that follow on a batch that was
-// not stored completely. The next one writes what is missing, and counts what is refused.
+// TestKilledInTrouble: a consumer is killed after some of the requests that follow a batch that was
+// not stored completely. The next consumer writes what is missing, and counts what is refused.
 func TestKilledInTrouble(t *testing.T) {
 	t.Parallel()
 	for form, batches := range map[string][][]*feed.Entity{
@@ -132,7 +132,7 @@ func (x trouble) kill(t *testing.T, batches [][]*feed.Entity, after int) (killed
 	return err != nil
 }
 
-// failures returns how many refused records the position of the only consumer has.
+// failures returns the number of refused records that the position of the only consumer counts.
 func failures(t *testing.T, url string) int64 {
 	t.Helper()
 	var list struct {

@@ -131,7 +131,7 @@ func checkListing(t *testing.T, url string, want map[string]string) {
 	}
 }
 
-// read returns the records of a collection as a sink's test compares them.
+// read returns the records of a collection as the tests of sinks compare them.
 func read(url string) ([]sinktest.Record, error) {
 	all, err := listing(context.Background(), url)
 	if err != nil {
@@ -200,7 +200,7 @@ func bodyHas(r *http.Request, text string) bool {
 	return err == nil && bytes.Contains(body, []byte(text))
 }
 
-// conflicting has the second part of a batch name a stamp in the past that is taken.
+// conflicting makes the second part of a batch name a stamp in the past that is taken.
 func conflicting(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

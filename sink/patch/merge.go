@@ -48,7 +48,7 @@ func applyMerge(document, patch []byte) ([]byte, error) {
 	return join(target), nil
 }
 
-// A member is a member of an object. If value is nil, it does not exist.
+// A member is a member of an object. If value is nil, the member does not exist.
 type member struct {
 	name    json.RawMessage // with its quotes and escapes
 	decoded string

@@ -34,7 +34,7 @@ var (
 	ErrNoFit = errors.New("patch does not fit the document")
 )
 
-// An Error is an entity that could not be applied as a patch.
+// An Error reports an entity that could not be applied as a patch.
 type Error struct {
 	Key       string
 	ContentID string

@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
-// The table of RFC 7396, appendix A, plus order, spelling of numbers and strings, nulls in
-// arrays, and repeated names.
+// TestMerge applies the patches of RFC 7396, appendix A, and more for the order of
+// members, the spelling of numbers and strings, nulls in arrays, and repeated names.
 func TestMerge(t *testing.T) {
 	for _, c := range [][3]string{
 		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
@@ -60,8 +60,9 @@ func TestJSONPatch(t *testing.T) {
 	}
 }
 
-// The examples of RFC 6902, appendix A, plus cases in which implementations differ: the
-// whole document as target and source, empty names, null, indexes, numbers.
+// TestOperations applies the patches of RFC 6902, appendix A, and more for cases in which
+// implementations differ: the whole document as target and source, empty names, null,
+// indexes, numbers.
 func TestOperations(t *testing.T) {
 	for _, c := range []struct {
 		document, patch string

@@ -24,7 +24,7 @@ type objectValue struct {
 	value *value
 }
 
-// kind returns '{' for an object, '[' for an array, and the first byte of any other.
+// kind returns '{' for an object, '[' for an array, and the first byte of any other value.
 func (v *value) kind() byte {
 	switch {
 	case v.text != nil:
@@ -218,7 +218,7 @@ func equalNumbers(a, b []byte) bool {
 }
 
 // A number is ±0.digits times ten to the power of exponent, without leading or trailing
-// zeros in digits. For zero both are empty.
+// zeros in digits. For zero, digits and exponent are empty.
 type number struct {
 	negative bool
 	digits   string

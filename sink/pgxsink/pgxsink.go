@@ -19,20 +19,19 @@
 //
 // # The position
 //
-// It is the row (”, NAME) of the table feedctl_positions, in the first schema of the
-// search_path, which the sink creates. Consumers of one database have different names. A
-// second consumer with the same name, on any host, gets [sink.ErrLocked]: the session of the
-// first holds an advisory lock. A consumer that has lost its lock without noticing can no
-// longer commit once another has taken it.
+// The position is the row (”, NAME) of the table feedctl_positions, in the first schema of the
+// search_path, which the sink creates. Consumers of one database have different names. A second
+// consumer with the same name, on any host, gets [sink.ErrLocked]: the session of the first holds
+// an advisory lock. A consumer that has lost its lock without noticing can no longer commit once
+// another has taken it.
 //
 // # The connection
 //
-// The sink has one connection, with the pool's configuration, including the hooks
-// BeforeConnect and AfterConnect, but not one of the pool's. A transaction begins with the
-// first entity of a batch, with the default isolation level of the database; there is none
-// while the sink waits for entities. Through a pooler, such as PgBouncer in transaction
-// mode, a second connection holds the lock; the pool then needs
-// [pgx.QueryExecModeExec].
+// The sink opens one connection of its own, with the pool's configuration, including the hooks
+// BeforeConnect and AfterConnect; it uses none of the pool's. A transaction begins with the first
+// entity of a batch, with the default isolation level of the database; there is none while the sink
+// waits for entities. Through a pooler, such as PgBouncer in transaction mode, a second connection
+// holds the lock; the pool then needs [pgx.QueryExecModeExec].
 //
 // # Errors
 //
@@ -66,8 +65,8 @@ import (
 type Func func(ctx context.Context, tx pgx.Tx, e *feed.Entity) error
 
 // New returns a sink for the consumer with the given name. The sink opens when its Position is
-// called, as a [consumer.Job] does first; after an error, such as [sink.ErrLocked], it may be
-// called again. Closing the sink does not close the pool.
+// called, which a [consumer.Job] does first; after an error, such as [sink.ErrLocked], Position may
+// be called again. Closing the sink does not close the pool.
 func New(pool *pgxpool.Pool, name string, apply Func) consumer.Sink {
 	return session.New("postgres "+name, newTarget(pool, name, apply))
 }
@@ -84,7 +83,7 @@ type target struct {
 	tx    pgx.Tx // nil if none is open
 }
 
-// Recover rolls back uncommitted work, ensures that it has the table and the lock, and
+// Recover rolls back uncommitted work, ensures that the table exists and the lock is held, and
 // reads the position.
 func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
 	if err := t.Rollback(ctx); err != nil {

@@ -1,5 +1,5 @@
-// Package content implements what sinks have in common: writing the fields of an
-// entity as JSON, which bodies are text, and reading a body.
+// Package content implements what sinks have in common: writing the fields of an entity
+// as JSON, deciding which bodies are text, and reading a body.
 package content
 
 import (
@@ -40,7 +40,7 @@ func hasSuffix(t, suffix string) bool {
 	return len(t) > len(suffix) && strings.EqualFold(t[len(t)-len(suffix):], suffix)
 }
 
-// appendTime appends t in UTC as a JSON string after RFC 3339 with whole
+// appendTime appends t in UTC as a JSON string in the form of RFC 3339 with whole
 // seconds, as on the wire; null if t is zero.
 func appendTime(dst []byte, t time.Time) []byte {
 	if t.IsZero() {
@@ -120,8 +120,8 @@ type Reader struct {
 }
 
 // Read returns the body of e if it has up to [sink.MaxInline] bytes. A larger
-// one is returned as a stream of size bytes, or of unknown size if that is -1.
-// Both are valid until the next call.
+// one is returned as a stream of size bytes, or of unknown size if size is -1. Both are
+// valid until the next call.
 func (r *Reader) Read(e *feed.Entity) (whole []byte, stream io.Reader, size int64, err error) {
 	switch {
 	case e.Stream == nil && len(e.Body) <= sink.MaxInline:
@@ -148,7 +148,7 @@ func (r *Reader) Read(e *feed.Entity) (whole []byte, stream io.Reader, size int6
 }
 
 // Fill reads until b is full or the stream ends. Unlike [io.ReadFull] it returns
-// io.ErrUnexpectedEOF only if the stream does, because it was truncated.
+// io.ErrUnexpectedEOF only if the stream does, because the stream was truncated.
 func Fill(stream io.Reader, b []byte) (n int, err error) {
 	for n < len(b) && err == nil {
 		var m int

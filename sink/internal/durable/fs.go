@@ -1,4 +1,4 @@
-// Package durable has file operations for data that must survive a crash.
+// Package durable provides file operations for data that must survive a crash.
 package durable
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// An FS does file operations. Its zero value is ready for use.
+// An FS performs file operations. Its zero value is ready for use.
 type FS struct {
 	// Before, if set, is called before each operation that changes the disk or
 	// makes a change durable. If it returns an error, the operation is not
@@ -28,7 +28,8 @@ func (f FS) before(op, path string) error {
 }
 
 // writeBehind is how many bytes are written to a file before the system is asked to write
-// them to the disk: enough for large requests to the disk, few enough that it is never idle.
+// them to the disk: enough for large requests to the disk, few enough that the disk is never
+// idle.
 const writeBehind = 1 << 20
 
 // A File is a file opened for writing.
@@ -52,8 +53,8 @@ func (f FS) Open(path string, flag int) (*File, error) {
 	return &File{File: file, fs: f}, nil
 }
 
-// Write writes at the file's offset. While the caller prepares more, the system writes what it
-// has to the disk, so that Sync need not wait for all of it.
+// Write writes at the file's offset. While the caller prepares more, the system writes to the
+// disk what it has, so that Sync need not wait for all of it.
 func (f *File) Write(b []byte) (int, error) {
 	if err := f.fs.before("write", f.Name()); err != nil {
 		return 0, err

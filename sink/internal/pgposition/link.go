@@ -22,8 +22,8 @@ type Link struct {
 	pooled *bool // whether it leads to a pooler; nil if unknown
 }
 
-// Dialer returns a function that connects with the configuration of a pool, after change,
-// which may be nil.
+// Dialer returns a function that connects with the configuration of a pool, as modified by
+// change, which may be nil.
 func Dialer(pool *pgxpool.Pool, change func(*pgx.ConnConfig)) func(context.Context) (*pgx.Conn, error) {
 	return func(ctx context.Context) (*pgx.Conn, error) {
 		config := pool.Config() // a copy

@@ -12,9 +12,9 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// lock takes the advisory lock unless the sink has it. It is held by the session that
-// writes, outside transactions. Through a pooler, such as PgBouncer, sessions are shared:
-// then it is held by a second connection, in a transaction that stays open.
+// lock takes the advisory lock unless the sink has it. The lock is held by the session
+// that writes, outside transactions. Through a pooler, such as PgBouncer, sessions are
+// shared: then the lock is held by a second connection, in a transaction that stays open.
 func (k *Keeper) lock(ctx context.Context) error {
 	pooled, err := k.pooled(ctx)
 	switch {

@@ -55,7 +55,7 @@ func remarked(err error) error {
 }
 
 // Retry calls attempt until it succeeds or its error is not transient. It logs retries that
-// take long.
+// take a long time.
 func (k *Keeper) Retry(ctx context.Context, attempt func() error) error {
 	start, pauses, told := time.Now(), backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}, false
 	for n := 1; ; n++ {

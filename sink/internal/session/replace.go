@@ -11,8 +11,8 @@ import (
 // A ReplaceTarget does the work of a [consumer.Replacer].
 type ReplaceTarget interface {
 	Target
-	// BeginReplace is called after Begin. It and RemoveOthers are as in [consumer.Replacement]. After an
-	// error only Rollback follows.
+	// BeginReplace is called after Begin. BeginReplace and RemoveOthers are as in
+	// [consumer.Replacement]. After an error only Rollback follows.
 	BeginReplace(ctx context.Context, begins bool) error
 	RemoveOthers(ctx context.Context) error
 	// Removed is called after Commit.

@@ -43,8 +43,8 @@ type Remote interface {
 // A GuardTarget can make a batch fail if rows have changed.
 type GuardTarget interface {
 	Target
-	// Expect is called before Apply for a key. It, or Commit, returns a [*sink.ChangedError] unless the row
-	// of the key is as it was; nil if there was none.
+	// Expect is called before Apply for a key. Expect, or Commit, returns a [*sink.ChangedError] unless the
+	// row of the key still equals was; if was is nil, there must be no row.
 	Expect(ctx context.Context, key string, was *sink.Row) error
 }
 
@@ -135,7 +135,7 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// A batch is open while it is its sink's batch.
+// A batch is open as long as it is the batch of its sink.
 type batch struct {
 	sink *Sink
 	err  error // of the entity that was not applied
@@ -159,7 +159,7 @@ func (b *batch) Apply(ctx context.Context, e *feed.Entity) error {
 	return b.err
 }
 
-// Expect makes the batch fail unless the row of a key is as it was. If the target cannot do that, the
+// Expect makes the batch fail unless the row of a key still equals was. If the target cannot do that, the
 // error is [errors.ErrUnsupported].
 func (b *batch) Expect(ctx context.Context, key string, was *sink.Row) error {
 	target, ok := b.sink.target.(GuardTarget)
