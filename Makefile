@@ -7,7 +7,8 @@ VERSITYGW_VERSION     := v1.8.0
 
 TOOLS := $(CURDIR)/.cache/bin
 
-# What a target needs beside bash, as arguments of scripts/need. Each names all of it at the start, before anything is built.
+# What a target needs besides bash, as arguments of scripts/need. Each target names all of it at the start, before anything
+# is built.
 need_go      := go=https://go.dev/doc/install git
 need_couchdb := $(need_go) node=nodejs npm
 need_axe     := $(need_couchdb)
@@ -36,7 +37,7 @@ COUCHDB := $(CURDIR)/.cache/couchtest-$(shell sha256sum $(COUCHDB_SOURCE)/packag
 KINTO_SOURCE := internal/kintotest/server/requirements.txt
 KINTO := $(CURDIR)/.cache/kintotest-$(shell sha256sum $(KINTO_SOURCE) | cut -c 1-12)
 
-# kinto.js, with which the tests compare, comes from npm.
+# kinto.js, a client of Kinto that the tests compare with feedctl, comes from npm.
 KINTOJS_SOURCE := internal/kintotest/client
 KINTOJS := $(CURDIR)/.cache/kintojs-$(shell sha256sum $(KINTOJS_SOURCE)/package-lock.json | cut -c 1-12)
 
@@ -48,8 +49,9 @@ AXE := $(CURDIR)/.cache/axe-$(shell sha256sum $(AXE_SOURCE)/package-lock.json | 
 PREVIOUS := $(shell cut -c 1-12 scripts/previous-state)
 
 # SQLite's code, C translated into Go, is not instrumented, and neither are the C library and the allocator that it uses: it
-# would be several times slower, and the detector does not understand C. Its Go callers and callbacks are. No wider pattern:
-# generic code that other packages share would lose its instrumentation, and the detector would report false races.
+# would be several times slower, and the detector does not understand C. Its Go callers and callbacks are instrumented. A
+# wider pattern would take the instrumentation from generic code that other packages share, and the detector would report
+# false races.
 RACEFLAGS := $(foreach package,sqlite/lib libc memory,-gcflags=modernc.org/$(package)=-race=false)
 
 # How long each fuzz target runs in "make fuzz".

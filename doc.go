@@ -19,7 +19,8 @@
 //   - storage: the interface of a store; storage/storagetest is its contract as a test suite
 //   - storage/file, storage/s3, storage/postgres, storage/memory: the drivers
 //   - storage/stores: opens any store by its URL
-//   - storage/fault, storage/observe: wrappers that fail on demand, and that report each operation
+//   - storage/fault, storage/observe: a wrapper that fails on demand, and one that reports each
+//     operation
 //   - chain, feedstore: read the feeds and snapshots of a store
 //   - pagecache: a cache of pages on disk
 //
@@ -38,14 +39,15 @@
 // # Serving and consuming
 //
 //   - server: an http.Handler that serves the feeds and snapshots of a store
-//   - readers: middleware that knows who reads the feeds of a server, and how far behind they are
+//   - readers: middleware that keeps track of who reads the feeds of a server, and how far behind each
+//     reader is
 //   - console: web pages about feeds, entities, readers and jobs
 //   - consumer: reads feeds and snapshots, in order and exactly once; consumer/fromstore reads them
 //     in a store
 //   - sink/pgxsink, sink/sqlsink: write to your tables, in a transaction with the position
-//   - sink/postgres, sink/sqlite, sink/couchdb, sink/kinto, sink/jsonl, sink/dir: write to tables,
-//     databases and files of their own
-//   - sink, sink/sinks: the names of sinks; opens any sink by its name
+//   - sink/postgres, sink/sqlite, sink/couchdb, sink/kinto, sink/jsonl, sink/dir: write to their own
+//     tables, databases and files
+//   - sink, sink/sinks: the names of sinks; opening any sink by its name
 //   - sink/patch: applies patches
 //   - sink/sinktest: the contract of a sink as a test suite
 //
@@ -58,7 +60,8 @@
 //   - reconcile: compares a sink with the state of its feed, and repairs it
 //   - restore: writes the state of a feed at a point in time into a new sink
 //   - erase: removes what a feed says about some keys
-//   - retention, retention/maintain: how much of a feed is kept; makes snapshots and prunes accordingly
+//   - retention, retention/maintain: how much of a feed is kept; making snapshots and pruning
+//     accordingly
 //   - jobs, jobs/kinds, jobs/watch, jobs/api: schedule any of these on one or several nodes; what jobs
 //     can do; noticing changes; the HTTP API
 package feedctl

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// starts is how often the binary is started.
+// starts is how many times the binary is started.
 const starts = 51
 
 // binary measures the size of the binary, and how long "feedctl version" takes.
@@ -28,8 +28,8 @@ func (b *bench) binary() error {
 	return nil
 }
 
-// cpu measures the CPU time that "feedctl publish" of a file needs for each entity, of which dd
-// needs the part that is copying and syncing the bytes.
+// cpu measures the CPU time that "feedctl publish" needs for each entity of a file. The alternative
+// is dd, which only copies and syncs the bytes.
 func (b *bench) cpu() error {
 	lines, remove, err := b.linesFile(b.entities)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// Sizes of the feed that is caught up with.
+// The feed to catch up with, and the latency of its server.
 const (
 	catchUpPages  = 1000
 	catchUpEntity = 100_000 // bytes: few entities, so that the network is measured and not JSON
@@ -54,7 +54,7 @@ func (b *bench) catchUpWith(s *server, size int64) error {
 	return nil
 }
 
-// readFar returns how long it takes to read the feed with a delay of each request. If indexed is
+// readFar returns how long it takes to read the feed if each request is delayed. If indexed is
 // false, pages have no link to the page index.
 func (b *bench) readFar(s *server, indexed bool) (time.Duration, error) {
 	var transport http.RoundTripper = consumer.NewTransport(10)

@@ -69,8 +69,8 @@ func codecPage(boundary string, entities, size int) ([]byte, error) {
 	return page.AppendClose(doc, boundary), nil
 }
 
-// readPage reads a page in memory, as a consumer has it that verifies pages before it delivers their
-// entities, or from a stream.
+// readPage reads a page from memory, as a consumer that verifies pages before it delivers their
+// entities does, or from a stream.
 func readPage(t *testing.B, doc []byte, boundary string, want int, inMemory bool) {
 	src := bytes.NewReader(doc)
 	r := page.NewReader(src, boundary, page.ReaderOptions{})
@@ -96,8 +96,8 @@ func readPage(t *testing.B, doc []byte, boundary string, want int, inMemory bool
 	}
 }
 
-// findEnds only finds the ends of the header lines in a page, skips the bodies, whose size it is told,
-// and compares the delimiters: it is the part of reading a page that no reader can leave out.
+// findEnds finds the ends of the header lines in a page, skips bodies of the given size, and compares
+// the delimiters: the part of reading a page that no reader can leave out.
 func findEnds(t *testing.B, doc []byte, boundary string, want, size int) {
 	delimiter := []byte("\r\n--" + boundary)
 	t.SetBytes(int64(len(doc)))

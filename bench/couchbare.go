@@ -19,8 +19,9 @@ const (
 	bridgeFetchers = 4    // requests for documents at a time
 )
 
-// fetchBare makes the requests that a bridge makes for all leaves, or for attachments, as many at a
-// time, and throws the documents away: what the server delivers to a reader that has no other work.
+// fetchBare makes the requests that a bridge makes for all leaves, or for attachments, with the
+// same concurrency, and discards the documents. It returns how long that takes a reader that has no
+// other work.
 func (b *bench) fetchBare(db string, attachments bool, accept string) (time.Duration, error) {
 	start := time.Now()
 	query := "?revs=true"

@@ -28,9 +28,9 @@ const (
 	couchAttachmentSize = 10 << 10
 )
 
-// replicatorAttached is how many documents a second with an attachment of 10 KB
-// CouchDB's own replicator moved between two databases of one server with 2 cores.
-// It cannot be run here.
+// replicatorAttached is how many documents a second, each with an attachment of 10 KB, CouchDB's
+// own replicator moved between two databases of one server with 2 cores. The replicator cannot be
+// run here.
 const replicatorAttached = 171
 
 // couchdb bridges a database into a feed. The alternative is curl, which reads the
@@ -110,8 +110,8 @@ type bridging struct {
 	took time.Duration
 }
 
-// couchRounds is how often the bridge and curl are run, in turn. The fastest run of each counts,
-// and the highest memory.
+// couchRounds is how many times the bridge and curl are run, in turn. The fastest run of each
+// counts, and the highest memory.
 const couchRounds = 3
 
 // besideCurl bridges a database, and has curl read its changes.

@@ -19,15 +19,15 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// followers is how many connections wait for a feed, and followedCommits for how many
-// commits, one a second.
+// followers is how many connections wait for a feed, and followedCommits how many commits they wait
+// for, one a second.
 const (
 	followers       = 5000
 	followedCommits = 20
 )
 
 // followers has many connections wait for one feed, as consumers that follow it do, and
-// measures what each commit costs the server for each of them, and when they have it.
+// measures what each commit costs the server for each connection, and how long it takes to arrive.
 func (b *bench) followers() error {
 	dir, _, err := b.fill("followers", 1)
 	if err != nil {
@@ -61,7 +61,7 @@ func (b *bench) follow(s *server) error {
 		}
 	}
 	crowd.ready.Wait()
-	time.Sleep(time.Second) // the last of them begin to wait
+	time.Sleep(time.Second) // until the last of them wait
 	before, err := cpuTime(s.cmd.Process.Pid)
 	if err != nil {
 		return err

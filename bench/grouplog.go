@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A groupLog appends records to a file. Everything that waits is written by
-// one write and made durable by one fdatasync.
+// A groupLog appends records to a file. All records that wait are written with one write and made
+// durable with one fdatasync.
 type groupLog struct {
 	file    *os.File
-	state   *os.File // a second file that is written and synced beside it; or nil
+	state   *os.File // a second file that is written and synced with each commit, or nil
 	records chan record
 	stopped chan struct{}
 }
@@ -27,7 +27,7 @@ func newGroupLog(file, state *os.File) *groupLog {
 	return l
 }
 
-// append returns when data is durable.
+// append appends data, and returns when it is durable.
 func (l *groupLog) append(data []byte) error {
 	done := make(chan error, 1)
 	l.records <- record{data, done}
@@ -56,7 +56,7 @@ func (l *groupLog) run() {
 	}
 }
 
-// stateSize is the size of the state that is written beside each commit, in bytes.
+// stateSize is the size of the state that is written with each commit, in bytes.
 const stateSize = 1 << 10
 
 func (l *groupLog) write(buf []byte) error {

@@ -31,7 +31,7 @@ func jobsSections() []section {
 	}
 }
 
-// some returns the number of jobs of a measurement that has the given number at full size.
+// some returns how many jobs to measure with, instead of the given number at full size.
 func (b *bench) some(jobs int) int { return max(jobs/b.part, 1) }
 
 // A jobsBench is a database of jobs.
@@ -70,7 +70,7 @@ type document struct {
 	follow                                bool
 }
 
-// apply applies jobs by the command, and returns how long it took.
+// apply applies jobs with the command, and returns how long it took.
 func (j *jobsBench) apply(documents []document) (time.Duration, error) {
 	files, err := j.write(documents)
 	if err != nil {
@@ -211,7 +211,7 @@ func (p *process) sockets() (count int, err error) {
 	return count, err
 }
 
-// percentile returns the time within which the given part of all took no longer.
+// percentile returns the time that the given part of the durations does not exceed.
 func percentile(took []time.Duration, part float64) time.Duration {
 	slices.Sort(took)
 	return took[int(part*float64(len(took)-1))]

@@ -16,12 +16,12 @@ import (
 
 const (
 	healJobs    = 300 // on each of three nodes
-	healServers = 20  // so that few enough jobs use each to keep their slots
+	healServers = 20  // so that few enough jobs use each server to keep their slots
 	spareSlots  = 5
 )
 
-// jobsHeal kills one of three nodes. A job runs elsewhere when it sends its first request to its
-// database.
+// jobsHeal kills one of three nodes. A job counts as running elsewhere once it has sent its first
+// request to its database.
 func (b *bench) jobsHeal() error {
 	return b.withJobs("heal", true, func(j *jobsBench) error {
 		h := &healing{jobsBench: j, each: j.some(healJobs), asked: map[string]time.Time{}}
@@ -53,11 +53,11 @@ type healing struct {
 	sources, targets []string
 
 	mu    sync.Mutex
-	since time.Time            // zero: requests are not noted
+	since time.Time            // zero: requests are not recorded
 	asked map[string]time.Time // when each database was first requested
 }
 
-// noting notes the first request for each database.
+// noting returns a handler that records when each database is first requested from couch.
 func (h *healing) noting(couch *couchtest.Fake) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		db, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
@@ -66,7 +66,7 @@ func (h *healing) noting(couch *couchtest.Fake) http.Handler {
 			h.asked[db] = time.Now()
 		}
 		h.mu.Unlock()
-		couch.Requests() // else it keeps all
+		couch.Requests() // otherwise couch keeps all of them
 		couch.ServeHTTP(w, r)
 	})
 }
@@ -86,8 +86,8 @@ func (h *healing) measure() (err error) {
 			err = errors.Join(err, node.terminate())
 		}
 	}()
-	// Each node has slots for its jobs and those of another one, and some that are free, so that
-	// jobs which have caught up keep theirs.
+	// Each node has slots for its own jobs and those of one other node, and some that are free, so
+	// that jobs that have caught up keep their slots.
 	for n := range 3 {
 		node, err := h.nodeNamed(fmt.Sprint("node-", n), "--max-jobs", fmt.Sprint(2*h.each+spareSlots))
 		if err != nil {
@@ -104,7 +104,7 @@ func (h *healing) measure() (err error) {
 	if err := h.sleep(settleTime); err != nil { // the last of them begin to wait for changes
 		return err
 	}
-	// The one that runs the most jobs is killed.
+	// The node that runs the most jobs is killed.
 	var lost []string
 	most := 0
 	for n := range nodes {
@@ -137,8 +137,8 @@ func (h *healing) measure() (err error) {
 	return nil
 }
 
-// allRun waits until a number of jobs run, or nearly. A job that has caught up while others
-// waited for its server has given up its slot: it is run again.
+// allRun waits until the given number of jobs run, or nearly that many. A job that has caught up
+// while others waited for its server has given up its slot: it is run again.
 func (h *healing) allRun(number int) error {
 	for range 20 {
 		running := 0
@@ -161,7 +161,8 @@ func (h *healing) allRun(number int) error {
 	return fmt.Errorf("%d jobs do not run within 100 s", number)
 }
 
-// ownedBy returns the names of the jobs that a node runs, which are those of their databases.
+// ownedBy returns the names of the jobs that a node runs, which are also the names of their
+// databases.
 func (h *healing) ownedBy(node string) (names []string, err error) {
 	err = h.eachJob(jobs.Filter{States: []jobs.State{jobs.Running}}, func(job *jobs.Listed) {
 		if job.Node == node {

@@ -23,20 +23,20 @@ const (
 	idleJobs       = 10_000
 	fewJobs        = 20               // to compare with
 	idleSlots      = "10"             // so that few jobs keep slots, connections and goroutines
-	wokenPart      = 100              // of jobs, one is woken
+	wokenPart      = 100              // one of this many jobs is woken
 	plainProcesses = 20               // of the plain command, to compare with
-	shown          = 7                // how often lists are printed
+	shown          = 7                // how many times lists are printed
 	settleTime     = 10 * time.Second // after the start of processes
 	leaderTime     = 20 * time.Second // after which a node also does the maintenance of the queue
 	restTime       = 20 * time.Second // for which writes are counted
-	wakeLimit      = time.Minute      // for what has not arrived
+	wakeLimit      = time.Minute      // for an entity to arrive
 )
 
 func (b *bench) jobsIdle() error { return b.idle("SQLite", false) }
 
 func (b *bench) jobsPostgres() error { return b.idle("PostgreSQL", true) }
 
-// idle has one node with many followers that have caught up.
+// idle measures a node with many followers that have caught up.
 func (b *bench) idle(where string, inPostgres bool) (err error) {
 	many := b.some(idleJobs)
 	store, err := b.feeds("idle-feeds", many+plainProcesses)
@@ -88,8 +88,8 @@ func (i *idleBench) sink(n int) string { return filepath.Join(i.dir, fmt.Sprintf
 
 func (i *idleBench) feed(n int) string { return i.feeds.url + layout.FeedPath(feedName(n)) }
 
-// caughtUp applies the first of the jobs, and runs them until they are idle, but for a few that
-// keep their slots.
+// caughtUp applies the given number of jobs, and runs them until they are idle, except for a few
+// that keep their slots.
 func (i *idleBench) caughtUp(many int) (apply, run time.Duration, err error) {
 	documents := make([]document, many)
 	for n := range documents {
@@ -117,8 +117,8 @@ func (i *idleBench) caughtUp(many int) (apply, run time.Duration, err error) {
 	return apply, run, errors.Join(err, node.terminate())
 }
 
-// begin measures a node without jobs, and then one with few. Jobs may be pinned to a node that
-// has been killed.
+// begin measures a node without jobs, and then one with few. Jobs are accepted even if the node to
+// which they are pinned has been killed.
 func (i *idleBench) begin() error {
 	measure := func(after time.Duration) (footprint, error) {
 		node, err := i.node("--max-jobs", idleSlots)
@@ -188,7 +188,7 @@ func (i *idleBench) rest() error {
 	return i.besidePlain(at.memory)
 }
 
-// atRest returns how many writes in a second the database gets.
+// atRest returns how many writes a second the database receives.
 func (i *idleBench) atRest() (perSecond float64, err error) {
 	if err := i.sleep(settleTime); err != nil {
 		return 0, err
@@ -204,7 +204,7 @@ func (i *idleBench) atRest() (perSecond float64, err error) {
 	return float64(after-before) / restTime.Seconds(), err
 }
 
-// writes returns how many there have been: of rows in PostgreSQL, of transactions in SQLite.
+// writes returns the number of writes so far: of rows in PostgreSQL, of transactions in SQLite.
 func (i *idleBench) writes() (n int64, err error) {
 	if file, ok := strings.CutPrefix(i.db, "sqlite:"); ok {
 		// The header of the index of the write-ahead log counts transactions
@@ -223,8 +223,8 @@ func (i *idleBench) writes() (n int64, err error) {
 	return n, errors.Join(err, conn.Close(i.ctx))
 }
 
-// besidePlain compares the node with a process of the plain command for each feed, of which it
-// starts some.
+// besidePlain compares the node with a process of the plain command for each feed. It starts only
+// some of these processes.
 func (i *idleBench) besidePlain(memory int64) (err error) {
 	var followers []*process
 	defer func() {
@@ -255,7 +255,8 @@ func (i *idleBench) besidePlain(memory int64) (err error) {
 	return i.wake()
 }
 
-// wake publishes to some of the feeds that jobs follow, at random, and to those of the processes.
+// wake publishes to some of the feeds that jobs follow, chosen at random, and to the feeds of the
+// processes.
 func (i *idleBench) wake() error {
 	node, err := i.node()
 	if err != nil {
@@ -283,7 +284,7 @@ func (i *idleBench) wake() error {
 	return nil
 }
 
-// arrivals publishes an entity to each feed, and returns how long it took from its commit until
+// arrivals publishes an entity to each feed, and returns how long each took from its commit until
 // its sink had the first byte.
 func (i *idleBench) arrivals(feeds []int) ([]time.Duration, error) {
 	sizes := make([]int64, len(feeds))

@@ -14,8 +14,8 @@ import (
 // lingeringCommits is how many commits are awaited one after another, on each side.
 const lingeringCommits = 300
 
-// jobsLatency measures the time from a commit to the row in PostgreSQL, by a job that has a slot
-// and waits for changes, and by a process of the plain command. They get commits in turn.
+// jobsLatency measures the time from a commit to the row in PostgreSQL, for a job that has a slot
+// and waits for changes, and for a process of the plain command. The two get commits in turn.
 func (b *bench) jobsLatency() (err error) {
 	server, to, err := startPostgres()
 	if err != nil {
@@ -67,7 +67,7 @@ func (l *latencyBench) measure() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, node.terminate()) }()
-	documents := []document{{"default", "job", source(job), l.to + "&table=" + job.table, "node", true}} // there, since the server has a Unix socket
+	documents := []document{{"default", "job", source(job), l.to + "&table=" + job.table, "node", true}} // pinned to the node, since the server has a Unix socket
 	if _, err := l.apply(documents); err != nil {
 		return err
 	}

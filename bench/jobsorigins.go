@@ -21,8 +21,8 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// jobsOrigins has servers that are slow, down or limited. What is measured is mostly waiting, so
-// that it happens at the same time: each part has a node and a database.
+// jobsOrigins measures jobs whose servers are slow, down or limited. Most of the time is spent
+// waiting, so the parts run at the same time, each with its own node and database.
 func (b *bench) jobsOrigins() error {
 	parts := []func(*jobsBench) (report func(), err error){(*jobsBench).shares, (*jobsBench).outage, (*jobsBench).limits}
 	reports := make([]func(), len(parts))
@@ -103,7 +103,8 @@ const (
 	shareTime  = time.Minute
 )
 
-// shares has a namespace with many jobs that are due, and two with few jobs that are always due.
+// shares measures how slots are shared by a namespace with many jobs that are due, and two with few
+// jobs that are always due.
 func (j *jobsBench) shares() (report func(), err error) {
 	h, err := j.pages(1)
 	if err != nil {
@@ -179,8 +180,8 @@ func (j *jobsBench) shares() (report func(), err error) {
 
 const outageJobs = 1000
 
-// outage has the server of many jobs come back after a long time. The time is not waited for:
-// the last probe has just failed, and the next one is as late as it can be.
+// outage measures how jobs resume when their server comes back after a long time. It does not wait
+// for that time: the last probe has just failed, and the next one is made as late as it can be.
 func (j *jobsBench) outage() (report func(), err error) {
 	h, err := j.pages(1)
 	if err != nil {
@@ -266,7 +267,7 @@ func (j *jobsBench) lateProbe() (err error) {
 	return nil
 }
 
-// limits has servers that allow a number of requests a second.
+// limits measures jobs whose servers allow a limited number of requests a second.
 func (j *jobsBench) limits() (report func(), err error) {
 	h, err := j.pages(limitPages)
 	if err != nil {
@@ -315,7 +316,7 @@ const (
 	limitTime  = 2 * time.Minute
 )
 
-// A limitedServer allows a number of requests in each second, from the first on.
+// A limitedServer allows a number of requests in each second, counted from the first request.
 type limitedServer struct {
 	perSecond int
 	handler   http.Handler

@@ -16,8 +16,9 @@ const (
 	activeRounds   = 5
 )
 
-// jobsThroughput has many jobs copy a feed each, in one process, and as many processes of the
-// plain command. Both begin when nothing runs, and end when everything is copied. They take turns.
+// jobsThroughput compares many jobs in one process, each of which copies a feed, with the same
+// number of processes of the plain command. Each side is measured from when nothing runs until
+// everything is copied. The sides take turns.
 func (b *bench) jobsThroughput() error {
 	dir, _, err := b.fill("throughput", activeEntities)
 	if err != nil {
@@ -49,7 +50,7 @@ func (b *bench) jobsThroughput() error {
 	return nil
 }
 
-// copied is what it took to copy the feed to each sink, in some rounds.
+// copied is what it took to copy the feed to all sinks of a side.
 type copied struct {
 	took []time.Duration
 	cpu  float64 // seconds, of all rounds

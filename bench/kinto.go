@@ -18,16 +18,17 @@ import (
 // The data of the measurements with Kinto.
 const (
 	kintoRecordSize   = 400 // bytes of JSON
-	kintoReal         = 10  // of the records of the scripted server, one is on the real one
-	kintoRounds       = 3   // how often both sides of a comparison are run, in turn
+	kintoReal         = 10  // the real server has one of this many records of the scripted server
+	kintoRounds       = 3   // how many times both sides of a comparison are run, in turn
 	kintoNewest       = 1000
 	kintoBytesInIndex = 80
 	kintoFeed         = "records"
 	kintoNewestFeed   = "newest"
-	kintoUser         = "bench" // with this password
+	kintoUser         = "bench" // also the password
 )
 
-// kintoWritten is of how many records of the scripted server one is written to a real one.
+// kintoWritten is the number of records of the scripted server for each record that is written to a
+// real server.
 const kintoWritten = 400
 
 // kinto bridges collections into feeds, and writes a feed into collections.
@@ -139,7 +140,8 @@ func (b *bench) kintoBesideCurl(server *kintotest.Server) error {
 	return nil
 }
 
-// fillKinto stores records as the server does, which would take a hundred times as long.
+// fillKinto stores records in the database as the server would, which would take a hundred times as
+// long.
 func (b *bench) fillKinto(database string, n int) (err error) {
 	conn, err := pgx.Connect(b.ctx, database)
 	if err != nil {
@@ -152,7 +154,7 @@ func (b *bench) fillKinto(database string, n int) (err error) {
 	return err
 }
 
-// kintoPages returns arguments of curl for the URLs of the pages of a collection, as the bridge
+// kintoPages returns arguments of curl: the URLs of the pages of a collection, as the bridge
 // requests them.
 func (b *bench) kintoPages(source string) (args []string, err error) {
 	for next := source + "/records?_sort=last_modified%2Cid&min_last_modified=0&_limit=10000"; next != ""; {

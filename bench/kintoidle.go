@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	kintoIdlePart     = 1000 // of the records, one is a collection here
+	kintoIdlePart     = 1000 // there is a collection for this many of the records
 	kintoIdleInterval = 2 * time.Second
-	kintoIdleTimes    = 5 // how many intervals requests are counted
-	kintoIdleRest     = 3 // after how many intervals with one request for each collection they are at rest
+	kintoIdleTimes    = 5 // for how many intervals requests are counted
+	kintoIdleRest     = 3 // after how many intervals with one request for each collection the collections are at rest
 )
 
 // kintoIdle measures a process that follows a bucket whose collections do not change: its requests for
-// them, besides those that list the bucket, and its memory.
+// the collections, not counting those that list the bucket, and its memory.
 func (b *bench) kintoIdle() (err error) {
 	fake := kintotest.LaunchFake()
 	defer fake.Close()

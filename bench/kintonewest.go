@@ -13,7 +13,7 @@ import (
 )
 
 // kintoNewestFirst measures how long it takes until the newest records of a collection are in a table,
-// through a new feed, and the memory of the bridge until it has read the oldest.
+// by way of a new feed, and how much memory the bridge needs until it has read the oldest records.
 func (b *bench) kintoNewestFirst(source string) error {
 	bridge, consumer, err := b.kintoNewestInTable(source)
 	if err != nil {
@@ -29,8 +29,8 @@ func (b *bench) kintoNewestFirst(source string) error {
 	return nil
 }
 
-// kintoNewestInTable returns the bridge and the consumer, which have ended when the table had the newest
-// records.
+// kintoNewestInTable runs a bridge and a consumer until the table has the newest records, and returns
+// both processes, which have ended.
 func (b *bench) kintoNewestInTable(source string) (_, _ *process, err error) {
 	s, err := b.serveStore(b.kintoStore())
 	if err != nil {

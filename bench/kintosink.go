@@ -12,19 +12,19 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// kintoBatch is how many requests a server takes at once.
+// kintoBatch is how many requests a server accepts in a batch.
 const kintoBatch = 25
 
-// kintoSink consumes the feed of a bridge into a collection, by a process that is measured from its
-// start to its end. The alternative is a loop that writes the same records in batches, as large as the
-// server allows, without conditions and a position.
+// kintoSink consumes the feed of a bridge into a collection, with a process that is measured from its
+// start to its end. The alternative is a loop that writes the same records in batches as large as the
+// server allows, without conditions or a position.
 func (b *bench) kintoSink(server string, backend kintotest.Backend) error {
 	count := max(b.kintoRecords/kintoWritten, 1)
 	feed := "written-" + string(backend)
 	if err := b.bridgeFilled(feed, count); err != nil {
 		return err
 	}
-	user := filepath.Join(b.dir, "kinto-user") // the loop has it, too
+	user := filepath.Join(b.dir, "kinto-user") // for the loop, too
 	if err := os.WriteFile(user, []byte("basic "+kintoUser+":"+kintoUser), 0o600); err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// s3Delay is that of each request to the S3 server.
+	// s3Delay is the delay of each request to the S3 server.
 	s3Delay = 50 * time.Millisecond
 	// waitingPublishers is how many entities may be on their way to a store: enough that
 	// a commit of a few round trips does not slow down their rate.
@@ -136,8 +136,8 @@ func postNumber(ctx context.Context, client *http.Client, server string, n int) 
 	return nil
 }
 
-// followLatency starts a server for a store and a consumer, and returns how long it took
-// from each commit to its row.
+// followLatency starts a consumer and a server for a store, and returns how long it took from each
+// commit to its row.
 func (b *bench) followLatency(name, at string, publish func(server string, n int) error, flags ...string) (took []time.Duration, err error) {
 	s, err := b.serveAt(at, flags...)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestLatencyLoad publishes to a store that takes a second, from which rows arrive a second after
-// they are committed, those with even numbers twice.
+// TestLatencyLoad publishes to a store in which a commit takes a second. Rows arrive a second after they
+// are committed, those with even numbers twice.
 func TestLatencyLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -46,8 +46,8 @@ func TestLatencyLoad(t *testing.T) {
 	})
 }
 
-// TestLatencyLoadFails ends the measurement when publishing or reading fails, or rows arrive that no one
-// has published.
+// TestLatencyLoadFails: the measurement fails if publishing or reading fails, or if a row arrives that
+// was not published.
 func TestLatencyLoadFails(t *testing.T) {
 	broken := errors.New("broken")
 	for name, l := range map[string]latencyLoad{

@@ -11,15 +11,15 @@ import (
 // latencyRate is how many entities a second are published.
 const latencyRate = 1000
 
-// A latencyLoad publishes numbered entities on schedule, and notes when each is committed and when
-// its row is seen. The rows are read every millisecond.
+// A latencyLoad publishes numbered entities on schedule, and records when each is committed and
+// when its row is seen. The rows are read every millisecond.
 type latencyLoad struct {
 	*bench
 	clients int // that publish
 	// publish returns once the entity is committed.
 	publish func(n int) error
-	// arrived calls seen for each row that has not been seen. All below first have been; others may
-	// be seen again.
+	// arrived calls seen for each row that has not been seen. All rows below first have been seen;
+	// seen may be called again for the others.
 	arrived func(first int, seen func(n int)) error
 }
 
@@ -68,7 +68,7 @@ func (l *latencyLoad) first() error {
 	return nil
 }
 
-// wait notes when rows arrive, until all have.
+// wait records when each row arrives, until all have arrived.
 func (l *latencyLoad) wait(ctx context.Context, arrived []time.Time) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -97,7 +97,7 @@ func (l *latencyLoad) wait(ctx context.Context, arrived []time.Time) error {
 	return nil
 }
 
-// publishNumbers publishes an entity for each number from 1 on, on schedule, and notes
+// publishNumbers publishes an entity for each number, beginning with 1, on schedule, and records
 // when it was committed.
 func (l *latencyLoad) publishNumbers(ctx context.Context, committed []time.Time) error {
 	ctx, stop := context.WithCancelCause(ctx)

@@ -1,5 +1,5 @@
 // Command bench measures feedctl against named alternatives on this machine,
-// prints a table and writes bench.json. Run it by "make bench".
+// prints a table and writes bench.json. Run it with "make bench".
 //
 // Both sides of a comparison are measured in the same run, one after the other,
 // with the same data and the same number of workers, in several rounds. Where
@@ -34,7 +34,7 @@ type bench struct {
 
 	versitygw string // path of the S3 server
 
-	part int // the measurements of jobs and of the scale are made with this part of their sizes
+	part int // divides the sizes of the measurements of jobs and of the scale
 
 	couchURL  string // of a CouchDB server; "": PouchDB's engine
 	couchDocs int    // that are bridged
@@ -45,7 +45,7 @@ type bench struct {
 type section struct {
 	name string
 	run  func(*bench) error // a round
-	once bool               // it takes long, and varies little: one round is enough
+	once bool               // the section takes a long time and varies little: one round is enough
 }
 
 func sections() []section {
@@ -98,7 +98,7 @@ func run(ctx context.Context) (err error) {
 	couchURL := flag.String("couchdb", "", "`URL` of a CouchDB to bridge from, which gets databases named feedctl-bench; default: PouchDB's engine")
 	couchDocs := flag.Int("couchdocs", 100_000, "documents of 500 B that are bridged")
 	kintoRecords := flag.Int("kintorecords", 1_000_000, "records of 400 B that are bridged from a scripted server; a tenth of them from Kinto")
-	part := flag.Int("part", 1, "divide the numbers of jobs, of publishers on a feed, and the sizes of scale, by this `NUMBER`, to try out the measurements")
+	part := flag.Int("part", 1, "divide the numbers of jobs and of publishers to a feed, and the sizes of scale, by this `NUMBER`, to try out the measurements")
 	publishers := flag.Int("publishers", 0, "only publish from a `number` of goroutines, and print entities a second")
 	flag.Parse()
 
@@ -181,8 +181,8 @@ func names(all []section) string {
 	return strings.Join(list, ", ")
 }
 
-// choose returns the sections in a list, all if it is empty. A name also stands for those that
-// begin with it and a hyphen.
+// choose returns the sections in a list, or all if the list is empty. A name also stands for all
+// names that begin with it and a hyphen.
 func choose(all []section, list string) (chosen []section, err error) {
 	if list == "" {
 		return all, nil

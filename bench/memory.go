@@ -19,8 +19,8 @@ func (b *bench) reportMemory(what string, p *process) {
 	b.report.addWorst("memory of "+what, "MiB", mib(p.peak), mib(memoryLimit), "limit", below(mib(memoryLimit)))
 }
 
-// memory measures the peak of each kind of process, even with an entity that is larger than any of
-// them may be. The alternatives move the same bytes.
+// memory measures the peak memory of each kind of process, even with an entity that is larger than
+// this memory may be. The alternatives move the same bytes.
 func (b *bench) memory() error {
 	dir := filepath.Join(b.dir, "memory")
 	if err := b.publishLines(dir); err != nil {
@@ -157,8 +157,8 @@ const (
 	downloadSyncedName = "curl > FILE and fsync"
 )
 
-// download returns how long it takes to download URLs to a file, and with the time to sync it. Of
-// several URLs, curl -o would keep the last only.
+// download returns how long it takes to download URLs to a file, without and with the time to sync
+// it. With several URLs, curl -o would keep only the last.
 func (b *bench) download(urls string) (stored, synced time.Duration, err error) {
 	file, err := os.Create(filepath.Join(b.dir, "download"))
 	if err != nil {

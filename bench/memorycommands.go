@@ -2,7 +2,7 @@ package main
 
 import "path/filepath"
 
-// commandMemory measures the peak of the commands that read the whole feed of publishLines.
+// commandMemory measures the peak memory of the commands that read the whole feed of publishLines.
 func (b *bench) commandMemory(dir string) error {
 	store := "file:" + dir
 	feed := store + "#bench"

@@ -16,8 +16,8 @@ import (
 // newestWanted is how many entities are waited for.
 const newestWanted = 1000
 
-// newestFirst measures how long it takes until the newest entities of a long feed, 1,000,000 by
-// default, are in a new sink, and reading all of it, compared with reading in order.
+// newestFirst measures how long it takes until the newest entities of a long feed are in a new
+// sink, and until all are (1,000,000 by default), compared with reading in order.
 func (b *bench) newestFirst() error {
 	entities := b.entities * 10 / 3
 	dir, _, err := b.fill("newestfirst", entities)
@@ -56,7 +56,7 @@ func (b *bench) consumeNewestFirst(s *server, entities int) error {
 	return errors.Join(os.Remove(newest), os.Remove(ordered))
 }
 
-// waitForRows returns when the first of the newest rows were in the table of a sink.
+// waitForRows waits until the newest rows are in the table of a sink, and returns the time.
 func (b *bench) waitForRows(file string, p *process) (time.Time, error) {
 	var conn *sqlite.Conn
 	for tick := time.NewTicker(5 * time.Millisecond); ; {
@@ -65,13 +65,13 @@ func (b *bench) waitForRows(file string, p *process) (time.Time, error) {
 			return time.Time{}, b.ctx.Err()
 		case <-tick.C:
 		}
-		if _, err := memoryOf(p.cmd.Process.Pid, "VmHWM"); err != nil { // it has ended
+		if _, err := memoryOf(p.cmd.Process.Pid, "VmHWM"); err != nil { // the process has ended
 			return time.Now(), nil
 		}
 		if conn == nil {
 			var err error
 			if conn, err = sqlite.OpenConn(file, sqlite.OpenReadOnly); err != nil {
-				continue // it does not exist yet
+				continue // the database does not exist yet
 			}
 			defer conn.Close()
 		}

@@ -27,7 +27,7 @@ type outboxBench struct {
 	local *postgres.Store
 }
 
-// outbox drains rows of 1 KB, measures what publishing adds to a transaction, and how
+// outbox measures how fast rows of 1 KB are drained, what publishing adds to a transaction, and how
 // long it takes from a commit to the page.
 func (b *bench) outbox() (err error) {
 	server, database, err := startPostgres()
@@ -128,8 +128,8 @@ func (o *outboxBench) fill(feed string, rows int) error {
 	return err
 }
 
-// cost compares transactions that insert a row of 1 KB with those that also publish it, and
-// measures each of the two separately.
+// cost compares transactions that insert a row of 1 KB with transactions that also publish it, and
+// measures inserting and publishing separately.
 func (o *outboxBench) cost() error {
 	if _, err := o.pool.Exec(o.ctx, `CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body jsonb)`); err != nil {
 		return err

@@ -42,7 +42,7 @@ func (o *outboxBench) latency(from, to string) (err error) {
 		return err
 	}
 	defer arrivals.Close()
-	// Everything before must be on disk before the measurement.
+	// What was written earlier must be on disk before the measurement.
 	if _, err := o.pool.Exec(o.ctx, "CHECKPOINT"); err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func (b *bench) copyRows(database string, perTransaction int) (rate float64, err
 	if err != nil {
 		return 0, err
 	}
-	entities := make([]*feed.Entity, 256) // made before, like those that are published
+	entities := make([]*feed.Entity, 256) // made beforehand, like those that are published
 	for i := range entities {
 		entities[i] = newEntity(i)
 	}

@@ -57,7 +57,7 @@ func (p *process) wait() error {
 // interrupt interrupts the process and ignores its exit status.
 func (p *process) interrupt() error { return p.end(os.Interrupt) }
 
-// end ends the process by a signal and ignores its exit status.
+// end ends the process with a signal and ignores its exit status.
 func (p *process) end(signal os.Signal) error {
 	if err := p.cmd.Process.Signal(signal); err != nil {
 		return err
@@ -68,8 +68,8 @@ func (p *process) end(signal os.Signal) error {
 	return nil
 }
 
-// sample keeps the peak current until the process ends. The kernel records the maximum
-// (VmHWM), which must be read shortly before the end.
+// sample updates the peak until the process ends. The kernel records the maximum (VmHWM), which
+// must be read shortly before the end.
 func (p *process) sample() {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -85,7 +85,7 @@ func (p *process) sample() {
 	}
 }
 
-// memoryOf returns a number of bytes of /proc/PID/status.
+// memoryOf returns the number of bytes that /proc/PID/status has under a name.
 func memoryOf(pid int, name string) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

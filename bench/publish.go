@@ -19,9 +19,9 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// publish has many publishers publish one entity after another, each waiting until it is
-// durable. The alternative is the minimum cost of durability: the same bytes into one file,
-// written and synced for all that wait at that moment.
+// publish measures many publishers, each of which publishes one entity after another and waits until
+// it is durable. The alternative is the minimum cost of durability: the same bytes are appended to one
+// file, which is written and synced once for all publishers that wait at that moment.
 func (b *bench) publish() error {
 	for _, load := range []struct {
 		publishers int
@@ -64,7 +64,7 @@ func (b *bench) publishFeed(publishers int) (float64, error) {
 	return strconv.ParseFloat(strings.TrimSpace(out.String()), 64)
 }
 
-// publishOnly is that process. It prints entities a second.
+// publishOnly is the process that publishFeed starts. It prints entities a second.
 func (b *bench) publishOnly(publishers int) (err error) {
 	debug.SetMemoryLimit(memoryLimit / 2) // as the command does
 	store, err := file.New(filepath.Join(b.dir, "store"))
@@ -88,8 +88,8 @@ func (b *bench) publishOnly(publishers int) (err error) {
 	return err
 }
 
-// publishLog appends to one file or, to see what that costs, syncs a second one with each commit, as a
-// store does that keeps the state of an object apart from its body.
+// publishLog appends to one file or, if two is set, also syncs a second file with each commit: what a
+// store costs that keeps the state of an object apart from its body.
 func (b *bench) publishLog(publishers int, two bool) (_ float64, err error) {
 	name := filepath.Join(b.dir, fmt.Sprintf("log-%d-%t", publishers, two))
 	out, err := os.Create(name)

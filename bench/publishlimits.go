@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/input"
 )
 
-// parseLines does a part of publishing a file in one goroutine, without a feed and without a disk: it
-// parses the lines and, if h is not nil, hashes the bodies. It returns entities a second.
+// parseLines does a part of publishing a file in one goroutine, without a feed or a disk: it parses
+// the lines and, if h is not nil, hashes the bodies. It returns entities a second.
 func (b *bench) parseLines(name string, h hash.Hash) (float64, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -30,7 +30,8 @@ func (b *bench) parseLines(name string, h hash.Hash) (float64, error) {
 	return float64(count) / time.Since(start).Seconds(), nil
 }
 
-// reportParsing adds rows about parts of publishing a file, which is copied at a rate of other.
+// reportParsing adds rows about parts of publishing a file; other is the rate at which the file is
+// copied.
 func (b *bench) reportParsing(name string, other float64) error {
 	for _, part := range []struct {
 		name string

@@ -43,8 +43,8 @@ type spread struct {
 	Max    float64 `json:"max"`
 }
 
-// spreadOf returns the spread of a value of the samples. Of an even number, the median is the lower
-// of the two in the middle.
+// spreadOf returns the spread of a value of the samples. If their number is even, the median is the
+// lower of the two in the middle.
 func spreadOf(samples []sample, value func(sample) float64) spread {
 	var values []float64
 	for _, s := range samples {
@@ -80,7 +80,7 @@ func atMost(v float64) target {
 	return target{fmt.Sprintf("<= %g", v), func(s sample) bool { return s.ours <= v }}
 }
 
-// withinTenth is a limit of a tenth of the other for the difference from it.
+// withinTenth is the target that ours differs from the other by at most a tenth of the other.
 func withinTenth() target {
 	return target{"within 10 %", func(s sample) bool { return math.Abs(s.ours-s.other) <= s.other/10 }}
 }
@@ -89,8 +89,8 @@ func below(v float64) target {
 	return target{fmt.Sprintf("< %g", v), func(s sample) bool { return s.ours < v }}
 }
 
-// noise is by how much the other may vary between the rounds, slowest to fastest. If it varies
-// more, the machine had something else to do, and a row is not judged.
+// noise is how many times as fast the fastest round of the other may be as the slowest. If it varies
+// more, the machine was busy with something else, and the row is not judged.
 const noise = 1.5
 
 // A report gathers rows, and prints those of a section after its last round.
@@ -176,7 +176,7 @@ func (p *report) print() {
 	p.printed = len(p.rows)
 }
 
-// end prints what the rows amount to.
+// end prints a summary of the rows.
 func (p *report) end() {
 	verdicts := map[string]int{}
 	for _, r := range p.rows {

@@ -49,8 +49,8 @@ type s3Bench struct {
 }
 
 // s3 measures publishing and snapshots on an S3 server on this machine,
-// with and without a delay of each request. The alternative is as many bytes in
-// plain objects, 16 at a time.
+// with and without a delay of each request. The alternative writes the same number of bytes as plain objects,
+// 16 at a time.
 func (b *bench) s3() (err error) {
 	endpoint, stop, err := b.startS3()
 	if err != nil {
@@ -92,7 +92,7 @@ func (b *bench) startS3() (endpoint string, stop func() error, err error) {
 	return s.url, s.interrupt, nil
 }
 
-// delayed is the HTTP transport of both sides.
+// delayed returns the HTTP transport of both sides.
 func (s *s3Bench) delayed(next http.RoundTripper) http.RoundTripper {
 	if s.latency == 0 {
 		return next
@@ -117,11 +117,11 @@ func (s *s3Bench) open() (storage.Store, error) {
 	return store, nil
 }
 
-// prefix is that of the run.
+// prefix returns the prefix of the current run.
 func (s *s3Bench) prefix() string { return fmt.Sprintf("run-%v-%d", s.latency, s.run) }
 
-// client is the SDK with room for all connections, and without checksums besides the payload's
-// SHA-256, which is part of the signature.
+// client returns a client of the SDK with room for all connections, and without checksums other than the
+// payload's SHA-256, which is part of the signature.
 func (s *s3Bench) client() *awss3.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 2 * s3InFlight
@@ -135,7 +135,7 @@ func (s *s3Bench) client() *awss3.Client {
 }
 
 // writes measures publishing and snapshots. Pages have headers besides the entities' bodies, so
-// more bytes are put than published; plain PutObject gets as many.
+// more bytes are stored than published; PutObject stores the same number of bytes.
 func (s *s3Bench) writes() error {
 	publish, err := s.publishStore()
 	if err != nil {
@@ -170,10 +170,10 @@ type putting struct {
 	stored   int64
 }
 
-// rate returns how many MB of something were put in a second.
+// rate returns how many MB were put in a second, given the number of bytes.
 func (p putting) rate(bytes int64) float64 { return float64(bytes) / 1e6 / p.took.Seconds() }
 
-// putObjects puts as many bytes in plain objects.
+// putObjects puts the given number of bytes, as plain objects.
 func (s *s3Bench) putObjects(size int64, concurrently func(ctx context.Context, most, n int, do func(context.Context, int) error) (time.Duration, error)) (putting, error) {
 	client, data := s.client(), bytes.Repeat(newEntity(1).Body, s3Object/entitySize+1)[:s3Object]
 	s.run++
@@ -213,9 +213,9 @@ func parallel(ctx context.Context, workers, n int, do func(context.Context, int)
 	return time.Since(start), context.Cause(ctx)
 }
 
-// inOrder calls do for the numbers below n, for each when those that are at least ahead below it are done, and
-// returns the duration: what is left of parallel if objects must not be far from the first that is missing, as
-// pages of a feed must not.
+// inOrder calls do for the numbers below n, for number k when number k-ahead is done, and returns the
+// duration. It shows the speed of parallel if objects, like pages of a feed, must not be far ahead of the
+// first one that is missing.
 func inOrder(ctx context.Context, ahead, n int, do func(context.Context, int) error) (time.Duration, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	start, done := time.Now(), make([]chan struct{}, n)
@@ -240,8 +240,8 @@ func inOrder(ctx context.Context, ahead, n int, do func(context.Context, int) er
 // s3Batch is how many entities are published at a time.
 const s3Batch = 1000
 
-// s3Entities returns a function that makes batches of entities. They have bodies
-// in common, so that it is not making them that is measured.
+// s3Entities returns a function that makes batches of entities. The entities share their bodies, so that the
+// time to make them hardly counts.
 func (s *s3Bench) s3Entities() (count int, batch func(n int) []*feed.Entity) {
 	models := make([]*feed.Entity, s3Batch)
 	for i := range models {
@@ -299,7 +299,7 @@ func requestsOf(store storage.Store) (n uint64) {
 	return n
 }
 
-// publishAll publishes all entities. No more of them wait than the producer lets in.
+// publishAll publishes all entities. As many of them wait as the producer accepts.
 func (s *s3Bench) publishAll(f *producer.Feed) error {
 	w := f.Writer(producer.WriterOptions{MaxEntities: s3Batch, MaxBytes: math.MaxInt64, Ahead: math.MaxInt})
 	for e, err := range s.sequence() {

@@ -10,10 +10,9 @@ import (
 	"github.com/feedctl/feedctl/internal/s3fault"
 )
 
-// s3Command measures "feedctl publish" of a file on an S3 server, with and without a delay
-// of each request: to stay small, the command has fewer requests in flight than a program
-// that uses the library. With a delay, both sides send their requests through the same
-// proxy.
+// s3Command measures "feedctl publish" of a file to an S3 server, with and without a delay of each
+// request: to stay small, the command has fewer requests in flight than a program that uses the
+// library. With a delay, both sides send their requests through the same proxy.
 func (b *bench) s3Command() (err error) {
 	endpoint, stop, err := b.startS3()
 	if err != nil {

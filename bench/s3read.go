@@ -23,8 +23,8 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// reads measures reading a feed through a server, page by page, against plain
-// requests for the same objects, all of them known beforehand.
+// reads compares reading a feed through a server, page by page, with plain requests for the same
+// objects, whose keys are known beforehand.
 func (s *s3Bench) reads() (err error) {
 	s.run++
 	prefix := fmt.Sprintf("read-%v-%d", s.latency, s.run)
@@ -39,7 +39,7 @@ func (s *s3Bench) reads() (err error) {
 	}
 	const otherName = "GetObject of the same pages, 16 in flight"
 	dir := filepath.Join(s.dir, "cache-"+prefix)
-	// Without latency it is the CPU time of the two sides that is compared.
+	// Without latency, the CPU time of the two sides is what is compared.
 	least := atLeastRatio(map[time.Duration]float64{0: 0.5, 50 * time.Millisecond: 0.9}[s.latency])
 	for _, way := range []struct {
 		name  string
@@ -120,8 +120,8 @@ func (s *s3Bench) getObjects(prefix string, pages int64) (float64, error) {
 	return float64(total) / took.Seconds(), err
 }
 
-// readThroughServer has a new server read the feed, for a client that follows the
-// next links from the first page on, and returns bytes a second.
+// readThroughServer has a new server read the feed, for a client that starts at the first page and
+// follows the next links, and returns bytes a second.
 func (s *s3Bench) readThroughServer(prefix string, cache *pagecache.Cache) (rate float64, err error) {
 	store, err := s.storeAt(prefix, s.delayed)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *s3Bench) readThroughServer(prefix string, cache *pagecache.Cache) (rate
 	return float64(total) / time.Since(start).Seconds(), err
 }
 
-// walk reads the pages of a feed from the one at url on and returns their size.
+// walk reads the page at url and all pages after it, and returns their total size.
 func walk(ctx context.Context, url string) (total int64, err error) {
 	for url != "" {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -22,16 +22,16 @@ const scaleWorkers = 16
 // A scaleStore is a kind of store whose cost is measured at several sizes.
 type scaleStore struct {
 	name string
-	// open opens a new store, and returns how to name it to the command.
+	// open opens a new store, and returns it and its name on the command line.
 	open func(name string) (store storage.Store, at string, err error)
-	// The sizes: pages in a feed, and feeds in a store. The first is what the others are compared
-	// with.
+	// The sizes: pages in a feed, and feeds in a store. The other sizes are compared with the
+	// first.
 	pages, feeds []int
 }
 
 // scale measures what one publish, one read of the newest page through a server and one
 // resumption of a consumer cost, in feeds of few and many pages, and in stores of few and many
-// feeds. None should depend on the size.
+// feeds. None of these costs should depend on the size.
 func (b *bench) scale() error {
 	return errors.Join(b.scaleFile(), b.scalePostgres(), b.scaleS3())
 }
@@ -156,7 +156,7 @@ func (b *bench) scaleFeeds(s scaleStore) (err error) {
 	return b.compareCosts(s.name, "feeds", costs)
 }
 
-// parts divides all sizes but the first.
+// parts divides all sizes except the first.
 func (b *bench) parts(sizes []int) []int {
 	divided := sizes[:1:1]
 	for _, size := range sizes[1:] {

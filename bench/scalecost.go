@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// scaleTimes is how often each operation is measured at each size, in turn.
+// scaleTimes is how many times each operation is measured at each size, in turn.
 const scaleTimes = 51
 
 // A scaleCost measures operations on one feed.
@@ -45,7 +45,7 @@ const (
 
 var scaleNames = [scaleOperations]string{"first publish of a producer", "publish", "read the newest page", "resume a consumer"}
 
-// compareCosts measures all sizes in turn, and reports their medians beside those of the first.
+// compareCosts measures all sizes in turn, and reports their medians next to those of the first.
 func (b *bench) compareCosts(store, dimension string, costs []*scaleCost) error {
 	for _, c := range costs {
 		if err := c.prepare(b.ctx); err != nil {
@@ -162,7 +162,7 @@ func (c *scaleCost) place(ctx context.Context) error {
 	return nil
 }
 
-// errNews: a consumer that had read everything got an entity.
+// errNews means that a consumer that had read everything got another entity.
 var errNews = errors.New("there was an entity after the position")
 
 func (c *scaleCost) resume(ctx context.Context) error {

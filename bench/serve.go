@@ -29,7 +29,7 @@ type servedFeed struct {
 	pages int64  // that are requested
 }
 
-// The pages of both fit into memory, also in a content coding.
+// The pages of both feeds fit into memory, including their encoded forms.
 var (
 	largePages = servedFeed{"1 MiB", 1 << 20, 32}
 	smallPages = servedFeed{"20 KB", 20_000, 256}
@@ -100,7 +100,7 @@ func newOrder(i int) *feed.Entity {
 	return &feed.Entity{Operation: feed.Put, ContentType: "application/json", ContentLocation: strconv.Itoa(i), Body: append(body, `"}`...)}
 }
 
-// A load is what clients request, and how much of it.
+// A load describes what clients request, and how much of it.
 type load struct {
 	servedFeed
 	coding      string // content coding, or ""
@@ -160,7 +160,8 @@ func (b *bench) compareWithNginx(ours *server, f servedFeed) error {
 	return nil
 }
 
-// prefixOf returns where nginx has the pages in a content coding. It finds those with gzip by itself.
+// prefixOf returns the path below which nginx has the pages in a content coding. It finds those in
+// gzip on its own.
 func prefixOf(coding string) string {
 	if coding == "zstd" {
 		return "/zstd"
@@ -168,7 +169,7 @@ func prefixOf(coding string) string {
 	return ""
 }
 
-// copyPages stores each page in a content coding below a directory as nginx expects it.
+// copyPages stores each page, in a content coding, below a directory, where nginx expects it.
 func copyPages(from *server, f servedFeed, coding, root string) error {
 	for n := int64(1); n <= f.pages; n++ {
 		path := layout.FeedPagePath("bench", n)
@@ -203,8 +204,8 @@ func copyPages(from *server, f servedFeed, coding, root string) error {
 	return nil
 }
 
-// nginxConfig is nginx as one would set it up to serve files fast, with as
-// many workers as a Go program has.
+// nginxConfig configures nginx as one would to serve files fast, with as many workers as a Go program
+// uses processors.
 const nginxConfig = `
 daemon off;
 pid %[1]s/nginx.pid;
@@ -236,7 +237,7 @@ func (b *bench) startNginx(root string) (*server, error) {
 	config := filepath.Join(root, "nginx.conf")
 	text := fmt.Sprintf(nginxConfig, root, runtime.GOMAXPROCS(0), address)
 	if os.Getuid() == 0 {
-		text = "user root;\n" + text // it reads files that are this user's
+		text = "user root;\n" + text // nginx reads files of this user
 	}
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		return nil, err
@@ -274,7 +275,7 @@ end
 
 var wrkResult = regexp.MustCompile(`(?m)^result (\d+) (\d+) (\d+)$`)
 
-// seconds is how long wrk runs.
+// seconds returns how long wrk runs.
 func (b *bench) seconds() int { return max(1, int(b.time/time.Second)) }
 
 // wrk loads a server that has the feed below a prefix, and returns bytes a second. command, such as

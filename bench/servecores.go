@@ -6,8 +6,8 @@ import (
 )
 
 // serveCores measures what a second processor brings to "feedctl serve". The clients run on the second
-// processor, so that with two processors the server shares one with them: its requests for each
-// second of processor time show how well it uses both.
+// processor, so with two processors the server shares one of them with the clients: the bytes that it
+// sends for each second of processor time show how well it uses both.
 func (b *bench) serveCores() error {
 	dir := filepath.Join(b.dir, "store")
 	if err := b.fillPages(dir, smallPages); err != nil {
@@ -27,10 +27,11 @@ func (b *bench) serveCores() error {
 	return nil
 }
 
-// coreRates are bytes that a server sent for each second of time, and of processor time.
+// coreRates holds the bytes that a server sent for each second of time, and for each second of
+// processor time.
 type coreRates struct{ rate, each float64 }
 
-// serveOn serves a store on some processors, for clients on the second one.
+// serveOn serves a store on the given processors, for clients that run on the second processor.
 func (b *bench) serveOn(processors, dir string) (rates coreRates, err error) {
 	address, err := freeAddress()
 	if err != nil {

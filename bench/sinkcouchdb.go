@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// couchBulk is how many documents the sink sends in a request, one after the other.
+// couchBulk is how many documents the sink sends in a request. It sends one request after another.
 const couchBulk = 500
 
 // sinkCouchDB consumes a feed into a database: documents of a bridge, which are replicated with
 // their revisions, and JSON from elsewhere. The alternative is a loop that stores the same
-// documents by _bulk_docs in requests as large, without a log and a position. Both begin with a
-// database that is empty.
+// documents with _bulk_docs, in requests of the same size, without a log or a position. Both begin
+// with an empty database.
 func (b *bench) sinkCouchDB() error {
 	return b.withCouchDB(func(server string) error {
 		if err := b.sinkRevisions(server); err != nil {

@@ -15,10 +15,11 @@ import (
 // sinkBatch is how many entities of 1 KB a consumer commits together, by default.
 const sinkBatch = 8192
 
-// sinkPostgres applies entities to the sink in PostgreSQL: as a library, into an empty table and
-// again into the same, and as a consumer of a server on this machine. The alternatives are, in as
-// many transactions, COPY of the same rows into an equal table that is empty, and, if it has the
-// rows, COPY into a temporary table and one INSERT ... ON CONFLICT DO UPDATE from there.
+// sinkPostgres applies entities to the sink in PostgreSQL: as a library, to an empty table and then
+// to the same table again, and as a consumer of a server on this machine. The alternatives use the
+// same number of transactions: COPY of the same rows into an equal table that is empty; and, if the
+// table has the rows, COPY into a temporary table and one INSERT ... ON CONFLICT DO UPDATE from
+// there.
 func (b *bench) sinkPostgres() (err error) {
 	server, database, err := startPostgres()
 	if err != nil {
@@ -78,7 +79,7 @@ func (b *bench) sinkRows(database string) (rate float64, err error) {
 }
 
 // copyRowsOf copies the rows that the sink makes into a table that the first statement creates,
-// and runs the second one, if any, at the end of each transaction. It returns rows a second.
+// and runs the statement merge, if any, at the end of each transaction. It returns rows a second.
 func (b *bench) copyRowsOf(database, create, table, merge string) (rate float64, err error) {
 	conn, err := pgx.Connect(b.ctx, database)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // entities of 1 KB as "feedctl consume" commits together (8 MiB).
 const rowsPerTransaction = 8 << 20 / entitySize
 
-// straightSetup is what the sink does with a new database, but for when the log is copied to it: that
-// is left at its default, as by most programs.
+// straightSetup prepares a new database as the sink does, except for the setting of when the log is
+// copied into the database, which is left at its default, as most programs leave it.
 const straightSetup = `
 	PRAGMA page_size = 8192;
 	PRAGMA journal_mode = WAL;
