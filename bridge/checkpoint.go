@@ -32,7 +32,7 @@ type Checkpoint struct {
 	// known is the number of the page that the checkpoint is from: the index has all versions on the
 	// pages before it. 0: none.
 	known int64
-	// newest is that page, if no page was found beyond it.
+	// newest is the page with the number known, if no page was found beyond it.
 	newest *chain.Page
 }
 
@@ -49,8 +49,8 @@ func ParseCheckpoint(data []byte, kind, feed string) (c Checkpoint, err error) {
 	return c, nil
 }
 
-// SourceOf returns the kind and the URL of the source of a bridge that has written a checkpoint; empty for
-// the checkpoint of another producer.
+// SourceOf returns the kind and the URL of the source of the bridge that wrote a checkpoint. They are
+// empty for the checkpoint of another producer.
 func SourceOf(checkpoint []byte) (kind, url string) {
 	var c Checkpoint
 	if json.Unmarshal(checkpoint, &c) != nil || c.Bridge == "" {

@@ -159,14 +159,14 @@ type Claim int
 
 // Results of claims.
 const (
-	Absent   Claim = iota // not in the feed; the caller is to publish it
+	Absent   Claim = iota // not in the feed; the caller must publish it
 	Newest                // in the feed, as the newest version of its document
 	Older                 // in the feed, and followed by another version of its document, or about to be
 	OnItsWay              // being published
 )
 
-// Claim returns whether versions are in the feed or being published. The caller is to publish
-// or release those that are not.
+// Claim returns, for each version, whether it is in the feed or being published. The caller must
+// publish or release those that are neither.
 func (x *Index) Claim(versions ...Version) (claims []Claim, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -206,7 +206,8 @@ func (x *Index) Claim(versions ...Version) (claims []Claim, err error) {
 		if underway == nil {
 			underway = x.underway()
 		}
-		// If another revision of the document is being published, this one may become the older.
+		// If another revision of the document is being published, this revision may become the
+		// older one.
 		others := underway[[16]byte(h.doc())]
 		if inFlight {
 			others--
@@ -331,7 +332,7 @@ type place struct {
 	Highest int64 `json:"highest,omitempty"`
 }
 
-// A change is a version in the feed, and whether it is a deletion.
+// A change is a version in the feed; deleted is set if it is a deletion.
 type change struct {
 	Version
 	deleted bool
@@ -425,10 +426,10 @@ func (x *Index) clear() error {
 	return nil
 }
 
-// A resting is a position in the source up to which everything is in the feed, later than
-// that of the feed's checkpoint: the changes in between needed no entity, and a checkpoint
-// is only stored with an entity. It is valid while the feed's checkpoint and the
-// selection remain the same.
+// A resting is a position in the source up to which everything is in the feed, later than the
+// position in the feed's checkpoint: the changes in between needed no entity, and a checkpoint is
+// only stored with an entity. It is valid while the feed's checkpoint and the selection remain the
+// same.
 type resting struct {
 	Checkpoint []byte          `json:"checkpoint"`
 	Selection  string          `json:"selection"`

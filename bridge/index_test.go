@@ -196,12 +196,12 @@ func TestIndexOfSeveral(t *testing.T) {
 	publish(a, Version{"doc 1", "1-x"})
 	b := w.index()
 	publish(a, Version{"doc 1", "2-x"})
-	w.check(a) // writes what a knows
+	w.check(a) // writes the queue of a
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
 	w.check(a)
-	// A bridge that finds that another has written reads the feed.
+	// A bridge that finds that another process has written to the table reads the feed.
 	b = w.index()
 	publish(b, Version{"doc 1", "3-x"})
 	w.fill(a)

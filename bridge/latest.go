@@ -13,7 +13,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Held is what the feed has for an id. The zero Held means that it never had the id.
+// Held is what the feed has for an id. The zero Held means that the feed never had the id.
 type Held struct {
 	Stamp int64 // of the newest version, which may be a deletion
 	Top   int64 // the highest stamp that the id ever had
@@ -37,7 +37,7 @@ func StampOf(rev string) int64 {
 	return n
 }
 
-// with returns what the feed has of the id when a version is added.
+// with returns what the feed has for the id after a version is added.
 func (h Held) with(stamp int64, live bool) Held {
 	return Held{Stamp: stamp, Top: max(h.Top, stamp), Live: live}
 }
@@ -83,8 +83,8 @@ func (x *Index) Highest() int64 {
 	return x.latest.highest
 }
 
-// Publishing notes a version that is about to be published; h is what the feed has for its id. The
-// next [Index.Look] returns it.
+// Publishing records a version that is about to be published, for the next [Index.Look]; h is what the feed has for its
+// id.
 func (x *Index) Publishing(id string, h Held, stamp int64, live bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -92,7 +92,7 @@ func (x *Index) Publishing(id string, h Held, stamp int64, live bool) {
 	x.latest.highest = max(x.latest.highest, stamp)
 }
 
-// Unpublished takes back a version that was not published after all; h is what the feed had before.
+// Unpublished removes a version that was not published after all; h is what the feed had before.
 func (x *Index) Unpublished(id string, h Held) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -214,7 +214,7 @@ func (x *Index) unmarked(after string) (ids []string, err error) {
 	return ids, err
 }
 
-// flushed calls f when the queue is in the table.
+// flushed writes the queue to the table, and calls f.
 func (x *Index) flushed(f func() error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

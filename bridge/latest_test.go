@@ -85,7 +85,7 @@ func TestLatest(t *testing.T) {
 	x.checkUnmarked(t, want, ids[0], ids[2])
 }
 
-// failToWrite lets the last step of writing the queue fail, as on a full disk.
+// failToWrite makes the last step of writing the queue fail, as on a full disk.
 func (x *Index) failToWrite(t *testing.T) {
 	t.Helper()
 	script := func(sql string) {
@@ -137,8 +137,8 @@ func (x *Index) checkUnmarked(t *testing.T, held map[string]Held, marked ...stri
 	}
 }
 
-// TestLatestOfPrunedFeed: an index that is filled from a feed without its first pages says that it is
-// partial.
+// TestLatestOfPrunedFeed: an index that is filled from a feed without its first pages reports that it
+// is partial.
 func TestLatestOfPrunedFeed(t *testing.T) {
 	w := newWorld(t)
 	for n := range 20 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Progress has the counts of a bridge since it was opened.
+// Progress holds the counts of a bridge since it was opened.
 type Progress struct {
 	Rows        int64 `json:"-"`           // rows of the source's changes read
 	Compared    int64 `json:"-"`           // revisions in them compared with the feed
@@ -25,12 +25,12 @@ type Progress struct {
 	// LastPoll is when the source last sent a part of its changes, such as a heartbeat, and
 	// LastPublish is when entities were last published; zero if that has not happened yet.
 	LastPoll, LastPublish time.Time `json:"-"`
-	// Since is the position in the source up to which everything is in the feed, and Newest the
-	// newest known one of the source: JSON, or empty if they are not known.
+	// Since is the position in the source up to which everything is in the feed, and Newest is the
+	// newest known position of the source: JSON, or empty if they are not known.
 	Since, Newest string `json:"-"`
 }
 
-// After returns the progress of a bridge together with that of an earlier one to the same feed.
+// After returns the sum of p and the progress of an earlier bridge to the same feed.
 func (p Progress) After(earlier Progress) Progress {
 	p.Rows += earlier.Rows
 	p.Compared += earlier.Compared

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestProgressAfter: counts continue when a second bridge does.
+// TestProgressAfter: the counts of a second bridge continue those of the first.
 func TestProgressAfter(t *testing.T) {
 	var now, earlier, want Progress
 	for n, field := range reflect.VisibleFields(reflect.TypeFor[Progress]()) {

@@ -13,11 +13,12 @@ type RetryReport struct {
 }
 
 // Retry tries to publish the documents in quarantine. Those that are not rejected again are removed
-// from it. Rows without a document id stay, because they cannot be requested.
+// from the quarantine. Rows without a document id stay, because they cannot be requested.
 //
-// Documents with the same options and filter are retried in batches; most returns the maximum size
-// of a batch with a document. source returns a source that reads a batch for a run. Because batches
-// are not in the order of the source, the position in the checkpoint does not change.
+// Documents with the same options and filter are retried in batches; most returns the maximum
+// number of documents in a batch that contains the given one. source returns a source that reads a
+// batch for a run. Because batches are not in the order of the source, the position in the
+// checkpoint does not change.
 //
 // Another bridge may publish to the feed at the same time.
 func (b *Bridge) Retry(ctx context.Context, most func(Quarantined) int, source func(*Run, Checkpoint, []Quarantined) (Source, error)) (report RetryReport, err error) {

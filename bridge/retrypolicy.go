@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// Tries is how often a request for a document is tried, and, by a bridge that does not follow, a
-// request for changes. Together they outlast an outage of a minute.
+// Tries is how many times a request for a document is tried and, by a bridge that does not follow,
+// a request for changes. Together, the attempts outlast an outage of a minute.
 const Tries = 8
 
 // A RetryPolicy says how failures of a source are retried.
@@ -19,8 +19,8 @@ type RetryPolicy struct {
 	Retryable, Away func(error) bool
 	// Follow retries without limit while the source is unavailable.
 	Follow bool
-	// Attempts is how often changes are requested without any progress. 0: [Tries], or no limit
-	// with Follow. Negative: no limit.
+	// Attempts is how many times changes are requested without any progress. 0: [Tries], or no
+	// limit with Follow. Negative: no limit.
 	Attempts int
 }
 
@@ -54,7 +54,7 @@ func (b *Bridge) AskAgain(ctx context.Context, failed int, err error) error {
 	return b.Sleep(ctx, pause)
 }
 
-// A Retry decides whether to repeat a request for a document, and pauses before.
+// A Retry decides whether to repeat a request for a document, and pauses before the next attempt.
 type Retry struct {
 	b        *Bridge
 	attempts int

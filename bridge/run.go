@@ -20,8 +20,8 @@ const (
 	maxCommitEntities = 4096
 )
 
-// ahead is how many commits may be under way while the next one is gathered. They stay in memory until
-// they are in the index.
+// ahead is how many commits may be under way while the next one is gathered. The entities of these
+// commits stay in memory until they are in the index.
 const ahead = 1
 
 // A Source reads changes for a run.
@@ -81,7 +81,7 @@ func (b *Bridge) newRun(at Checkpoint) *Run {
 	}
 }
 
-// BeginAt sets the position in the source from which it is read. The default is that of the
+// BeginAt sets the position in the source from which it is read. The default is the position in the
 // checkpoint.
 func (r *Run) BeginAt(since json.RawMessage) {
 	r.mu.Lock()
@@ -90,7 +90,7 @@ func (r *Run) BeginAt(since json.RawMessage) {
 	r.b.settledAt(since)
 }
 
-// settledAt notes the position in the source up to which everything is in the feed.
+// settledAt records the position in the source up to which everything is in the feed.
 func (b *Bridge) settledAt(since json.RawMessage) {
 	b.Meter.Count(func(p *Progress) { p.Since = string(since) })
 }
@@ -197,8 +197,8 @@ func (r *Run) Reject(ctx context.Context, thing Quarantined) error {
 	return nil
 }
 
-// Add adds an entity of [Version.Entity] to be published. An entity with a stream is published at
-// once, after those added before. The error is a [*StreamError] if its stream fails.
+// Add adds an entity, made by [Version.Entity], to be published. An entity with a stream is published
+// at once, after those added before. The error is a [*StreamError] if its stream fails.
 func (r *Run) Add(ctx context.Context, e *feed.Entity) error {
 	if e.Stream != nil {
 		return r.addStream(ctx, e)
@@ -266,7 +266,7 @@ func (r *Run) settle(ctx context.Context, o producer.Outcome) error {
 func (r *Run) settleEntities(o producer.Outcome) error {
 	versions, bytes := make([]change, 0, len(o.Entities)), int64(0)
 	for _, e := range o.Entities {
-		v, _ := VersionOf(e.ContentLocation, e.Header[0].Value) // as Version.Entity has made them
+		v, _ := VersionOf(e.ContentLocation, e.Header[0].Value) // as made by Version.Entity
 		versions = append(versions, change{v, e.Operation == feed.Delete})
 		bytes += int64(len(e.Body))
 	}

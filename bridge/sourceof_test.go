@@ -6,7 +6,7 @@ import (
 	"github.com/feedctl/feedctl/bridge"
 )
 
-// TestSourceOf has checkpoints of bridges and of other producers.
+// TestSourceOf reads checkpoints of bridges and of other producers.
 func TestSourceOf(t *testing.T) {
 	t.Parallel()
 	for checkpoint, want := range map[string][2]string{

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// A Runner is the bridge of a source, whose runs return reports.
+// A Runner is the bridge of a source. Its runs return reports.
 type Runner[R any] interface {
 	Run(context.Context) (R, error)
 	Progress() Progress
@@ -17,7 +17,7 @@ type Runner[R any] interface {
 // snapshot, before a second bridge waits for more. The zero Stages is ready for use.
 type Stages[R any] struct{ current atomic.Pointer[stage] }
 
-// A stage is a bridge, and the progress of those before it.
+// A stage is a bridge, and the progress of the bridges before it.
 type stage struct {
 	bridge  interface{ Progress() Progress }
 	earlier Progress
@@ -31,9 +31,9 @@ func (s *Stages[R]) Progress() Progress {
 	return Progress{Pending: -1}
 }
 
-// Run runs a bridge that open returns. If caughtUp is not nil, the bridge does not follow; then caughtUp is
-// called, and with follow another bridge runs that does. Run returns the reports of the bridges that
-// were opened, in order.
+// Run runs a bridge that open returns. If caughtUp is not nil, the bridge does not follow; when it has
+// ended, caughtUp is called and, if follow is set, a second bridge runs, which follows. Run returns the
+// reports of the bridges that were opened, in order.
 func (s *Stages[R]) Run(ctx context.Context, follow bool, caughtUp func(context.Context) error, open func(ctx context.Context, follow bool) (Runner[R], error)) ([]R, error) {
 	first, err := s.stage(ctx, follow && caughtUp == nil, open)
 	if err == nil && caughtUp != nil {

@@ -24,8 +24,8 @@ type StreamError struct{ Err error }
 func (e *StreamError) Error() string { return e.Err.Error() }
 func (e *StreamError) Unwrap() error { return e.Err }
 
-// addStream publishes an entity whose body is a stream, at once, because the stream is only
-// valid now. Entities added before are published first.
+// addStream publishes an entity whose body is a stream. It does so at once, because the stream is
+// valid only during the call. Entities added before are published first.
 func (r *Run) addStream(ctx context.Context, e *feed.Entity) error {
 	if err := r.writer.Flush(ctx); err != nil {
 		return err

@@ -31,7 +31,7 @@ func (v Version) ContentIDOver(rev string) string {
 
 const overMark = ";after="
 
-// Names reports whether a Content-ID is one of the version's.
+// Names reports whether a Content-ID is one of those of the version.
 func (v Version) Names(contentID string) bool {
 	id := v.ContentID()
 	return contentID == id || strings.HasPrefix(contentID, id[:len(id)-1]+overMark)

@@ -18,8 +18,8 @@ type Bridge struct {
 	config Config
 	core   *bridge.Bridge
 	log    *replicationLog
-	// heartbeat is the interval of heartbeats, and the shortest one between two checks whether
-	// the bridge has caught up.
+	// heartbeat is the interval of heartbeats, and the shortest interval between two checks of
+	// whether the bridge has caught up.
 	heartbeat time.Duration
 }
 
@@ -67,7 +67,7 @@ type Report struct {
 // all until ctx ends. Then it waits for pending publications.
 //
 // The error matches [changes.ErrRecreated] if the database was deleted and created again,
-// and [bridge.ErrForeign] if the feed is not this database's. After any error, the next Run
+// and [bridge.ErrForeign] if the feed is not from this database. After any error, the next Run
 // continues from the feed's checkpoint. The report is valid even if there is an error.
 func (b *Bridge) Run(ctx context.Context) (Report, error) {
 	begun := time.Now()
@@ -198,7 +198,7 @@ func (s *run) piece(p *piece, before, after json.RawMessage, instance string) *b
 	}
 }
 
-// reject puts something into quarantine, with the options to read it again.
+// reject puts something into quarantine, with the options for reading it again.
 func (s *run) reject(ctx context.Context, thing bridge.Quarantined) (err error) {
 	filter := s.bridge.config.Filter
 	filter.DocIDs = nil // may be many, and thing.ID is one of them

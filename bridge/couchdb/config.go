@@ -84,12 +84,13 @@ type Config struct {
 	// response, for proxies that buffer a continuous feed.
 	Follow   bool
 	LongPoll bool
-	// Idle, if not nil, is called with Follow when the source, asked after the previous call, had no
-	// change that the feed lacks. The source is asked every few seconds while it is quiet.
+	// Idle, if not nil, is called with Follow when a check of the source after the previous call
+	// found no change that the feed lacks. While the source sends nothing, it is checked every few
+	// seconds.
 	Idle func()
-	// Attempts is how often the changes feed is requested without any progress. 0: 8, or
-	// with Follow no limit; but without Follow, if the first connection cannot be
-	// established, the bridge fails at once. Negative: no limit.
+	// Attempts is how many times the changes feed is requested without any progress. 0: no limit
+	// with Follow, otherwise 8, except that the bridge fails at once if the first connection cannot
+	// be established. Negative: no limit.
 	Attempts int
 	// Producer configures the feed's producer. Its MaxWaiting defaults to 2 MiB.
 	Producer producer.Config
@@ -117,7 +118,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Check returns what is wrong with the options and the filter.
+// Check returns an error if the options or the filter are invalid.
 func (c *Config) Check() error {
 	switch c.Attachments {
 	case "", None, Stub, Inline, Multipart:

@@ -92,7 +92,7 @@ func (r *reader) confirming(ctx context.Context) (log *couchdb.Log, own bool, er
 	return then, false, nil
 }
 
-// in returns the index in the history of a log of the session that reached the position, or -1,
+// in returns the index, in the history of a log, of the session that reached the position, or -1,
 // and whether the log confirms the position.
 func (o *origin) in(log *couchdb.Log) (at int, known bool) {
 	if log == nil {
@@ -108,7 +108,7 @@ func (r *reader) restart(since json.RawMessage) {
 	r.begin(nil)
 }
 
-// begin changes where to begin.
+// begin sets the position at which to begin.
 func (r *reader) begin(since json.RawMessage) {
 	r.since = since
 	r.run.BeginAt(since)

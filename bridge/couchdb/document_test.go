@@ -63,8 +63,8 @@ func TestBadDocuments(t *testing.T) {
 	}
 }
 
-// FuzzParseDocument: documents that are accepted are read like encoding/json reads them, with and
-// without attachments.
+// FuzzParseDocument: accepted documents are read as encoding/json reads them, with and without
+// attachments.
 func FuzzParseDocument(f *testing.F) {
 	f.Add([]byte(`{"_id":"a","_rev":"1-x","_attachments":{"a":{}},"z":[1,{"b":"\\\""}]}`))
 	f.Add([]byte(` {"_attachments":0,"_id":"\n","_rev":"1-x"}`))
@@ -95,8 +95,8 @@ func FuzzParseDocument(f *testing.F) {
 	})
 }
 
-// repeats reports whether a text may have a member twice, or one whose name is escaped. CouchDB writes
-// neither.
+// repeats reports whether a text may have a member twice, or a member whose name is escaped. CouchDB
+// writes neither.
 func repeats(text []byte) bool {
 	s := strings.ToLower(string(text))
 	return strings.Contains(s, `\u`) || strings.Contains(s, `\\`) ||

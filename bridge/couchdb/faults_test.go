@@ -16,10 +16,10 @@ import (
 	"github.com/feedctl/feedctl/storage/fault"
 )
 
-var allFaults = flag.Bool("all-faults", false, "let each request and each operation on the store fail, and run all random tests")
+var allFaults = flag.Bool("all-faults", false, "make each request and each operation on the store fail, and run all random tests")
 
-// sampled reports whether the nth of many similar cases is tested. With -short it is a quarter of them, other ones
-// in each run, since the race detector needs few.
+// sampled reports whether the nth of many similar cases is tested. With -short, only a quarter of those are
+// tested, others in each run, since the race detector needs few.
 func sampled(n, every int) bool {
 	return *allFaults || n%every == 0 && (!testing.Short() || rand.IntN(4) == 0)
 }
@@ -60,7 +60,7 @@ var modes = map[string]Options{
 	"inline":    {Attachments: Inline},
 }
 
-// count returns the number of entities at the end.
+// scenePairs returns the number of entities in the feed at the end.
 func scenePairs(o Options) int {
 	n := 2*(12+4+1) + 1 // documents, and one that was changed
 	if o.Conflicts {
@@ -80,7 +80,7 @@ func (r *rig) checkScene(o Options) {
 	}
 }
 
-// TestStoreFaults has each operation on the store fail, once with and once without effect, and runs the
+// TestStoreFaults makes each operation on the store fail, once with and once without effect, and runs the
 // bridge until it is done.
 func TestStoreFaults(t *testing.T) {
 	t.Parallel()
@@ -92,7 +92,7 @@ func TestStoreFaults(t *testing.T) {
 					continue
 				}
 				for _, outcome := range []fault.Outcome{fault.Lost, fault.Landed} {
-					// Operations that are the same in all modes need not fail in each.
+					// Operations that are the same in all modes need not fail in each mode.
 					if op.Verb.Writes() || name == "rows" && outcome == fault.Lost {
 						t.Run(fmt.Sprintf("%v/%d", outcome, op.N), func(t *testing.T) { storeFault(t, options, op.N, outcome) })
 					}
@@ -102,7 +102,7 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// storeFault has operation n fail and returns all operations.
+// storeFault makes operation n fail and returns all operations.
 func storeFault(t *testing.T, options Options, n int, outcome fault.Outcome) (operations []fault.Op) {
 	r := newRig(t)
 	r.options = options
@@ -135,7 +135,7 @@ func storeFault(t *testing.T, options Options, n int, outcome fault.Outcome) (op
 	return operations
 }
 
-// TestSourceFaults has each request to the source fail in every way.
+// TestSourceFaults makes each request to the source fail in every way.
 func TestSourceFaults(t *testing.T) {
 	t.Parallel()
 	faults := map[string]couchtest.Fault{
@@ -145,7 +145,7 @@ func TestSourceFaults(t *testing.T) {
 		"cut later":   couchtest.Cut(5000),
 		"cut late":    couchtest.Cut(12000),
 	}
-	// They spend most of the time waiting, so all run concurrently.
+	// The cases spend most of the time waiting, so all run concurrently.
 	var all sync.WaitGroup
 	defer all.Wait()
 	for mode, options := range modes {
@@ -163,7 +163,7 @@ func TestSourceFaults(t *testing.T) {
 	}
 }
 
-// sourceFault has request n fail and returns the number of requests.
+// sourceFault makes request n fail and returns the number of requests.
 func sourceFault(t *testing.T, options Options, n int, how couchtest.Fault) int {
 	r := newRig(t)
 	r.options = options

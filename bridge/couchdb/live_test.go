@@ -27,7 +27,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// started runs a bridge until stop is called, which returns what Run did.
+// started runs a bridge until stop is called, which returns what Run returned.
 func (r *rig) started() (stop func() (Report, error)) {
 	r.t.Helper()
 	b := r.open(r.store)
@@ -181,7 +181,7 @@ func TestIdleWhilePublishing(t *testing.T) {
 	r.check()
 }
 
-// endChecks returns how often the source was asked for its end since the last call.
+// endChecks returns how many times the source was asked for its end since the last call.
 func (r *rig) endChecks() (n int) {
 	for _, request := range r.fake.Requests() {
 		if strings.Contains(request, "feed=normal") && strings.Contains(request, "limit=1&") {
@@ -191,7 +191,7 @@ func (r *rig) endChecks() (n int) {
 	return n
 }
 
-// A lateFeed holds the rows of continuous feeds back, but not their heartbeats.
+// A lateFeed holds back the rows of continuous feeds, but not their heartbeats.
 type lateFeed struct {
 	http.RoundTripper
 	held atomic.Bool
@@ -301,8 +301,9 @@ func TestTwoBridges(t *testing.T) {
 	}
 }
 
-// TestDuplicates: while the bridge reads, another producer publishes what it is about to publish, and
-// before that what the source will have later. The bridge finds both in the feed, and publishes neither.
+// TestDuplicates: while the bridge reads, another producer publishes what the bridge is about to
+// publish, and before that, what the source will have later. The bridge finds both in the feed, and
+// publishes neither.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -53,7 +53,7 @@ func TestQuarantine(t *testing.T) {
 			if n != 5 {
 				t.Errorf("%d documents are in quarantine", n)
 			}
-			// When found again, it is the same entry.
+			// What is found again has the same entry.
 			r.fake.Rewind(r.url, "0")
 			if report := r.run(); report.Published != 0 || report.Quarantined != 0 {
 				t.Errorf("after a rewind: %+v", report)
@@ -169,7 +169,8 @@ func TestRetryFiltered(t *testing.T) {
 	}
 }
 
-// TestRetryBesideBridge: a running bridge notices a retry, and neither publishes what the other has.
+// TestRetryBesideBridge: a running bridge notices a retry, and neither publishes what the other has
+// published.
 func TestRetryBesideBridge(t *testing.T) {
 	r := newRig(t)
 	r.configure = func(c *Config) { c.MaxDocument = 5000 }

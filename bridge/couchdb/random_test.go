@@ -56,7 +56,8 @@ func (r *rig) change(rng *rand.Rand, step int) {
 	r.graft(id, deleted, content, fmt.Sprintf("%d-%s", generation+1, name), fmt.Sprintf("%d-%s", generation, parentName))
 }
 
-// trouble chooses how the next run fails, if at all, and returns the store to run with.
+// trouble chooses how the next run fails, if at all, and returns a function with the outcomes of its
+// operations on the store.
 func (r *rig) trouble(rng *rand.Rand) func(fault.Op) fault.Outcome {
 	faults := []couchtest.Fault{
 		couchtest.Cut(rng.IntN(3000)), couchtest.Cut(rng.IntN(300)),

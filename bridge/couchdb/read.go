@@ -54,7 +54,7 @@ type reader struct {
 	follower  *changes.Follower
 	withDocs  bool      // the follower requests documents
 	requests  int64     // of the follower
-	asked     bool      // how many rows are pending
+	asked     bool      // the source was asked how many rows are pending
 	heard     time.Time // when something was last received
 	checked   time.Time // when the source was last asked whether this is the end
 	checking  atomic.Bool
@@ -94,7 +94,7 @@ func (r *reader) Read(ctx context.Context, pieces chan<- *bridge.Piece) error {
 	return r.checkEnd(ctx)
 }
 
-// ends notes the newest known position of the source.
+// ends records the newest known position of the source.
 func (r *reader) ends(seq json.RawMessage) {
 	if r.only == nil && len(seq) > 0 {
 		r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.Newest = string(seq) })
@@ -102,8 +102,8 @@ func (r *reader) ends(seq json.RawMessage) {
 }
 
 // checkEnd verifies that the database was not replaced while its changes were read: if it is
-// deleted, its changes feed ends as usual. After a feed without rows that is not necessary, because
-// the follower has requested the instance just before.
+// deleted, its changes feed ends as usual. After a feed without rows, the check is not necessary,
+// because the follower has just requested the instance.
 func (r *reader) checkEnd(ctx context.Context) error {
 	if r.follower.Stats().Rows == 0 {
 		return nil
@@ -179,7 +179,7 @@ func (r *reader) tryAgain(ctx context.Context, err error) error {
 	case errors.Is(err, changes.ErrRecreated), errors.Is(err, bridge.ErrForeign), errors.Is(err, errBehind), couchdb.Permanent(err):
 		return err
 	case unreachable(err) && errors.As(err, &network):
-		err = network // shorter, with the same information
+		err = network // it is shorter, with the same information
 		if first && !c.Follow && c.Attempts == 0 {
 			return err
 		}
@@ -243,7 +243,7 @@ func (r *reader) handle(ctx context.Context, kind changes.Feed, batch *changes.B
 		r.asked = true
 		o := r.options(ctx, kind)
 		r.fetching.Go(func() error { // the feed itself reports it only at its end
-			if n, err := changes.Pending(ctx, r.bridge.config.Source, o); err == nil { // it is only informative
+			if n, err := changes.Pending(ctx, r.bridge.config.Source, o); err == nil { // the number is only informative
 				r.bridge.core.Meter.Count(func(p *bridge.Progress) { p.Pending = n })
 			}
 			return nil
@@ -258,8 +258,8 @@ func (r *reader) handle(ctx context.Context, kind changes.Feed, batch *changes.B
 	return nil
 }
 
-// verify compares the source with the feed's checkpoint the first time, and after a failure
-// with its earlier state.
+// verify compares the source with the feed's checkpoint the first time and, after a failure, with
+// the earlier state of the source.
 func (r *reader) verify(ctx context.Context) error {
 	if !r.confirmed {
 		err := r.confirm(ctx)
@@ -276,8 +276,8 @@ func (r *reader) verify(ctx context.Context) error {
 	return err
 }
 
-// heartbeat is the interval of the source's heartbeats. After three missing ones the follower
-// reconnects.
+// heartbeat is the interval of the source's heartbeats. After three missing heartbeats, the
+// follower reconnects.
 const heartbeat = 5 * time.Second
 
 // How much of the changes feed is read at a time. With pages, servers that buffer responses prepare
@@ -319,7 +319,7 @@ func (r *reader) options(ctx context.Context, kind changes.Feed) changes.Options
 }
 
 // checkIdle calls Config.Idle if the source has no changes that are not in the feed. It asks the
-// source itself, since a heartbeat does not mean that there are none.
+// source itself, since a heartbeat does not mean that there are no changes.
 func (r *reader) checkIdle(ctx context.Context, kind changes.Feed) {
 	c := &r.bridge.config
 	if c.Idle == nil || time.Since(r.checked) < r.bridge.heartbeat || !r.checking.CompareAndSwap(false, true) {
@@ -330,7 +330,7 @@ func (r *reader) checkIdle(ctx context.Context, kind changes.Feed) {
 	_, o.Since = r.run.Places()
 	check := func() error {
 		defer r.checking.Store(false)
-		if end, err := changes.AtEnd(ctx, c.Source, o); err == nil && end { // otherwise it is asked again
+		if end, err := changes.AtEnd(ctx, c.Source, o); err == nil && end { // otherwise the source is asked again
 			c.Idle()
 		}
 		return nil
@@ -402,8 +402,8 @@ func (r *reader) sort(p *piece) {
 	}
 }
 
-// compare keeps those wants of a piece that the feed does not have, according to claims, and
-// assigns the documents that must be fetched to requests.
+// compare keeps those wants of a piece that, according to claims, the feed does not have. It
+// assigns the documents that must be fetched to chunks.
 func (r *reader) compare(p *piece, claims []bridge.Claim) {
 	all := p.wants
 	p.wants = all[:0]
@@ -420,7 +420,8 @@ func (r *reader) compare(p *piece, claims []bridge.Claim) {
 				p.wants = append(p.wants, w)
 				continue
 			case claims[i] == bridge.Older && !r.bridge.config.Conflicts:
-				// With Conflicts it is only a known leaf. Otherwise it may be the winner again.
+				// With Conflicts, the revision is only a known leaf. Otherwise, it may have become
+				// the winner again.
 				w.older = true
 				p.wants = append(p.wants, w)
 			}

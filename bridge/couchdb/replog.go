@@ -40,9 +40,9 @@ type replicationLog struct {
 	known atomic.Pointer[mark]
 }
 
-// A mark is a record that the replication log had when the feed was at its position. While the
-// source has it, or a later record of the same session, only changes after that position can be
-// missing from the feed.
+// A mark is a record that the replication log had when the feed was at the position of the record.
+// While the source has this record, or a later one of the same session, only changes after that
+// position can be missing from the feed.
 type mark struct {
 	Session string          `json:"session"`
 	Record  int64           `json:"record"` // of the session; 0 in logs of older versions
@@ -76,7 +76,7 @@ func (l *replicationLog) begin(session string, begun time.Time, start json.RawMe
 	l.records, l.written = 0, time.Now()
 }
 
-// beginAt changes where the session begins.
+// beginAt sets the position at which the session begins.
 func (l *replicationLog) beginAt(start json.RawMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +93,7 @@ func (l *replicationLog) read(ctx context.Context, id string) (*couchdb.Log, err
 	return log, err
 }
 
-// tick writes the log if it was last written logEvery ago.
+// tick writes the log if it was last written at least logEvery ago.
 func (l *replicationLog) tick(ctx context.Context, recorded json.RawMessage) {
 	l.mu.Lock()
 	due := time.Since(l.written) >= logEvery
@@ -149,7 +149,7 @@ func (l *replicationLog) put(ctx context.Context, recorded json.RawMessage) erro
 	return nil
 }
 
-// sessionOf returns the entry of the replication log.
+// sessionOf returns the entry of a session in the replication log.
 func sessionOf(p bridge.Progress, id string, begun time.Time, start, recorded json.RawMessage) couchdb.Session {
 	return couchdb.Session{
 		SessionID:        id,

@@ -63,11 +63,11 @@ func (s *run) publishSuccessors(ctx context.Context, gone bridge.Version) error 
 	return nil
 }
 
-// publishReturned publishes a revision again that is in the feed, but not as the newest of its
-// document, if it has become the winner because the branch that had won was deleted. Usually
-// it has not, and a node that lags has sent an old row.
+// publishReturned publishes a revision again that the feed has, but not as the newest of its
+// document, if the revision has become the winner because the winning branch was deleted. Usually
+// the revision has not become the winner, and a node that lags has sent an old row.
 func (s *run) publishReturned(ctx context.Context, p bridge.Version) error {
-	if err := s.SettleAll(ctx); err != nil { // the other may not be in the index yet
+	if err := s.SettleAll(ctx); err != nil { // the newest revision may not be in the index yet
 		return err
 	}
 	if held, err := s.bridge.core.Index.Ask(p); held != bridge.Older || err != nil {
@@ -101,8 +101,8 @@ type leaf struct {
 	ancestry []string // rev and its ancestors, newest first, as far as the source has them
 }
 
-// leaves returns the leaves that descend from revisions of a document, or all leaves if revs is nil,
-// winner first. If given is false, p is in quarantine or there is an error.
+// leaves returns the leaves that descend from the given revisions of a document, or all leaves if
+// revs is nil, winner first. If given is false, p is in quarantine or there is an error.
 func (s *run) leaves(ctx context.Context, p bridge.Version, revs []string) (found []leaf, given bool, err error) {
 	given, err = s.retryRead(ctx, p, func() error {
 		found = nil

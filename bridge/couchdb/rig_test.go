@@ -39,7 +39,7 @@ func newRig(t *testing.T) *rig {
 	return &rig{t: t, fake: fake, url: fake.NewDB(t), store: memory.New(), dir: t.TempDir(), configure: func(*Config) {}}
 }
 
-// newRigOf returns a rig whose source is a server.
+// newRigOf returns a rig whose source is a database on a real server.
 func newRigOf(t *testing.T, o Options) *rig {
 	return &rig{t: t, url: couchtest.NewDB(t), store: memory.New(), dir: t.TempDir(), options: o, configure: func(*Config) {}}
 }
@@ -92,7 +92,7 @@ func (r *rig) do(method, path, body string) string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	request.Close = true // or a connection that the test cuts would fail it
+	request.Close = true // otherwise the request could fail on a connection that the test cuts
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json")
 	answer, err := http.DefaultClient.Do(request)
@@ -151,9 +151,9 @@ func (r *rig) pairs() (pairs []string) {
 	return pairs
 }
 
-// check compares the feed with the source: each revision is there once, the newest one of each document
-// is the source's with the same bytes, and verify finds no violations. Documents with an id in except
-// are ignored.
+// check compares the feed with the source: each revision is there once, the newest revision of each
+// document is that of the source, byte for byte, and verify finds no violations. Documents with an id
+// in except are ignored.
 func (r *rig) check(except ...string) {
 	r.t.Helper()
 	seen := map[string]bool{}
@@ -204,7 +204,7 @@ func (r *rig) check(except ...string) {
 	r.verify()
 }
 
-// query requests what the feed should have of a document.
+// query returns the query with which a document is requested as the feed should have it.
 func (r *rig) query() (query string) {
 	if r.options.Revs {
 		query += "revs=true&"

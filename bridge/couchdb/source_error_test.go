@@ -21,7 +21,8 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// about matches requests for documents with "bad" in their ids, with others or alone.
+// about matches requests for documents whose ids begin with "bad", alone or together with other
+// documents.
 func about(q *http.Request) bool {
 	if q.Method != http.MethodPost {
 		return strings.Contains(q.URL.Path, "/bad")
@@ -31,8 +32,8 @@ func about(q *http.Request) bool {
 	return err == nil && strings.HasSuffix(q.URL.Path, "/_bulk_get") && bytes.Contains(body, []byte(`"id":"bad`))
 }
 
-// TestDocumentFailsForEver has a source that never returns one of its documents. The others
-// are published.
+// TestDocumentFailsForEver: the source never returns one of its documents. The others are
+// published.
 func TestDocumentFailsForEver(t *testing.T) {
 	t.Parallel()
 	inAnswer := func(instead string) couchtest.Fault {
@@ -120,7 +121,7 @@ func TestSourceFailsForAll(t *testing.T) {
 	}
 }
 
-// TestTooManyRequests: a rate limit, as Cloudant has it, quarantines no documents.
+// TestTooManyRequests: a rate limit like Cloudant's puts no documents into quarantine.
 func TestTooManyRequests(t *testing.T) {
 	t.Parallel()
 	if ofDocument(&couchdb.Error{Status: http.StatusTooManyRequests}) {
@@ -270,8 +271,8 @@ func TestRowsFailForEver(t *testing.T) {
 	}
 }
 
-// TestRowsFailForAWhile: after some rows that were read without their documents, the next ones are
-// requested with them again, less often each time that it fails.
+// TestRowsFailForAWhile: after some rows that were read without their documents, the next rows are
+// requested with their documents again, less often after each failure.
 func TestRowsFailForAWhile(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ failures, asked int }{
@@ -304,7 +305,7 @@ func TestRowsFailForAWhile(t *testing.T) {
 	}
 }
 
-// TestUnreachable has a source that is unreachable at first.
+// TestUnreachable: the source is unreachable at first.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

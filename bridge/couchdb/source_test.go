@@ -89,7 +89,7 @@ func TestConflicts(t *testing.T) {
 	r.check()
 }
 
-// between runs do when documents are requested, after their row was read.
+// between runs do when documents are requested, after their rows were read.
 func (r *rig) between(do func()) {
 	r.fake.Inject(1, couchtest.On(http.MethodPost, "/_bulk_get"), func(w http.ResponseWriter, q *http.Request, healthy http.HandlerFunc) {
 		do()
@@ -301,7 +301,7 @@ func TestSourceMoved(t *testing.T) {
 	}
 }
 
-// TestOtherSelection checks that documents that a filter left out are published with another.
+// TestOtherSelection: documents that a filter left out are published with another filter.
 func TestOtherSelection(t *testing.T) {
 	r := newRig(t)
 	r.fill(0, 4)

@@ -17,7 +17,7 @@ const maxAhead = 2 << 20
 // An opened is a response whose header has been received.
 type opened struct {
 	*http.Response
-	database // when the feed had begun
+	database // as it was after the feed began
 }
 
 // open makes a request.
@@ -26,7 +26,7 @@ func (f *Follower) open(ctx context.Context, q couchdb.Request) (o opened, err e
 		return o, err
 	}
 	// The server accepts a position of an earlier database without complaint. The instance is
-	// requested after the feed began, so it is that of the database that the feed is from.
+	// requested after the feed began, so it belongs to the database that the feed is from.
 	if o.database, err = describe(ctx, f.db); err != nil {
 		o.Body.Close()
 	}
@@ -42,7 +42,7 @@ type next struct {
 	err    error
 }
 
-// openAhead makes the request for the rows after a position in the background.
+// openAhead requests the rows after a position, in the background.
 func (f *Follower) openAhead(ctx context.Context, since json.RawMessage, q couchdb.Request) *next {
 	ctx, cancel := context.WithCancel(ctx)
 	n := &next{since: since, cancel: cancel, done: make(chan struct{})}
@@ -96,19 +96,19 @@ func endOf(tail []byte) json.RawMessage {
 	return end.LastSeq
 }
 
-// maxTail is how many of the last bytes of a response a pump keeps. A last_seq of a cluster with
-// many shards has a few thousand.
+// maxTail is how many of the last bytes of a response a pump keeps. The last_seq of a cluster with many
+// shards has a few thousand bytes.
 const maxTail = 64 << 10
 
 // changesMember is in each row, and rarely in a document.
 const changesMember = `"changes":`
 
-// A pump reads a response ahead of its reader, so that the server can do the next request while the
-// rows of this one are handled.
+// A pump reads a response ahead of its reader, so that the server can process the next request while the
+// rows of this response are handled.
 type pump struct {
 	mu     sync.Mutex
 	change sync.Cond
-	data   bytes.Buffer // read, but not by the reader
+	data   bytes.Buffer // received, but not read by the reader yet
 	err    error        // after data
 	closed bool
 	done   chan struct{} // closed when src is not used any more

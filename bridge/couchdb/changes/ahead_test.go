@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/bridge/couchdb/changes"
 )
 
-// TestAhead: the rows of the next request are requested when a response is complete, while its rows
-// are still being handled.
+// TestAhead: the next rows are requested when a response is complete, while its own rows are still
+// being handled.
 func TestAhead(t *testing.T) {
 	inWorld(t, []answer{text(normal("a b", "sb")), text(normal("c d", "sd")), text(normal("e", "se"))}, func(t *testing.T, w *world) {
 		f, err := changes.New(w.db, changes.Options{PageRows: 2, BatchRows: 1})
@@ -36,8 +36,8 @@ func TestAhead(t *testing.T) {
 	})
 }
 
-// TestAheadInVain: what was requested ahead is not used if it does not begin where the rows end, and is
-// ended if they are not handled.
+// TestAheadInVain: a response that was requested ahead is not used if it does not begin where the rows
+// before it end, and is closed if those rows are not handled.
 func TestAheadInVain(t *testing.T) {
 	misleading := `{"last_seq":"sb","results":[` + rows("a") + `,{"seq":"sb","id":"b","changes":[{"rev":"1-x"}],"x":{"last_seq":"sx"}}]}`
 	const limit = "feed=normal&limit=2"

@@ -89,7 +89,7 @@ func (f *Follower) row(row Row) error {
 	if row.Seq != nil {
 		f.since, f.batch.Seq = row.Seq, row.Seq
 		if f.malformed == rereading {
-			f.malformed = none // the malformed row was before this, and was damaged in transit
+			f.malformed = none // the malformed row came before this one, and was damaged in transit
 		}
 	}
 	f.rows++

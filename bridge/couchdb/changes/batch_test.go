@@ -73,7 +73,8 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestLongPollThatDoesNotWait is an error, so that it does not become a busy loop.
+// TestLongPollThatDoesNotWait: a long poll that ends at once without changes is an error, so it
+// does not become a busy loop.
 func TestLongPollThatDoesNotWait(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		w.otherwise = text(normal("", "s1"))

@@ -116,7 +116,7 @@ func (f *Follower) query(since json.RawMessage, limit int64) (couchdb.Request, e
 	return q, nil
 }
 
-// readAhead returns a reader of a response, which is read ahead of it. If there may be more rows, they
+// readAhead returns a pump that reads a response ahead of its reader. If there may be more rows, they
 // are requested as soon as the response is complete.
 func (f *Follower) readAhead(ctx context.Context, body io.Reader, limit int64) *pump {
 	return newPump(body, func(tail []byte, rows int64) {
@@ -158,14 +158,14 @@ func (f *Follower) stop(err error) {
 	}
 }
 
-// withoutPost has the selector in the URL of a request instead of the body.
+// withoutPost moves the selector from the body of a request to its URL.
 func (o *Options) withoutPost(q couchdb.Request) couchdb.Request {
 	q.Query.Set("selector", string(o.Selector))
 	q.Method, q.Body = http.MethodGet, nil
 	return q
 }
 
-// AtEnd asks the server whether there are no rows after a position.
+// AtEnd reports whether the server has no rows after a position.
 func AtEnd(ctx context.Context, db *couchdb.DB, o Options) (bool, error) {
 	o.setDefaults()
 	o.IncludeDocs, o.SeqInterval = false, 0
@@ -183,8 +183,8 @@ func AtEnd(ctx context.Context, db *couchdb.DB, o Options) (bool, error) {
 	return err == nil && answer.Results != nil && len(answer.Results) == 0, err
 }
 
-// Pending returns how many rows there are after a position according to the server, or -1 if the
-// server does not report it, like PouchDB Server. With a filter it is an upper bound.
+// Pending returns how many rows the server says there are after a position, or -1 if, like PouchDB
+// Server, it does not say. With a filter, the number is an upper bound.
 func Pending(ctx context.Context, db *couchdb.DB, o Options) (int64, error) {
 	o.setDefaults()
 	o.IncludeDocs = false

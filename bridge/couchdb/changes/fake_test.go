@@ -16,7 +16,8 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// A writer changes documents at random, and records what a follower must have seen last of each.
+// A writer changes documents at random, and records which revision of each a follower must have
+// seen last.
 type writer struct {
 	db   *couchdb.DB
 	rand *rand.Rand

@@ -55,7 +55,7 @@ func (r recording) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	send(w, string(r.body))
 }
 
-// A recorded row is a line of a response, as another decoder reads it.
+// A recordedRow is a line of a response, as another decoder reads it.
 type recordedRow struct {
 	Seq     json.RawMessage
 	ID      string

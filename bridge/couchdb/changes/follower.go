@@ -22,7 +22,7 @@ var (
 	errSilence = errors.New("filtered feed is silent")
 )
 
-// Stats has the counts of a Follower.
+// Stats holds the counts of a Follower.
 type Stats struct {
 	Rows     int64 // rows in batches
 	Requests int64 // requests for the feed

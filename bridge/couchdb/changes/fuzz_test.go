@@ -41,7 +41,7 @@ func (c *canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// readAll follows a normal feed to its end, or until there is no more of it.
+// readAll follows a normal feed to its end, or until the canned responses are used up.
 func readAll(t *testing.T, c *canned, config couchdb.Config, o changes.Options) (rows []string, err error) {
 	t.Helper()
 	config.URL, config.HTTP = "http://couch.test/db", &http.Client{Transport: c}
@@ -145,7 +145,7 @@ func FuzzRows(f *testing.F) {
 }
 
 // odd reports whether encoding/json may read a text differently: it ignores the case of names, uses the
-// last of two members, and replaces invalid UTF-8.
+// last of two members with the same name, and replaces invalid UTF-8.
 func odd(body []byte) bool {
 	if strings.ToValidUTF8(string(body), "") != string(body) || bytes.ContainsAny(body, "\\") || bytes.Count(body, []byte(`"last_seq"`)) > 1 {
 		return true

@@ -152,7 +152,7 @@ func (l *lineReader) revs(row *Row) ([]string, error) {
 
 // doc reads a document, of any size.
 func (l *lineReader) doc(row *Row) error {
-	row.Doc.Close() // a second one replaces the first
+	row.Doc.Close() // a second document replaces the first
 	row.Doc = nil
 	doc, err := couchdb.SpoolJSON(l.spoolDir, l.maxWhole, l.json)
 	if err != nil || string(doc.Bytes()) == "null" {

@@ -91,7 +91,8 @@ func TestReserved(t *testing.T) {
 	})
 }
 
-// TestFewSequences makes progress although each connection breaks before its first sequence.
+// TestFewSequences: the follower makes progress although each connection breaks before its first
+// sequence.
 func TestFewSequences(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		w.otherwise = func(rw http.ResponseWriter, r *http.Request) {
@@ -158,7 +159,7 @@ func TestPermanent(t *testing.T) {
 	}
 }
 
-// TestHeartbeatsOnly: a server that sends no rows for long is logged once.
+// TestHeartbeatsOnly: if a server sends no rows for a long time, that is logged once.
 func TestHeartbeatsOnly(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		var log bytes.Buffer

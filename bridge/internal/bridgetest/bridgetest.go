@@ -24,7 +24,7 @@ type Event struct {
 	Body      string
 }
 
-// Events reads a feed; it is empty if there is none.
+// Events returns the entities of a feed, or none if the feed does not exist.
 func Events(t testing.TB, store storage.Store, name string) (events []Event) {
 	t.Helper()
 	pages := chain.NewReader(store, name)
