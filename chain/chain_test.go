@@ -122,7 +122,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestRequestsNoFeed counts those that a producer of a new feed waits for.
+// TestRequestsNoFeed counts the requests that a producer of a new feed waits for.
 func TestRequestsNoFeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var requests atomic.Int64

@@ -13,8 +13,7 @@ import (
 )
 
 // deleteGap is how many page numbers are skipped between the last page of a deleted feed
-// and its next page. A producer that has not noticed the deletion may still create twice
-// Ahead pages.
+// and its next page. A producer that has not noticed the deletion may still create 2*Ahead pages.
 const deleteGap = 4 * Ahead
 
 // Errors of deleted feeds, to be matched with [errors.Is].
@@ -83,8 +82,8 @@ func Delete(ctx context.Context, store storage.Store, feed string) (int64, error
 	}
 }
 
-// CopyDeletion deletes a feed in the store to if it was deleted in the store from and the
-// floor is higher there. It reports whether it wrote the floor.
+// CopyDeletion deletes a feed in the target store to if it was deleted in the source store from and
+// the floor is higher in the source. It reports whether it wrote the floor.
 func CopyDeletion(ctx context.Context, from, to storage.Store, feed string) (bool, error) {
 	source, _, err := readFloor(ctx, from, feed)
 	if err != nil || !source.Deleted {

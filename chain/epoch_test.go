@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// contents returns the Content-IDs of the feed, and an error if verify finds fault with it.
+// contents returns the Content-IDs of the feed, and an error if verify finds violations in it.
 func contents(ctx context.Context, store storage.Store) (ids []string, err error) {
 	report, err := verify.Store(ctx, store, name, "")
 	if err != nil {
@@ -41,8 +41,8 @@ func contents(ctx context.Context, store storage.Store) (ids []string, err error
 	return ids, err
 }
 
-// TestEpochFaults fails each operation of BeginEpoch, and then repeats it: at each moment the feed is
-// whole, and at the end the epoch begins with a page.
+// TestEpochFaults makes each operation of BeginEpoch fail, and then repeats BeginEpoch: at each
+// moment the feed is whole, and at the end the epoch begins with a page.
 func TestEpochFaults(t *testing.T) {
 	faulttest.Run(t, []faulttest.Path{{
 		Name:  "begin an epoch",

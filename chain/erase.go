@@ -26,7 +26,7 @@ var (
 )
 
 const (
-	// growth is the least number of pages that a feed may grow by while its pages are copied.
+	// growth is the minimum number of pages by which a feed may grow while its pages are copied.
 	growth = 1024
 	// fenceLimit is how long producers wait for an erasure that makes no progress. It is less than
 	// the time for which they retry a commit.
@@ -37,15 +37,14 @@ const (
 type erasing struct {
 	First int64 `json:"first"` // number of the first copy; no other erasure uses it
 	End   int64 `json:"end"`   // all numbers of copies are less
-	// Fence is not 0 while nothing may be added to the feed, and another number each time.
+	// Fence is not 0 while nothing may be added to the feed. It is a different number each time.
 	Fence int `json:"fence,omitempty"`
 }
 
 // fenced reports whether nothing may be added to the feed because of an erasure.
 func (r *floorRecord) fenced() bool { return r.Erasing != nil && r.Erasing.Fence > 0 }
 
-// endErasing makes a record that of a feed whose floor is above the copies of an erasure that was not
-// committed.
+// endErasing raises the floor of a record above the copies of an erasure that was not committed.
 func (r *floorRecord) endErasing() {
 	if r.Erasing != nil {
 		r.Floor, r.Erasing = max(r.Floor, r.Erasing.End), nil
@@ -55,15 +54,15 @@ func (r *floorRecord) endErasing() {
 // beforeCopies reports whether page n is below the copies of an erasure that was not committed.
 func (r *floorRecord) beforeCopies(n int64) bool { return r.Erasing == nil || n < r.Erasing.First }
 
-// An Erasure replaces all pages of a feed by copies with other content. The caller writes the
-// copies, with new numbers, while the feed is in use. They do not exist for any reader, since
-// [Page.Floor] of each is above the floor. Then Fence stops producers, the caller copies what was
-// added meanwhile, and Commit raises the floor to the first copy: in this one write the copies become
-// the feed, and the former pages cease to exist. The caller then deletes their objects.
+// An Erasure replaces all pages of a feed with copies that have other content. The caller writes the
+// copies, with new numbers, while the feed is in use. The copies do not exist for any reader, since
+// [Page.Floor] of each is above the floor. Then Fence stops producers, the caller copies what was added
+// meanwhile, and Commit raises the floor to the first copy: with this one write, the copies become the
+// feed, and the former pages cease to exist. The caller then deletes their objects.
 //
-// An Erasure that is abandoned harms nothing. Its copies are removed with the former pages when
-// another one is committed. Producers wait for a fence for a quarter of a minute; then they remove it,
-// after which it cannot be committed. Of several erasures only the one that was begun last can
+// An abandoned Erasure does no harm. Its copies are removed, together with the former pages, when
+// another erasure is committed. Producers wait a quarter of a minute for a fence; then they remove it,
+// and the erasure can no longer be committed. Of several erasures, only the one that was begun last can
 // be committed.
 type Erasure struct {
 	store  storage.Store
@@ -75,8 +74,8 @@ type Erasure struct {
 	at     storage.Version
 }
 
-// BeginErasure begins an erasure. The error matches [ErrNoFeed] if there is no page, and
-// [ErrDeleting].
+// BeginErasure begins an erasure. The error may match [ErrDeleting], or [ErrNoFeed] if there is no
+// page.
 func BeginErasure(ctx context.Context, store storage.Store, feed string) (*Erasure, error) {
 	reader := NewReader(store, feed)
 	for {
@@ -104,8 +103,8 @@ func BeginErasure(ctx context.Context, store storage.Store, feed string) (*Erasu
 	}
 }
 
-// Copy returns the metadata of the copy of page p, which follows the copy before, or nil if it is the
-// first. The caller changes what is different in the copy. The error matches [ErrOutgrown].
+// Copy returns the metadata of the copy of page p; before is the copy that precedes it, or nil if it is
+// the first. The caller changes what is different in the copy. The error may match [ErrOutgrown].
 func (e *Erasure) Copy(p, before *Page) (*Page, error) {
 	if err := e.checkRoom(p); err != nil {
 		return nil, err
@@ -125,7 +124,8 @@ func (e *Erasure) Copy(p, before *Page) (*Page, error) {
 	return &c, nil
 }
 
-// checkRoom returns an error if producers may reach the copies, or the copies those of a later erasure.
+// checkRoom returns an error if producers may reach the copies, or the copies may reach those of a
+// later erasure.
 func (e *Erasure) checkRoom(newest *Page) error {
 	if newest.Number+deleteGap >= e.mark.First {
 		return fmt.Errorf("feed %q: %w", e.feed, ErrOutgrown)
@@ -148,8 +148,8 @@ func noPrev(feed string, n int64) string {
 // First the floor object is marked. From then on no producer confirms a page that it creates, or
 // appends to a page that it reads, as if the feed were being deleted. Then the newest page is rewritten
 // if it is open, so that no append to a version read before succeeds. If it is closed, an object is put
-// in the place of the page after it, so that none can be created there; a producer that wants to
-// replace it reads the floor first.
+// in the place of the page after it, so that no page can be created there; a producer that wants to
+// replace the object reads the floor first.
 func (e *Erasure) Fence(ctx context.Context) (*Page, error) {
 	e.mark.Fence++
 	for {
@@ -172,7 +172,7 @@ func (e *Erasure) Fence(ctx context.Context) (*Page, error) {
 	}
 }
 
-// freeze returns the newest page when nothing can be added to the feed any more.
+// freeze makes sure that nothing more can be added to the feed, and returns its newest page.
 func (e *Erasure) freeze(ctx context.Context) (*Page, error) {
 	for {
 		newest, err := e.reader.Newest(ctx)
@@ -236,10 +236,9 @@ func (e *Erasure) block(ctx context.Context, p *Page) error {
 	return nil
 }
 
-// Commit makes the copies the feed; last is the copy of the newest page. It returns the new floor.
-// The feed begins another epoch, in which positions of consumers stay valid. The error matches
-// [ErrFenceLost] if producers have removed the fence, or pages were pruned: more is to be copied
-// then.
+// Commit makes the feed consist of the copies; last is the copy of the newest page. It returns the new
+// floor. The feed begins another epoch, in which positions of consumers stay valid. The error matches
+// [ErrFenceLost] if producers have removed the fence, or pages were pruned: then there is more to copy.
 func (e *Erasure) Commit(ctx context.Context, last *Page) (int64, error) {
 	r := e.record
 	whole := r.Floor == 1 || r.Deleted
@@ -252,7 +251,8 @@ func (e *Erasure) Commit(ctx context.Context, last *Page) (int64, error) {
 	return r.Floor, err
 }
 
-// Release lets producers continue without a commit. An error may be ignored: they continue soon.
+// Release lets producers continue without a commit. An error may be ignored: producers then continue
+// soon by themselves.
 func (e *Erasure) Release(ctx context.Context) error { return unfence(ctx, e.store, e.feed, e.mark) }
 
 // unfence removes the fence of an erasure.
@@ -270,7 +270,7 @@ func unfence(ctx context.Context, store storage.Store, feed string, mark erasing
 }
 
 // passFence returns nil if a producer may write although the floor was marked by an erasure: it
-// removes the mark if it has seen the same one for fenceLimit.
+// removes the mark if it has seen the same mark for fenceLimit.
 func (r *Reader) passFence(ctx context.Context, mark erasing) error {
 	r.mu.Lock()
 	if r.fence != mark {
@@ -283,6 +283,6 @@ func (r *Reader) passFence(ctx context.Context, mark erasing) error {
 			return err
 		}
 	}
-	// If the mark was removed, the next attempt finds that out, or a later mark.
+	// The next attempt finds out that the mark was removed, or finds a later mark.
 	return fmt.Errorf("feed %q: %w", r.feed, ErrErasing)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestErasures: an erasure that was overtaken can neither be committed, nor remove the fence of the
-// other.
+// TestErasures: an erasure that was overtaken can neither be committed nor remove the fence of the
+// other erasure.
 func TestErasures(t *testing.T) {
 	ctx, store := t.Context(), memory.New()
 	fill(t, store, 0)

@@ -24,7 +24,7 @@ type floorRecord struct {
 	// Identity is [feed.Identity.ID]. Older programs drop it and Epoch when they write the record.
 	Identity string       `json:"identity,omitempty"`
 	Epoch    *epochRecord `json:"epoch,omitempty"`
-	// Erasing is not nil while the pages are being replaced by copies, or were to be.
+	// Erasing is not nil while an erasure is in progress, or after it was interrupted.
 	Erasing *erasing `json:"erasing,omitempty"`
 }
 
@@ -97,8 +97,8 @@ func RaiseFloor(ctx context.Context, store storage.Store, feed string, n int64) 
 		if err == nil {
 			return n, nil
 		}
-		// Another writer raised it: read it again. After any other error the write may
-		// have succeeded; the floor only rises, so the caller can repeat it.
+		// Another writer raised the floor: read it again. After any other error the write may have
+		// succeeded; the floor only rises, so the caller can repeat it.
 		if !overtaken(err) {
 			return 0, err
 		}

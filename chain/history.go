@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// An Ending is why what a [Reader] knew of a feed ceased to hold.
+// An Ending is the reason why what a [Reader] knew about a feed no longer holds.
 type Ending int
 
 // The endings.
@@ -18,7 +18,7 @@ const (
 	WentBack Ending = iota + 1
 	// NewEpoch means that the feed is in another epoch; see [BeginEpoch].
 	NewEpoch
-	// NewFeed means that it is another feed of the same name.
+	// NewFeed means that the store has another feed of the same name.
 	NewFeed
 )
 
@@ -41,8 +41,8 @@ type floorState struct {
 	version storage.Version
 }
 
-// ends returns why a record that is read later cannot belong to the same history, or 0. A record
-// without an identity, as older programs write, says nothing about it.
+// ends returns the reason why a record that was read later cannot belong to the same history, or 0.
+// A record without an identity, as older programs write it, gives no reason.
 func (s *floorState) ends(later *floorRecord) Ending {
 	before, now := s.identity(), later.identity()
 	switch {
@@ -56,8 +56,8 @@ func (s *floorState) ends(later *floorRecord) Ending {
 	return 0
 }
 
-// readFloor returns the highest floor seen and the floor record in the store. It notices if the
-// record belongs to another history of the feed than what was read before.
+// readFloor returns the highest floor seen and the floor record in the store. It detects whether
+// the record belongs to another history of the feed than what was read before.
 func (r *Reader) readFloor(ctx context.Context) (int64, floorRecord, error) {
 	for {
 		r.mu.Lock()
@@ -73,8 +73,9 @@ func (r *Reader) readFloor(ctx context.Context) (int64, floorRecord, error) {
 	}
 }
 
-// saw records a floor record that was read since before was the last one, and returns the highest
-// floor. It returns false if another one was read meanwhile: either may be the later one.
+// saw records a floor record that was read while before was the last known one, and returns the
+// highest floor. It returns false if another record was read meanwhile: either may be the later
+// one.
 func (r *Reader) saw(before *floorState, now floorState) (int64, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,8 +112,8 @@ func (r *Reader) beginTimeline(timeline int) int {
 	return r.timeline
 }
 
-// Timeline returns how often another history of the feed was found: its store was restored to an
-// older state, for example, or has another feed. What was read of the feed before that, by this
+// Timeline returns how many times another history of the feed was found: its store was restored to
+// an older state, for example, or has another feed. What was read of the feed before that, by this
 // reader or another, may no longer hold.
 func (r *Reader) Timeline() int {
 	r.mu.Lock()
@@ -120,7 +121,7 @@ func (r *Reader) Timeline() int {
 	return r.timeline
 }
 
-// Ended returns why the timeline before this one ended, or 0 if there is none.
+// Ended returns why the previous timeline ended, or 0 if there was none.
 func (r *Reader) Ended() Ending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,8 +160,8 @@ func (r *Reader) CopyIdentity(ctx context.Context, to storage.Store) error {
 	}
 }
 
-// Identify gives the feed an identity if it has none, as it was when its floor was read last. It
-// takes a single request if no other writer was faster.
+// Identify gives the feed an identity if it had none when its floor was last read. It takes a
+// single request if no other writer was faster.
 func (r *Reader) Identify(ctx context.Context) error {
 	r.mu.Lock()
 	seen := r.seen

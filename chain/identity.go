@@ -32,7 +32,7 @@ func (r *floorRecord) identity() feed.Identity {
 	return i
 }
 
-// validIdentity reports whether the members of the record that are the feed's identity are complete.
+// validIdentity reports whether the members of the record that form the feed's identity are complete.
 func (r *floorRecord) validIdentity() bool {
 	if r.Identity == "" {
 		return r.Epoch == nil
@@ -102,7 +102,7 @@ func next(ctx context.Context, store storage.Store, name string) (floorRecord, s
 // is open, so that the epoch begins with a new page: a reader that requests that page reads the floor.
 //
 // A feed without pages has nothing in common with what it was: it gets another ID instead. The
-// error matches [ErrNoFeed] if the feed has neither pages nor an identity, and [ErrDeleting].
+// error may match [ErrDeleting], or [ErrNoFeed] if the feed has neither pages nor an identity.
 func BeginEpoch(ctx context.Context, store storage.Store, name string) (feed.Identity, error) {
 	for {
 		r, version, newest, err := next(ctx, store, name)

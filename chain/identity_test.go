@@ -24,7 +24,7 @@ func identity(t *testing.T, store storage.Store) feed.Identity {
 	return i
 }
 
-// TestIdentify: all that identify a feed at the same time get the same identity.
+// TestIdentify: all callers that identify a feed at the same time get the same identity.
 func TestIdentify(t *testing.T) {
 	store := memory.New()
 	if i := identity(t, store); i != (feed.Identity{}) {

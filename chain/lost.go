@@ -70,8 +70,8 @@ func exist(first, last int64) string {
 	return span(first, last) + " exist"
 }
 
-// NewLostError returns an error about pages beyond the newest one, which is nil if the
-// chain has no page.
+// NewLostError returns an error about pages beyond the newest one; newest is nil if the chain has
+// no page.
 func NewLostError(feed string, newest *Page, beyond []*Page, why string) *LostError {
 	e := &LostError{Feed: feed, Newest: number(newest), Why: why}
 	for _, p := range beyond {
@@ -107,11 +107,11 @@ func (p *Page) ProvesLoss(newest *Page) bool {
 
 // Overdue reports whether this page, which is beyond the newest one (nil if there is
 // none), was written more than MaxCommit ago by the store's clock. The page before it
-// may have been lost then, and a producer does not replace it.
+// may then have been lost, and a producer does not replace this page.
 //
-// It is an orphan nevertheless, and not overdue, if the newest page was begun less than
-// MaxCommit after it and was written to MaxCommit or longer after it: the chain never
-// continued to it from there.
+// This page is an orphan nevertheless, and not overdue, if the newest page was begun less than
+// MaxCommit after it and was written to MaxCommit or longer after it: the chain never continued
+// from the newest page to this one.
 func (p *Page) Overdue(newest *Page, now time.Time) bool {
 	if p.unborn || now.Sub(p.Modified) < MaxCommit {
 		return false
@@ -172,7 +172,7 @@ func (r *Reader) findBeyond(ctx context.Context, newest *Page, floor int64, load
 		}
 	}
 	slices.SortFunc(beyond, func(a, b *Page) int { return int(a.Number - b.Number) })
-	far := seen > last+Ahead // than an orphan may be
+	far := seen > last+Ahead // farther than an orphan may be
 	if far && loaded[seen] == nil {
 		beyond = append(beyond, &Page{Number: seen})
 	}

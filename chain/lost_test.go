@@ -54,7 +54,7 @@ func TestLostFloor(t *testing.T) {
 	}
 }
 
-// TestRolledBack replaces a page that is not the last by an older state of it.
+// TestRolledBack replaces a page that is not the last with an older state of that page.
 func TestRolledBack(t *testing.T) {
 	store := memory.New()
 	fill(t, store, 2) // page 3 has one entity

@@ -7,19 +7,19 @@
 //
 // Pages are numbered from 1. A page is open or closed; an open page grows, a
 // closed page never changes. Every page but the first names the digest of the
-// page before it, as it was when it was closed. The pages of the feed are those
-// from the floor upwards, as long as each one is closed and named by the next; the
-// last of them is the newest page. A page beyond it, up to [Ahead] pages away, is
-// an orphan: left by a producer that created pages ahead and was killed or lost a
-// race. Readers do not see orphans, and a producer may replace one.
+// page before it, as that page was when it was closed. The pages of the feed are those from the
+// floor upwards, as long as each one is closed and named by the next; the last of them is the
+// newest page. A page beyond it, up to [Ahead] pages away, is an orphan: left by a producer that
+// created pages ahead and was killed or lost a race. Readers do not see orphans, and a producer may
+// replace one.
 //
 // Each page records up to which page its writer knew the chain to be complete. If
 // the chain now ends before that, a page in between has been lost: the pages beyond
 // it are not orphans, and are neither hidden nor replaced ([ErrLostPages]).
 //
 // A page below the floor does not exist, even if the store has its object: a
-// producer that was suspended for long may still have created one. Nor does a copy that an
-// [Erasure] has made, until the floor is raised to the first copy.
+// producer that was suspended for a long time may still have created one. A copy that an [Erasure]
+// has made does not exist either, until the floor is raised to the first copy.
 package chain
 
 import (
@@ -131,7 +131,7 @@ func (p *Page) Meta() (storage.Meta, error) {
 	return storage.Meta{ContentType: page.ContentType(p.Boundary), Data: selfcheck.Add(data)}, nil
 }
 
-// Decode decodes metadata written by [Page.Meta]: that of page n of a feed.
+// Decode decodes the metadata of page n of a feed, as written by [Page.Meta].
 func Decode(feed string, n int64, info storage.Info) (*Page, error) {
 	var r record
 	err := selfcheck.Verify(info.Meta.Data)

@@ -29,7 +29,7 @@ type Reader struct {
 	floor    int64       // the highest floor seen
 	seen     *floorState // the last floor record that differed from the one before; nil if none was read
 	beyond   []*Page
-	timeline int // how often another history of the feed was found
+	timeline int // how many times another history of the feed was found
 	ended    Ending
 
 	fence     erasing // that was read last
@@ -61,7 +61,7 @@ func (r *Reader) WritableFloor(ctx context.Context) (int64, error) {
 }
 
 // Deleted reports whether the feed was deleted and not pruned since. The floor is then the
-// number of its first page, if it has any.
+// number of the first page published since, if there is one.
 func (r *Reader) Deleted(ctx context.Context) (bool, error) {
 	_, record, err := r.readFloor(ctx)
 	return record.Deleted, err
@@ -123,15 +123,15 @@ func (r *Reader) remember(p *Page) {
 	}
 }
 
-// Skip makes the next search for the newest page begin at page n, if it has this digest: that of a
-// page of the feed, found by another process. Otherwise it has no effect.
+// Skip makes the next search for the newest page begin at page n, which another process found, if the
+// page has this digest. Otherwise it has no effect.
 func (r *Reader) Skip(ctx context.Context, n int64, digest string) {
 	if p, err := r.load(ctx, n); err == nil && p.Closed && p.Digest() == digest {
 		r.Remember(p)
 	}
 }
 
-// advance returns the newest page, starting from one that once was the newest, or nil.
+// advance returns the newest page. It starts from known, which once was the newest page, or is nil.
 func (r *Reader) advance(ctx context.Context, known *Page) (*Page, error) {
 	if known == nil {
 		return r.findNewest(ctx)
@@ -208,8 +208,8 @@ func (r *Reader) replaced(ctx context.Context, known *Page) (*Page, error) {
 }
 
 // walk follows the chain from a page of the feed to its end. loaded has pages, by
-// number, that need not be loaded again. If it is nil and the end is far, walk searches
-// for it as if no page were known.
+// number, that need not be loaded again. If loaded is nil and the end is far, walk searches for the
+// end as if no page were known.
 func (r *Reader) walk(ctx context.Context, p *Page, loaded map[int64]*Page) (*Page, error) {
 	for steps := 0; p.Closed; steps++ {
 		if loaded == nil && steps == Ahead {
@@ -243,7 +243,7 @@ func (r *Reader) load(ctx context.Context, n int64) (*Page, error) {
 	if floor, err := r.Floor(ctx); err != nil {
 		return nil, err
 	} else if floor < p.Floor {
-		return nil, fmt.Errorf("read page %d of feed %q: %w: it is a copy of an erasure that was not completed", n, r.feed, storage.ErrNotFound)
+		return nil, fmt.Errorf("read page %d of feed %q: %w: it is a copy by an erasure that was not completed", n, r.feed, storage.ErrNotFound)
 	}
 	return p, nil
 }
@@ -259,7 +259,7 @@ func (r *Reader) read(ctx context.Context, n int64) (*Page, error) {
 
 // Orphan returns the page that follows the newest one in the store but not in the chain, or
 // nil if there is none. A producer can replace it on condition that it is still at Version. The error
-// is a [LostError] if it is not an orphan.
+// is a [LostError] if that page is not an orphan.
 func (r *Reader) Orphan(ctx context.Context, newest *Page) (*Page, error) {
 	p, err := r.read(ctx, newest.Number+1)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && newest.leadsTo(p) {
@@ -362,7 +362,7 @@ func (r *Reader) Open(ctx context.Context, n, offset, length int64) (*Page, *sto
 }
 
 // Headers yields the headers of the entities on page n, in order. The errors are those of
-// [Reader.Stat], and of reading.
+// [Reader.Stat], and those of reading.
 func (r *Reader) Headers(ctx context.Context, n int64) iter.Seq2[page.Header, error] {
 	return func(yield func(page.Header, error) bool) {
 		p, object, err := r.Open(ctx, n, 0, -1)

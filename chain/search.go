@@ -11,8 +11,8 @@ import (
 )
 
 // findNewest finds the newest page without knowing any. An exponential search finds a
-// page that is not followed by another, which is at most Ahead pages beyond the newest.
-// From Ahead pages before it, which certainly belong to the feed, findNewest walks forward.
+// page that is not followed by another, which is at most Ahead pages beyond the newest. The page that is
+// Ahead pages before that one certainly belongs to the feed; findNewest walks forward from there.
 // Requests are concurrent where possible, since a store may be remote.
 //
 // Pages beyond the newest that are not orphans are an error if a second search has the

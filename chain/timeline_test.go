@@ -29,7 +29,7 @@ func add(t *testing.T, store storage.Store, n int) {
 	}
 }
 
-// restore replaces the contents of a store by those of another.
+// restore replaces the contents of a store with those of another.
 func restore(t *testing.T, store, from storage.Store) {
 	t.Helper()
 	for entry, err := range store.List(t.Context(), "", "") {
@@ -114,7 +114,7 @@ func number(p *chain.Page) int64 {
 	return p.Number
 }
 
-// sameNewest compares the newest page of a reader with that of a new one.
+// sameNewest compares the newest page of a reader with that of a new reader.
 func sameNewest(t *testing.T, name string, store storage.Store, r *chain.Reader) {
 	t.Helper()
 	want, wantErr := chain.NewReader(store, "test").Newest(t.Context())

@@ -15,7 +15,7 @@ func TestReadAhead(t *testing.T) {
 	fake.Page = 2
 	r := newRigOf(t, fake.NewCollection(t))
 	r.fill(0, 7)
-	r.client.IdleTimeout = 2 * time.Second // of a page that is never read, should the test fail
+	r.client.IdleTimeout = 2 * time.Second // ends a page that is never read, if the test fails
 	r.client.HTTP = &http.Client{Transport: &ahead{t: t, second: make(chan struct{})}}
 	r.configure = func(c *Config) { c.Attempts = 1 }
 	r.run()
@@ -43,7 +43,7 @@ func (a *ahead) RoundTrip(q *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// A waiting is a body that can be read when until or end is closed.
+// A waiting is a body that can be read once until or end is closed.
 type waiting struct {
 	io.ReadCloser
 	t          *testing.T

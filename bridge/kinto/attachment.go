@@ -97,8 +97,8 @@ func (e *fileError) Unwrap() error { return e.err }
 // errContent means that a file is not the one that the record describes.
 var errContent = errors.New("file is not as the record says")
 
-// copyAttachment publishes a file, several times if that fails. One with other content than the record
-// says may just have been replaced, and is requested once more.
+// copyAttachment publishes a file, in several attempts if that fails. A file with other content than the
+// record says may just have been replaced, and is requested once more.
 func (s *run) copyAttachment(ctx context.Context, v bridge.Version, a *attached, held bridge.Held) error {
 	if limit := s.bridge.config.MaxRecord; limit > 0 && a.Size > limit {
 		return &attachmentError{fmt.Errorf("%w of %d bytes: it has %d", bridge.ErrTooLarge, limit, a.Size)}
@@ -121,8 +121,8 @@ func (s *run) copyAttachment(ctx context.Context, v bridge.Version, a *attached,
 	}
 }
 
-// streamAttachment publishes a file once. The error is a [*fileError], an [*attachmentError] or one of the
-// feed.
+// streamAttachment publishes a file once. The error is a [*fileError], an [*attachmentError] or an error
+// of the feed.
 func (s *run) streamAttachment(ctx context.Context, v bridge.Version, a *attached, held bridge.Held) error {
 	server, index := s.bridge.config.Source.Server(), s.bridge.core.Index
 	if s.base == "" {
@@ -170,7 +170,7 @@ func ofAttachment(err error) error {
 	return &attachmentError{err}
 }
 
-// A checked fails at its end if the content is not as described.
+// A checked is a reader that fails at its end if the content is not as described.
 type checked struct {
 	src  io.Reader
 	want *attached

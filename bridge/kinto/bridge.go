@@ -105,9 +105,9 @@ type Report struct {
 // Run publishes the new changes of the source: those that exist now or, with Config.Follow, all
 // until ctx ends. Then it waits for pending publications.
 //
-// The error matches [bridge.ErrForeign] if the feed is not this collection's, and [ErrGone],
-// [ErrManyGone] or [ErrRights]. After any error, the next Run continues from the feed's checkpoint.
-// The report is valid even if there is an error.
+// The error matches [bridge.ErrForeign] if the feed is not from this collection; it may also match
+// [ErrGone], [ErrManyGone] or [ErrRights]. After any error, the next Run continues from the feed's
+// checkpoint. The report is valid even if there is an error.
 func (b *Bridge) Run(ctx context.Context) (Report, error) {
 	err := b.core.Repeat(ctx, func() error {
 		at, _, err := b.core.Start(ctx)

@@ -35,8 +35,8 @@ type Bucket struct {
 	// Interval is the time after which collections are listed again, and those whose bridge has
 	// failed are tried again. 0: 1 min.
 	Interval time.Duration
-	// AtOnce is how many collections are read at the same time. With Follow, one counts until it waits
-	// for the first time, for changes or for the server. 0: 4.
+	// AtOnce is how many collections are read at the same time. With Follow, a collection counts until it
+	// waits for the first time, for changes or for the server. 0: 4.
 	AtOnce int
 	Log    *slog.Logger // nil: none
 
@@ -44,7 +44,7 @@ type Bucket struct {
 	members map[string]*member // by name
 }
 
-// Check returns what is wrong with the names and patterns.
+// Check returns an error if the names or patterns are invalid.
 func (b *Bucket) Check() error {
 	for _, pattern := range b.Patterns {
 		if _, err := path.Match(pattern, ""); err != nil {
@@ -85,8 +85,8 @@ func (b *Bucket) listed(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return !b.selects(name) }), nil
 }
 
-// published returns the names of the selected collections that the store has feeds of, except those
-// that are listed. They no longer exist, or the user may not read them.
+// published returns the names of the selected collections for which the store has feeds, except those that
+// are listed. The collections returned no longer exist, or the user may not read them.
 func (b *Bucket) published(ctx context.Context, listed []string) (names []string, err error) {
 	for feed, err := range chain.Feeds(ctx, b.Store, "") {
 		if err != nil {

@@ -20,7 +20,7 @@ type BucketError struct {
 	Of     int // collections
 }
 
-// Error has the first errors, one per line.
+// Error returns the first errors, one per line.
 func (e *BucketError) Error() string {
 	const most = 3
 	text := fmt.Sprintf("%d of %d collections failed", len(e.Failed), e.Of)
@@ -43,7 +43,7 @@ var errUnread = errors.New("not read: the server was unavailable for another col
 // ctx ends. A collection that is gone and has a feed is treated as [Config.OnGone] says.
 //
 // A collection that fails does not affect the others. Without Follow, the error is a [*BucketError];
-// if the server is unavailable for one collection, those that were not begun are left out. With Follow, failures are
+// if the server is unavailable for one collection, those that have not begun are skipped. With Follow, failures are
 // logged and the collections tried again, except those that are gone, which are tried again when they are listed
 // again.
 func (b *Bucket) Run(ctx context.Context) error {
@@ -62,7 +62,7 @@ func (b *Bucket) Run(ctx context.Context) error {
 	return b.once(ctx)
 }
 
-// all returns the collections that are listed, and the others that the store has feeds of.
+// all returns the collections that are listed, and the others for which the store has feeds.
 func (b *Bucket) all(ctx context.Context) (listed, published []string, err error) {
 	listed, err = b.listed(ctx)
 	if err != nil && !errors.Is(err, ErrGone) {
@@ -163,7 +163,7 @@ func (b *Bucket) follow(ctx context.Context) error {
 	}
 }
 
-// again returns the collections that are listed, after the first time.
+// again replaces all after the first time: it returns only the collections that are listed.
 func (b *Bucket) again(ctx context.Context) (listed, published []string, err error) {
 	listed, err = b.listed(ctx)
 	return listed, nil, err

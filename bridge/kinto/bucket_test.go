@@ -87,7 +87,7 @@ func (f *buckets) has(want map[string]int) {
 	}
 }
 
-// TestBucket: each selected collection has a feed of its own, also one that is created later; one that
+// TestBucket: each selected collection has its own feed, even if it is created later; a collection that
 // fails does not affect the others.
 func TestBucket(t *testing.T) {
 	inBucket(t, []string{"blog-a", "blog-b", "blog-broken", "other"}, func(t *testing.T, f *buckets) {
@@ -260,7 +260,7 @@ func TestBucketDeleted(t *testing.T) {
 	})
 }
 
-// TestBucketForeign: what has the name of a feed of the bucket, but another source, is left alone.
+// TestBucketForeign: a feed that has the name of a feed of the bucket, but another source, is left alone.
 func TestBucketForeign(t *testing.T) {
 	inBucket(t, []string{"a"}, func(t *testing.T, f *buckets) {
 		if err := f.bucket("*").Run(t.Context()); err != nil {

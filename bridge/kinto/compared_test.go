@@ -12,7 +12,8 @@ import (
 	"github.com/feedctl/feedctl/internal/kintotest"
 )
 
-// onCompare calls f whenever the bridge begins to compare all records, and returns how often it did.
+// onCompare calls a function whenever the bridge begins to compare all records, and returns how many
+// times it did.
 func (f *followed) onCompare(call func(n int64)) (compared *atomic.Int64) {
 	compared = new(atomic.Int64)
 	inner := f.net.Client().Transport
@@ -30,7 +31,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) { return f(q) }
 
 // TestQuarantineOfBusy: a record in quarantine makes the collection have more records than the feed,
-// which is one reason to compare all of them, even if others change meanwhile.
+// which is a reason to compare all records once, even if others change meanwhile.
 func TestQuarantineOfBusy(t *testing.T) {
 	var compared *atomic.Int64
 	follow(t, func(f *followed) {
@@ -57,7 +58,7 @@ func TestQuarantineOfBusy(t *testing.T) {
 		if n := compared.Load(); n != 1 {
 			t.Errorf("after changes, all records were compared %d times", n)
 		}
-		f.do(http.MethodPut, f.url+"/records/c", `{"data":{"last_modified":1000}}`) // leaves the count as its only sign
+		f.do(http.MethodPut, f.url+"/records/c", `{"data":{"last_modified":1000}}`) // the count is the only sign of it
 		f.do(http.MethodPut, f.url+"/records/b", `{"data":{"n":2}}`)
 		time.Sleep(10 * time.Minute)
 		f.has("a b c")

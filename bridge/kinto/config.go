@@ -21,8 +21,8 @@ const (
 	None Attachments = "none"
 	// Stub publishes records as they are: with the location, size and SHA-256 of the file.
 	Stub Attachments = "stub"
-	// Inline also publishes the file, as an entity of its own before the record's, whose
-	// Content-Location is that of the record with "/attachment".
+	// Inline also publishes the file, as a separate entity before that of the record. Its
+	// Content-Location is that of the record, followed by "/attachment".
 	Inline Attachments = "inline"
 )
 
@@ -41,7 +41,7 @@ const Never = time.Duration(-1)
 
 // Config configures a bridge. Source, Store, Feed and Index are required.
 type Config struct {
-	// Source is the collection. The bucket name "default" is replaced by the server's id of the
+	// Source is the collection. The bucket name "default" is replaced with the server's id of the
 	// user's bucket.
 	Source *kinto.Collection
 	Store  storage.Store // of the feed
@@ -62,7 +62,7 @@ type Config struct {
 	MaxGone int
 	// Reconcile is the time after which all ids are compared again. 0: 24 h. See [Never].
 	Reconcile time.Duration
-	// ReconcileNow also compares them at the beginning of a run.
+	// ReconcileNow compares all ids at the beginning of a run, too.
 	ReconcileNow bool
 	// TombstonesKept is how long the server keeps tombstones. If no changes were read for longer, all
 	// ids are compared. 0: for ever.
@@ -74,20 +74,20 @@ type Config struct {
 	NewestFirst bool
 	// Mark writes a random value into the metadata of the collection, for which the user needs
 	// permission to write it. The value is missing or different if the collection was replaced, or
-	// restored from a backup made before that.
+	// restored from a backup that was made before the value was written.
 	Mark bool
 	// Moved declares that the source is the one that the feed was filled from, although its URL has
 	// changed. Set it for one run only.
 	Moved bool
-	// Follow waits for changes at the end, and asks for them every Interval. 0: 10 s.
+	// Follow waits for changes at the end, and requests them every Interval. 0: 10 s.
 	Follow   bool
 	Interval time.Duration
 	// Idle, if not nil, is called with Follow when the source has no change that the feed lacks.
 	Idle func()
 	// waiting, if not nil, is called before each pause: between two polls, or before another attempt.
 	waiting func()
-	// Attempts is how often changes are requested without any progress. 0: 8, or with Follow no
-	// limit. Negative: no limit.
+	// Attempts is how many times changes are requested without any progress. 0: 8, or with Follow
+	// no limit. Negative: no limit.
 	Attempts int
 	// Producer configures the feed's producer. Its MaxWaiting defaults to 2 MiB.
 	Producer producer.Config
@@ -95,7 +95,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Check returns what is wrong with the settings.
+// Check returns an error if the settings are invalid.
 func (c *Config) Check() error {
 	switch c.Attachments {
 	case "", None, Stub, Inline:

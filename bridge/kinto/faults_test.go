@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// fails lets the client's requests that match fail once.
+// fails makes the first request of the client that matches fail.
 func (r *rig) fails(match func(*http.Request) bool, with func(*http.Request) (*http.Response, int64, error)) {
 	done := false
 	r.client.HTTP = &http.Client{Transport: &wire{func(q *http.Request) (*http.Response, int64, error) {
@@ -31,7 +31,7 @@ func isList(q *http.Request) bool {
 	return q.Method == http.MethodGet && strings.HasSuffix(q.URL.Path, "/records")
 }
 
-// refuse returns a response of the server with an error.
+// refuse responds with an error of the server.
 func refuse(status int, body string) func(*http.Request) (*http.Response, int64, error) {
 	return func(q *http.Request) (*http.Response, int64, error) {
 		return answer(q, status, http.Header{"Content-Type": {"application/json"}}, body), 0, nil
@@ -87,7 +87,7 @@ func (r *rig) createCollection() {
 	kintotest.Send(r.t, http.MethodPut, r.url, "")
 }
 
-// TestGone: a collection that does not exist ends the run, or deletes its records from the feed.
+// TestGone: if the collection does not exist, the run ends, or the records are deleted from the feed.
 func TestGone(t *testing.T) {
 	r := newRig(t)
 	r.fill(0, 30)
@@ -113,7 +113,7 @@ func TestGone(t *testing.T) {
 	r.check()
 }
 
-// TestNeverThere: a collection that never existed is an error, whatever is to be done when it is gone.
+// TestNeverThere: a collection that never existed is an error, whatever OnGone says.
 func TestNeverThere(t *testing.T) {
 	r := newRig(t)
 	r.url += "nope"
@@ -148,7 +148,8 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestPastStamp: a record that is created with a stamp in the past is found because there is one more.
+// TestPastStamp: a record that is created with a stamp in the past is found because there is one more
+// record.
 func TestPastStamp(t *testing.T) {
 	r := newRig(t)
 	r.fill(0, 3)
@@ -195,7 +196,7 @@ func TestManyGone(t *testing.T) {
 	r.check()
 }
 
-// TestRestored: the server has an older state, with older stamps.
+// TestRestored: the server is restored to an older state, with older stamps.
 func TestRestored(t *testing.T) {
 	r := newRig(t)
 	r.fill(0, 10)
@@ -229,7 +230,7 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// An etag sets the stamp of a collection.
+// An etag is a transport that sets the stamp of a collection.
 type etag struct{ stamp int64 }
 
 func (e *etag) RoundTrip(q *http.Request) (*http.Response, error) {
@@ -271,8 +272,8 @@ func TestForeign(t *testing.T) {
 	r.check()
 }
 
-// TestMark: the marker of a collection tells whether it was replaced; a change of other metadata does
-// not matter then.
+// TestMark: the marker of a collection shows whether it was replaced; then a change of other metadata
+// does not matter.
 func TestMark(t *testing.T) {
 	r := newRig(t)
 	r.configure = func(c *Config) { c.Mark = true }
@@ -296,7 +297,8 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// TestQuarantine: a record that is too large is put aside, and published once it is allowed.
+// TestQuarantine: a record that is too large is put into quarantine, and published once its size is
+// allowed.
 func TestQuarantine(t *testing.T) {
 	r := newRig(t)
 	r.client.MaxRecord = 500

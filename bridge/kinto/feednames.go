@@ -11,7 +11,7 @@ import (
 // the name of the collection.
 type FeedNames string
 
-// Check returns what is wrong with the names.
+// Check returns an error if the pattern is invalid.
 func (f FeedNames) Check() error {
 	if strings.Count(string(f), "*") != 1 {
 		return fmt.Errorf("%q does not name a feed for each collection: want one \"*\" in it, for the name of the collection, as in \"kinto-*\"", string(f))
@@ -24,8 +24,8 @@ func (f FeedNames) Feed(collection string) string {
 	return strings.Replace(string(f), "*", collection, 1)
 }
 
-// Collection returns the name of the collection of a feed. ok is false if the feed is not one of
-// these.
+// Collection returns the name of the collection of a feed. ok is false if the name of the feed does
+// not match the pattern.
 func (f FeedNames) Collection(feed string) (name string, ok bool) {
 	before, after, _ := strings.Cut(string(f), "*")
 	name, begins := strings.CutPrefix(feed, before)

@@ -97,7 +97,7 @@ func (f *follower) stop() {
 	}
 }
 
-// stops checks that the bridge ends with an error, and that the feed still leaves all records.
+// stops checks that the bridge ends with an error, and that no record was deleted from the feed.
 func (f *follower) stops(reason error, records int) {
 	f.t.Helper()
 	err := f.wait(func() bool { return len(f.fold()) != records })
@@ -106,7 +106,7 @@ func (f *follower) stops(reason error, records int) {
 	}
 }
 
-// as returns a configuration for a user.
+// as returns a function that configures a bridge to act as a user.
 func (r *rig) as(user kinto.Auth) func(*Config) {
 	return func(c *Config) {
 		r.t.Helper()
@@ -132,12 +132,12 @@ func (r *rig) createBucket() {
 	r.createCollection()
 }
 
-// TestFlushed: a server is emptied while a bridge follows a collection. The bridge ends, and deletes
-// nothing, or what the collection no longer has is deleted from the feed.
+// TestFlushed: a server is emptied while a bridge follows a collection. Either the bridge ends and
+// deletes nothing, or it deletes from the feed what the collection no longer has.
 func TestFlushed(t *testing.T) {
 	t.Parallel()
 	for _, backend := range kintotest.Backends {
-		// Only those who may read everything learn that a bucket does not exist.
+		// Only users who may read everything learn that a bucket does not exist.
 		server := kintotest.StartOwn(t, backend, "collection_read_principals=system.Authenticated", "record_read_principals=system.Authenticated")
 		for name, test := range map[string]struct {
 			anonymous bool

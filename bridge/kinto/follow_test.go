@@ -93,7 +93,7 @@ func (f *followed) has(ids string) {
 }
 
 // TestLateCommit: a long transaction stores a record with a stamp that is lower than what was
-// read. It is in the feed a window and a poll later.
+// read. The record is in the feed a window and a poll later.
 func TestLateCommit(t *testing.T) {
 	for _, lasts := range []time.Duration{time.Second, 15 * time.Second, 59 * time.Second} {
 		var commit func()
@@ -144,12 +144,12 @@ func TestBackoff(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		if got := f.net.Requests(); len(got) == 0 {
-			f.t.Error("it asks no more")
+			f.t.Error("it sends no more requests")
 		}
 	})
 }
 
-// TestPeriod: a past stamp that leaves no sign is found in the next period.
+// TestPeriod: a record with a past stamp, which leaves no sign, is found in the next period.
 func TestPeriod(t *testing.T) {
 	follow(t, func(f *followed) {
 		f.do(http.MethodPut, f.url+"/records/a", `{"data":{"n":1}}`)
@@ -165,7 +165,7 @@ func TestPeriod(t *testing.T) {
 }
 
 // TestLowerForAMoment: a replica lags behind for less than a window, which is no reason to compare
-// everything; a restored server is.
+// everything; a restored server is one.
 func TestLowerForAMoment(t *testing.T) {
 	follow(t, func(f *followed) {
 		f.do(http.MethodPut, f.url+"/records/a", `{"data":{"n":1}}`)

@@ -69,12 +69,13 @@ func TestLateCommitOnPostgreSQL(t *testing.T) {
 	}
 }
 
-// A polls is a transport that counts the requests for changes until one has the batch's version of a
-// record: a number of polls that are an interval apart takes at least that long, however slow the machine is.
+// A polls is a transport that counts the requests for changes until a response has the batch's version of a
+// record. It counts polls instead of measuring time because polls are at least an interval apart, however
+// slow the machine is.
 type polls struct {
 	id    string
 	most  int
-	found chan int // receives the number once, or one that is higher than most
+	found chan int // receives the number once, or a number higher than most
 
 	mu       sync.Mutex
 	counting bool

@@ -25,7 +25,7 @@ type listing struct {
 	pages int // how many to read at most; 0: all
 
 	first kinto.Page
-	next  string // token of the page behind those that were read
+	next  string // token of the page after those that were read
 	top   int64  // the highest stamp in the list
 	seen  bool   // the list has the row of the position
 
@@ -34,8 +34,8 @@ type listing struct {
 	bytes int // of rows
 }
 
-// read reads the list. Each page is requested while the rows of the one before are read, so that the
-// server prepares it meanwhile.
+// read reads the list. Each page is requested while the rows of the previous page are read, so that
+// the server prepares it meanwhile.
 func (l *listing) read(ctx context.Context, q kinto.Query) (err error) {
 	defer func() {
 		if err != nil {
@@ -75,8 +75,8 @@ func (l *listing) read(ctx context.Context, q kinto.Query) (err error) {
 			return err
 		}
 		l.next = page.Next
-		// A list that grows while it is read has no end: rows behind its first stamp are left for
-		// the next one.
+		// A list that grows while it is read might never end: once a row is newer than the stamp of
+		// the first page, the rest is left for the next list.
 		if last || !l.older && l.first.Stamp != 0 && l.top > l.first.Stamp {
 			return nil
 		}
@@ -114,7 +114,7 @@ func (l *listing) row(ctx context.Context, row kinto.Row) error {
 	l.seen = l.seen || row.ID == l.at.ID
 	l.ids[row.ID] = true
 	l.bytes += len(row.Data)
-	row.Data = bytes.Clone(row.Data) // of its own, so that it is freed with its entity
+	row.Data = bytes.Clone(row.Data) // a copy, so that it is freed with its entity
 	l.rows = append(l.rows, row)
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/internal/kintotest"
 )
 
-// TestLooksDeleted: records that look like tombstones are published, also those that the feed does not
+// TestLooksDeleted: records that look like tombstones are published, including those that the feed does not
 // have.
 func TestLooksDeleted(t *testing.T) {
 	r := newRig(t)
@@ -24,7 +24,7 @@ func TestLooksDeleted(t *testing.T) {
 	r.check()
 	r.delete("r0")
 	r.put("r0", `"deleted":true`)
-	r.delete("r2") // as many go as come
+	r.delete("r2") // so that the number of records remains the same
 	r.put("newest", `"deleted":true`)
 	r.run()
 	r.check()
@@ -36,8 +36,8 @@ func TestLooksDeleted(t *testing.T) {
 	}
 }
 
-// TestManyTombstones: the first fill of a collection with many tombstones requests none of them. One list tells
-// which are records that only look like tombstones, even if the first run fails.
+// TestManyTombstones: the first fill of a collection with many tombstones requests none of them. One list shows
+// which of them are records that only look like tombstones, even if the first run fails.
 func TestManyTombstones(t *testing.T) {
 	fake := kintotest.NewFake(t)
 	r := newRigOf(t, fake.NewCollection(t))

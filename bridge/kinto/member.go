@@ -23,7 +23,7 @@ type Collected struct {
 type member struct {
 	Collected      // Progress is that of the jobs that have ended
 	job       *Job // that is running, or nil
-	gone      bool // it did not exist when it was last read, and was not listed since
+	gone      bool // it did not exist when it was last read, and has not been listed since
 }
 
 // progress returns the progress of all jobs.
@@ -34,7 +34,7 @@ func (m *member) progress() bridge.Progress {
 	return m.job.Progress().After(m.Progress)
 }
 
-// begin notes collections, and returns those to be read: neither being read nor gone.
+// begin records collections, and returns those to be read, which are neither being read nor gone.
 func (b *Bucket) begin(listed, published []string) (due []*member) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,7 +67,7 @@ func (b *Bucket) publish(ctx context.Context, m *member) error {
 	return err
 }
 
-// ended notes the result of the job of a collection.
+// ended records the result of the job of a collection.
 func (b *Bucket) ended(ctx context.Context, m *member, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

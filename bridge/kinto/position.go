@@ -14,20 +14,20 @@ import (
 type Position struct {
 	// Since is the highest stamp up to which changes were read.
 	Since int64 `json:"since"`
-	// ID is that of a row that had this stamp. Lists from here on have this version of it or a later one,
-	// unless the server was restored from a backup. Empty: not known.
+	// ID is the id of a row that had this stamp. Lists from this position have that version of the row
+	// or a later one, unless the server was restored from a backup. Empty: not known.
 	ID string `json:"id,omitempty"`
-	// Stamp is that of the collection when all its changes had last been read.
+	// Stamp is the stamp of the collection when all its changes had last been read.
 	Stamp int64 `json:"stamp,omitempty"`
 	// Polled is the time at which changes were last read to the end.
 	Polled int64 `json:"polled,omitempty"`
 	// Reconciled is the time at which all ids were last compared.
 	Reconciled int64 `json:"reconciled,omitempty"`
-	// Missing is how many more records the collection had than the feed then, because they are in
-	// quarantine.
+	// Missing is how many more records the collection had than the feed at that time, because they
+	// are in quarantine.
 	Missing int64 `json:"missing,omitempty"`
-	// Uncounted is set if that is not known, because the collection changed meanwhile. It is then set to
-	// the difference that is found first.
+	// Uncounted is set if Missing is not known, because the collection changed meanwhile. Missing is
+	// then set to the first difference that is found.
 	Uncounted bool `json:"uncounted,omitempty"`
 	// Metadata is the stamp of the metadata of the collection.
 	Metadata int64  `json:"metadata,omitempty"`
@@ -36,7 +36,7 @@ type Position struct {
 	Tail int64 `json:"tail,omitempty"`
 }
 
-// ParsePosition parses a position in a checkpoint. That of an empty feed is nil.
+// ParsePosition parses a position in a checkpoint. For an empty feed, data is nil.
 func ParsePosition(data json.RawMessage) (p Position, err error) {
 	if data == nil {
 		return p, nil

@@ -33,7 +33,7 @@ func together(ids []string) int {
 	return min(len(ids), fetchIDs)
 }
 
-// publishRows publishes rows of a list, which have different ids. During the first fill, those that may be
+// publishRows publishes rows of a list, which have different ids. During the first fill, rows that may be
 // tombstones of unknown records are dropped: see [run.publishLookalikes].
 func (s *run) publishRows(ctx context.Context, rows []kinto.Row, filling bool) error {
 	held, err := s.held(rows)
@@ -61,9 +61,9 @@ func (s *run) publishRows(ctx context.Context, rows []kinto.Row, filling bool) e
 	return s.deleteRows(ctx, deleted)
 }
 
-// held returns what the feed has for the ids of rows, but does not look up those with a stamp higher
-// than all others: the feed does not have that version, and looking it up would slow down the first
-// fill.
+// held returns what the feed has for the ids of rows, but does not look up rows with a stamp higher than
+// all stamps in the feed: the feed does not have those versions, and looking them up would slow down the
+// first fill.
 func (s *run) held(rows []kinto.Row) ([]bridge.Held, error) {
 	index := s.bridge.core.Index
 	highest := index.Highest()
@@ -95,9 +95,9 @@ func (s *run) dropUnknown(stamps map[string]int64) error {
 	return err
 }
 
-// deleteRows deletes records of which a list had a tombstone, unless it is a record that only looks
-// like one: neither a list nor, with the memory backend, the server's count of records tells them
-// apart.
+// deleteRows deletes the records for which a list had a tombstone, unless it is a record that only looks
+// like a tombstone: neither a list nor, with the memory backend, the server's count of records tells the
+// two apart.
 func (s *run) deleteRows(ctx context.Context, stamps map[string]int64) error {
 	return s.confirmGone(ctx, slices.Collect(maps.Keys(stamps)), func(id string) error {
 		held, err := s.bridge.core.Index.Look(id)
@@ -209,8 +209,9 @@ func (s *run) put(ctx context.Context, row kinto.Row, held bridge.Held) error {
 	return s.add(ctx, v, held, e)
 }
 
-// contentID returns the Content-ID of a version that the feed does not have as the newest one: id, which is
-// the version's, or a new one if the feed may have had it before, because the source has gone back.
+// contentID returns the Content-ID of a version that is not the newest one in the feed: id, which is that
+// of the version, or a new Content-ID if the feed may have had the version before, because the source went
+// back to an older state.
 func contentID(id string, v bridge.Version, held bridge.Held) string {
 	if bridge.StampOf(v.Rev) > held.Top {
 		return id
@@ -273,7 +274,7 @@ func (s *run) removeGone(ctx context.Context, id string) error {
 	return s.remove(ctx, id, fmt.Sprintf("%d%s%d", held[0].Stamp, goneMark, time.Now().UnixMilli()))
 }
 
-// add publishes an entity and notes it in the index.
+// add publishes an entity and records it in the index.
 func (s *run) add(ctx context.Context, v bridge.Version, held bridge.Held, e *feed.Entity) error {
 	s.bridge.core.Index.Publishing(v.ID, held, bridge.StampOf(v.Rev), e.Operation == feed.Put)
 	return s.Add(ctx, e)
@@ -281,5 +282,5 @@ func (s *run) add(ctx context.Context, v bridge.Version, held bridge.Held, e *fe
 
 func (s *run) count(change func(*bridge.Progress)) { s.bridge.core.Meter.Count(change) }
 
-// sourceFailed reports whether an error is a temporary one of the source.
+// sourceFailed reports whether an error is a temporary error of the source.
 func sourceFailed(err error) bool { return kinto.Retryable(err) && !errors.Is(err, context.Canceled) }

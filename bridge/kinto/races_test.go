@@ -13,9 +13,9 @@ import (
 	"github.com/feedctl/feedctl/internal/kintotest"
 )
 
-// TestPageRaces: every page of a list is held while records that were read, are on it, or have not been
-// read are changed. Each change reaches the feed by the list, and not because all ids are compared at
-// the end of a list read newest first.
+// TestPageRaces: every page of a list is held while records are changed: some that have been read, some
+// on this page, and some that have not been read. Each change reaches the feed through the list, and not
+// because all ids are compared at the end of a list read newest first.
 func TestPageRaces(t *testing.T) {
 	t.Parallel()
 	backends := []kintotest.Backend{kintotest.Memory}
@@ -60,10 +60,10 @@ type held struct {
 	newest   bool            // the bridge reads newest first
 	answered bool            // hold the answer and not the request
 	read     map[string]bool // ids that were on a page
-	pages    int             // to hold yet
+	pages    int             // still to be held
 	made     int             // records made
 	compared bool            // all ids were requested
-	lost     int             // requests for records that were found by that
+	lost     int             // requests for records that were found by comparing ids
 }
 
 func (h *held) RoundTrip(q *http.Request) (*http.Response, error) {
@@ -108,7 +108,7 @@ func (h *held) RoundTrip(q *http.Request) (*http.Response, error) {
 }
 
 // race changes, deletes and replaces a record of each kind: on the held page, read, and to be read next.
-// It makes a record, too.
+// It also makes a new record.
 func (h *held) race(page []string) {
 	h.t.Helper()
 	kinds := [][]string{page, nil, nil}

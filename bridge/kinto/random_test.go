@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/storage/fault"
 )
 
-var long = flag.Bool("long", false, "run longer random walks, also on PostgreSQL")
+var long = flag.Bool("long", false, "run longer random walks, on PostgreSQL too")
 
 // change changes the collection at random.
 func (r *rig) change(rng *rand.Rand, step int) {
@@ -55,8 +55,8 @@ func (r *rig) change(rng *rand.Rand, step int) {
 
 // A wire fails some of the requests of a client.
 type wire struct {
-	// fail returns the response to a request instead of the server, or nil; and how many bytes of
-	// the server's are delivered, or -1 for all.
+	// fail returns a response to replace the server's, or nil, and how many bytes of the server's
+	// response are delivered, or -1 for all.
 	fail func(*http.Request) (*http.Response, int64, error)
 }
 
@@ -94,7 +94,8 @@ func answer(q *http.Request, status int, header http.Header, body string) *http.
 	}
 }
 
-// trouble returns a store and a client that fail at random, and a context that may end at any request.
+// trouble chooses at random how the client, the index and the store fail. It returns a context that
+// may end at any request, and a function with the outcomes of operations on the store.
 func (r *rig) trouble(rng *rand.Rand) (context.Context, func(fault.Op) fault.Outcome) {
 	ctx, kill := context.WithCancel(r.t.Context())
 	r.t.Cleanup(kill)
@@ -134,8 +135,8 @@ func (r *rig) trouble(rng *rand.Rand) (context.Context, func(fault.Op) fault.Out
 }
 
 // TestRandom changes records at random, while the server, the store and the index fail at random, and
-// the bridge is stopped. In the end the feed matches the collection. It makes two of the walks that
-// it makes with -long, one of them newest first; their names have their seeds.
+// the bridge is stopped. In the end the feed matches the collection. Without -long, it makes only two
+// of the walks, one of them newest first. The names of walks contain their seeds.
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	const all = 20

@@ -22,22 +22,23 @@ const (
 type reader struct {
 	bridge *Bridge
 	run    *run
-	at     Position // behind the pieces that were sent
+	at     Position // after the pieces that were sent
 	begins bool     // nothing is in the feed yet
 	ready  bool     // the first request was successful
 	limit  int      // rows per page, fewer after failures
 
 	stamp      int64     // of the collection, whose changes have been read; 0: ask without condition
 	overlapped time.Time // when the last two windows were last read again
-	quiet      int       // how often that was done since the collection last changed
-	lower      time.Time // when the stamp of the collection was first seen lower; zero: it is not
+	quiet      int       // how many times that was done since the collection last changed
+	lower      time.Time // when the stamp of the collection was first seen to be lower; zero: it is not lower
 	counted    bool      // the number of records was compared since the collection last changed
 	behind     bool      // there are changes newer than those that were read
 	tailToken  string    // of the next page, newest first
 	replaced   *metadata // of the collection, if it is the reason to compare all records
 }
 
-// lateAt is the age of a stamp behind which no more changes appear, whatever the clocks say.
+// lateAt is an age: no more changes appear with stamps that are older than this, whatever the clocks
+// say.
 const lateAt = 24 * time.Hour
 
 // errLower means that the stamp of the collection is lower than it was.
@@ -126,14 +127,15 @@ func (r *reader) startFill(ctx context.Context, pieces chan<- *bridge.Piece) err
 	if err != nil {
 		return err
 	}
-	if head.Stamp == 0 || inFuture(head.Stamp) { // the server would refuse a bound
+	if head.Stamp == 0 || inFuture(head.Stamp) { // the server would refuse the stamp as a bound
 		return nil
 	}
 	r.at.Since, r.at.Stamp, r.at.Tail = head.Stamp, head.Stamp, head.Stamp
 	return r.tailPage(ctx, pieces)
 }
 
-// inFuture reports whether the server may refuse a bound, because it is more than a day ahead.
+// inFuture reports whether the server may refuse a stamp as a bound, because it is more than a day
+// ahead.
 func inFuture(stamp int64) bool { return time.UnixMilli(stamp).After(time.Now().Add(23 * time.Hour)) }
 
 // poll reads the changes since the position.
@@ -236,8 +238,8 @@ func (r *reader) finish(ctx context.Context, pieces chan<- *bridge.Piece, stamp 
 	return nil
 }
 
-// compareCount compares the number of records with the feed's, once after the collection has changed.
-// It returns a reason to reconcile.
+// compareCount compares the number of records with that of the feed, once after each change of the
+// collection. It returns a reason to reconcile.
 func (r *reader) compareCount(ctx context.Context, pieces chan<- *bridge.Piece, overlap bool) (string, error) {
 	if r.counted || !overlap {
 		return "", nil
@@ -267,7 +269,7 @@ func (r *reader) compareCount(ctx context.Context, pieces chan<- *bridge.Piece, 
 	return fmt.Sprintf("the collection has %d records, the feed %d", head.Total, live), nil
 }
 
-// checkPeriod reconciles when that was last done long ago.
+// checkPeriod reconciles if the last comparison was longer ago than the period.
 func (r *reader) checkPeriod(ctx context.Context, pieces chan<- *bridge.Piece) error {
 	if period := r.bridge.config.Reconcile; period <= 0 || age(r.at.Reconciled) <= period || r.at.Tail != 0 {
 		return nil
@@ -305,8 +307,8 @@ func (r *reader) pollFuture(ctx context.Context, pieces chan<- *bridge.Piece) er
 	return r.reconcile(ctx, pieces, "a record has a stamp in the future")
 }
 
-// explain handles an error that means that the collection is gone, or the right to read it. If it
-// returns nil, the error is handled.
+// explain handles an error that means that the collection is gone, or that the right to read it is
+// gone. If it returns nil, the error is handled.
 func (r *reader) explain(ctx context.Context, pieces chan<- *bridge.Piece, err error) error {
 	e, ok := errors.AsType[*kinto.Error](err)
 	if _, file := errors.AsType[*fileError](err); !ok || file {
@@ -396,7 +398,7 @@ func (r *reader) send(ctx context.Context, pieces chan<- *bridge.Piece, p *bridg
 	}
 }
 
-// heard notes that the source has answered.
+// heard records that the source has responded.
 func (r *reader) heard() {
 	r.run.count(func(p *bridge.Progress) { p.LastPoll = time.Now() })
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// goneMark is in the revision of a deletion without a tombstone, before its time.
+// goneMark precedes the time in the revision of a deletion without a tombstone.
 const goneMark = ";gone="
 
 func isGone(rev string) bool { return strings.Contains(rev, goneMark) }
@@ -42,7 +42,7 @@ func (r *reader) reconcile(ctx context.Context, pieces chan<- *bridge.Piece, rea
 }
 
 // compare compares all records with the feed, and sets the position from which changes are to be
-// read then.
+// read afterwards.
 func (s *run) compare(ctx context.Context, at *Position) error {
 	index := s.bridge.core.Index
 	if err := s.SettleAll(ctx); err != nil {
@@ -151,7 +151,7 @@ func (s *run) compareRows(ctx context.Context, rows []kinto.Row) error {
 			wanted = append(wanted, row.ID)
 		}
 	}
-	// One that is gone again has a tombstone, or is found the next time.
+	// A record that is gone by now has a tombstone, or is found the next time.
 	return s.confirmGone(ctx, wanted, func(string) error { return nil })
 }
 

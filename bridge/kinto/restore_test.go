@@ -39,13 +39,13 @@ func TestRestoredFromDump(t *testing.T) {
 	t.Parallel()
 	server := kintotest.StartOwn(t, kintotest.PostgreSQL)
 	for _, follow := range []bool{false, true} {
-		for name, write := range map[string]func(r *rig){ // after that, before the bridge asks again
+		for name, write := range map[string]func(r *rig){ // after the restore, before the bridge makes another request
 			"nothing":  func(*rig) {},
 			"a record": func(r *rig) { r.put("new", `"n":1`) }, // the stamp is not lower then
 		} {
 			t.Run(fmt.Sprintf("%s follow %t", name, follow), func(t *testing.T) {
 				r := newRigOf(t, server.NewCollection(t))
-				r.configure = func(c *Config) { c.Window = 100 * time.Millisecond } // for so long, the stamp may be lower
+				r.configure = func(c *Config) { c.Window = 100 * time.Millisecond } // the stamp may be lower for this long
 				r.fill(0, 30)
 				r.run()
 				restore := dump(t, server)

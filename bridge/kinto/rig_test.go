@@ -27,7 +27,7 @@ type rig struct {
 	url   string // of the collection
 	store storage.Store
 	dir   string
-	// configure changes the configuration of each bridge that is opened, and client that of its
+	// configure changes the configuration of each bridge that is opened; client configures its
 	// client.
 	configure func(*Config)
 	client    kinto.Config
@@ -137,7 +137,7 @@ func (r *rig) path() string {
 // events reads the feed.
 func (r *rig) events() []bridgetest.Event { return bridgetest.Events(r.t, r.store, testFeed) }
 
-// fold returns the records that the feed leaves, by id.
+// fold returns the records that result from applying the feed, by id.
 func (r *rig) fold() map[string]string { return r.foldOf(testFeed) }
 
 func (r *rig) foldOf(feedName string) map[string]string {

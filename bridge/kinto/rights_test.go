@@ -38,7 +38,8 @@ func newPrivateRig(t *testing.T, server *kintotest.Server) *rig {
 	return r
 }
 
-// share lets only these users, besides the owner, read the collection or, with a path, what is in it.
+// share lets only these users, besides the owner, read the collection or, if path is not empty, what is
+// at that path in it.
 func (r *rig) share(path string, users ...string) {
 	r.t.Helper()
 	body, err := json.Marshal(map[string]any{"permissions": map[string][]string{"read": append([]string{}, users...)}})
@@ -60,7 +61,7 @@ func TestRightsRemoved(t *testing.T) {
 				r := newPrivateRig(t, server)
 				user := principal(t, server, guest())
 				r.fill(0, 30)
-				// Who may create records may read the metadata of the collection, too.
+				// A user who may create records may read the metadata of the collection, too.
 				kintotest.Send(t, http.MethodPatch, r.url, fmt.Sprintf(`{"permissions":{"record:create":[%q]}}`, user))
 				r.share("", user)
 				for n := range 5 {

@@ -7,7 +7,7 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// tailPage reads a page of older records, newest first. After the last one, all ids are compared.
+// tailPage reads a page of older records, newest first. After the last page, all ids are compared.
 func (r *reader) tailPage(ctx context.Context, pieces chan<- *bridge.Piece) error {
 	l := &listing{reader: r, pieces: pieces, older: true, pages: 1, begun: func(kinto.Page) error { return nil }}
 	limit := r.limit
@@ -26,8 +26,8 @@ func (r *reader) tailPage(ctx context.Context, pieces chan<- *bridge.Piece) erro
 	return r.reconcile(ctx, pieces, "the oldest record has been read")
 }
 
-// publishOlder publishes rows of a list that was read newest first. What the feed knows of their ids
-// is newer.
+// publishOlder publishes rows of a list that was read newest first. What the feed already has for
+// their ids is newer.
 func (s *run) publishOlder(ctx context.Context, rows []kinto.Row) error {
 	for _, row := range rows {
 		held, err := s.bridge.core.Index.Look(row.ID)

@@ -37,8 +37,8 @@ func (r *rig) onTail(f func(page int)) {
 	}}}
 }
 
-// TestNewestFirst: the newest records are in the feed first, and what changes meanwhile alongside the
-// older ones. Each is there once.
+// TestNewestFirst: the newest records come first in the feed, and what changes meanwhile is published
+// alongside the older records. Each version is there once.
 func TestNewestFirst(t *testing.T) {
 	r, _ := newestFirst(t, 600)
 	r.onTail(func(page int) {
