@@ -43,7 +43,7 @@ and on (job, feed, reader) time() - max by (job, feed, reader) (feedctl_reader_s
 		about: "A consumer that announces its name and position has not committed what was published more than 15 minutes ago. It may have stopped, or be " +
 			"too slow. The alert ends a day after the last request of a reader, so that a reader that is gone for good does not keep it firing.",
 		remedy: "See the log of the consumer, and whether it runs; the page of the reader in the console shows whether its lag grows. A consumer that runs " +
-			"once a day is always behind: let it announce `none`.",
+			"once a day is always behind: run it with `--announce none`.",
 		fires: example{
 			[]series{
 				{`feedctl_feed_last_modified_timestamp_seconds{job="feedctl",instance="a",feed="zones"}`, "2000x60"},
