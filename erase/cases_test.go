@@ -24,8 +24,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestPublishedMeanwhile: what is published of a key since the feed was searched is kept and reported.
-// It is erased by another erasure.
+// TestPublishedMeanwhile: what was published for a key after the feed was searched is kept and reported. A
+// second erasure erases it.
 func TestPublishedMeanwhile(t *testing.T) {
 	store := memory.New()
 	check(t, publish(t.Context(), store, entity(1, "bob", feed.Put), entity(2, ann, feed.Put), entity(3, ann, feed.Delete)))
@@ -125,7 +125,7 @@ func TestPrunedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestWhole: a feed that was not pruned before is complete after it, and can be deleted.
+// TestWhole: a feed that was not pruned is complete after an erasure, and can be deleted.
 func TestWhole(t *testing.T) {
 	store := memory.New()
 	check(t, publish(t.Context(), store, entity(1, ann, feed.Put)))
@@ -145,7 +145,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// TestLarge erases from pages that are not read into memory, and copies others.
+// TestLarge erases entities in pages that are too large to be read into memory, and copies other such pages.
 func TestLarge(t *testing.T) {
 	store := memory.New()
 	f, err := producer.Open(t.Context(), store, testFeed, producer.Config{MaxPageBytes: 8 << 20})
@@ -174,8 +174,8 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// TestOutgrown: the copies of an erasure that was killed do no harm, even when the feed
-// reaches them a long time later.
+// TestOutgrown: the copies of an erasure that was killed do no harm, even when the feed reaches their numbers
+// a long time later.
 func TestOutgrown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
@@ -191,7 +191,7 @@ func TestOutgrown(t *testing.T) {
 			return fault.Pass
 		}), erase.Config{})
 		if err == nil {
-			t.Fatal("it was not killed")
+			t.Fatal("the erasure was not killed")
 		}
 		time.Sleep(2 * time.Hour)
 		f, err := producer.Open(t.Context(), store, testFeed, producer.Config{MaxPageEntities: 1})
@@ -226,7 +226,7 @@ func TestSearch(t *testing.T) {
 	}), erase.Config{})
 	check(t, err)
 	if copies == 0 {
-		t.Error("page 2049 is none of the copies")
+		t.Error("page 2049 is not one of the copies")
 	}
 }
 
@@ -252,8 +252,8 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// TestSuspended: an erasure that is suspended until the feed has reached its copies gives up, and has
-// replaced nothing.
+// TestSuspended: an erasure that is suspended until the feed has reached its copies gives up without
+// replacing anything.
 func TestSuspended(t *testing.T) {
 	store, f := beginning(t, 40)
 	check(t, f.Close())
@@ -308,7 +308,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// TestCopyLost: nothing is replaced by copies that are not all there.
+// TestCopyLost: nothing is replaced if a copy is missing.
 func TestCopyLost(t *testing.T) {
 	store, f := beginning(t, 20)
 	check(t, f.Close())
@@ -334,7 +334,7 @@ func TestCopyLost(t *testing.T) {
 	complete(t, w, "a copy was lost")
 }
 
-// TestTwo: of two erasures at once, the one that was begun last is completed.
+// TestTwo: of two erasures at the same time, the one that began last completes.
 func TestTwo(t *testing.T) {
 	for at, more := 1, true; more; at++ {
 		more = false
@@ -410,7 +410,7 @@ func TestKeyPointer(t *testing.T) {
 	}
 }
 
-// TestFormer: what a repair has moved aside, and what a bridge has in quarantine of the key, is deleted.
+// TestFormer: pages that a repair moved aside, and what a bridge put into quarantine about the key, are deleted.
 func TestFormer(t *testing.T) {
 	store := memory.New()
 	check(t, publish(t.Context(), store, entity(1, ann, feed.Put), entity(2, "bob", feed.Put)))

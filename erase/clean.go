@@ -32,7 +32,7 @@ func (p *Plan) formerPages(ctx context.Context, do func(key string) error) error
 	return nil
 }
 
-// findFormer finds objects outside the pages of the feed that have former content of it.
+// findFormer finds the objects that hold former content of the feed outside its pages.
 func (p *Plan) findFormer(ctx context.Context) error {
 	if err := p.formerPages(ctx, func(string) error { p.report.Former++; return nil }); err != nil {
 		return err
@@ -65,8 +65,8 @@ func (k *keys) in(thing *bridge.Quarantined) bool {
 	return false
 }
 
-// dropDigests deletes the state digests of the feed, which have its keys and digests of bodies. Those
-// that are made after the DELETEs were published have none of the keys.
+// dropDigests deletes the state digests of the feed, which hold its keys and digests of bodies. Digests made
+// after the DELETEs were published have none of the erased keys.
 func (p *Plan) dropDigests(ctx context.Context) error {
 	for _, prefix := range [...]string{layout.DigestRoots(p.feed), layout.DigestNodes(p.feed)} {
 		for entry, err := range p.store.List(ctx, prefix, "") {
@@ -81,7 +81,7 @@ func (p *Plan) dropDigests(ctx context.Context) error {
 	return nil
 }
 
-// clean deletes the pages that no longer exist, and the other objects.
+// clean deletes the pages that no longer exist, and the other objects that findFormer found.
 func (p *Plan) clean(ctx context.Context) error {
 	for _, key := range p.former {
 		if err := p.store.Delete(ctx, key); err != nil {

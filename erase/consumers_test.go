@@ -33,15 +33,15 @@ func served(t *testing.T, store storage.Store) string {
 	return site.URL + "/feeds/" + testFeed
 }
 
-// older returns a position as versions without identities have written it.
+// older returns a position as it was written by versions without identities.
 func older(p feed.Position) feed.Position {
 	p.Identity, p.Epoch = "", ""
 	return p
 }
 
 // TestServed: a server that runs during an erasure serves the copies, and no former page. Consumers at
-// any position, of this version or of one without identities, continue exactly once; so do consumers that
-// know only the specification.
+// any position, of this version or of one without identities, read each later entity exactly once; so do
+// consumers that know only the specification.
 func TestServed(t *testing.T) {
 	store := memory.New()
 	for n := range 20 {
@@ -132,7 +132,7 @@ func bySpecification(t *testing.T, url string, at feed.Position) (ids []string) 
 	return ids
 }
 
-// TestFollowing: a consumer that waits at the end of the feed reads on.
+// TestFollowing: a consumer that waits at the end of the feed continues after an erasure.
 func TestFollowing(t *testing.T) {
 	store, f := beginning(t, 7)
 	defer f.Close()

@@ -18,7 +18,7 @@ import (
 // parallel is how many pages are read or written at the same time.
 const parallel = 4
 
-// each calls do with the pages from first to last, several at a time, and then done with the results in
+// each calls do for the pages from first to last, several at a time, and then calls done with the results, in
 // order. It skips pages that were pruned.
 func (p *Plan) each(ctx context.Context, first, last int64, do func(n int64) (*rewritten, error), done func([]*rewritten) error) error {
 	for first <= last {
@@ -75,7 +75,7 @@ func (p *Plan) search(ctx context.Context, newest *chain.Page) error {
 	})
 }
 
-// stat returns page n of a feed with this newest page.
+// stat returns page n of the feed, whose newest page is newest.
 func (p *Plan) stat(ctx context.Context, n int64, newest *chain.Page) (*chain.Page, error) {
 	if n == newest.Number {
 		return newest, nil
@@ -100,7 +100,7 @@ func (p *Plan) limit(n int64) int {
 	return 0
 }
 
-// replace replaces the pages by copies.
+// replace replaces the pages with copies.
 func (p *Plan) replace(ctx context.Context) error {
 	erasure, err := chain.BeginErasure(ctx, p.store, p.feed)
 	if err != nil {
@@ -136,7 +136,7 @@ type copier struct {
 	kept    int64 // entities of the keys that were published too late to be erased
 }
 
-// catchUp copies closed pages until there are only a few more.
+// catchUp copies closed pages until only a few are left.
 func (c *copier) catchUp(ctx context.Context) error {
 	for {
 		newest, err := c.plan.reader.Newest(ctx)
@@ -254,7 +254,7 @@ func (c *copier) copy(ctx context.Context, last int64, newest *chain.Page) error
 	})
 }
 
-// link returns the metadata of the copy of a page after the copy before.
+// link returns the metadata of the copy of a page; before is the copy of the page before.
 func (c *copier) link(r *rewritten, before *chain.Page) (*chain.Page, error) {
 	page, err := c.erasure.Copy(r.page, before)
 	if err != nil {

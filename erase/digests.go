@@ -12,14 +12,15 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// findDigests counts the state digests that have one of the keys. One that was made before a key was deleted
-// has it, even if the feed has nothing of the key but the DELETE. One that cannot be read may have it.
+// findDigests counts the state digests that have one of the keys. A digest that was made before a key was
+// deleted has the key, even if the feed has only the DELETE for it. A digest that cannot be read may have it,
+// and is counted.
 func (p *Plan) findDigests(ctx context.Context) error {
 	ids, err := digests.List(ctx, p.store, p.feed)
 	if err != nil {
 		return err
 	}
-	if len(ids) == 0 { // an erasure that was killed may have deleted the roots alone
+	if len(ids) == 0 { // an erasure that was killed may have deleted only the roots
 		for _, err := range p.store.List(ctx, layout.DigestNodes(p.feed), "") {
 			if err == nil {
 				p.digests = 1

@@ -1,5 +1,5 @@
-// Package erase removes what a feed says about some keys: it replaces the pages of the feed, which
-// never change, by copies without it.
+// Package erase removes what a feed says about some keys: it replaces the pages of the feed, which never
+// change, with copies that lack it.
 //
 // In the copies, each entity of an erased key is a DELETE of the key, with the same Content-ID and
 // time and without a body. All other entities are unchanged, so that every position of a consumer

@@ -19,14 +19,14 @@ var ErrTold = errors.New("the last entity of the key is not a DELETE: first eras
 
 // Config holds the settings of an erasure.
 type Config struct {
-	// Keys are those whose entities are erased. A key is the Content-Location with its
-	// percent-encoding undone.
+	// Keys are the keys whose entities are erased. A key is the Content-Location with its percent-encoding
+	// undone.
 	Keys []string
 	// KeyPointer is a JSON Pointer (RFC 6901) to an entity's key in its body, for feeds without
-	// Content-Location. Bodies that have no such value, and those of more than 1 MiB, are an error.
+	// Content-Location. A body that has no such value, or is larger than 1 MiB, is an error.
 	KeyPointer string
-	// ForgetKeys also replaces the keys, by random ones. Consumers that have not read the DELETE of a
-	// key by then keep what they have of it.
+	// ForgetKeys also replaces the keys with random ones. Consumers that have not read the DELETE of a key by
+	// then keep what they have for the key.
 	ForgetKeys bool
 	// Progress, if set, is called from time to time.
 	Progress func(Progress)
@@ -38,14 +38,14 @@ type Config struct {
 type Progress struct {
 	Entities int64
 	Bytes    int64
-	Total    int64 // that Bytes will reach; 0 if unknown
+	Total    int64 // what Bytes will reach; 0 if unknown
 }
 
-// A Report says what is erased, or was.
+// A Report says what will be erased, or was erased.
 type Report struct {
 	Pages    int64 `json:"pages"`         // of the feed, all of which are written again
-	Bytes    int64 `json:"bytes"`         // their size
-	Affected int64 `json:"pagesAffected"` // those with an entity to be erased
+	Bytes    int64 `json:"bytes"`         // the size of these pages
+	Affected int64 `json:"pagesAffected"` // pages with an entity to be erased
 	Entities int64 `json:"entities"`      // to be erased
 	// Unknown are the keys of which the feed has no entity.
 	Unknown []string `json:"keysUnknown"`
@@ -149,7 +149,8 @@ func (p *Plan) run(ctx context.Context) error {
 	if err := p.tell(ctx); err != nil {
 		return err
 	}
-	// One with none of the keys may refer to pages that are replaced, or have been made with a key meanwhile.
+	// All digests are dropped: those without the keys may refer to pages that are replaced, and new ones may have a
+	// key.
 	if p.report.Entities > 0 || p.report.Deletes > 0 || p.digests > 0 {
 		if err := p.dropDigests(ctx); err != nil {
 			return err
@@ -163,7 +164,7 @@ func (p *Plan) run(ctx context.Context) error {
 	return p.clean(ctx)
 }
 
-// tell publishes a DELETE of each key whose last entity is not one, for consumers that have read the key.
+// tell publishes a DELETE of each key whose last entity is not a DELETE, for consumers that have read the key.
 func (p *Plan) tell(ctx context.Context) error {
 	if p.report.Deletes == 0 {
 		return nil

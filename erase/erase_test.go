@@ -20,8 +20,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestRandom erases a key from random histories. Nothing of it is left in the store, and a consumer
-// that has read any part of the feed before reads the rest, once, and has the same state as all others.
+// TestRandom erases a key from random histories. Nothing of it is left in the store, and a consumer that has
+// read any part of the feed before reads the rest, once, and ends with the same state as all others.
 func TestRandom(t *testing.T) {
 	for n := range 60 {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// filesWith returns the files below a directory that have a text.
+// filesWith returns the files below a directory that contain text.
 func filesWith(t *testing.T, dir, text string) (found []string) {
 	t.Helper()
 	check(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {

@@ -10,9 +10,9 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonptr"
 )
 
-// keys are those whose entities are erased.
+// keys holds the keys whose entities are erased.
 type keys struct {
-	names   map[string]string // what replaces the key: itself, unless it is erased, too
+	names   map[string]string // what replaces the key: the key itself, unless it is erased, too
 	pointer *jsonptr.Pointer
 	forget  bool
 }
@@ -58,7 +58,7 @@ func (k *keys) of(e *feed.Entity) (string, bool, error) {
 	return key, ok, nil
 }
 
-// erased returns what replaces an entity of a key, and whether it is different.
+// erased returns the entity that replaces an entity of a key, and whether the two differ.
 func (k *keys) erased(e *feed.Entity, key string) (*feed.Entity, bool) {
 	location := e.ContentLocation // as the publisher spelled it, which may differ from EncodeKey
 	if k.forget || k.pointer != nil {

@@ -97,9 +97,9 @@ func complete(t *testing.T, w *watcher, when string, acknowledged ...*feed.Entit
 	verified(t, w.store)
 }
 
-// TestKilled kills an erasure at each of its operations, or with -short at every fifth from a random
-// one on. Producers that were there before and those that come later continue, and another erasure
-// completes it.
+// TestKilled kills an erasure at each of its operations, or with -short at every fifth, starting at a random
+// one. Producers that were open before and those that are opened later continue, and another erasure
+// completes the first one.
 func TestKilled(t *testing.T) {
 	step := 1
 	if testing.Short() {
@@ -152,17 +152,17 @@ func eraseKilled(t *testing.T, outcome fault.Outcome, first, at int) (killed boo
 	return killed
 }
 
-// A moment is one before an operation of an erasure: after it has begun to write the floor that often,
-// and performed more operations.
+// A moment of an erasure is the time before one of its operations: it has begun to write the floor floors
+// times, and performed more operations since.
 type moment struct{ floors, more int }
 
-// A tracker tells the moments of an erasure, and performs one operation at a time.
+// A tracker keeps track of the moment that an erasure has reached, and lets it perform one operation at a time.
 type tracker struct {
 	now moment
 	one chan struct{} // a mutex would not let synctest.Wait return
 }
 
-// before calls do with the moment of an operation, and passes to the next.
+// before calls do with the moment before an operation, and then advances to the next moment.
 func (k *tracker) before(op fault.Op, do func(now moment)) fault.Outcome {
 	k.one <- struct{}{}
 	defer func() { <-k.one }()
@@ -176,8 +176,8 @@ func (k *tracker) before(op fault.Op, do func(now moment)) fault.Outcome {
 }
 
 // TestAround has a publisher write during an erasure, and pauses its next write until a later moment
-// of the erasure, mostly while producers are stopped or just after it was committed. With -short it
-// tries every fifth of the schedules, from a random one on.
+// of the erasure, mostly while producers are stopped or just after the erasure was committed. With -short it
+// tries every fifth schedule, starting at a random one.
 func TestAround(t *testing.T) {
 	step := 1
 	if testing.Short() {

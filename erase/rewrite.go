@@ -20,7 +20,7 @@ import (
 // inMemory is the size up to which a page is read into memory, in bytes. A larger one is read twice.
 const inMemory = 2 << 20
 
-// A found is what a page has of the keys, in the order of the page.
+// A found says what a page has for the keys.
 type found struct {
 	erased int64            // entities to be erased
 	kept   int64            // entities after those that may be erased
@@ -33,8 +33,8 @@ type state struct {
 	location  string // Content-Location
 }
 
-// rewrite copies a page, whose stored body it reads to the end, to w without the entities of the
-// keys among the first limit entities. It checks the digest of the body.
+// rewrite copies page p to w, and replaces the entities of the keys that are among the first limit entities.
+// It reads the stored body to the end and checks its digest.
 func (k *keys) rewrite(p *chain.Page, body io.Reader, w io.Writer, limit int) (found, error) {
 	have := found{last: map[string]state{}}
 	sum := sha256.New()

@@ -63,7 +63,7 @@ func (p *Plan) inPage(ctx context.Context, key string) (has bool, err error) {
 	return has, nil
 }
 
-// noteState notes that a snapshot has a key.
+// noteState records that a snapshot has a key.
 func (p *Plan) noteState(key, location string) error {
 	if _, ok := p.last[key]; ok {
 		return nil

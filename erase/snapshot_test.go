@@ -55,8 +55,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestDigest: if the feed has nothing of a key but a DELETE, a state digest that was made before still has it. So
-// may one that is damaged; one of other keys stays.
+// TestDigest: if the feed has only a DELETE for a key, a state digest that was made before still has the key, and
+// a damaged one may have it: both are deleted. A digest of other keys stays.
 func TestDigest(t *testing.T) {
 	for name, test := range map[string]struct {
 		versions bool

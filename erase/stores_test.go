@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// TestStores erases in a bucket and in PostgreSQL, also an entity that is larger than what is kept in
+// TestStores erases entities in a bucket and in PostgreSQL, including one that is too large to be kept in
 // memory.
 func TestStores(t *testing.T) {
 	server := s3test.Start(t)

@@ -28,7 +28,7 @@ const (
 	secret   = "a secret of Ann"
 )
 
-// entity returns an entity of a key. Those of Ann have a secret in the body and in a field.
+// entity returns an entity of a key. Entities of Ann have a secret in the body and in a field.
 func entity(n int, key string, op feed.Operation) *feed.Entity {
 	e := &feed.Entity{
 		ContentID: fmt.Sprintf("<%d@test>", n), Operation: op, ContentLocation: feed.EncodeKey(key),
@@ -87,13 +87,13 @@ func eraseKeys(ctx context.Context, store storage.Store, c erase.Config) (erase.
 	return plan.Run(ctx)
 }
 
-// A seen entity was read, with the position after it.
+// A seen is an entity that was read, with the position after it.
 type seen struct {
 	feed.Entity
 	position feed.Position
 }
 
-// read reads the feed from a start.
+// read returns the entities of the feed after start.
 func read(t *testing.T, store storage.Store, start consumer.Start) (all []seen) {
 	t.Helper()
 	source := fromstore.New(store, fromstore.Config{})
@@ -120,7 +120,7 @@ func ids(all []seen) (ids []string) {
 	return ids
 }
 
-// apply returns a state after more entities.
+// apply returns the state after applying more entities to state.
 func apply(state map[string]string, all ...seen) map[string]string {
 	state = maps.Clone(state)
 	if state == nil {
@@ -146,7 +146,7 @@ func without(state map[string]string) map[string]string {
 	return state
 }
 
-// traces returns the objects in a store that have a text.
+// traces returns the keys of the objects in a store that contain text.
 func traces(t *testing.T, store storage.Store, text string) (keys []string) {
 	t.Helper()
 	for entry, err := range store.List(t.Context(), "", "") {

@@ -15,7 +15,7 @@ import (
 // every request as they would without it.
 const ConsumerHeader = "Feedctl-Consumer"
 
-// Limits of an [Announcement], in bytes. What is longer is not sent, and refused.
+// Limits of an [Announcement], in bytes. Longer values are not sent, and are refused.
 const (
 	MaxConsumerName      = 64
 	maxAnnouncedPosition = 256 // of a Content-ID, and of a path
@@ -24,11 +24,11 @@ const (
 
 // An Announcement is what a consumer announces in [ConsumerHeader]. All fields but Name may be zero.
 type Announcement struct {
-	// Name is that of the consumer: 1 to [MaxConsumerName] printable ASCII characters.
+	// Name is the name of the consumer: 1 to [MaxConsumerName] printable ASCII characters.
 	Name string
-	// LastModified is that of the last entity that was committed, in whole seconds, ContentID its
-	// Content-ID, and Page the path of the URL of its page. A Content-ID that is longer than 256
-	// bytes, or is not printable ASCII, is left out, and so is such a path.
+	// LastModified is the time of the last entity that was committed, in whole seconds, ContentID is its
+	// Content-ID, and Page is the path of the URL of its page. A Content-ID or path that is longer than 256
+	// bytes, or is not printable ASCII, is left out.
 	LastModified time.Time
 	ContentID    string
 	Page         string
@@ -149,7 +149,7 @@ func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// quote returns the form of a string of printable ASCII that RFC 9651 defines in section 3.3.3.
+// quote returns a string of printable ASCII in the form that RFC 9651 defines in section 3.3.3.
 func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
@@ -182,7 +182,7 @@ func unquote(item string, limit int) (string, error) {
 // maxDate is the last second of the year 9999 (RFC 9651, section 3.3.7).
 const maxDate = 253_402_300_799
 
-// parseUnix parses a date of RFC 9651, section 3.3.7, from 1970 on.
+// parseUnix parses a date of RFC 9651, section 3.3.7, that is not before 1970.
 func parseUnix(item string) (time.Time, error) {
 	digits, ok := strings.CutPrefix(item, "@")
 	seconds, err := strconv.ParseInt(digits, 10, 64)

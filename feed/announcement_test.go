@@ -49,7 +49,7 @@ func TestAnnouncement(t *testing.T) {
 	}
 }
 
-// TestParseAnnouncement has fields that other programs may send, or attackers.
+// TestParseAnnouncement parses fields that other programs, or attackers, may send.
 func TestParseAnnouncement(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
@@ -85,7 +85,7 @@ func TestParseAnnouncement(t *testing.T) {
 	}
 }
 
-// TestCleanConsumerName has texts that become names.
+// TestCleanConsumerName turns texts into names.
 func TestCleanConsumerName(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -98,7 +98,8 @@ func TestCleanConsumerName(t *testing.T) {
 	}
 }
 
-// FuzzParseAnnouncement checks that what is read can be written, and is then the same.
+// FuzzParseAnnouncement checks that announcements that can be parsed are the same when they are written and parsed
+// again.
 func FuzzParseAnnouncement(f *testing.F) {
 	f.Add(`name="stock", at=@1735689600, id="<a@b>", page="/feeds/zones/pages/17", snapshot=3, filling`)
 	f.Fuzz(func(t *testing.T, value string) {

@@ -27,8 +27,8 @@ type Chain struct {
 	// First marks the first page of a feed that was published to after it had been deleted. Its
 	// Prev is a digest that no page has.
 	First bool
-	// Identity is that of the feed. Its Epoch is in the response for the newest page only, since
-	// it is what may change about a page that is otherwise immutable; elsewhere it is zero.
+	// Identity is the identity of the feed. Its Epoch is set only in the response for the newest page, since
+	// an epoch may begin although a page is otherwise immutable; elsewhere it is zero.
 	Identity Identity
 }
 
@@ -50,8 +50,8 @@ func (c Chain) Header() string {
 	return string(b)
 }
 
-// appendMember appends a member of a dictionary that is a byte sequence, given in hex, unless
-// that is empty or malformed.
+// appendMember appends a member of a dictionary whose value is a byte sequence, given in hex. It appends
+// nothing if digest is empty or malformed.
 func appendMember(b []byte, key, digest string) []byte {
 	value := byteSequence(digest)
 	if value == "" {
@@ -63,8 +63,8 @@ func appendMember(b []byte, key, digest string) []byte {
 	return append(append(append(b, key...), '='), value...)
 }
 
-// byteSequence returns the form of bytes, given in hex, that RFC 9651 defines in section 3.3.5, or
-// "" if there are none.
+// byteSequence returns bytes, given in hex, in the form that RFC 9651 defines in section 3.3.5, or "" if
+// there are none.
 func byteSequence(digest string) string {
 	sum, err := hex.DecodeString(digest)
 	if err != nil || len(sum) == 0 {

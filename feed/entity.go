@@ -69,8 +69,8 @@ type Position struct {
 	// after entities of it had been committed. A consumer delivers nothing more of it until
 	// it has read the whole page without an error. It is empty otherwise.
 	Damaged string `json:"damaged,omitempty"`
-	// Restore is the time (RFC 3339) or Content-ID that a sink is being restored to, or was, and that
-	// only the same restore continues. It is empty otherwise.
+	// Restore is the time (RFC 3339) or Content-ID to which a sink is being restored, or was restored. Only a
+	// restore to the same point continues from the position. It is empty otherwise.
 	Restore string `json:"restore,omitempty"`
 	// Snapshot is set while a snapshot is being read.
 	Snapshot *SnapshotPosition `json:"snapshot,omitempty"`
@@ -90,8 +90,8 @@ type TailPosition struct {
 	// Snapshot is the snapshot that the feed is read back to, and the place in it; nil if
 	// the feed is read back to its beginning.
 	Snapshot *SnapshotPosition `json:"snapshot,omitempty"`
-	// Held is how many patches are held back until the PUT before them is read, and Holds how many
-	// have ever been.
+	// Held is how many patches are held back until the PUT before them is read, and Holds how many have ever
+	// been held back.
 	Held  int64 `json:"held,omitempty"`
 	Holds int64 `json:"holds,omitempty"`
 }
@@ -102,8 +102,8 @@ type SnapshotPosition struct {
 	Index    string `json:"index"` // URL of the index
 	Page     int    `json:"page"`
 	Entities int    `json:"entities"`
-	// Replaces is set if the snapshot replaces the data of the consumer's sink: at its end, what it
-	// does not have is removed.
+	// Replaces is set if the snapshot replaces the data of the consumer's sink: at the end of the snapshot,
+	// what it does not have is removed.
 	Replaces bool `json:"replaces,omitempty"`
 }
 

@@ -152,7 +152,7 @@ func TestCheckErrors(t *testing.T) {
 		"Latin-1 in value":       {field("X", "Z\xfcrich"), "X"},
 		"cut UTF-8 in value":     {field("X", "\xe2\x82"), "X"},
 		"Latin-1 in Content-ID":  {func(e *feed.Entity) { e.ContentID = "\xfc" }, "Content-ID"},
-		"white space in the end": {field("X", "a\t"), "X"},
+		"white space at the end": {field("X", "a\t"), "X"},
 		"too much":               {field("X", strings.Repeat("x", feed.MaxHeader)), "block"},
 	} {
 		t.Run(name, func(t *testing.T) {

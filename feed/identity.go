@@ -7,27 +7,27 @@ import (
 )
 
 // An Identity distinguishes a feed from all others, even from one that was at the same URL
-// before, and its history from those that it had before its store was restored to an older
-// state. Feeds of older versions and of other servers have none: the zero Identity.
+// before, and its history from the histories that it had before its store was restored to an older state.
+// Feeds of older versions and of other servers have none: the zero Identity.
 type Identity struct {
-	// ID is 16 random bytes in hex. It is given to a feed when that is created, and is the same in
-	// all copies of the feed. A feed that was deleted and published to again has another one.
+	// ID is 16 random bytes in hex. A feed gets it when it is created, and all copies of the feed have the
+	// same ID. A feed that was deleted and published to again has a different one.
 	ID string
 	// Epoch is the part of the feed's history that is being written; zero if it is the first.
 	Epoch Epoch
 }
 
-// An Epoch is a part of a feed's history. The first one has no name. Another one begins when the
-// feed's store has been restored to an older state: what the feed had by then is common to both,
-// and what the earlier epoch had after that is gone.
+// An Epoch is a part of a feed's history. The first epoch has no ID. Another begins when the feed's store has
+// been restored to an older state: the entities up to that state belong to both epochs, and the later
+// entities of the earlier epoch are gone.
 type Epoch struct {
 	Number int64  // from 1; 0 for the first part of a history
 	ID     string // 16 random bytes in hex: two epochs that follow the same backup differ
 	// Last is the Last-Modified of the feed's newest entity when the epoch began, in whole
-	// seconds. An entity of an earlier epoch that is later is no longer in the feed.
+	// seconds. A later entity of an earlier epoch is no longer in the feed.
 	Last time.Time
-	// Kept means that no entity was lost when the epoch began: the pages were rewritten, and have
-	// the entities of the epoch before with their Content-IDs and times.
+	// Kept means that no entity was lost when the epoch began: the pages were rewritten, and have the
+	// entities of the previous epoch with their Content-IDs and times.
 	Kept bool
 }
 
@@ -38,7 +38,7 @@ func NewID() string {
 	return hex.EncodeToString(b)
 }
 
-// ValidID reports whether id has the form of those returned by [NewID].
+// ValidID reports whether id has the form of the IDs that [NewID] returns.
 func ValidID(id string) bool {
 	b, err := hex.DecodeString(id)
 	return err == nil && len(b) == idSize && hex.EncodeToString(b) == id

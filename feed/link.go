@@ -11,7 +11,7 @@ import (
 
 // Links are the links of a page, as absolute URLs. A missing link is "".
 type Links struct {
-	// Self, Prev and Next are those that the specification defines.
+	// Self, Prev and Next are the links that the specification defines.
 	Self, Prev, Next string
 	// First leads to the oldest page of the feed, and Last to its entry point (RFC 8288).
 	// Timegate leads to the page of a given time (RFC 7089). They are not part of the
@@ -30,8 +30,8 @@ type Links struct {
 // angle brackets, as in the specification's example, is accepted. Links with other
 // relation types and links with another context (anchor) are ignored. The error is
 // a [*HeaderError] if the closing bracket of a target is missing, or if a target of
-// self, prev or next is not an HTTP URL or differs from another of that relation. Such
-// targets of the other relations are ignored.
+// self, prev or next is not an HTTP URL or differs from another target of the same relation. For other
+// relations, such targets are ignored.
 func ParseLinks(base *url.URL, h http.Header) (Links, error) {
 	var links Links
 	for _, value := range h.Values("Link") {

@@ -21,9 +21,9 @@ const (
 
 // Parse fills e from a part. Content-Type is required, and in a feed (feedEntity)
 // also Last-Modified, Content-ID and Operation-Type. The specification requires
-// Last-Modified in a snapshot too, but some producers omit it; it is then the zero
-// time. A DELETE without Content-Type is text/plain (RFC 2046, section 5.1). If a field is missing or invalid, the error is a [*HeaderError] and the
-// contents of e are unspecified.
+// Last-Modified in a snapshot too, but some producers omit it; LastModified is then the zero time. A DELETE without
+// Content-Type is text/plain (RFC 2046, section 5.1). If a field is missing or invalid, the error is a [*HeaderError] and
+// the contents of e are unspecified.
 //
 // Parse may be called with the same e for each part: it reuses the array of
 // e.Header and strings that have not changed. Strings never point into the part.

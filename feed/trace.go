@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// The header fields of an entity that hold its trace context, as in a request by HTTP.
+// The header fields of an entity that hold its trace context, as in an HTTP request.
 const (
 	traceParent = "Traceparent"
 	traceState  = "Tracestate"
 )
 
-// maxTraceState limits [Trace.State], in bytes: what the recommendation requires to be propagated.
+// maxTraceState limits [Trace.State], in bytes, to what the recommendation requires to be propagated.
 const maxTraceState = 512
 
 // A Trace says in which trace, and where in it, an entity was published: the values of the header
@@ -45,8 +45,8 @@ func (t Trace) Sampled() bool {
 	return len(t.Parent) > flags && strings.IndexByte("13579bdf", t.Parent[flags]) >= 0
 }
 
-// validParent reports whether a traceparent is valid: version, trace-id, parent-id and flags in
-// lower-case hex, and with a later version than 00 perhaps more.
+// validParent reports whether a traceparent is valid: version, trace-id, parent-id and flags in lower-case
+// hex; if the version is later than 00, more may follow.
 func validParent(p string) bool {
 	const size = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	if len(p) < size || len(p) > 2*size {
@@ -84,8 +84,8 @@ func (e *Entity) Trace() Trace {
 	return ParseTrace(t.Parent, t.State)
 }
 
-// SetTrace adds the header fields of a trace context to an entity that has none, and for which
-// they are not too much (MaxHeader).
+// SetTrace adds the header fields of a trace context to an entity that has none, if its header does not
+// become larger than [MaxHeader].
 func (e *Entity) SetTrace(t Trace) {
 	if t.IsZero() || slices.ContainsFunc(e.Header, func(f Field) bool { return strings.EqualFold(f.Name, traceParent) }) {
 		return

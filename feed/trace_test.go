@@ -67,7 +67,7 @@ func TestEntityTrace(t *testing.T) {
 	full := &feed.Entity{ContentType: "text/plain", Header: []feed.Field{{Name: "X", Value: strings.Repeat("x", feed.MaxHeader-100)}}}
 	full.SetTrace(trace)
 	if len(full.Header) != 1 {
-		t.Error("an entity with a large header got one that cannot be published")
+		t.Error("an entity with a large header got a trace context, and cannot be published")
 	}
 }
 
@@ -86,7 +86,7 @@ func TestTraceOfHeader(t *testing.T) {
 	}
 }
 
-// TestTracesAreBounded: a batch refers to some of the traces it is made of, those that are sampled.
+// TestTracesAreBounded: a batch refers to a limited number of the traces of its entities, and only to sampled ones.
 func TestTracesAreBounded(t *testing.T) {
 	var ts feed.Traces
 	for n := range 1000 {

@@ -24,10 +24,10 @@ const (
 	enough  = 32 << 20 // bytes of memory for all pages that a reader reads ahead
 )
 
-// roundTrips returns how often latency has passed since start.
+// roundTrips returns how many times latency has passed since start.
 func roundTrips(start time.Time) int { return int(time.Since(start) / latency) }
 
-// far64 is a feed of 64 pages of 64 KiB that have a next page, and one more.
+// far64 returns a store with a feed of 64 pages of 64 KiB that have a next page, and one more page.
 func far64(t *testing.T) *farStore {
 	store := far(memory.New(), 0)
 	fill(t, store, 64, 64<<10)
@@ -167,7 +167,7 @@ func TestManyAtTheStart(t *testing.T) {
 	})
 }
 
-// TestNewestPageCosts: reading the newest page takes a poll, and its body if it has changed.
+// TestNewestPageCosts: reading the newest page takes a poll and, if the page has changed, a request for its body.
 func TestNewestPageCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := far(memory.New(), latency)
@@ -276,7 +276,7 @@ func TestErrorsWhileReadingAhead(t *testing.T) {
 	})
 }
 
-// An answeringLate store takes its time after it has read.
+// An answeringLate store waits between reading and returning.
 type answeringLate struct{ storage.Store }
 
 func (s answeringLate) Stat(ctx context.Context, key string) (storage.Info, error) {
@@ -326,7 +326,7 @@ func TestCancelledWhileReadingAhead(t *testing.T) {
 		cancel()
 		group.Wait()
 		time.Sleep(time.Second)
-		for n := int64(1); n < 60; n++ { // what was begun can be read
+		for n := int64(1); n < 60; n++ { // pages whose reading began can be read
 			r.pages(t, n, n)
 		}
 	})
@@ -362,8 +362,8 @@ func TestCloseWhileReadingAhead(t *testing.T) {
 	})
 }
 
-// TestPollingBacksOff: the longer a feed does not change, the more rarely it is polled, but
-// no more rarely than every PollInterval.
+// TestPollingBacksOff: the longer a feed does not change, the less often it is polled, but at least every
+// PollInterval.
 func TestPollingBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := far(memory.New(), 0)
@@ -413,7 +413,7 @@ func TestLoaded(t *testing.T) {
 	})
 }
 
-// A loading store has bodies in memory, and counts those that are open.
+// A loading store returns bodies that are in memory, and counts those that are open.
 type loading struct {
 	storage.Store
 	open atomic.Int64
@@ -435,7 +435,7 @@ type countedBody struct {
 	store *loading
 }
 
-// Close changes the memory, as its next use would.
+// Close overwrites the memory of the body, as its next use would.
 func (b *countedBody) Close() error {
 	clear(b.data)
 	b.store.open.Add(-1)

@@ -10,8 +10,8 @@ import (
 // for its metadata, is considered unavailable.
 const backgroundTimeout = 2 * time.Minute
 
-// A background runs tasks that are started for one request and shared with others, so
-// that they must not end with that request.
+// A background runs tasks that are started for one request and shared with others: they must not end with
+// that request.
 type background struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -53,8 +53,8 @@ func (b *background) close(ctx context.Context) {
 	b.cancel()
 }
 
-// calls share work among concurrent callers with the same key (single flight). A result may come
-// from a call that began earlier.
+// calls shares work among concurrent callers with the same key (single flight). A result may come from a call
+// that began earlier.
 type calls[K comparable, V any] struct {
 	background *background
 

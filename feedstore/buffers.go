@@ -17,17 +17,17 @@ const (
 	bufferUnit = 64 << 10
 	// maxBufferShare limits one page to this fraction of the memory.
 	maxBufferShare = 4
-	// unreadAge is how long a page that was fetched ahead is kept for a reader before
-	// another one may replace it.
+	// unreadAge is how long a page that was fetched ahead is kept for a reader before another page may
+	// replace it.
 	unreadAge = 10 * time.Second
 )
 
 // errUnbuffered means that a page cannot be buffered in memory.
 var errUnbuffered = errors.New("no memory for the page")
 
-// buffers hold pages in memory: those being fetched, those fetched ahead, and those
-// already read, so that another reader shortly after need not fetch them again. Their
-// size is bounded, and no reader waits for memory.
+// buffers holds pages in memory: those being fetched, those fetched ahead, and those already read, so that
+// another reader shortly after need not fetch them again. Their size is bounded, and no reader waits for
+// memory.
 type buffers struct {
 	limit int64 // bytes; 0 disables buffering
 
@@ -93,8 +93,8 @@ func (p *buffers) acquire(key bufferKey, size int64) (b *buffer, begun bool) {
 	return b, b != nil
 }
 
-// begin returns a new buffer for a page to be fetched ahead. It returns nil if there
-// is one already, and full if there is no memory for it.
+// begin returns a new buffer for a page to be fetched ahead. It returns nil if the page has a buffer already,
+// or, with full, if there is no memory for a new one.
 func (p *buffers) begin(key bufferKey, size int64) (b *buffer, full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,8 +129,8 @@ func (p *buffers) add(key bufferKey, size int64, ahead bool) *buffer {
 }
 
 // makeRoom removes unused buffers until there is room for size bytes: first those that
-// were read, the oldest first, and then those fetched ahead. To fetch ahead, it removes
-// of the latter only those that have not been read for unreadAge.
+// were read, the oldest first, and then those fetched ahead. If ahead is true, it removes buffers fetched
+// ahead only if they have not been read for unreadAge.
 func (p *buffers) makeRoom(size int64, ahead bool) bool {
 	for p.taken+size > p.limit {
 		oldest := p.read.Back()

@@ -49,7 +49,7 @@ func testCorruptBodies(t *testing.T, loaded bool) {
 	})
 }
 
-// A corrupting store changes a byte of the next bodies.
+// A corrupting store changes a byte in each of the next bodies.
 type corrupting struct {
 	storage.Store
 	times  *int
@@ -156,8 +156,8 @@ func TestCache(t *testing.T) {
 	})
 }
 
-// TestCacheOfAnotherFeed: a feed that was deleted and begins again, or was restored from a backup,
-// is not mixed with what is in the cache.
+// TestCacheOfAnotherFeed: the pages of a feed that was deleted and begun again, or restored from a backup,
+// are not mixed with those in the cache.
 func TestCacheOfAnotherFeed(t *testing.T) {
 	for _, kept := range []int{0, 3} { // pages that the feeds have in common
 		dir, store, other := t.TempDir(), far(memory.New(), 0), far(memory.New(), 0)
@@ -204,7 +204,7 @@ func TestCacheOfAnotherFeed(t *testing.T) {
 	}
 }
 
-// TestCacheHeals: damaged files of the cache are not returned, and replaced.
+// TestCacheHeals: damaged files of the cache are not returned but replaced.
 func TestCacheHeals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, store := t.TempDir(), far(memory.New(), 0)
@@ -233,7 +233,7 @@ func TestCacheHeals(t *testing.T) {
 	})
 }
 
-// TestCacheForgetsPruned: the cache drops pages below the floor, also those of an earlier process.
+// TestCacheForgetsPruned: the cache drops pages below the floor, including those that an earlier process cached.
 func TestCacheForgetsPruned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()

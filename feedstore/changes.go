@@ -15,11 +15,11 @@ import (
 	"github.com/feedctl/feedctl/chain"
 )
 
-// ErrToken: a token of [Reader.Changes] is not one that this reader has returned, or is too old.
-// The caller has to start over without a token, and compare the versions of all feeds.
+// ErrToken means that a token for [Reader.Changes] was not returned by this reader, or is too old. The caller
+// has to start over without a token, and compare the versions of all feeds.
 var ErrToken = errors.New("changes since the token are not known")
 
-// ErrClosed: the reader has been closed.
+// ErrClosed means that the reader has been closed.
 var ErrClosed = errors.New("reader is closed")
 
 // A FeedVersion is a state of a feed.
@@ -29,16 +29,16 @@ type FeedVersion struct {
 	Version string
 }
 
-// Changes are feeds that have changed.
+// Changes holds feeds that have changed.
 type Changes struct {
 	// Feeds are in the order of their last changes.
 	Feeds []FeedVersion
 	// Token is where to continue.
 	Token string
-	// Complete: each feed that exists has been among the feeds since a caller started without a
-	// token. Changes from now on will follow.
+	// Complete means that each feed that exists has been among the feeds since a caller started without a
+	// token. Later changes will follow.
 	Complete bool
-	// Waited: the call could wait for changes.
+	// Waited means that the call could wait for changes.
 	Waited bool
 }
 
@@ -50,9 +50,9 @@ const (
 )
 
 // Changes returns at most limit feeds that have changed since a token and whose names begin with
-// prefix. Without a token, all feeds have changed. If there are none, it waits for some, or until
-// the list is complete, for at most the given time and at most five minutes, provided that fewer
-// than Config.MaxWaiters callers are waiting.
+// prefix. Without a token, all feeds count as changed. If no feed has changed, Changes waits for one, or
+// until the list is complete, for at most the given time and at most five minutes, provided that fewer than
+// Config.MaxWaiters callers are waiting.
 //
 // A change is noticed at once if it is made through this reader or the store reports it, otherwise
 // when the feed is polled: after a second at first, then less and less often while it does not
@@ -95,7 +95,7 @@ func (r *Reader) Changes(ctx context.Context, since, prefix string, limit int, w
 	return c, err
 }
 
-// trackers has the tracker of a reader while there are callers.
+// trackers holds the tracker of a reader while there are callers.
 type trackers struct {
 	mu      sync.Mutex
 	current *tracker
@@ -184,7 +184,7 @@ func (s *trackers) close() {
 	s.done.Wait()
 }
 
-// asked notes a call.
+// asked records a call.
 func (t *tracker) asked() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -208,7 +208,7 @@ func (t *tracker) abandoned() bool {
 	return true
 }
 
-// parse returns the change that a token stands for; 0 without a token. The caller must hold mu.
+// parse returns the number of the change that a token stands for; 0 without a token. The caller must hold mu.
 func (t *tracker) parse(token string) (int64, error) {
 	if token == "" {
 		return 0, nil
@@ -262,7 +262,7 @@ func versionOf(p *chain.Page) string {
 }
 
 // saw records the version of a feed, "" if it does not exist, and its newest page, if that
-// could be read. It reports whether that is news.
+// could be read. It reports whether the version is new.
 func (t *tracker) saw(name, version string, p *chain.Page) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -305,8 +305,7 @@ func (t *tracker) saw(name, version string, p *chain.Page) bool {
 	return true
 }
 
-// bury forgets the feeds that were deleted: tokens from before are too old. The caller must
-// hold mu.
+// bury forgets the feeds that were deleted: tokens from before that are too old. The caller must hold mu.
 func (t *tracker) bury() {
 	for name, feed := range t.byName {
 		if feed.version == "" && feed.seq > 0 {
@@ -316,8 +315,8 @@ func (t *tracker) bury() {
 	t.tombstones, t.oldest = 0, t.seq
 }
 
-// notify notifies the callers that wait, if there is something new for them, but not more
-// often than noticeEvery. It returns how long to wait until it does.
+// notify notifies the callers that wait, if there is something new for them, but at most once in noticeEvery.
+// It returns how long it has to wait until it may.
 func (t *tracker) notify() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -338,7 +337,7 @@ func (t *tracker) wake() {
 	t.changed = make(chan struct{})
 }
 
-// hintAt notes that a feed may have changed, or any if name is "".
+// hintAt records that a feed may have changed, or that any feed may have if name is "".
 func (t *tracker) hintAt(name string) {
 	t.mu.Lock()
 	if name == "" {
@@ -367,7 +366,7 @@ func (s *trackers) saw(p *chain.Page) {
 	}
 }
 
-// hintAt notes that a feed may have changed.
+// hintAt records that a feed may have changed.
 func (s *trackers) hintAt(name string) {
 	s.mu.Lock()
 	t := s.current

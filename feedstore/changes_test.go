@@ -138,7 +138,7 @@ func TestChangesOfStores(t *testing.T) {
 type lockedStore struct {
 	storage.Store
 	feed   string
-	hangs  bool // instead
+	hangs  bool // it hangs instead
 	locked atomic.Bool
 }
 
@@ -152,8 +152,8 @@ func (s *lockedStore) Stat(ctx context.Context, key string) (storage.Info, error
 	return s.Store.Stat(ctx, key)
 }
 
-// TestChangesOfLocked: a feed that cannot be read does not delay the others for long, and has another
-// version when it can be read.
+// TestChangesOfLocked: a feed that cannot be read does not delay the others for long, and has a new version
+// once it can be read.
 func TestChangesOfLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &lockedStore{Store: memory.New(), feed: "f"}
@@ -237,7 +237,7 @@ func (s *hintingStore) WatchKeys(ctx context.Context, _ string, changed func(key
 	return nil
 }
 
-// TestChangesOfHinting: frequent hints that any feed may have changed do not cost as many requests.
+// TestChangesOfHinting: frequent hints that any feed may have changed do not each cause a listing.
 func TestChangesOfHinting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &hintingStore{farStore: far(memory.New(), time.Millisecond)}
@@ -331,7 +331,7 @@ func TestChangesOfDeleted(t *testing.T) {
 	})
 }
 
-// TestChangesOfTombstones: so many feeds were deleted that tokens from before are too old.
+// TestChangesOfTombstones: after very many feeds were deleted, earlier tokens are too old.
 func TestChangesOfTombstones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()

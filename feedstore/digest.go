@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrNoDigest means that there is no such state digest, or no such node or leaf of one.
+// ErrNoDigest means that there is no such state digest, or that no state digest has such a node or leaf.
 var ErrNoDigest = errors.New("there is no such state digest")
 
 // NewestDigest returns the ID of the newest state digest of a feed.
@@ -52,8 +52,8 @@ func (r *Reader) StatDigest(ctx context.Context, p DigestPart) (storage.Info, st
 	return info, sum, err
 }
 
-// OpenDigest describes a part of a state digest, and opens length bytes of its body from offset
-// on; a negative length means to the end. The body is verified as by [Feed.Open].
+// OpenDigest describes a part of a state digest, and opens length bytes of its body, beginning at offset; a
+// negative length means to the end. The body is verified as by [Feed.Open].
 func (r *Reader) OpenDigest(ctx context.Context, p DigestPart, offset, length int64) (storage.Info, string, io.ReadCloser, error) {
 	object, err := r.store.Get(ctx, p.key(), offset, length)
 	if err != nil {

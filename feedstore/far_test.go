@@ -18,8 +18,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A farStore is a store behind a network: each request takes latency, and is counted. Of the
-// optional interfaces it has [storage.Locator] and [storage.Counter].
+// A farStore is a store behind a network: each request takes latency, and is counted. Of the optional
+// interfaces, it implements [storage.Locator] and [storage.Counter].
 type farStore struct {
 	storage.Store
 	latency time.Duration
@@ -69,7 +69,7 @@ func (s *farStore) reset() {
 	clear(s.byKey)
 }
 
-// total returns how many requests were sent, and of them those for pages' bodies.
+// total returns how many requests were sent, and how many of them were for the bodies of pages.
 func (s *farStore) total() (all, gets uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *farStore) total() (all, gets uint64) {
 	return all, s.sent["Get"]
 }
 
-// most returns the key that was the argument of the operation most often, and how often.
+// most returns the key that was the argument of the operation most often, and how many times it was.
 func (s *farStore) most(operation string) (key string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,8 +91,8 @@ func (s *farStore) most(operation string) (key string, n int) {
 	return key, n
 }
 
-// fill publishes a feed "f" of pages with a body of about size bytes each, which have a next
-// page, and one page more, which is open.
+// fill publishes a feed "f": pages with a body of about size bytes each, all of which have a next page, and
+// one more page, which is open.
 func fill(t *testing.T, store storage.Store, pages, size int) {
 	t.Helper()
 	body := func(i int) string { return strings.Repeat(fmt.Sprintf("%07d ", i), size/8) }
@@ -141,7 +141,7 @@ func check(t *testing.T, err error) {
 // A reader reads the feed "f" as a server does for its clients.
 type reader struct{ *feedstore.Reader }
 
-// newReader returns a reader that is closed with the test.
+// newReader returns a reader that is closed when the test ends.
 func newReader(t *testing.T, store storage.Store, c feedstore.Config) reader {
 	t.Helper()
 	c.Network = true

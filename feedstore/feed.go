@@ -83,9 +83,9 @@ func (f *Feed) Identity() feed.Identity { return f.reader.Identity() }
 // [chain.Reader.Beyond] does.
 func (f *Feed) Beyond() []*chain.Page { return f.reader.Beyond() }
 
-// Stale reports whether the state belongs to an earlier timeline: the store has been restored to
-// an older state, has another feed of this name, or the feed began another epoch. A request that
-// finds this starts again with the state that [Reader.Feed] returns.
+// Stale reports whether the state belongs to an earlier timeline: the store has been restored to an older
+// state or has another feed of this name, or the feed began another epoch. A request that finds this starts
+// again with the state that [Reader.Feed] returns.
 func (f *Feed) Stale() bool { return f.reader.Timeline() > 0 }
 
 // forget drops the state of a feed and its pages in memory, which belong to the
@@ -126,8 +126,7 @@ func (f *Feed) Newest(ctx context.Context) (*chain.Page, error) {
 }
 
 // poll reads the newest page from the store. While that page grows, this takes a single
-// request: a page that was the newest and is still open, with its unique boundary, is
-// the newest.
+// request: a page that was the newest still is if it is open and has the same unique boundary.
 func (f *Feed) poll(ctx context.Context) (*chain.Page, error) {
 	if last := f.last.Load(); last != nil && !last.Closed {
 		p, err := f.reader.Stat(ctx, last.Number)
@@ -150,7 +149,7 @@ func (f *Feed) saw(p *chain.Page) {
 	seen := lean(p)
 	f.last.Store(seen)
 	f.known.add(seen)
-	f.reader.Remember(seen) // so that it notices if the store is restored to an older state
+	f.reader.Remember(seen) // so that the reader notices if the store is restored to an older state
 	for n := f.newest.Load(); p.Number > n && !f.newest.CompareAndSwap(n, p.Number); n = f.newest.Load() {
 	}
 }
@@ -284,11 +283,11 @@ func (f *Feed) LinkedPages(ctx context.Context, first, last int64) iter.Seq2[*ch
 // Crawl reads metadata ahead for a reader that goes back from page n, down to the floor.
 func (f *Feed) Crawl(n, floor int64) { f.r.source.crawl(f, n, floor) }
 
-// Open opens length bytes, from offset on, of the body of a page that has a next page; a
-// negative length means to the end. A whole body ends with io.EOF only if it has the digest in
-// the page's metadata. A part cannot be verified alone: its page is verified as a whole, now or
-// within the last 10 minutes ([pagecache.VerifyAge]), so that damage to the store since then is
-// not noticed. The error of a damaged page matches [chain.ErrCorrupt].
+// Open opens length bytes, beginning at offset, of the body of a page that has a next page; a negative length
+// means to the end. A whole body ends with io.EOF only if it has the digest in the page's metadata. A part
+// cannot be verified alone: its page is verified as a whole, now or within the last 10 minutes
+// ([pagecache.VerifyAge]), so damage to the store since then is not noticed. The error of a damaged page
+// matches [chain.ErrCorrupt].
 func (f *Feed) Open(ctx context.Context, n, offset, length int64) (*chain.Page, io.ReadCloser, error) {
 	return f.r.source.open(ctx, f, n, offset, length)
 }

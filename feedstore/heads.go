@@ -17,7 +17,7 @@ const (
 	headsRate = 50     // feeds that are polled per second
 )
 
-// heads are the newest pages of all feeds, as last seen by requests and earlier passes.
+// heads holds the newest pages of all feeds, as last seen by requests and earlier passes.
 type heads struct {
 	reader *Reader
 
@@ -35,8 +35,8 @@ type head struct {
 
 // Heads returns the newest pages of the first 10,000 feeds by name, as last seen, in no particular
 // order and without checkpoints, and the number of feeds in the store. It starts polling the feeds
-// in the background, the least recently polled first, and waits for that at most the given time.
-// Pages that are not known yet, or cannot be read, are omitted.
+// in the background, the least recently polled first, and waits for the polls at most the given time. Pages
+// that are not known yet, or cannot be read, are omitted.
 func (r *Reader) Heads(wait time.Duration) (pages []*chain.Page, feeds int) {
 	h := &r.heads
 	timer := time.NewTimer(wait)

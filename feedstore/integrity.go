@@ -34,8 +34,8 @@ const (
 )
 
 // An integrity verifies that each body read from the store has the SHA-256 in its metadata. A
-// verified object is trusted for [pagecache.VerifyAge]: during that time a part of it may be
-// read alone, and the kernel may send a file.
+// verified object is trusted for [pagecache.VerifyAge]: during that time a part of it may be read alone, and
+// the kernel may send it as a file.
 type integrity struct {
 	store    storage.Store
 	network  bool                                   // see [Config]

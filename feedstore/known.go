@@ -35,7 +35,7 @@ func (k *known) add(p *chain.Page) {
 	k.newest = p
 }
 
-// after returns the latest state if is reports true for the SHA-256 of one before it, or else nil.
+// after returns the latest state if is reports true for the SHA-256 of an earlier state, or else nil.
 func (k *known) after(is func(sha256 string) bool) *chain.Page {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -50,7 +50,7 @@ func (k *known) after(is func(sha256 string) bool) *chain.Page {
 // have changed since.
 func (f *Feed) After(is func(sha256 string) bool) *chain.Page { return f.known.after(is) }
 
-// Committed reports the newest page of a feed as a producer of this process has written it, so that
+// Committed tells the Reader the newest page of a feed as a producer of this process has written it, so that
 // callers that wait for a change are woken without a request to the store.
 func (r *Reader) Committed(p *chain.Page) {
 	r.trackers.hintAt(p.Feed)

@@ -27,8 +27,8 @@ type Entry struct {
 	Err error
 }
 
-// List yields the feeds, and after them the snapshots, whose names follow the name after,
-// which may be empty, in the order of [chain.Feeds]. It takes a few requests for each.
+// List yields the feeds and then the snapshots whose names come after the given name, which may be empty, in
+// the order of [chain.Feeds]. It takes a few requests for each.
 func (r *Reader) List(ctx context.Context, after string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for name, err := range chain.Feeds(ctx, r.store, after) {

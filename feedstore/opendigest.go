@@ -92,8 +92,8 @@ type grown struct {
 }
 
 // read returns page n from offset on, in its current state: a reader that follows the feed needs little
-// more than the bytes that are to be hashed, so one request to the store serves both. It returns nil
-// if that is not so, or the bytes are too many.
+// more than the bytes that are to be hashed, so one request to the store serves both. It returns nil if one
+// request cannot serve both, or there are too many bytes.
 func (d *openDigest) read(ctx context.Context, n, offset int64, i *integrity) (*grown, error) {
 	select {
 	case d.free <- struct{}{}:
@@ -126,7 +126,7 @@ func (d *openDigest) read(ctx context.Context, n, offset int64, i *integrity) (*
 	d.size = p.Size
 	if hex.EncodeToString(d.hash.Sum(nil)) != p.SHA256 {
 		d.hash = nil
-		return nil, body.Close() // if the page is damaged, reading the whole finds it
+		return nil, body.Close() // if the page is damaged, reading the whole page finds the damage
 	}
 	i.note(objectState{object.Key, object.Version, p.SHA256}, d.since)
 	body.Reader.Reset(data[offset-from:])

@@ -13,18 +13,18 @@ import (
 // Limits of files that are kept open.
 const (
 	maxOpenFiles = 128
-	// openFileAge is how long requests may use a file, from before its metadata was read: as long
-	// as a floor. An idle file is closed within the same time after that, since it occupies the
-	// space of its page even if that is deleted.
+	// openFileAge is how long requests may use a file, counted from before its metadata was read: as long as
+	// a floor. After that, an idle file is closed within the same time, since it occupies space even if its
+	// page is deleted.
 	openFileAge = floorAge
 )
 
-// openFiles keep the files of pages that have a next page open between requests, so that
-// requests for the same page in quick succession share the metadata in the store and the
-// open file. Only one request at a time uses a file.
+// openFiles keeps open, between requests, the files of pages that have a next page, so that requests for the
+// same page in quick succession share the metadata in the store and the open file. Only one request at a time
+// uses a file.
 type openFiles struct {
 	mu     sync.Mutex
-	idle   []*openFile // the last used last
+	idle   []*openFile // the most recently used last
 	timer  *time.Timer // runs while there are idle files
 	closed bool
 }
@@ -60,7 +60,7 @@ func (o *openFiles) take(key pageKey) *openFile {
 	return nil
 }
 
-// put makes a file idle, or closes it. It may close another one to make room.
+// put makes a file idle, or closes it. It may close another file to make room.
 func (o *openFiles) put(f *openFile) error {
 	if !time.Now().Before(f.until) {
 		return f.body.Close()

@@ -11,10 +11,9 @@ import (
 // errClosing means that polls are no longer shared because the reader is being closed.
 var errClosing = errors.New("reader is being closed")
 
-// polls let requests share polls of the store. A request shares only a poll that begins
-// after the request has arrived, so it sees every write that returned before. Requests
-// that arrive during a poll share the next one: the store sees one poll at a time,
-// regardless of the number of requests.
+// polls lets requests share polls of the store. A request shares only a poll that begins after the request
+// has arrived, so it sees every write that returned before. Requests that arrive during a poll share the next
+// one: the store sees one poll at a time, regardless of the number of requests.
 type polls struct {
 	mu      sync.Mutex
 	running bool

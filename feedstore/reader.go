@@ -29,9 +29,9 @@ type Config struct {
 	// After a change, an interval of more than a second is shortened to a second and
 	// grows back. A store that reports changes is polled a tenth as often.
 	PollInterval time.Duration
-	// Network means that bodies leave the process: small ones are then verified before
-	// the first byte is returned, and files are returned as files, which the kernel can
-	// send. Otherwise a body is verified while it is read, in a single pass.
+	// Network means that bodies leave the process: small bodies are then verified before the first byte is
+	// returned, and files are returned as files, which the kernel can send. Otherwise a body is verified
+	// while it is read, in a single pass.
 	Network bool
 	// Logger logs warnings. nil: no logging.
 	Logger *slog.Logger

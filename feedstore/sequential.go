@@ -12,8 +12,8 @@ const (
 	sequenceAge = 10 * time.Second
 )
 
-// sequences recognize readers that read page after page. A reader is identified by the
-// page that it will request next; readers at the same page count as one.
+// sequences recognizes readers that read page after page. A reader is identified by the page that it will
+// request next; readers at the same page count as one.
 type sequences struct {
 	mu     sync.Mutex
 	byNext map[sequenceKey]sequence
@@ -40,8 +40,8 @@ func (k sequenceKey) after() sequenceKey {
 	return k
 }
 
-// step records a request for a page. It returns the number of readers if this one
-// requested the page before, and otherwise 0.
+// step records a request for a page. It returns the number of readers if this reader requested the preceding
+// page, and otherwise 0.
 func (r *sequences) step(at sequenceKey) (readers int) {
 	now := time.Now()
 	r.mu.Lock()

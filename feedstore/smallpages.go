@@ -16,14 +16,14 @@ const (
 	maxSmallAll = 6 << 20  // of all pages, including those that are being sent
 )
 
-// smallPages keep the bodies of small pages that have a next page between requests, as openFiles keep
-// the files of others, and for as long: to send a small page, handling its file takes longer than the
-// bytes. Their size is bounded, and no request waits for memory.
+// smallPages keeps in memory, between requests, the bodies of small pages that have a next page, as openFiles
+// keeps the files of others, and for as long: with a small page, handling the file takes longer than sending
+// the bytes. Their size is bounded, and no request waits for memory.
 type smallPages struct {
 	mu    sync.Mutex
 	taken int64
 	byKey map[pageKey]*smallPage
-	idle  list.List // of *smallPage that no request holds, the last used first
+	idle  list.List // of *smallPage that no request holds, the most recently used first
 }
 
 // A smallPage is a verified page in memory. Any number of requests may send it.
@@ -78,7 +78,7 @@ func (s *smallPages) free(size int64) {
 	s.taken -= size
 }
 
-// add adds a page, for which there is room, in place of an older copy, and returns a body of it.
+// add adds a page, for which room was reserved, in place of an older copy, and returns a body of it.
 func (s *smallPages) add(p *smallPage) io.ReadCloser {
 	s.mu.Lock()
 	defer s.mu.Unlock()

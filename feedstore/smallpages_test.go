@@ -63,8 +63,8 @@ func TestSmallPages(t *testing.T) {
 	})
 }
 
-// TestSmallPagesAreBounded: pages that are being sent count, too. Those for which there is no room are
-// sent from their files, and others make room if no request holds them.
+// TestSmallPagesAreBounded: pages that are being sent count, too. Pages for which there is no room are sent
+// from their files; pages that no request holds make room.
 func TestSmallPagesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size, fit = 60_000, 6 << 20 / 60_000

@@ -41,9 +41,9 @@ func (r *Reader) NewestSnapshot(ctx context.Context, name string) (string, error
 }
 
 // SnapshotIndex returns the stored index of a snapshot without its pages, whose paths are in
-// package layout. References to the feed that the snapshot was made from are replaced by paths of
-// package layout, since stored ones are for readers of the store itself and may expire. The index
-// is verified as a whole, in bounded memory.
+// package layout. References to the feed that the snapshot was made from are replaced with paths of package
+// layout, since stored references are for readers of the store itself and may expire. The index is verified
+// as a whole, in bounded memory.
 func (r *Reader) SnapshotIndex(ctx context.Context, name, id string) (*snapshot.Stored, error) {
 	index, err := snapshots.Read(ctx, r.store, name, id)
 	switch {
@@ -97,9 +97,8 @@ func (r *Reader) StatSnapshotPage(ctx context.Context, name, id string, n int) (
 	return r.snapshotPage(id, n, info)
 }
 
-// OpenSnapshotPage returns the description of a page of a finished snapshot, and opens
-// length bytes of its body from offset on; a negative length means to the end. The body is
-// verified as by [Feed.Open].
+// OpenSnapshotPage returns the description of a page of a finished snapshot, and opens length bytes of its
+// body, beginning at offset; a negative length means to the end. The body is verified as by [Feed.Open].
 func (r *Reader) OpenSnapshotPage(ctx context.Context, name, id string, n int, offset, length int64) (*SnapshotPage, io.ReadCloser, error) {
 	object, err := r.store.Get(ctx, layout.SnapshotPage(name, id, n), offset, length)
 	if err != nil {

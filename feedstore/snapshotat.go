@@ -15,8 +15,7 @@ import (
 // SnapshotAt returns the ID of the newest snapshot with a name whose position in its feed is not later
 // than t, in whole seconds as on the wire. Snapshots that were not made from a feed have no position, and are
 // skipped. The error matches [ErrNoSnapshot] if there is none; it is a [*NoneEarlierError] if there is a
-// later one. The indexes are searched in the order of
-// their IDs, so that few are read: 11 of 1,000.
+// later one. The indexes are searched in the order of their IDs, so only a few are read: 11 of 1,000.
 func (r *Reader) SnapshotAt(ctx context.Context, name string, t time.Time) (string, error) {
 	if layout.CheckName(name) != nil {
 		return "", ErrNoSnapshot

@@ -24,7 +24,7 @@ const (
 	maxAhead = 24
 	// maxStatAhead is how many pages' metadata is fetched ahead.
 	maxStatAhead = 16
-	// usualPage is the expected size of a page while none is known.
+	// usualPage is the expected size of a page while no size is known.
 	usualPage = 1 << 20
 	// maxProven is how many pages in the cache one request to the store can prove.
 	maxProven = 256
@@ -59,8 +59,8 @@ func newSource(c Config, b *background, i *integrity) *source {
 	}
 }
 
-// remember keeps the metadata of a page that has a next page. It returns what was kept, which is that
-// of an earlier request unless the object was replaced since.
+// remember keeps the metadata of a page that has a next page. It returns the metadata that is kept: that of
+// an earlier request, unless the object was replaced since.
 func (s *source) remember(f *Feed, p *chain.Page) *chain.Page {
 	kept := s.pages.Add(pageKey{f, p.Number}, lean(p), 1)
 	if kept.Version != p.Version || kept.SHA256 != p.SHA256 {
@@ -195,8 +195,8 @@ func (s *source) openCached(ctx context.Context, f *Feed, n, offset, length int6
 }
 
 // buffer returns the buffer of a page that has a next page, or nil if the page is too large.
-// If there is none, it starts reading the whole page, even for a part of it: only the whole
-// can be verified.
+// If there is none, it starts reading the whole page, even for a part of it: only a whole page can be
+// verified.
 func (s *source) buffer(f *Feed, key bufferKey) *buffer {
 	size := f.usualSize()
 	if p, ok := s.pages.Get(key.pageKey); ok {
@@ -293,8 +293,8 @@ func (r *bufferReader) Close() error {
 	return nil
 }
 
-// openStored opens a page in the store, and adds it to the cache while it is read. Without a cache, a
-// file is kept open for the next requests, or its bytes if it is small.
+// openStored opens a page in the store, and adds it to the cache while it is read. Without a cache, a file is
+// kept open for the next requests or, if it is small, its bytes are kept.
 func (s *source) openStored(ctx context.Context, f *Feed, n, offset, length int64) (*chain.Page, io.ReadCloser, error) {
 	whole := offset == 0 && length < 0
 	if whole && n >= f.SeenFloor() {

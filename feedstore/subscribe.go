@@ -19,8 +19,8 @@ const (
 	firstPoll = time.Second
 )
 
-// subscribers wait for changes of feeds. For each feed with subscribers, one goroutine
-// polls the store.
+// subscribers lets callers wait for changes of feeds. For each feed with subscribers, one goroutine polls the
+// store.
 type subscribers struct {
 	reader *Reader
 

@@ -18,14 +18,14 @@ const (
 	timeRequests = 8
 	// maxSearches is how many searches of a Reader are made at the same time; others wait.
 	maxSearches = 8
-	// maxSearched is how often a search begins again because the pages that it read were
-	// pruned or deleted meanwhile.
+	// maxSearched is how many times a search begins again because the pages that it read were pruned or
+	// deleted meanwhile.
 	maxSearched = 3
 )
 
 // PageBefore returns the number of the last page of a feed whose last entity is older than t, or of
-// the oldest page if there is none. It reads the metadata of at most 1 + log2(pages) pages, or 20 of
-// a remote store up to eight at a time, and remembers it. The errors are those of [Reader.Look].
+// the oldest page if there is none. It reads the metadata of at most 1 + log2(pages) pages or, in a remote
+// store, of 20 pages, up to eight at a time, and remembers it. The errors are those of [Reader.Look].
 func (r *Reader) PageBefore(ctx context.Context, name string, t time.Time) (int64, error) {
 	select {
 	case r.searches <- struct{}{}:
@@ -56,7 +56,7 @@ func (f *Feed) pageBefore(ctx context.Context, t time.Time, floor int64, newest 
 	if err != nil || !oldest.Last.Before(t) {
 		return floor, err
 	}
-	older, later := oldest, newest // the page is older, or between them
+	older, later := oldest, newest // the page is older, or one between them
 	for later.Number-older.Number > 1 {
 		numbers := halve(older, later)
 		if storage.PropertiesOf(f.r.store).Remote {
@@ -84,7 +84,7 @@ func halve(older, later *chain.Page) []int64 {
 
 // spread returns up to timeRequests numbers between two pages, in order. Two of them enclose the
 // page of time t if pages span equal times, apart from random differences, which add up to about the
-// square root of their number. The others divide the range evenly, in case they are not.
+// square root of their number. The others divide the range evenly, in case the pages do not.
 func spread(older, later *chain.Page, t time.Time) []int64 {
 	size := later.Number - older.Number
 	var numbers []int64

@@ -24,7 +24,7 @@ var longest = flag.Int64("long-feed", 20_000, "search feeds of up to this many p
 
 var dawn = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// rhythms are how the times of pages progress, in seconds of page n of many.
+// rhythms are ways in which the times of pages progress: each returns the time of page n of pages, in seconds.
 var rhythms = map[string]func(n, pages int64) int64{
 	"even":           func(n, _ int64) int64 { return n * 10 },
 	"faster":         func(n, pages int64) int64 { return 1_000_000 - (pages-n)*(pages-n)*1_000_000/pages/pages },
@@ -57,7 +57,7 @@ func TestPageBefore(t *testing.T) {
 	}
 }
 
-// searchAll searches for the times of some pages, a second earlier and a second later.
+// searchAll searches for the times of some pages, and for times a second earlier and a second later.
 func searchAll(t *testing.T, store storage.Store, remote bool, floor, pages int64, at func(n int64) time.Time) {
 	t.Helper()
 	slow := far(store, time.Second)
@@ -99,7 +99,7 @@ func searchAll(t *testing.T, store storage.Store, remote bool, floor, pages int6
 	}
 }
 
-// strictlyOlder is the specification's rule.
+// strictlyOlder returns the page that the specification's rule selects.
 func strictlyOlder(floor, pages int64, at func(n int64) time.Time, t time.Time) int64 {
 	for n := pages; n > floor; n-- {
 		if at(n).Before(t) {
@@ -110,7 +110,7 @@ func strictlyOlder(floor, pages int64, at func(n int64) time.Time, t time.Time) 
 }
 
 // TestPageBeforeRounds: in a feed that grows steadily, a search of a remote store takes few rounds,
-// and another one close to it reads less, since pages that have been read are remembered.
+// and another search close to it reads less, since pages that have been read are remembered.
 func TestPageBeforeRounds(t *testing.T) {
 	at := func(n int64) time.Time { return dawn.Add(time.Duration(rhythms["random"](n, 0)) * time.Second) }
 	store := far(longfeed.New(memory.New(), "f", *longest, at), time.Second)
@@ -210,7 +210,7 @@ func raise(ctx context.Context, store storage.Store, floor int64) error {
 	return err
 }
 
-// orphan creates a page two beyond the end, with an early time.
+// orphan creates a page two numbers beyond the end, with an early time.
 func orphan(ctx context.Context, store storage.Store) error {
 	p := &chain.Page{Feed: "f", Number: 102, Boundary: "b", Entities: 1, First: dawn, Last: dawn, SHA256: "00", Prev: "00", Closed: true}
 	meta, err := p.Meta()

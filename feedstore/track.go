@@ -37,8 +37,8 @@ func paceOf(store storage.Store, notifies bool) pace {
 
 const (
 	pollTimeout = 30 * time.Second // limits one poll of a feed
-	// sweepEvery is how often all feeds are examined for those that are due. What a change costs must
-	// not depend on the number of feeds.
+	// sweepEvery is how often all feeds are examined for those that are due. The cost of a change must not
+	// depend on the number of feeds.
 	sweepEvery = time.Second
 	// pollsAtOnce is how many polls are under way at most. Fewer feeds than that may hang without
 	// delaying the others.
@@ -46,8 +46,9 @@ const (
 	// pollFailures is how many polls in a row of a feed that has not been seen yet may fail before
 	// it is considered damaged.
 	pollFailures = 3
-	// hintsPerList is how often, between two listings that are due anyway, feeds are listed and polled
-	// because any may have changed. PostgreSQL gives such a hint every second where it cannot notify.
+	// hintsPerList is how many times, between two listings that are due anyway, feeds are listed and polled
+	// because of a hint that any feed may have changed. PostgreSQL gives such a hint every second where it
+	// cannot notify.
 	hintsPerList = 6
 )
 
@@ -158,7 +159,7 @@ func (t *tracker) list(ctx context.Context) {
 	}
 }
 
-// failed notes whether feeds can be listed, and tells callers that wait.
+// failed records whether feeds can be listed, and wakes the waiting callers if that has changed.
 func (t *tracker) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -175,8 +176,8 @@ func (t *tracker) failed(ctx context.Context, err error) {
 	t.wake()
 }
 
-// takeHinted returns the feeds that may have changed, and notes that they are being polled. It
-// leaves feeds whose poll is under way for later: the change may be later than what the poll sees.
+// takeHinted returns the feeds that may have changed, and records that they are being polled. It leaves feeds
+// whose poll is under way for later: the change may be later than what the poll sees.
 func (t *tracker) takeHinted() (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -199,9 +200,9 @@ func (t *tracker) takeHinted() (names []string) {
 	return names
 }
 
-// due returns the feeds that are to be polled without a hint, and notes that they are being polled:
-// those that have not been polled yet, and as many of the others as the pace allows in sweepEvery,
-// those that have waited longest first. It leaves out those whose poll is under way.
+// due returns the feeds that are to be polled without a hint, and records that they are being polled: those
+// that have not been polled yet, and as many of the others as the pace allows in sweepEvery, those that have
+// waited longest first. It leaves out those whose poll is under way.
 func (t *tracker) due(p pace) (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -232,8 +233,8 @@ func (t *tracker) due(p pace) (names []string) {
 	return names
 }
 
-// poll polls feeds, and waits until that is done, but not for long: one that hangs must not delay
-// news of the others. all counts the polls.
+// poll polls feeds, and waits for the polls to end, but not for long: a poll that hangs must not delay
+// changes of other feeds. all counts the polls.
 func (t *tracker) poll(ctx context.Context, all *sync.WaitGroup, names []string, p pace) {
 	if len(names) == 0 {
 		return
@@ -321,7 +322,7 @@ func (t *tracker) pollFeed(ctx context.Context, name string, longest time.Durati
 	feed.polled, feed.failures = time.Now(), failures
 }
 
-// polled notes that each feed has been polled, after the first time.
+// polled records that each feed has been polled at least once.
 func (t *tracker) polled() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -332,8 +333,8 @@ func (t *tracker) polled() {
 	t.wake()
 }
 
-// head returns the newest page of a feed, through the reader's state of the feed if there is one. A
-// feed that was deleted is below its floor, whether its pages have been removed or not.
+// head returns the newest page of a feed, through the reader's state of the feed if there is one. The pages
+// of a feed that was deleted are below its floor, whether they have been removed or not.
 func (r *Reader) head(ctx context.Context, name string, last *chain.Page) (*chain.Page, error) {
 	if f, ok := r.feeds.Get(name); ok {
 		p, _, err := f.pollWithFloor(ctx)

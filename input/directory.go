@@ -14,8 +14,8 @@ import (
 // DirectoryOptions apply to all files of a [Directory].
 type DirectoryOptions struct {
 	Operation feed.Operation // "" means PUT
-	// ContentType is that of all files; "" means that of the file name's extension,
-	// or application/octet-stream if the extension is unknown.
+	// ContentType is the media type of all files; "" means that of the file name's extension, or
+	// application/octet-stream if the extension is unknown.
 	ContentType string
 	// Skipped, if set, is called for each entry that is skipped, with the reason:
 	// ErrNotFile or ErrName.
@@ -26,8 +26,8 @@ type DirectoryOptions struct {
 var (
 	// ErrNotFile means that the entry is a symbolic link, a named pipe, a socket or a device.
 	ErrNotFile = errors.New("neither a regular file nor a directory")
-	// ErrName means that the name is not UTF-8 and so cannot be a key. If it is that of a
-	// directory, its contents are skipped, too.
+	// ErrName means that the name is not UTF-8 and so cannot be a key. The contents of a directory with such
+	// a name are skipped, too.
 	ErrName = errors.New("name is not UTF-8")
 )
 

@@ -12,7 +12,7 @@ const (
 	// maxShared is the longest line that is a part of its block, in bytes. A line that is kept
 	// keeps its block in memory.
 	maxShared = blockSize / 8
-	// maxEmptyReads is how often in a row a reader may return no bytes and no error.
+	// maxEmptyReads is how many times in a row a reader may return no bytes and no error.
 	maxEmptyReads = 100
 )
 
@@ -78,9 +78,9 @@ func (l *lineReader) join(piece []byte) []byte {
 	return line
 }
 
-// piece returns what is left up to a line break. If there is none in a whole block, it returns
-// the block, and if there is none before the end of the input or an error, the rest with that.
-// It is valid until the next call, unless shared is set.
+// piece returns what is left up to a line break. If a whole block has no line break, it returns the block. If
+// there is none before the end of the input or an error, it returns the rest, with io.EOF or the error. The
+// result is valid until the next call, unless shared is set.
 func (l *lineReader) piece() ([]byte, error) {
 	for searched := 0; ; {
 		if i := bytes.IndexByte(l.block[l.from+searched:l.to], '\n'); i >= 0 {

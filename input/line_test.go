@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Long lines are not copied again and again while they are read, and do not share memory.
+// TestLongLinesAllocate: long lines are not copied again and again while they are read, and do not share memory.
 func TestLongLinesAllocate(t *testing.T) {
 	const size, count = 3_000_000, 8
 	var in bytes.Buffer
@@ -25,7 +25,7 @@ func TestLongLinesAllocate(t *testing.T) {
 		}
 	}
 	runtime.ReadMemStats(&after)
-	// The lines, and the blocks of one.
+	// Memory for the lines, and for the blocks of one line.
 	if got := after.TotalAlloc - before.TotalAlloc; got > (count+2)*size {
 		t.Errorf("%d lines of %d bytes: allocated %d bytes", count, size, got)
 	}

@@ -27,12 +27,12 @@ var ErrLineTooLong = errors.New("line exceeds the limit")
 type Options struct {
 	// Key points to the key, which must be in every line and not empty.
 	Key string
-	// Operation is that of all lines; "" means PUT.
+	// Operation is the operation of all lines; "" means PUT.
 	Operation feed.Operation
 	// OperationField points to an operation (PUT, PATCH or DELETE, in any
 	// case). A line without one has Operation.
 	OperationField string
-	// ContentType is that of all lines; "" means application/json.
+	// ContentType is the media type of all lines; "" means application/json.
 	ContentType string
 	// ContentID points to the Content-ID, which must be in every line. It makes
 	// publishing the same input again idempotent.
@@ -151,7 +151,7 @@ func (p *program) entity(line []byte) (*feed.Entity, error) {
 	return e, complete(e)
 }
 
-// explainJSON returns an error with the offset at which a line is not JSON, from 1.
+// explainJSON returns an error with the offset at which a line is not JSON, counted from 1.
 func explainJSON(line []byte) error {
 	var discard json.RawMessage
 	err := json.Unmarshal(line, &discard)

@@ -32,15 +32,16 @@ var Formats = []string{FormatNDJSON, FormatMultipart, FormatDirectory, FormatRaw
 var (
 	ErrIsDirectory  = errors.New("is a directory")
 	ErrNotDirectory = errors.New("is not a directory")
-	// ErrNoBoundary: a multipart document begins with something else, and its Content-Type is not known.
+	// ErrNoBoundary means that a multipart document does not begin with a delimiter, and its Content-Type is not
+	// known.
 	ErrNoBoundary = errors.New("the first line is not a multipart delimiter")
 )
 
 // Config configures how a file, a directory or a stream is read.
 type Config struct {
 	Format string
-	// Options are those of NDJSON. Operation and ContentType are for all formats: for a multipart
-	// document, ContentType is its own. ContentID is the name itself for FormatRaw.
+	// Options are those of NDJSON. Operation and ContentType apply to all formats; for a multipart document,
+	// ContentType is the type of the document. For FormatRaw, ContentID is the Content-ID itself.
 	Options
 	// KeyValue is the key of the entity of FormatRaw; "" means the name of the file.
 	KeyValue string
@@ -56,7 +57,7 @@ type Source struct {
 	Size     int64  // in bytes; 0 if not known
 	Entities iter.Seq2[*feed.Entity, error]
 	close    func() error
-	waits    *contextReader // that may have to wait; nil for files, which never have to
+	waits    *contextReader // the reader that may have to wait; nil for files, which never have to
 }
 
 // Close closes the input.

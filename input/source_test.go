@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A source reports when it waits for input. Files are never waited for.
+// TestSourceReportsWaiting: a source reports when it waits for input. It never waits for files.
 func TestSourceReportsWaiting(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "in")
 	if err := os.WriteFile(name, []byte("1\n"), 0o600); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// actions are those of a console. They do nothing but say so, and record what was done.
+// actions implements the actions of a console: they do nothing but record that they were run.
 type actions struct {
 	mu   sync.Mutex
 	done []string // "verify FEED" and the like
@@ -27,7 +27,7 @@ func (a *actions) action(name, target string, result console.Result) console.Act
 	}
 }
 
-// all returns what was done.
+// all returns what has been done.
 func (a *actions) all() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -18,14 +18,14 @@ func (b *tab) accessibility() []string {
 	return b.axe(`["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]`)
 }
 
-// colours does the same for the rules that depend on the theme, in any theme.
+// colours returns what axe-core finds in a page, in any theme, by the rules that depend on the theme.
 func (b *tab) colours() []string {
 	b.t.Helper()
 	return b.axe(`{type: "rule", values: ["color-contrast", "link-in-text-block"]}`)
 }
 
-// axe runs axe-core with some rules. It runs in a world of its own, in which the policy of the page does not apply
-// and whose variables the page does not see.
+// axe runs axe-core with the given rules, in an isolated world: there, the policy of the page does not apply, and
+// the page does not see the variables.
 func (b *tab) axe(rules string) []string {
 	b.t.Helper()
 	// A shape before a word (nonBmp) need not have the contrast of text, and axe-core does not know what is behind
@@ -61,8 +61,8 @@ func (b *tab) axe(rules string) []string {
 	return found
 }
 
-// overflow returns the elements because of which the page scrolls sideways. Those that scroll by themselves are
-// not among them, nor is what is in them.
+// overflow returns the elements that make the page scroll sideways. It skips elements that scroll on their own,
+// and their contents.
 func (b *tab) overflow() []string {
 	b.t.Helper()
 	return evaluate[[]string](b, fmt.Sprintf(`(() => {
@@ -83,7 +83,7 @@ func (b *tab) overflow() []string {
 	})()`, b.width, nameFunction))
 }
 
-// nameFunction is the function name of JavaScript, which describes an element.
+// nameFunction is the source of the JavaScript function name, which describes an element.
 const nameFunction = `function name(e) {
 	const text = (e.getAttribute("aria-label") || e.innerText || e.name || "").trim().replace(/\s+/g, " ").slice(0, 40);
 	return e.localName + (e.id ? "#" + e.id : "") + (typeof e.className === "string" && e.className ? "." + e.className.trim().replace(/\s+/g, ".") : "") + " " + JSON.stringify(text);
@@ -92,8 +92,8 @@ const nameFunction = `function name(e) {
 // maxStops bounds how often Tab is pressed on a page.
 const maxStops = 400
 
-// keyboard goes through the page with Tab and returns what is wrong on the way: controls that are not reached, or
-// not in the order of the page; and focus that is not visible or covered by something else.
+// keyboard goes through the page with Tab and returns what is wrong: controls that are not reached, or not in the
+// order of the page; and focus that is not visible, or is covered by something else.
 func (b *tab) keyboard() []string {
 	b.t.Helper()
 	wanted := evaluate[int](b, `(() => {

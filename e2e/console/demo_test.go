@@ -49,13 +49,13 @@ func sources() map[string]string {
 	}
 }
 
-// A moment is what is published at a time.
+// A moment holds the entities that are published at one time.
 type moment struct {
 	at       time.Time
 	entities []*feed.Entity
 }
 
-// moments returns n entities over a day, more of them at daytime than at night, up to a time before its end.
+// moments returns n entities over a day, more of them at daytime than at night, up to age before its end.
 func (d *demo) moments(n int, age time.Duration, next func() *feed.Entity) []moment {
 	const steps = 24 * 60
 	var total float64
@@ -83,7 +83,7 @@ func (d *demo) moments(n int, age time.Duration, next func() *feed.Entity) []mom
 	return all
 }
 
-// publish publishes entities at their times, in pages of a size.
+// publish publishes entities at their times, in pages of size entities.
 func (d *demo) publish(name string, size int, parts ...[]moment) {
 	d.t.Helper()
 	var now time.Time

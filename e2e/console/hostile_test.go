@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// Texts that run as script where a page contains them as they are, or that break out of an attribute, a text
+// Strings that run as script where a page contains them unescaped, or that break out of an attribute, a text
 // field, a script or a comment.
 const (
 	scriptTag = `<script>hacked()</script>`
@@ -24,7 +24,7 @@ const (
 	terminal  = "\u202e\u2066right to left\u2069 \x1b[31mred\x07"
 )
 
-// hostileEntities have script in every field that publishers can set.
+// hostileEntities returns entities with script in every field that publishers can set.
 func hostileEntities() []*feed.Entity {
 	header := []feed.Field{
 		{Name: "X-Note", Value: htmlBody}, {Name: "Link", Value: "<" + scriptURL + ">; rel=" + breakOut}, {Name: "Refresh", Value: "0; url=" + scriptURL},
@@ -43,8 +43,8 @@ func hostileEntities() []*feed.Entity {
 // hostileJob is the name of a job that no scheduler accepts.
 const hostileJob = "<b>/" + breakOut
 
-// TestHostile opens all pages of a console whose names, header fields, bodies and errors are script. They are
-// text on all of them: nothing of it runs, nor would it if there were no policy.
+// TestHostile opens all pages of a console whose names, header fields, bodies and errors are script. All
+// pages show the script as text: none of it runs, and none would run without the policy.
 func TestHostile(t *testing.T) {
 	s := newSite(t, func(c *console.Config) {
 		c.StoreName, c.FeedsURL, c.JobsName = "file:"+scriptTag, scriptURL, scriptTag
@@ -90,7 +90,7 @@ func TestHostile(t *testing.T) {
 	b.shows(breakOut)
 }
 
-// foreign returns the elements of a page that the console has not made, or that lead elsewhere.
+// foreign returns the elements of a page that the console did not write, or that lead to another origin.
 func (b *tab) foreign() []string {
 	b.t.Helper()
 	return evaluate[[]string](b, `[...document.querySelectorAll("*")].filter(e =>
@@ -101,7 +101,7 @@ func (b *tab) foreign() []string {
 	).map(e => "foreign element " + e.outerHTML.slice(0, 200))`)
 }
 
-// shows fails the test unless the page has a text as it is.
+// shows fails the test unless the page shows the text literally.
 func (b *tab) shows(text string) {
 	b.t.Helper()
 	if !strings.Contains(b.text(), text) {

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// scheduler is what the console shows of jobs: some in every state.
+// scheduler implements [console.Jobs] with jobs in every state.
 type scheduler struct {
 	mu    sync.Mutex
 	now   time.Time

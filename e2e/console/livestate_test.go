@@ -7,8 +7,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// TestLiveState: when a page changes, the focus stays, and what was opened. It does not change while it is hidden,
-// or a person selects text. The button to copy says what it has done.
+// TestLiveState: when a page changes, the focus stays where it is, and opened parts stay open. A page does not
+// change while it is hidden, or while a person selects text. The copy button says what it has done.
 func TestLiveState(t *testing.T) {
 	s := newSite(t, nil)
 	b, other := s.open(t, desktop), s.open(t, desktop)

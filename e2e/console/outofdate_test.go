@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// TestOutOfDate: a page that is open says so when it is no longer updated, as the console cannot read it or is gone,
-// until it is updated again.
+// TestOutOfDate: an open page says that it is out of date while it is not updated, because the console is gone or
+// cannot read the store.
 func TestOutOfDate(t *testing.T) {
 	s := newSite(t, nil)
 	var away atomic.Bool

@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A place is a page of the console, with a query that has something to show. FEED, JOB and READER stand for the
-// names of a feed and a job, and the ID of a reader.
+// A place is a page of the console, with a query for which there is something to show. FEED, JOB and READER
+// stand for the names of a feed and a job, and the ID of a reader.
 type place struct {
 	query string
 	like  string // the path of a page that is made of the same parts, and is looked at more closely
@@ -139,7 +139,7 @@ func look(b *tab, url, name string) {
 	b.expect("keyboard", b.keyboard())
 }
 
-// expectStatus fails the test unless a page had a status.
+// expectStatus fails the test unless the page at path had the status want.
 func (b *tab) expectStatus(path string, want int64) {
 	b.t.Helper()
 	b.mu.Lock()

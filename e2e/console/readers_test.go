@@ -34,7 +34,7 @@ func followers() []follower {
 	}
 }
 
-// track returns what a tracker knows of the readers of a demo after a day, whose samples are taken in fake time.
+// track returns a tracker that has sampled the readers of a demo for a day, in fake time.
 func track(t *testing.T, end time.Time, newest map[string]*chain.Page) *readers.Tracker {
 	t.Helper()
 	now := time.Now
@@ -58,7 +58,7 @@ func track(t *testing.T, end time.Time, newest map[string]*chain.Page) *readers.
 	return tracker
 }
 
-// request has the follower ask for the newest page of its feed, which has an entity of a time.
+// request makes the follower request the newest page of its feed, whose last entity has the time last.
 func (f follower) request(tracker *readers.Tracker, newest *chain.Page, last time.Time, before time.Duration) {
 	handler := tracker.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Location", layout.FeedPagePath(f.feed, newest.Number))

@@ -26,7 +26,7 @@ const bad = `<!DOCTYPE html>
 </body>
 </html>`
 
-// TestRig tests that the checks find what is wrong, each of them.
+// TestRig tests that each check finds what is wrong.
 func TestRig(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {

@@ -21,7 +21,7 @@ import (
 	"github.com/feedctl/feedctl/storage/observe"
 )
 
-// A site is a console of a store in memory with the feeds of a demo, with all its parts, at an address.
+// A site is a console with all its parts, for a store in memory that holds the feeds of a demo.
 type site struct {
 	store   storage.Store
 	feeds   *feedstore.Reader
@@ -73,7 +73,7 @@ func newSite(t *testing.T, change func(*console.Config)) *site {
 	return s
 }
 
-// authorization is that of someone who may act.
+// authorization returns the Authorization field of someone who may act.
 func authorization() string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte("writer:secret"))
 }
@@ -86,7 +86,7 @@ func (s *site) open(t *testing.T, v view) *tab {
 	return b
 }
 
-// post sends a form, and returns the path of the page that the console shows then.
+// post sends a form, and returns the path of the page that the console shows next.
 func (s *site) post(t *testing.T, path string, form url.Values) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.origin+path, strings.NewReader(form.Encode()))

@@ -22,10 +22,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// tabTime bounds what is done in a tab: a test that hangs fails with what it was waiting for.
+// tabTime is how long a tab may be used: a test that hangs then fails, and says what it was waiting for.
 const tabTime = 3 * time.Minute
 
-// A view is how a page is looked at.
+// A view says how a page is viewed.
 type view struct {
 	width, height int64
 	noScript      bool
@@ -51,7 +51,7 @@ type tab struct {
 	statuses   map[string]int64 // of documents, by URL
 }
 
-// open opens a tab for the pages of an origin, without credentials and history.
+// open opens a tab for the pages of an origin, without credentials or history.
 func open(t *testing.T, origin string, v view) *tab {
 	t.Helper()
 	b := &tab{t: t, origin: origin, statuses: make(map[string]int64)}
@@ -71,7 +71,7 @@ func open(t *testing.T, origin string, v view) *tab {
 	return b
 }
 
-// call is the action of a command of the protocol, without its result.
+// call returns the action that sends a command of the protocol and ignores its result.
 func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, command, params)
@@ -93,7 +93,7 @@ func (b *tab) visit(path string) {
 	b.do("open "+path, chromedp.Navigate(b.origin+path))
 }
 
-// resize sets the size of the window. A narrow one is that of a phone.
+// resize sets the size of the window. A narrow window is shown as on a phone.
 func (b *tab) resize(width, height int64) {
 	b.t.Helper()
 	b.width = width
@@ -111,8 +111,8 @@ func (b *tab) theme(name string) {
 	}}))
 }
 
-// evaluate returns the value of an expression of JavaScript. It works in pages whose script is off, if the
-// expression is not a promise.
+// evaluate returns the value of a JavaScript expression. It works even in pages whose script is off, unless
+// the expression is a promise.
 func evaluate[T any](b *tab, expression string) T {
 	b.t.Helper()
 	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise, chromedp.EvalAsValue))
@@ -130,7 +130,7 @@ func (b *tab) wait(expression string) {
 	}
 }
 
-// text is the text of the page, as a reader sees it.
+// text returns the text of the page, as a reader sees it.
 func (b *tab) text() string { return evaluate[string](b, `document.body.innerText`) }
 
 // follow carries out actions that lead to another page, and waits until it is loaded.
@@ -147,7 +147,7 @@ func (b *tab) tabulate() {
 	b.do("press Tab", call(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeRawKeyDown, Key: "Tab", Code: "Tab", WindowsVirtualKeyCode: 9}))
 }
 
-// listen is called for each event of the tab, in their order.
+// listen is called for each event of the tab, in order.
 func (b *tab) listen(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// focus presses Tab until a control has the focus whose name begins with a text, as a person does who has no
-// mouse.
+// focus presses Tab, as a person without a mouse does, until a control whose name begins with name has the
+// focus.
 func (b *tab) focus(name string) {
 	b.t.Helper()
 	for range maxStops {
@@ -35,8 +35,8 @@ func (b *tab) enter() {
 	b.follow("press Enter", chromedp.KeyEvent(kb.Enter))
 }
 
-// travel goes back or forth in the history, as with the buttons of the browser. It may restore a page that it has
-// kept, without loading it.
+// travel goes back or forth in the history, as with the buttons of the browser. The browser may restore a page
+// that it has kept instead of loading it.
 func (b *tab) travel(steps int64) {
 	b.t.Helper()
 	navigated := chromedp.Events(b.ctx, page.FrameNavigated)
@@ -100,7 +100,7 @@ func TestKeyboard(t *testing.T) {
 	b.expect("findings", b.findings())
 }
 
-// TestBookmarks searches, goes back and forth, and comes again by the URL.
+// TestBookmarks searches, goes back and forth, and opens the URL again.
 func TestBookmarks(t *testing.T) {
 	s := newSite(t, nil)
 	b := s.open(t, desktop)

@@ -122,7 +122,7 @@ func share(ctx context.Context, store storage.Store) (indexURL string, err error
 	return presigner.Presign(ctx, layout.SnapshotIndex(name, index.ID), valid)
 }
 
-// readSnapshot reads a snapshot by plain HTTP. It does not use S3's API.
+// readSnapshot reads a snapshot over plain HTTP. It does not use the API of S3.
 func readSnapshot(ctx context.Context, out io.Writer, indexURL string) error {
 	client, err := consumer.New(consumer.Config{})
 	if err != nil {

@@ -56,7 +56,7 @@ func (c *counter) Position(context.Context) (feed.Position, error) {
 	return c.state.Position, err
 }
 
-// Begin returns a batch that works on a copy; a rollback drops it.
+// Begin returns a batch that works on a copy; a rollback drops the copy.
 func (c *counter) Begin(context.Context) (consumer.Batch, error) {
 	return &batch{sink: c, counts: maps.Clone(c.state.Counts)}, nil
 }

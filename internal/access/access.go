@@ -67,8 +67,8 @@ func New(read, write []Credential, publicURL string) (*Control, error) {
 // OpenReads reports whether reading requires no credentials.
 func (c *Control) OpenReads() bool { return c.readers.open() }
 
-// Read returns the problem that answers a request which may not read, or nil. It sets fields
-// of the answer's header.
+// Read returns nil if a request may read, or else the problem to answer it with. It sets fields of the
+// answer's header.
 func (c *Control) Read(h http.Header, r *http.Request) error {
 	if err := c.origins.local(c.readers, r); err != nil {
 		return err
@@ -79,10 +79,10 @@ func (c *Control) Read(h http.Header, r *http.Request) error {
 // Reader returns the index, in the list for reading, of the credential that a request carries, or -1.
 func (c *Control) Reader(r *http.Request) int { return c.readers.find(r) }
 
-// Writer is Reader for the list for writing.
+// Writer does the same for the list for writing.
 func (c *Control) Writer(r *http.Request) int { return c.writers.find(r) }
 
-// Write is Read for requests that change something. These must not come from a web page of
+// Write does the same as Read for a request that changes something. It must not come from a web page of
 // another origin.
 func (c *Control) Write(h http.Header, r *http.Request) error {
 	if err := c.origins.local(c.writers, r); err != nil {

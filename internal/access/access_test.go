@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/internal/problem"
 )
 
-// TestControl has requests with each credential, to servers with and without credentials.
+// TestControl sends requests with each credential to servers with and without credentials.
 func TestControl(t *testing.T) {
 	t.Parallel()
 	reader, writer := access.Credential{Username: "reader", Password: "r"}, access.Credential{Bearer: "w"}
@@ -73,7 +73,7 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// TestCredential has credentials that are refused, and never shown.
+// TestCredential: malformed credentials are refused, and secrets are not shown.
 func TestCredential(t *testing.T) {
 	t.Parallel()
 	for _, c := range []access.Credential{{}, {Username: "u"}, {Password: "p"}, {Username: "u:v", Password: "p"}, {Username: "u", Password: "p", Bearer: "b"}} {
@@ -88,7 +88,7 @@ func TestCredential(t *testing.T) {
 	}
 }
 
-// TestOnlyLocal has addresses to listen on.
+// TestOnlyLocal tries addresses to listen on.
 func TestOnlyLocal(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{
@@ -104,7 +104,7 @@ func TestOnlyLocal(t *testing.T) {
 	}
 }
 
-// TestWhich asks which credential a request carries.
+// TestWhich tests which credential is found in a request.
 func TestWhich(t *testing.T) {
 	t.Parallel()
 	c, err := access.New([]access.Credential{{Bearer: "a"}, {Username: "b", Password: "p"}, {Bearer: "c"}}, []access.Credential{{Bearer: "c"}}, "")

@@ -75,9 +75,8 @@ func isLoopbackHost(host string) bool {
 	return name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost")
 }
 
-// OnlyLocal reports whether only this machine reaches a server that listens on the TCP address
-// ("host:port", as for [net.Listen]). It does not resolve names: only "localhost" is taken
-// for this machine.
+// OnlyLocal reports whether a server that listens on the TCP address ("host:port", as for [net.Listen]) can
+// be reached only from this machine. It does not resolve names: only "localhost" is taken for this machine.
 func OnlyLocal(addr string) (bool, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

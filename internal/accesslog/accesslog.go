@@ -74,7 +74,7 @@ func line(w *recorded.Response, r *http.Request, begun time.Time) string {
 		strconv.QuoteToASCII(plainReferer(r.Referer())), strconv.QuoteToASCII(cmp.Or(r.UserAgent(), "-")))
 }
 
-// plainReferer returns a URL without what may be a secret in it.
+// plainReferer returns a URL without the parts that may be secret.
 func plainReferer(referer string) string {
 	u, err := url.Parse(referer)
 	if err != nil || u.Host == "" {

@@ -1,4 +1,4 @@
-// Package actions has what people may do from the console: the same as commands, with the same
+// Package actions implements what people may do from the console: the same as commands do, with the same
 // code.
 package actions
 
@@ -25,10 +25,10 @@ const progressEvery = time.Second
 // A Runner runs actions, each in an environment of its own.
 type Runner struct {
 	Log       *slog.Logger
-	Transport http.RoundTripper // for all requests by HTTP, except those of S3 stores
+	Transport http.RoundTripper // for all HTTP requests, except those of S3 stores
 	Store     string            // URL of the store of feeds without one
 	StoreName string            // the same for command lines, without secrets
-	// Shared has what the actions have opened; nil: each opens its own.
+	// Shared holds what the actions have opened; if it is nil, each action opens its own.
 	Shared *task.Shared
 }
 
@@ -37,7 +37,7 @@ func (r *Runner) env() *task.Env {
 	return &task.Env{Log: r.Log, Transport: r.Transport, Store: r.Store, Shared: r.Shared, FailFast: true}
 }
 
-// run runs a task in an environment of its own. Its error has the remedy as a part of the result.
+// run runs a task in an environment of its own. The remedy for its error is a part of the result.
 func (r *Runner) run(status func() progress.Status, do func(ctx context.Context, e *task.Env) (console.Result, error)) func(context.Context, func(string)) (console.Result, error) {
 	return func(ctx context.Context, tell func(string)) (console.Result, error) {
 		e := r.env()
@@ -52,7 +52,7 @@ func (r *Runner) run(status func() progress.Status, do func(ctx context.Context,
 	}
 }
 
-// watch tells how far a task has come, until stop is called.
+// watch calls tell with how far a task has come, until stop is called.
 func watch(ctx context.Context, status func() progress.Status, tell func(string)) (stop func()) {
 	if status == nil {
 		return func() {}
@@ -75,7 +75,7 @@ func watch(ctx context.Context, status func() progress.Status, tell func(string)
 	return func() { cancel(); done.Wait() }
 }
 
-// Jobs are the actions of jobs; it implements [console.JobActions].
+// Jobs provides the actions of jobs; it implements [console.JobActions].
 type Jobs struct {
 	Runner
 	Node string // the name of this node: files of others cannot be used

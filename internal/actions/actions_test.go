@@ -31,7 +31,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// unclosed is a store that several runs open one after another.
+// unclosed is a store that stays open when a run closes it, since several runs use it one after another.
 type unclosed struct{ storage.Store }
 
 func (unclosed) Close() error { return nil }
@@ -90,8 +90,8 @@ func run(t *testing.T, a console.Action, err error) console.Result {
 	return result
 }
 
-// TestPrune deletes exactly what the dry run has shown: not the pages that have become old enough since,
-// and nothing if something else has changed.
+// TestPrune: pruning deletes exactly what the dry run has shown: not the pages that have become old enough
+// since, and nothing at all if something else has changed.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -152,7 +152,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestPruneRules has rules that delete nothing, and that are wrong.
+// TestPruneRules tries rules that delete nothing, and invalid rules.
 func TestPruneRules(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
@@ -176,8 +176,8 @@ func TestPruneRules(t *testing.T) {
 	}
 }
 
-// TestKilled ends pruning at each of its operations, by closing the console: the store is as after the
-// command that is ended there, sound, and the same action does the rest.
+// TestKilled ends pruning at each of its operations, by closing the console: the store is sound and in the
+// state that the command leaves when it is ended there, and repeating the action does the rest.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestFeeds(t *testing.T) {
 		t.Errorf("the snapshot: %+v", result)
 	}
 	if _, err := feeds.Snapshot("zones", "no pointer"); err == nil {
-		t.Error("a key that is no JSON Pointer is accepted")
+		t.Error("a key that is not a JSON Pointer is accepted")
 	}
 	a, err = feeds.Verify("zones")
 	if result := run(t, a, err); !strings.HasPrefix(result.Summary, "5 pages, 5 entities, ") || !strings.HasSuffix(result.Summary, ": no violations") || len(result.Findings) > 0 {
@@ -271,7 +271,7 @@ func TestFeeds(t *testing.T) {
 	}
 }
 
-// TestInConsole prunes by the forms of a console, as a person does.
+// TestInConsole prunes with the forms of a console, as a person does.
 func TestInConsole(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/producer"
 )
 
-// Feeds are the actions of the feeds of a store; it implements [console.Actions].
+// Feeds provides the actions of the feeds of a store; it implements [console.Actions].
 type Feeds struct{ Runner }
 
 // command returns the command line of a command for a feed of the store.
@@ -110,7 +110,7 @@ func (f *Feeds) prune(t task.Prune, words []string) console.Action {
 	return console.Action{Name: "prune", About: about, Command: f.command(t.Feed, words...), Run: run}
 }
 
-// words are those of the command with the rules.
+// words returns the words of the command with the rules.
 func words(rules console.PruneRules, dry bool) []string {
 	words := []string{"prune"}
 	if age := units.Duration(rules.KeepAge); age != 0 {

@@ -124,7 +124,7 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// TestOffered has jobs for which nothing is offered, and nothing from here.
+// TestOffered tries jobs for which no action is offered, or none on this node.
 func TestOffered(t *testing.T) {
 	t.Parallel()
 	for name, d := range map[string]jobs.Document{
