@@ -2,11 +2,11 @@
 // copy that a sink made of it: which keys there are, in which version and, on request, with which bodies.
 //
 // A database is a copy if a sink keeps a position for it, or if one of its items has the Content-ID that
-// the feed has for its key; but not if one of its items has the version that the feed has for it. In a
-// copy, versions are Content-IDs. Records of Kinto, which a sink copies as they are, have none, so that
+// the feed has for its key; but not if one of its items has the version that the feed has for the item. In a
+// copy, versions are Content-IDs. Kinto records, which a sink copies as they are, have no Content-IDs, so
 // their bodies are compared.
 //
-// Memory is constant. Both sides are tables in a temporary file, of about 170 bytes for each key
+// Memory use is constant. Both sides are tables in a temporary file, which takes about 170 bytes for each key
 // of each side, and the bodies if they are compared.
 package against
 
@@ -36,10 +36,9 @@ type Item struct {
 	Key     string
 	Version string // as in the field ETag of entities of the feed
 	Body    []byte // JSON; nil if bodies are not compared
-	// Deleted: the source does not have the key any more, although it was listed before.
+	// Deleted means that the source no longer has the key, although it was listed before.
 	Deleted bool
-	// Copy is what the item says about the entity that it is a copy of, if it is one. Its Body is not
-	// used.
+	// Copy is what the item says about the entity of which it is a copy, if any. Copy.Body is not used.
 	Copy kintosink.Copy
 }
 
@@ -49,10 +48,10 @@ type Source interface {
 	State(ctx context.Context) (string, error)
 	// IsTarget reports whether a sink keeps a position for the source.
 	IsTarget(ctx context.Context) (bool, error)
-	// List calls add for each item in a state, in any order. An item that is added again replaces the
-	// one before. Items are not kept. The error matches [ErrChanged] if the source is no longer in the state.
+	// List calls add for each item in a state, in any order. An item that is added again replaces the earlier
+	// one. The items are not kept. The error matches [ErrChanged] if the source is no longer in the state.
 	List(ctx context.Context, state string, bodies bool, add func(Item) error) error
-	// Covers reports whether an entity with a key is an item of the source. A feed may have others,
+	// Covers reports whether an entity with a key is an item of the source. A feed may have other entities,
 	// such as files that belong to an item. A copy has them, too.
 	Covers(key string) bool
 }
@@ -60,7 +59,8 @@ type Source interface {
 // Config configures a comparison.
 type Config struct {
 	Source Source
-	// Client reads the feed at URL, which is called Feed if that is not empty. It must not follow.
+	// Client reads the feed at URL; it must not follow. Feed, if not empty, identifies the feed instead of URL, as in
+	// [consumer.Job].
 	Client    *consumer.Client
 	URL, Feed string
 	From      consumer.Start
@@ -71,18 +71,18 @@ type Config struct {
 
 // A Report is the result of a comparison.
 type Report struct {
-	// State is that of the source.
+	// State is the state of the source.
 	State string `json:"state"`
-	// Copy: the source is a copy of the feed that a sink made.
+	// Copy reports whether the source is a copy of the feed that a sink made.
 	Copy bool `json:"copy,omitempty"`
 	// Items is how many items the source has, and Keys how many of them the feed has.
 	Items int64 `json:"items"`
 	Keys  int64 `json:"keys"`
-	// Differences are at most a thousand, in the order of their keys; Omitted counts the others.
+	// Differences holds at most a thousand differences, in the order of their keys; Omitted counts the others.
 	Differences []Difference `json:"differences"`
 	Omitted     int64        `json:"omitted,omitempty"`
-	// Changing: the source changed during each attempt, so that a difference may be a change that
-	// the feed did not have yet, or that the source no longer has.
+	// Changing reports whether the source changed during each attempt. If so, a difference may be a change
+	// that the feed did not have yet, or that the source no longer has.
 	Changing bool `json:"changing,omitempty"`
 }
 
@@ -147,9 +147,9 @@ const (
 )
 
 const (
-	// attempts is how often the source is listed if it keeps changing.
+	// attempts is how many times the source is listed if it keeps changing.
 	attempts = 8
-	// listAttempts is how often a list that arrives incomplete is requested.
+	// listAttempts is how many times a list that arrives incomplete is requested.
 	listAttempts = 6
 )
 

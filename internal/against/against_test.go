@@ -138,7 +138,7 @@ func lines(r *against.Report) (lines []string) {
 	return lines
 }
 
-// TestCompare compares feeds with sources that have the same, and others.
+// TestCompare compares feeds with sources that have the same items, or others.
 func TestCompare(t *testing.T) {
 	a, b, c := item("a", `"1"`, `{"n":1}`), item("b", `"2"`, `{"x":[1.10,"é"],"y":null}`), item("c", `"3"`, `{}`)
 	large := item("l", `"4"`, `{"t":"`+strings.Repeat("x", 2<<20)+`"}`)
@@ -245,7 +245,7 @@ func TestCompareChanging(t *testing.T) {
 	}
 }
 
-// A later source changes once its list was compared: State says so the second time.
+// A later source changes after its list was compared, before the second call of State returns.
 type later struct {
 	*source
 	asked  int

@@ -144,8 +144,8 @@ func TestCompareCopy(t *testing.T) {
 	}
 }
 
-// TestCompareCopyVersions: records of Kinto have no version in a copy, so that they are not called
-// equal without their bodies.
+// TestCompareCopyVersions: records of Kinto have no version in a copy, so they are not called equal without a
+// comparison of their bodies.
 func TestCompareCopyVersions(t *testing.T) {
 	url := kintotest.NewFake(t).NewCollection(t)
 	w := newWorld(t, published("r", "", 1700))

@@ -11,7 +11,7 @@ import (
 )
 
 // CouchDB is a database of CouchDB as a [Source]. Design documents are not compared. Bodies need not be: a
-// revision identifies what a document has.
+// revision identifies the contents of a document.
 type CouchDB struct{ DB *couchdb.DB }
 
 // State returns the end of the changes feed.
@@ -26,8 +26,8 @@ func (c CouchDB) State(ctx context.Context) (string, error) {
 // IsTarget returns false: package reconcile compares copies.
 func (CouchDB) IsTarget(context.Context) (bool, error) { return false, nil }
 
-// List lists the winning revisions of all documents as the changes feed has them. What changes meanwhile may
-// be in the list or not.
+// List lists the winning revisions of all documents as the changes feed has them. Documents that change
+// meanwhile may or may not be in the list.
 func (c CouchDB) List(ctx context.Context, _ string, _ bool, add func(Item) error) error {
 	f, err := changes.New(c.DB, changes.Options{Log: c.DB.Logger()})
 	if err != nil {

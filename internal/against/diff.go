@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
-// findCopy reports whether the items are a copy of the feed, and sets their keys to those in the feed:
-// in a source, and for a record of Kinto in a copy, that is the id.
+// findCopy reports whether the items are a copy of the feed, and sets their keys to those in the feed. The
+// key is the id in a source, and for a record of Kinto in a copy.
 func (t *tables) findCopy(target bool) (bool, error) {
 	const origin = "SELECT EXISTS (SELECT 1 FROM items JOIN state ON state.key = items.id WHERE etag(state.headers) = items.version)"
 	const copied = "SELECT EXISTS (SELECT 1 FROM items JOIN state ON state.key = items.key WHERE items.content_id <> '' AND items.content_id = state.content_id)"
@@ -41,7 +41,7 @@ func (t *tables) ask(query string) (bool, error) {
 	return sqlitex.ResultBool(s)
 }
 
-// A side is the rows of a table in the order of their keys.
+// A side reads the rows of a table in the order of their keys.
 type side struct {
 	rows *sqlite.Stmt
 	more bool
@@ -70,7 +70,7 @@ func (s *side) contentID() string { return s.rows.ColumnText(1) }
 // version returns the ETag of the feed, or the version of an item.
 func (s *side) version() string { return s.rows.ColumnText(2) }
 
-// asIs and id are those of an item.
+// asIs and id return these columns of an item.
 func (s *side) asIs() bool { return s.rows.ColumnBool(3) }
 func (s *side) id() string { return s.rows.ColumnText(4) }
 
@@ -137,7 +137,7 @@ func (t *tables) diff(ctx context.Context, covers func(key string) bool, r *Repo
 	return err
 }
 
-// shown returns the version that a report has of a row.
+// shown returns the version that a report shows for a row.
 func (s *side) shown(copied bool) string {
 	if copied {
 		return cmp.Or(s.contentID(), s.version())
@@ -156,7 +156,7 @@ func (t *tables) compareSource(in, of *side) (string, error) {
 	return "", nil
 }
 
-// compareCopy is compareSource for a row of a copy.
+// compareCopy does the same as compareSource for a row of a copy.
 func (t *tables) compareCopy(in, of *side) (string, error) {
 	same := in.contentID() != "" && in.contentID() == of.contentID()
 	unknown := in.contentID() == "" || of.contentID() == "" && !of.asIs() // as in snapshots

@@ -57,7 +57,7 @@ func (k Kinto) List(ctx context.Context, state string, bodies bool, add func(Ite
 	}
 }
 
-// page lists a page. Rows of one that arrives incomplete are added again.
+// page lists a page. Rows of a page that arrives incomplete are added again.
 func (k Kinto) page(ctx context.Context, q kinto.Query, bodies bool, add func(Item) error) (page kinto.Page, err error) {
 	for attempt := 1; ; attempt++ {
 		page, err = k.Collection.List(ctx, q, func(r kinto.Row) error {

@@ -17,8 +17,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestTable compares a captured table with its feed: what waits in the outbox, was changed without the
-// triggers, or is of any size.
+// TestTable compares a captured table with its feed: rows whose changes wait in the outbox, or were made
+// without the triggers, and rows of any size.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	server, err := pgtest.New()

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// table has the state of the feed.
+	// table is the name of the table with the state of the feed.
 	table = "state"
 	// maxBody is the size up to which bodies are compared, in bytes. Larger ones count as
 	// different.
@@ -25,7 +25,7 @@ const (
 	listCommit = 10_000
 )
 
-// tables are the two sides of a comparison, in one file.
+// tables holds the two sides of a comparison, in one file.
 type tables struct {
 	sink consumer.Sink // writes the state of the feed
 	conn *sqlite.Conn
@@ -68,7 +68,7 @@ func (t *tables) close() (err error) {
 	return errors.Join(err, t.sink.Close())
 }
 
-// list replaces the items by those of a source in a state.
+// list replaces the items with those that a source has in the given state.
 func (t *tables) list(ctx context.Context, from Source, state string) (err error) {
 	if err := sqlitex.ExecuteTransient(t.conn, "DELETE FROM items", nil); err != nil {
 		return err
@@ -129,8 +129,8 @@ func etag(headers string) string {
 	return ""
 }
 
-// bodiless is a sink to which no bodies are written, only empty objects: a PATCH changes the Content-ID,
-// too.
+// bodiless is a sink to which empty objects are written instead of bodies. A PATCH is written, too, since it
+// changes the Content-ID.
 type bodiless struct{ consumer.Sink }
 
 // Begin implements [consumer.Sink].

@@ -1,5 +1,5 @@
-// Package app has what all commands of feedctl share: the global flags, the log, the streams and
-// what is printed on them, and the resources that are closed at the end.
+// Package app provides what all commands of feedctl share: the global flags, the log, the streams and what is
+// printed on them, and the resources that are closed at the end.
 package app
 
 import (
@@ -46,8 +46,8 @@ func OSStreams() Streams {
 	}
 }
 
-// An App executes one command line. Its Env is that of the command: what it opens is closed when
-// the command ends.
+// An App executes one command line. Its Env is the environment of the command: what is opened through it is
+// closed when the command ends.
 type App struct {
 	Streams
 	task.Env
@@ -58,7 +58,7 @@ type App struct {
 
 	output       *output // Out
 	begun        time.Time
-	running      bool              // the command line is good
+	running      bool              // the command line is valid
 	counters     []storage.Counter // of the stores that were opened
 	web          *metrics.Transport
 	logged       metrics.Tally // messages in the log, by level
@@ -76,7 +76,7 @@ func New(s Streams) *App {
 	con, out := console.New(s.Err), &output{w: console.Escape(s.Out)}
 	a := &App{Console: con, output: out, begun: time.Now(), web: metrics.NewTransport(), stopProgress: func() {}}
 	a.Env = task.Env{Log: slog.New(slog.DiscardHandler), Transport: a.web, Output: s.Out, Opened: a.count}
-	if s.Screen { // entities are written as they are, but on a terminal escaped
+	if s.Screen { // entities are escaped on a terminal, and otherwise written as they are
 		a.Output = out
 	}
 	if s.Terminal {
@@ -166,14 +166,14 @@ func NeedCommand(c *cobra.Command, _ []string) error {
 	return exit.WithHint(exit.Usagef("%s needs a command", cli.Name(c)), c.CommandPath()+" --help")
 }
 
-// Must is for what can fail only because of a mistake in this program.
+// Must panics if err is not nil. It is for what can fail only because of a mistake in this program.
 func Must(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// credentialVariables are read in addition to those that set flags.
+// credentialVariables are the environment variables that are read in addition to those that set flags.
 var credentialVariables = []string{
 	"FEEDCTL_AGAINST_CREDENTIALS", "FEEDCTL_CREDENTIALS", "FEEDCTL_INTO_CREDENTIALS", "FEEDCTL_READ_CREDENTIALS", "FEEDCTL_WRITE_CREDENTIALS",
 }
@@ -192,7 +192,7 @@ func (a *App) Configure(c *cobra.Command, _ []string) error {
 	return a.openTracer(c)
 }
 
-// count makes the requests to a store be counted.
+// count returns a store whose requests are counted.
 func (a *App) count(store storage.Store) storage.Store {
 	if counter, ok := storage.As[storage.Counter](store); ok {
 		a.counters = append(a.counters, counter)

@@ -15,9 +15,9 @@ import (
 // MetricsUsage is the help of the flag --metrics.
 const MetricsUsage = "serve /metrics for Prometheus, and /readyz, at this `ADDRESS`"
 
-// ServeMetrics serves /metrics until the command ends: those of the collector, and those of every
-// long-running command; and /readyz: whether the servers and stores that the command uses respond,
-// and what the given checks find. Without an address it does nothing. It must be called before the
+// ServeMetrics serves /metrics and /readyz until the command ends. The metrics are those of the collector,
+// and those of every long-running command. /readyz says whether the servers and stores that the command uses
+// respond, and what the given checks find. Without an address it does nothing. It must be called before the
 // command opens anything.
 func (a *App) ServeMetrics(address string, collector prometheus.Collector, checks ...readiness.Check) error {
 	if address == "" {
@@ -29,7 +29,7 @@ func (a *App) ServeMetrics(address string, collector prometheus.Collector, check
 	return a.ServeMetricsBy(address, a.Metrics(collector), append([]readiness.Check{used.Check}, checks...)...)
 }
 
-// ServeMetricsBy serves /metrics by a handler, and /readyz by checks.
+// ServeMetricsBy serves /metrics with a handler, and /readyz with checks.
 func (a *App) ServeMetricsBy(address string, handler http.Handler, checks ...readiness.Check) error {
 	if address == "" {
 		return nil

@@ -95,7 +95,7 @@ type RequestsJSON struct {
 	// Requests is how many were sent to the store, by operation, including repeated ones; for
 	// stores other than S3, it is the number of operations. Absent if there were none.
 	Requests map[string]uint64 `json:"requests,omitempty"`
-	// HTTP is how many other requests were sent by HTTP, by method; absent if none was.
+	// HTTP is how many other requests were sent over HTTP, by method; absent if there were none.
 	HTTP map[string]uint64 `json:"http,omitempty"`
 }
 
@@ -120,7 +120,7 @@ func (a *App) printRequests() {
 	fmt.Fprintf(a.Err, "feedctl: took %v%s%s\n", took.Round(time.Millisecond), requestsText(requests, "to the store"), requestsText(sent, "by HTTP"))
 }
 
-// requestsText is ", 5 requests to the store: GetObject 3, PutObject 2".
+// requestsText returns a text such as ", 5 requests to the store: GetObject 3, PutObject 2".
 func requestsText(requests map[string]uint64, to string) string {
 	if len(requests) == 0 {
 		return ""

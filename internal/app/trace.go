@@ -10,7 +10,7 @@ import (
 
 const traceUsage = "send traces to the OpenTelemetry collector at this `URL`, by OTLP over HTTP, such as http://127.0.0.1:4318"
 
-// openTracer has a command record traces, if --trace says where to send them.
+// openTracer makes a command record traces, if --trace says where to send them.
 func (a *App) openTracer(c *cobra.Command) error {
 	if a.trace == "" {
 		return nil
@@ -25,8 +25,8 @@ func (a *App) openTracer(c *cobra.Command) error {
 	return nil
 }
 
-// inBatches has the commands that may run for ever, in which each batch, and each request, is a
-// trace of its own. Everything that another command does is one trace.
+// inBatches lists the commands that may run for ever, in which each batch, and each request, is a trace of
+// its own. Everything that another command does is one trace.
 var inBatches = map[string]bool{
 	"bridge couchdb": true, "bridge kinto": true, "consume": true, "copy": true, "jobs standalone": true, "jobs worker": true,
 	"outbox run": true, "publish": true, "serve": true, "tail": true,

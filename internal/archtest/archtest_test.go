@@ -1,5 +1,5 @@
-// Package archtest checks the architecture: which packages may import which others, and
-// which package alone may import which library.
+// Package archtest checks the architecture: which packages may import which others, and which libraries only
+// some packages may import.
 package archtest
 
 import (

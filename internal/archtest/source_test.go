@@ -56,9 +56,9 @@ func TestOneDialer(t *testing.T) {
 	}
 }
 
-// TestOneTokenizer: JSON is split into tokens by internal/jsonscan or encoding/json. A tokenizer
-// has a quote, a backslash and a closing brace or bracket among its characters; so has a fake
-// that writes JSON as CouchDB does.
+// TestOneTokenizer: JSON is split into tokens by internal/jsonscan or encoding/json. A tokenizer is
+// recognized by its character constants: a quote, a backslash and a closing brace or bracket. A fake that
+// writes JSON as CouchDB does has them, too.
 func TestOneTokenizer(t *testing.T) {
 	for path, file := range sources(t) {
 		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal/jsonscan/") || strings.HasPrefix(path, "internal/couchtest/") {
@@ -77,7 +77,7 @@ func TestOneTokenizer(t *testing.T) {
 	}
 }
 
-// TestFileSize: one idea a file.
+// TestFileSize: files are short, since each has one idea.
 func TestFileSize(t *testing.T) {
 	const limit = 500 // lines
 	for path, file := range sources(t) {

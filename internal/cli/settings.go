@@ -56,7 +56,7 @@ func SetFlags(c *cobra.Command, path string) error {
 			return
 		}
 		if _, section := settings.Get(f.Name).(map[string]any); section {
-			return // of the command with the flag's name
+			return // the section of a command that has the flag's name
 		}
 		if err := setFlag(c.Flags(), f, settings); err != nil {
 			source := "configuration file"
@@ -75,8 +75,8 @@ func unconfigurable(flag string) bool {
 }
 
 // WarnUnknownVariables logs variables that set no flag of any command, which are probably
-// misspelt. The known variables have other purposes, and so do those of tests, whose names
-// continue with TEST_ after that of the program.
+// misspelt. The known variables have other purposes, and so do the variables of tests, whose names have TEST_
+// after the name of the program.
 func WarnUnknownVariables(root *cobra.Command, log *slog.Logger, known ...string) {
 	flags := make(map[string]bool)
 	addKeys(flags, root)
@@ -149,8 +149,7 @@ func section(c *cobra.Command) string {
 	return c.Name()
 }
 
-// checkKeys refuses keys that set no flag of any command: a misspelt key must
-// not be silently without effect.
+// checkKeys refuses keys that set no flag of any command: a misspelt key must not be ignored silently.
 func checkKeys(file *koanf.Koanf, root *cobra.Command) error {
 	known := make(map[string]bool)
 	addKeys(known, root)

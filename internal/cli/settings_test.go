@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// settings are the values of flags of each kind that a command receives.
+// settings holds the values that a command receives for flags of each kind.
 type settings struct {
 	Store  string
 	Limit  int

@@ -52,7 +52,7 @@ func Explain(c *cobra.Command, text string) string {
 	return text
 }
 
-// unknownCommandText is about an argument, in quotes, where a command is expected, or nothing.
+// unknownCommandText describes an unexpected argument, in quotes: a command is expected in its place, or nothing.
 func unknownCommandText(c *cobra.Command, quoted string) string {
 	if !c.HasSubCommands() {
 		return fmt.Sprintf("%s takes no arguments, got %s", Name(c), quoted)
@@ -74,12 +74,12 @@ func unknownCommandText(c *cobra.Command, quoted string) string {
 	return fmt.Sprintf("unknown command %s%s%s", quoted, of, suggest.DidYouMean(name, names, ""))
 }
 
-// Name returns the name of a command without that of the program.
+// Name returns the name of a command without the name of the program.
 func Name(c *cobra.Command) string {
 	return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
 }
 
-// wanted is how a command is called, without what cobra adds for flags.
+// wanted returns the usage line of a command, without what cobra adds for flags.
 func wanted(c *cobra.Command) string {
 	if !c.HasParent() {
 		return c.Use
@@ -144,8 +144,7 @@ func invalidText(err *pflag.InvalidValueError) string {
 	return err.Unwrap().Error()
 }
 
-// PlainUsage removes the backquotes around the values of flags from the help, which shells
-// show unchanged.
+// PlainUsage removes the backquotes around the values of flags from the help: shells show it unchanged.
 func PlainUsage(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
 	c.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })

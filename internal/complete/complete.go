@@ -34,7 +34,7 @@ type Completer struct {
 	Open     func(ctx context.Context, storeURL string) (storage.Store, error)
 }
 
-// values returns the values of a flag of c that takes one of a few.
+// values returns the values that a flag of c takes, if there are only a few.
 func values(c *cobra.Command, flag string) []string {
 	starts := []string{"beginning", "latest"}
 	if c.Name() != "tail" {
@@ -56,8 +56,8 @@ func values(c *cobra.Command, flag string) []string {
 	}[flag]
 }
 
-// names returns what lists the names that a flag of c takes, given the arguments; nil if it
-// takes others.
+// names returns a function that lists the names that a flag of c takes, given the arguments; nil if the flag
+// takes other values.
 func (x *Completer) names(c *cobra.Command, flag string) func(ctx context.Context, args []string) []string {
 	switch {
 	case c.Name() == "list" && flag == "after":
@@ -135,8 +135,8 @@ func (x *Completer) argument(c *cobra.Command, forms []string, typed string) []s
 	})
 }
 
-// offer returns the names that begin with prefix, with before in front of them. A shell cannot
-// show an error: there are no names then.
+// offer returns the names that begin with prefix, with before in front of them. A shell cannot show an error,
+// so after an error there are no names.
 func (x *Completer) offer(c *cobra.Command, before, prefix string, names func(context.Context) []string) (found []string) {
 	if x.SetFlags(c) != nil {
 		return nil

@@ -4,8 +4,8 @@
 // of the code that it checks.
 //
 // What CouchDB's replicator does not carry is not compared: documents in _local,
-// the security object, and the order of changes; and if the second database is one
-// of PouchDB's engine, revpos, since that gives attachments its own.
+// the security object, and the order of changes; and, if the second database is one of PouchDB's engine,
+// revpos, since that engine assigns its own.
 package couchdiff
 
 import (
@@ -35,7 +35,7 @@ func Compare(ctx context.Context, a, b string) ([]string, error) {
 
 type comparison struct {
 	a, b        database
-	revpos      bool // is compared
+	revpos      bool // whether revpos is compared
 	differences []string
 }
 

@@ -28,7 +28,7 @@ type leaf map[string]any
 const attachmentsMember = "_attachments"
 
 // An attachment is the metadata of an attachment, as far as replication preserves it. The
-// digest is omitted: a server that compresses computes it over the compressed bytes.
+// digest is omitted: a server that compresses attachments computes the digest over the compressed bytes.
 type attachment struct {
 	contentType string
 	revpos      string
@@ -138,8 +138,7 @@ const (
 	attempts   = 3
 )
 
-// get returns the body of an answer with status 200. The transport undoes a
-// compression.
+// get returns the body of an answer with status 200. The transport decompresses it.
 func (d database) get(ctx context.Context, path, accept string) (io.ReadCloser, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+path, nil)
 	if err != nil {

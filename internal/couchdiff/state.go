@@ -9,8 +9,8 @@ import (
 )
 
 // A State is what a database has at one moment: for each leaf revision, deleted ones too, its
-// members, and the types and bytes of its attachments. It can be compared with that of another database,
-// or of the same one later.
+// members, and the types and bytes of its attachments. It can be compared with the state of another database,
+// or with a later state of the same one.
 type State map[string]string
 
 // Read returns the state of the database at a URL, which may have credentials. The database must not be

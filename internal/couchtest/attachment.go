@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// An attachment is what a revision carries. Types that compress are stored so, and
-// the digest is over what is stored.
+// An attachment is a file of a revision. Compressible types are stored compressed, and the digest is that of
+// the stored bytes.
 type attachment struct {
 	name        string
 	contentType string
@@ -27,7 +27,7 @@ func newAttachment(name, contentType string, revpos int, plain []byte) attachmen
 	if len(plain) > 0 && compressible(contentType) {
 		var b bytes.Buffer
 		w, _ := gzip.NewWriterLevel(&b, 8) // the level is valid
-		_, _ = w.Write(plain)              // memory takes all
+		_, _ = w.Write(plain)              // memory accepts all bytes
 		_ = w.Close()
 		a.stored, a.gzipped = b.Bytes(), true
 	}
@@ -106,11 +106,11 @@ type upload struct {
 	Follows     bool   `json:"follows"`
 }
 
-// parts gives the bodies of the attachments that follow, by name.
+// parts holds the bodies of the attachments that follow, by name.
 type parts map[string][]byte
 
-// parseAttachments reads the member _attachments of a document. It finds those that
-// are only named in have.
+// parseAttachments reads the member _attachments of a document. Attachments that are only named must be in
+// have.
 func parseAttachments(text []byte, have []attachment, sent parts) ([]attachment, error) {
 	members, err := parseObject(text)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Credentials are those that a [Fake] accepts. Empty ones are not used.
+// Credentials holds the credentials that a [Fake] accepts. Empty fields are not used.
 type Credentials struct {
 	User, Password string // basic authentication, and POST _session
 	Bearer         string // the token of a JWT handler
@@ -76,7 +76,7 @@ func (f *Fake) authorize(r *http.Request) error {
 	return errAnonymous
 }
 
-// session logs in, and answers who is logged in.
+// session logs a client in with POST, and otherwise answers who is logged in.
 func (f *Fake) session(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		name := []byte("null")

@@ -22,8 +22,8 @@ func readJSON(r *http.Request, into any) error {
 	return nil
 }
 
-// bulkDocs writes many documents, or refuses all if one is malformed. Its answer has all of them
-// or, without new edits, only those that cannot be stored.
+// bulkDocs writes many documents, or refuses all if one is malformed. The answer lists all documents or,
+// without new edits, only those that cannot be stored.
 func (f *Fake) bulkDocs(w http.ResponseWriter, r *http.Request, db *database) error {
 	var asked struct {
 		Docs     []json.RawMessage
@@ -70,7 +70,7 @@ func (f *Fake) bulkDocs(w http.ResponseWriter, r *http.Request, db *database) er
 	return writeJSON(w, http.StatusCreated, array(results...))
 }
 
-// revsDiff answers which revisions are not known.
+// revsDiff answers with the revisions that are not known.
 func (f *Fake) revsDiff(w http.ResponseWriter, r *http.Request, db *database) error {
 	var asked map[string][]string
 	if err := readJSON(r, &asked); err != nil {
@@ -110,15 +110,14 @@ func (f *Fake) revsDiff(w http.ResponseWriter, r *http.Request, db *database) er
 	return writeJSON(w, http.StatusOK, object(answer...))
 }
 
-// A wanted document is one that _bulk_get asks for; without a revision all leaves.
+// A wanted is a document for which _bulk_get asks; without a revision, all its leaves are wanted.
 type wanted struct {
 	ID        string
 	Rev       string
 	AttsSince []string `json:"atts_since"`
 }
 
-// bulkGet sends revisions of many documents, in the order in which they were asked
-// for.
+// bulkGet sends revisions of many documents, in the order in which they were requested.
 func (f *Fake) bulkGet(w http.ResponseWriter, r *http.Request, db *database) error {
 	var asked struct{ Docs []wanted }
 	if err := readJSON(r, &asked); err != nil {

@@ -94,7 +94,7 @@ func (s *feed) count(name string, n *int) error {
 	return nil
 }
 
-// A selector names members and their values. Operators are not known.
+// A selector names members and their values. Operators are not supported.
 type selector map[string]json.RawMessage
 
 func (want selector) matches(doc []byte) bool {
@@ -110,7 +110,7 @@ func (want selector) matches(doc []byte) bool {
 	return true
 }
 
-// filter returns what a request lets through; nil is all.
+// filter returns the filter of a request; nil lets all documents through.
 func (f *Fake) filter(q url.Values, body []byte) (func(d *document) bool, error) {
 	var asked struct {
 		DocIDs   []string `json:"doc_ids"`
@@ -195,8 +195,7 @@ func (s *feed) format(d *document, seq []byte) []byte {
 	return object(row...)
 }
 
-// end returns the members that close a feed. What is pending is counted without the
-// filter, as CouchDB does.
+// end returns the members that close a feed. Pending rows are counted without the filter, as in CouchDB.
 func (s *feed) end() []byte {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
@@ -244,8 +243,8 @@ func (s *feed) continuous() {
 	}
 }
 
-// wait sends what there is, and returns true when there is a row to send. Until then
-// it sends heartbeats. It is false when the feed ends first.
+// wait sends what has been written, and returns true when there is another row to send. Until then it sends
+// heartbeats. It returns false if the feed ends first.
 func (s *feed) wait() bool {
 	fmt.Fprint(s.w, "\n")
 	controller := http.NewResponseController(s.w)
@@ -277,7 +276,7 @@ func (s *feed) wait() bool {
 		if gone {
 			return false
 		}
-		_ = controller.Flush() // the next write tells
+		_ = controller.Flush() // the next write reports an error
 		select {
 		case <-changed:
 		case <-beat:

@@ -19,12 +19,12 @@ import (
 type step struct {
 	method, path, body string
 	status             int
-	// want is the answer, without what differs: see normalize. "" is anything.
+	// want is the answer, without what differs: see normalize. "" accepts any answer.
 	want string
 }
 
-// TestConformance sends the same requests to the fake and to the server; what PouchDB's
-// engine does otherwise than CouchDB is left out.
+// TestConformance sends the same requests to the fake and to the server; requests that PouchDB's engine
+// answers differently from CouchDB are left out.
 func TestConformance(t *testing.T) {
 	const a, b, c = "2-00000000000000000000000000000aaa", "2-00000000000000000000000000000bbb", "3-00000000000000000000000000000ccc"
 	replicated := func(id, rev, ids, rest string) string {
@@ -127,8 +127,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// run sends the requests of steps to a database. R1, R2 and so on in them are the
-// revisions that it made, in their order.
+// run sends the requests of steps to a database. In the steps, R1, R2 and so on stand for the revisions that
+// the database made, in order.
 func run(t *testing.T, database string, steps []step) {
 	var revs []string
 	for _, s := range steps {
@@ -179,8 +179,8 @@ func newRevs(answer string) (revs []string) {
 	return revs
 }
 
-// normalize takes from an answer what may differ: sequences, the texts of reasons,
-// the order in which revisions are sent, and what only one of the servers tells.
+// normalize removes from an answer whatever may differ: sequences, the texts of reasons, the order in which
+// revisions are sent, and members that only one of the servers sends.
 func normalize(t *testing.T, text string) any {
 	t.Helper()
 	var v any

@@ -13,10 +13,10 @@ import (
 // shards is the number of parts of a database, each with a sequence of its own.
 const shards = 2
 
-// A database is documents and the order of their updates.
+// A database holds documents and the order of their updates.
 type database struct {
 	name    string
-	number  int // of all that were created
+	number  int // among all that were created
 	gone    bool
 	docs    map[string]*document
 	local   map[string]*localDoc
@@ -30,8 +30,8 @@ type localDoc struct {
 	members []member
 }
 
-// An entry is an update of a shard. The one at index n has the sequence n+1, and
-// counts while it is the document's last.
+// An entry is an update of a shard. The entry at index n has the sequence n+1, and counts as long as it is
+// the document's last.
 type entry struct {
 	doc *document
 	row string // a row as it is sent, in place of a document's
@@ -140,8 +140,8 @@ func (f *Fake) updated(db *database, d *document) {
 	f.change()
 }
 
-// local answers requests for documents that do not replicate. A revision is the number
-// after the one that the update names, which need not be the one that it replaces.
+// local answers requests for documents that do not replicate. A new revision is the number after the one that
+// the update names, which need not be the current one.
 func (f *Fake) local(w http.ResponseWriter, r *http.Request, db *database, id string) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -190,7 +190,7 @@ func (f *Fake) local(w http.ResponseWriter, r *http.Request, db *database, id st
 	return &failure{http.StatusMethodNotAllowed, "method_not_allowed", "Only DELETE,GET,HEAD,PUT allowed"}
 }
 
-// written is the answer to a write.
+// written returns the answer to a write.
 func written(id, rev string) []byte {
 	return object(member{"ok", yes(true)}, member{"id", quote(id)}, member{"rev", quote(rev)})
 }

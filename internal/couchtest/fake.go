@@ -28,7 +28,7 @@ import (
 type Fake struct {
 	httpfault.Faults
 	// Validate refuses documents, as the functions of design documents do: an error
-	// makes the document "forbidden", with its text as the reason, or is a [ThrownError].
+	// makes the document "forbidden", with its text as the reason, unless it is a [ThrownError].
 	Validate func(id string, doc []byte) error
 	// Filters are the filter functions, such as "app/important", and the views that
 	// filter=_view names. They get the winning revision.
@@ -39,7 +39,7 @@ type Fake struct {
 	MaxInfos int
 	// NoAdmin refuses requests for which clients must be server admins.
 	NoAdmin bool
-	// Copies is how many nodes have each shard; 0 is one.
+	// Copies is how many nodes have each shard; 0 means one.
 	Copies int
 	// OldStartTime makes instance_start_time "0", as before CouchDB 3.3.
 	OldStartTime bool
@@ -57,7 +57,7 @@ type Fake struct {
 }
 
 // ThrownError is what a validation function throws besides "forbidden" and "unauthorized": an
-// exception of JavaScript, or anything else. CouchDB answers 500 with it, or has it in the
+// exception of JavaScript, or anything else. CouchDB answers with it and status 500, or puts it into the
 // document's row of an answer to _bulk_docs.
 type ThrownError struct{ Code, Reason string }
 
@@ -211,8 +211,8 @@ func (f *Fake) answer(w http.ResponseWriter, r *http.Request) error {
 	return f.documentRequest(w, r, db, parts[1:])
 }
 
-// pathParts splits the path of a request. A design document's id or that of a local
-// document is one part, however its slash was written.
+// pathParts splits the path of a request. The id of a design document or local document is one part, however
+// its slash was written.
 func pathParts(r *http.Request) (parts []string, err error) {
 	for part := range strings.SplitSeq(strings.Trim(r.URL.EscapedPath(), "/"), "/") {
 		text, err := url.PathUnescape(part)

@@ -152,7 +152,7 @@ func TestDeletedAndCreatedAgain(t *testing.T) {
 		t.Errorf("the feed of a deleted database ends with %s", line)
 	}
 	if lines.Scan() && lines.Text() != "" || lines.Err() != nil {
-		t.Errorf("behind its end the feed has %q, %v", lines.Text(), lines.Err())
+		t.Errorf("after its end the feed has %q, %v", lines.Text(), lines.Err())
 	}
 	if status, _ := ask(t, "GET", db+"/_changes", ""); status != http.StatusNotFound {
 		t.Errorf("a deleted database answers %d", status)
@@ -209,7 +209,7 @@ func TestFaults(t *testing.T) {
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if len(body) != 100 || !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("of a broken connection come %d bytes and %v", len(body), err)
+			t.Errorf("a broken connection delivers %d bytes and %v", len(body), err)
 		}
 	}
 
@@ -229,7 +229,7 @@ func TestFaults(t *testing.T) {
 	close(release)
 	rest, err := io.ReadAll(response.Body)
 	if err != nil || !strings.HasSuffix(string(rest), "\"pending\":0}\n\n") {
-		t.Errorf("when it goes on, there is %s, %v", rest, err)
+		t.Errorf("when the feed continues, there is %s, %v", rest, err)
 	}
 
 	fake.Heal()
@@ -281,8 +281,8 @@ func TestOddRows(t *testing.T) {
 	}
 }
 
-// TestLocal: CouchDB from 2.0 on compares no revisions of documents that do not replicate, and
-// counts on from the one that is given.
+// TestLocal: since version 2.0, CouchDB does not compare the revisions of documents that do not replicate,
+// and counts on from the given one.
 func TestLocal(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	db := fake.NewDB(t)
@@ -415,7 +415,7 @@ func TestBulkGetMultipart(t *testing.T) {
 	}
 }
 
-// allParts walks the parts of a multipart body, and those of the parts within it.
+// allParts walks the parts of a multipart body, and the parts within these parts.
 func allParts(t *testing.T, contentType string, body io.Reader) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		_, params, err := mime.ParseMediaType(contentType)

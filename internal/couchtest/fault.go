@@ -11,12 +11,10 @@ import (
 // A Fault responds to a request in place of the handler, or damages its response.
 type Fault = httpfault.Fault
 
-// On matches requests by their method and by a part of their path and query; empty
-// is any.
+// On matches requests by their method and by a part of their path and query; an empty string matches any.
 func On(method, part string) func(*http.Request) bool { return httpfault.On(method, part) }
 
-// Refuse answers with an error, such as 429 "too_many_requests"; header is pairs of
-// names and values.
+// Refuse answers with an error, such as 429 "too_many_requests"; header holds pairs of names and values.
 func Refuse(status int, code, reason string, header ...string) Fault {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 		for i := 0; i+1 < len(header); i += 2 {
@@ -74,8 +72,7 @@ func (f *Fake) Rewind(database, seq string) {
 	f.change()
 }
 
-// AddRow adds a row to the feed of a database that is sent as it is, with the
-// sequence in place of SEQ.
+// AddRow adds a row to the feed of a database. The row is sent as it is, with the sequence in place of SEQ.
 func (f *Fake) AddRow(database, row string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,8 +110,7 @@ func (f *Fake) Purge(database, id string) {
 	}
 }
 
-// Delete removes a database while feeds are open; [Fake.Create] makes one of the
-// same name.
+// Delete removes a database while feeds are open; [Fake.Create] makes a new one of the same name.
 func (f *Fake) Delete(database string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// A recorded exchange is a request, and what Apache CouchDB 3.5.2 answered.
+// An exchange is a recorded request, and what Apache CouchDB 3.5.2 answered.
 type exchange struct {
 	line                  string // method and path
 	accept, content, body string
@@ -23,9 +23,9 @@ type exchange struct {
 	want                  []string // Content-Type and the lines of the body, quoted
 }
 
-// readExchanges reads testdata/couchdb-3.5.txt. There "== " begins a request, "> "
-// is a quoted line of its body, and a quoted line is one of the answer. SEQ stands
-// for a sequence and BOUNDARY with a number for a boundary.
+// readExchanges reads testdata/couchdb-3.5.txt. In the file, "== " begins a request, "> " begins a quoted
+// line of its body, and any other quoted line belongs to the answer. SEQ stands for a sequence and BOUNDARY
+// with a number for a boundary.
 func readExchanges(t *testing.T) (list []*exchange) {
 	text, err := os.ReadFile("testdata/couchdb-3.5.txt")
 	if err != nil {
@@ -132,8 +132,8 @@ func answerLines(contentType, body string) []string {
 	return lines
 }
 
-// comparable sorts the rows among the lines, as their order is not fixed; which rows
-// come under a limit is not either.
+// comparable sorts the rows among the lines, as their order is not fixed. With a limit, it is not fixed
+// either which rows there are.
 func comparable(lines []string, limited bool) (out []string) {
 	var rows []string
 	for _, line := range lines {

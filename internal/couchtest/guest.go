@@ -16,8 +16,8 @@ import (
 const Variable = "FEEDCTL_TEST_COUCHDB"
 
 // named returns the server that the environment names; nil if it names none.
-// What tests send to it goes through a proxy on a loopback port, which adds the
-// credentials: so neither the tests nor the commands that they run have any.
+// Requests of tests go through a proxy on a loopback port, which adds the credentials, so neither the tests
+// nor the commands that they run have any.
 func named() (*Server, error) {
 	raw := os.Getenv(Variable)
 	if raw == "" {
@@ -45,7 +45,7 @@ func named() (*Server, error) {
 		},
 		Transport: &http.Transport{MaxIdleConnsPerHost: 20, DisableCompression: true},
 		ModifyResponse: func(r *http.Response) error {
-			// The server names itself, and would be asked without credentials.
+			// The server gives its own address, to which clients would send no credentials.
 			if location, err := r.Location(); err == nil && location.Host == u.Host {
 				r.Header.Set("Location", location.RequestURI())
 			}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNamed has the environment name a server that wants a password.
+// TestNamed: the environment names a server that requires a password.
 func TestNamed(t *testing.T) {
 	fake := NewFake(t)
 	fake.Require(Credentials{User: "admin", Password: "a:b/@"})
@@ -36,16 +36,16 @@ func TestNamed(t *testing.T) {
 	if err := request(http.MethodGet, db); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("after the test the database is there: %v", err)
 	}
-	t.Run("killed", func(t *testing.T) { // nothing is left on the server of others
+	t.Run("killed", func(t *testing.T) { // nothing is left on a server that others use
 		own := StartOwn(t)
 		own.NewDB(t)
 		own.Kill()
 	})
 	if s.Kill(); s.Restart() == nil {
-		t.Error("a server of others was started again")
+		t.Error("a server that others use was started again")
 	}
 
-	// CouchDB answers so to _design%2Fx, with its own address.
+	// CouchDB responds like this to _design%2Fx, with its own address.
 	fake.Inject(1, On("", "_design%2Fx"), func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
 		http.Redirect(w, r, fake.URL()+"/_session?x=1", http.StatusMovedPermanently)
 	})

@@ -17,8 +17,8 @@ type member struct {
 	value []byte
 }
 
-// parseObject returns the members of an object in their order. Of two with the same
-// name the last counts, as in CouchDB.
+// parseObject returns the members of an object in their order. Of two members with the same name the last
+// counts, as in CouchDB.
 func parseObject(text []byte) ([]member, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if token, err := d.Token(); err != nil || token != json.Delim('{') {
@@ -96,7 +96,7 @@ func quoteAll(list []string) []byte {
 
 func number(n int) []byte { return strconv.AppendInt(nil, int64(n), 10) }
 
-// yes is the value true, or none.
+// yes returns the value true, or no value.
 func yes(b bool) []byte {
 	if b {
 		return []byte("true")

@@ -42,11 +42,11 @@ func readDocument(r *http.Request) ([]byte, parts, error) {
 		if err != nil {
 			return nil, nil, badRequest("Malformed multipart/related: " + err.Error())
 		}
-		sent[disposition["filename"]] = body // as it is: FileName takes a slash for that of a path
+		sent[disposition["filename"]] = body // unchanged: FileName removes what looks like a directory
 	}
 }
 
-// boundary returns a random one, as CouchDB makes them.
+// boundary returns a random boundary like those of CouchDB.
 func boundary() string { return strings.ToLower(rand.Text()) + "000000" }
 
 // related writes a document with attachments that follow.

@@ -37,8 +37,7 @@ func (v view) form(r *revision, a attachment, full form) form {
 	return full
 }
 
-// show writes a revision as JSON: with stubs of its attachments, or with them
-// inline, or to follow.
+// show writes a revision as JSON. Its attachments are stubs, inline, or to follow.
 func (v view) show(d *document, r *revision, full form) []byte {
 	members := []member{{"_id", quote(d.id)}, {"_rev", quote(r.name())}}
 	members = append(members, r.body...)
@@ -74,7 +73,7 @@ func (v view) following(r *revision) (list []attachment) {
 	return list
 }
 
-// embedded is the form of attachments in JSON.
+// embedded returns the form of attachments in JSON.
 func (v view) embedded() form {
 	if v.attachments {
 		return inline
@@ -113,7 +112,7 @@ func (f *Fake) get(w http.ResponseWriter, r *http.Request, db *database, id stri
 	return writeJSON(w, http.StatusOK, v.show(d, rev, v.embedded()))
 }
 
-// An opened revision was asked for and found, or not.
+// An opened is a revision that was requested, and found or not.
 type opened struct {
 	rev     *revision
 	missing string

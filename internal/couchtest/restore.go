@@ -67,7 +67,7 @@ func (s *Server) Snapshot(t testing.TB) (restore func()) {
 	return func() { t.Helper(); s.copyFiles(t, kept, s.dir) }
 }
 
-// copyFiles replaces a directory by another while the server is stopped.
+// copyFiles replaces a directory with a copy of another while the server is stopped.
 func (s *Server) copyFiles(t testing.TB, from, to string) {
 	t.Helper()
 	s.Kill()

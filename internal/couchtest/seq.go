@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A vector is how far each shard was read.
+// A vector says how far each shard was read.
 type vector [shards]int
 
 func (v vector) sum() (n int) {
@@ -26,8 +26,7 @@ func (db *database) end() (v vector) {
 	return v
 }
 
-// A position is what the opaque part of a sequence says. The salt makes it another
-// text every time.
+// A position is what the opaque part of a sequence says. The salt makes the text different every time.
 type position struct {
 	Salt     uint64
 	Database int
@@ -38,8 +37,9 @@ type position struct {
 // token writes a position as a JSON string. The caller must hold f.mu.
 func (f *Fake) token(db *database, v vector) []byte { return f.salted(db, v, f.random.Uint64()) }
 
-// endToken writes the end of a database. It changes only with that, as the update_seq of CouchDB does, which has it
-// from the shards' copies that answer first: there is one text for each of them. The caller must hold f.mu.
+// endToken writes the end of a database. The token changes only when the end does, like CouchDB's update_seq.
+// CouchDB takes it from the copies of the shards that answer first, so there is one text for each copy. The caller
+// must hold f.mu.
 func (f *Fake) endToken(db *database) []byte {
 	return f.salted(db, db.end(), f.random.Uint64N(uint64(max(f.Copies, 1))))
 }
@@ -82,7 +82,7 @@ func (db *database) since(token string) (vector, error) {
 
 // rewound returns a position after the rewinds that it has not seen.
 func (db *database) rewound(v vector, seen int) vector {
-	for _, to := range db.rewinds[min(seen, len(db.rewinds)):] { // there are fewer in one that was restored
+	for _, to := range db.rewinds[min(seen, len(db.rewinds)):] { // a database that was restored has fewer
 		for shard := range v {
 			v[shard] = min(v[shard], to[shard])
 		}

@@ -4,10 +4,9 @@
 //
 // Where PouchDB's engine differs from CouchDB: multipart/mixed is never sent;
 // timeout, Range and the limit of a continuous feed are ignored; a continuous feed
-// outlives its database; sequences are integers without pending; a bad since
-// responds with 200; POST _selector is 404; JSON is parsed and encoded again;
-// instance_start_time is the start of the process; _local documents are compared by
-// revision. In all of these the [Fake] behaves like CouchDB.
+// outlives its database; sequences are integers without pending; a bad since is answered with 200, and POST
+// _selector with 404; JSON is parsed and encoded again; instance_start_time is the start of the process;
+// _local documents are compared by revision. In all of these the [Fake] behaves like CouchDB.
 //
 // The variable FEEDCTL_TEST_COUCHDB holds the URL of another server, such as
 // "http://admin:secret@localhost:5984", whose user may create databases. It is shared
@@ -50,7 +49,7 @@ type Server struct {
 // A process is a run of the server.
 type process struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer // the server ends with it
+	stdin  io.Closer // the server ends when it is closed
 	ended  chan struct{}
 	stderr *bytes.Buffer // complete when ended is closed
 }

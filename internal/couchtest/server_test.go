@@ -64,8 +64,8 @@ func get(t *testing.T, url string) string {
 	return string(body)
 }
 
-// TestRestore: what was written after a snapshot is gone when it is restored, and a place in the
-// changes from then is behind their end.
+// TestRestore: what was written after a snapshot is gone when the snapshot is restored, and a sequence from
+// that time is beyond the end of the changes.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	fake, server := couchtest.NewFake(t), couchtest.StartOwn(t)

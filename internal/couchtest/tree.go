@@ -26,7 +26,7 @@ type revision struct {
 	parent      *revision // nil: the oldest that is known
 	hasChildren bool
 
-	stored      bool // what follows is known; of most ancestors it is not
+	stored      bool // the following fields are known; for most ancestors, they are not
 	deleted     bool
 	body        []member // without those that begin with "_"
 	attachments []attachment
@@ -78,7 +78,7 @@ func byAge(a, b *revision) int {
 
 func (d *document) winner() *revision { return d.leaves()[0] }
 
-// conflicts returns the names of the leaves other than the winner that are deleted, or are not.
+// conflicts returns the names of the leaves other than the winner: those that are deleted, or those that are not.
 func (d *document) conflicts(deleted bool) (names []string) {
 	for _, r := range d.leaves()[1:] {
 		if r.deleted == deleted {
@@ -88,7 +88,7 @@ func (d *document) conflicts(deleted bool) (names []string) {
 	return names
 }
 
-// leavesOf returns the leaves that a revision became, or itself if it is one.
+// leavesOf returns the leaves that a revision has become, or the revision itself if it is a leaf.
 func (d *document) leavesOf(r *revision) (leaves []*revision) {
 	for _, leaf := range d.leaves() {
 		for a := leaf; a != nil; a = a.parent {

@@ -16,8 +16,8 @@ const globalChanges = "_global_changes"
 
 var errNoAdmin = &failure{http.StatusUnauthorized, "unauthorized", "You are not a server admin."}
 
-// event records what happened to a database, unless the database for that does not exist or the
-// event is to be lost. CouchDB does so within half a second. The caller must hold f.mu.
+// event records what happened to a database, unless the database for events does not exist or the event is to
+// be lost. CouchDB records events within half a second. The caller must hold f.mu.
 func (f *Fake) event(kind string, db *database) {
 	global := f.databases[globalChanges]
 	if global == nil || db == global {
@@ -170,7 +170,7 @@ func (s *feed) events() {
 		}
 		if sent.Len() > 0 {
 			s.w.Write(sent.Bytes())
-			_ = http.NewResponseController(s.w).Flush() // the next write tells
+			_ = http.NewResponseController(s.w).Flush() // the next write reports an error
 		}
 		if gone {
 			break

@@ -51,7 +51,8 @@ func TestServerRequests(t *testing.T) {
 	}
 }
 
-// TestUpdateSeqRests: the end of a database is the same text until it changes, and one of several if there are copies.
+// TestUpdateSeqRests: the end of a database has the same text until the end changes; if there are copies, it has one
+// of several texts.
 func TestUpdateSeqRests(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	db := fake.NewDB(t)

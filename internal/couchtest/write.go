@@ -78,8 +78,8 @@ func checkID(id string) error {
 	return nil
 }
 
-// store writes a document: as the next edit, or as the revision that it says it is.
-// It returns the revision. The caller must hold f.mu.
+// store writes a document: as the next edit, or as the revision that the document names. It returns the
+// revision. The caller must hold f.mu.
 func (f *Fake) store(db *database, in *input, newEdit bool, sent parts) (string, error) {
 	if f.Validate != nil {
 		err := f.Validate(in.id, object(in.body...))

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// ReadCouch reads the one credential for a CouchDB. A bearer token in a file may be renewed there.
+// ReadCouch reads the one credential for a CouchDB server. A bearer token in a file may be renewed there.
 func (s Source) ReadCouch() (auth couchdb.Auth, err error) {
 	where, text, err := s.lines()
 	if err != nil || where == "" {

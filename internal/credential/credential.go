@@ -35,8 +35,8 @@ func ParseReference(reference string) (Source, error) {
 	return Source{}, errors.New("want env:NAME or file:PATH") // and not the reference, which may be a secret
 }
 
-// ReadAll reads the credentials of a source. Without a file and a variable there are none. A file or
-// a variable without a credential is an error: a server without credentials would be open.
+// ReadAll reads the credentials of a source. If there is neither a file nor a variable, there are none. A
+// file or a variable without a credential is an error: a server without credentials would be open.
 func (s Source) ReadAll() ([]consumer.Credentials, error) {
 	return readAll(s, parse)
 }
@@ -63,7 +63,7 @@ func readAll[T any](s Source, parse func(line string) (T, error)) (list []T, err
 	return list, nil
 }
 
-// ReadPassword reads the one password of a source, such as that of a database. It is the only line.
+// ReadPassword reads the one password of a source, such as that of a database. The password is the only line.
 func (s Source) ReadPassword() (string, error) {
 	source, text, err := s.lines()
 	if err != nil || source == "" {
@@ -79,8 +79,8 @@ func (s Source) ReadPassword() (string, error) {
 	return text, nil
 }
 
-// lines returns the lines of credentials in the source, and what that is called: "" if there
-// is none.
+// lines returns the lines of credentials, and the name of the file or variable with them: "" if there is
+// none.
 func (s Source) lines() (source, text string, err error) {
 	if s.File != "" {
 		data, err := os.ReadFile(s.File)
@@ -99,7 +99,7 @@ func (s Source) lines() (source, text string, err error) {
 	return "variable " + s.Variable, text, nil
 }
 
-// empty is the error of a source that has lines, but no credential.
+// empty returns the error for a source that has lines, but no credential.
 func empty(source string) error {
 	return fmt.Errorf("read credentials: %s %w", source, ErrEmpty)
 }

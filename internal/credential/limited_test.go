@@ -33,7 +33,7 @@ func TestReadLimited(t *testing.T) {
 			t.Errorf("%q: %s, %v; want %s", test.text, text, err, test.want)
 		}
 	}
-	// What knows no namespaces does not take a limited credential for an unlimited one.
+	// A reader that does not support namespaces does not take a limited credential for an unlimited one.
 	t.Setenv("FEEDCTL_CREDENTIALS", "namespace=shop bearer t")
 	if got, err := (Source{Variable: "FEEDCTL_CREDENTIALS"}).ReadAll(); err == nil {
 		t.Errorf("got %v", got)

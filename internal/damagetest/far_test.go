@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// farStep is the distance in bits between the changed ones in a remote store.
+// farStep is the distance between the bits that are changed in a remote store.
 const farStep = 333
 
 // TestS3 changes, truncates and exchanges the objects of a bucket, and changes their

@@ -49,7 +49,7 @@ func (f *fileStore) write(name string, data []byte) {
 	check(f.t, os.WriteFile(filepath.Join(f.dir, name), data, 0o600))
 }
 
-// inspect has readers read the damaged store, and restores the files.
+// inspect lets readers read the damaged store, and then restores the files.
 func (f *fileStore) inspect(what string, thorough bool, damaged ...string) {
 	f.t.Helper()
 	store, err := file.New(f.dir)
@@ -69,7 +69,7 @@ func TestFlips(t *testing.T) {
 	t.Parallel()
 	f := newFileStore(t)
 	for name, data := range f.files {
-		step := 31 // a bit of every fourth byte, others in each run
+		step := 31 // a bit of every fourth byte, different ones in each run
 		switch {
 		case *all:
 			step = 1
@@ -88,8 +88,8 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// padding reports whether a byte of a file is one of those that fill the slots of the metadata. They are
-// most of it, and all the same to a reader.
+// padding reports whether a byte of a file only fills a slot of the metadata. Most bytes of the metadata do,
+// and they are all alike to a reader.
 func padding(data []byte, i int) bool {
 	return i > 0 && data[i-1] == '\n' && data[i] == '\n'
 }
@@ -121,8 +121,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// lost reports whether a file is the metadata of the newest page, without which the feed
-// seems to end before it. Only a reader with a position on that page can tell.
+// lost reports whether a file is the metadata of the newest page, without which the feed seems to end before
+// that page. Only a reader with a position on the page can notice this.
 func lost(name string) bool {
 	return name == "objects/feeds/f/pages/000000000004@meta"
 }

@@ -1,5 +1,5 @@
-// Package damagetest damages stores bypassing their drivers: no reader may report success
-// with wrong or missing data, and damage that verify does not report must do no harm.
+// Package damagetest damages stores behind the backs of their drivers: no reader may report success with
+// wrong or missing data, and damage that verify does not report must do no harm.
 package damagetest
 
 import (
@@ -33,7 +33,8 @@ import (
 
 var all = flag.Bool("all", false, "damage every bit, and run every reader each time")
 
-// sample returns one of step bits, others in each run; a tenth of them with -short, for the race detector.
+// sample returns one of every step bits, different ones in each run; with -short, for the race detector, a tenth as
+// many.
 func sample(bits, step int) (chosen []int) {
 	if testing.Short() {
 		step *= 10
@@ -184,7 +185,7 @@ func verified(ctx context.Context, store storage.Store, key string) bool {
 	return err == nil && len(report.Violations) == 0
 }
 
-// truth is the result of each reader for an intact store.
+// truth returns the result of each reader for an intact store.
 func truth(t testing.TB, store storage.Store) map[string]string {
 	t.Helper()
 	for _, key := range []string{"feeds/", "snapshots/s/", "snapshots/f/"} {
@@ -201,8 +202,7 @@ func truth(t testing.TB, store storage.Store) map[string]string {
 	return data
 }
 
-// inspect has readers read a store in which one object, or one of several with a common
-// prefix, was damaged.
+// inspect lets readers read a store in which one object, or one of several with a common prefix, was damaged.
 func inspect(t testing.TB, store storage.Store, what, key string, data map[string]string, thorough bool) {
 	t.Helper()
 	ctx := t.Context()
@@ -221,7 +221,7 @@ func inspect(t testing.TB, store storage.Store, what, key string, data map[strin
 	}
 }
 
-// An overlay is a store whose snapshots are written to another one.
+// An overlay is a store whose snapshots are written to another store.
 type overlay struct {
 	storage.Store
 	over storage.Store

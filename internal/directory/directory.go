@@ -37,8 +37,8 @@ type Entry struct {
 }
 
 // Entries yields what the server at base lists, feeds before snapshots, both in the order of their
-// names, from the one that follows the name after. It asks for limit names at a time, unless that
-// is 0 or more than maxNames. Each request takes 30 s at most.
+// names, beginning with the first one after the name after. It asks for limit names at a time, unless that is
+// 0 or more than maxNames. Each request takes 30 s at most.
 func Entries(ctx context.Context, c consumer.Config, base *url.URL, limit int, after string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for page, err := range pages(ctx, c, base, limit, after) {
@@ -132,8 +132,8 @@ func Read(ctx context.Context, c consumer.Config, target string) (*server.Direct
 // errPages is why the next page of a directory is not requested.
 var errPages = errors.New("its directory never ends")
 
-// sameOrigin returns the URL of the page of a directory that follows another. It must be on the
-// server that was named, since credentials are sent there, and must lead further.
+// sameOrigin returns the URL of the page that follows another page of a directory. It must be on the same
+// server, since credentials are sent there, and must lead further.
 func sameOrigin(from *url.URL, text string) (*url.URL, error) {
 	next, err := from.Parse(text)
 	switch {

@@ -1,4 +1,4 @@
-// Package disktest has small disks, which tests fill.
+// Package disktest provides small disks for tests to fill.
 package disktest
 
 import (
@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// Mount mounts an empty disk in memory until the test ends, of a size such as 1m. This needs Linux
-// and root, with CAP_SYS_ADMIN in a container; otherwise the test is skipped, and .ci/run reports
-// that.
+// Mount mounts an empty disk of a size such as 1m, in memory, until the test ends. This needs Linux and root,
+// with CAP_SYS_ADMIN in a container; otherwise the test is skipped, and .ci/run reports that.
 func Mount(t testing.TB, size string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -40,7 +40,7 @@ type Memory struct {
 	shared []sharedBody // bodies between two pieces of buf, in order
 }
 
-// Cap returns the bytes that it holds without growing, besides shared bodies.
+// Cap returns how many bytes m can hold without growing, besides shared bodies.
 func (m Memory) Cap() int { return cap(m.buf) }
 
 // A sharedBody is a body that is not copied to the page, so that it is in memory only once.
@@ -198,7 +198,7 @@ func (d *Draft) Finish() (string, error) {
 	if _, err := io.Copy(io.MultiWriter(d.Hash, &boundary), body); err != nil {
 		return "", fmt.Errorf("read spooled body: %w", err)
 	}
-	// One at the beginning of the page and one at its end. The boundary was drawn after the
+	// There must be one at the beginning of the page and one at its end. The boundary was drawn after the
 	// body had been received, so its sender cannot have known it.
 	if boundary.count != 2 {
 		return "", fmt.Errorf("%w: %w", ErrInvalid, page.ErrBoundaryInBody)

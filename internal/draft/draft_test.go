@@ -118,7 +118,7 @@ func TestDraftReusesMemory(t *testing.T) {
 }
 
 // TestDraftReleasedWhileRead: a transport may read the body of an attempt that was given up after
-// another has succeeded. What it gets does not matter, but it must not panic.
+// another has succeeded. What the transport gets does not matter, but it must not panic.
 func TestDraftReleasedWhileRead(t *testing.T) {
 	d := New(Memory{})
 	for range 3 {

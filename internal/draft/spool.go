@@ -52,7 +52,7 @@ func (s *Spool) OpenFrom(offset int64) (io.ReadCloser, error) {
 	return io.NopCloser(s.NewReader(offset)), nil
 }
 
-// NewReader returns a reader of the body from an offset on. It does not need to be closed.
+// NewReader returns a reader of the body, starting at an offset. It does not need to be closed.
 func (s *Spool) NewReader(offset int64) io.Reader {
 	return io.NewSectionReader(s.file, offset, s.size-offset)
 }

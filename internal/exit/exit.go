@@ -1,5 +1,5 @@
-// Package exit has the exit statuses of feedctl, which are part of its contract, and finds the
-// status of an error and what the user can do about it.
+// Package exit defines the exit statuses of feedctl, which are part of its contract, and finds the status of
+// an error and what the user can do about it.
 package exit
 
 import (
@@ -51,8 +51,8 @@ var meanings = map[int]string{
 	Interrupted: "interrupted by a signal; work in progress was finished or rolled back",
 }
 
-// Help returns the last section of a command's help: the statuses that all commands have, and
-// the others of this one.
+// Help returns the last section of a command's help: the statuses that all commands have, and the other
+// statuses of this one.
 func Help(others ...int) string {
 	var b strings.Builder
 	b.WriteString("\n\nExit status:")

@@ -119,7 +119,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// SIGTERM ends a follower without an error; other errors remain errors.
+// TestTerminated: SIGTERM ends a follower without an error; other errors remain errors.
 func TestTerminated(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(ErrTerminated)

@@ -1,4 +1,4 @@
-// Package faulttest fails the operations of a program on a store, one after another.
+// Package faulttest makes the operations of a program on a store fail, one after another.
 package faulttest
 
 import (
@@ -20,17 +20,17 @@ import (
 // A Path is something that a program does with a store, and may do again after an error.
 type Path struct {
 	Name string
-	// Setup prepares the store. It is called once; each case begins with a copy, at the same time.
+	// Setup prepares the store. It is called once; each case begins with a copy of the store, at the time at which
+	// Setup returned.
 	Setup func(t *testing.T, store storage.Store)
 	Do    func(ctx context.Context, store storage.Store) error
-	// Check fails the test if the store is in a state that it must not be in. Done tells
-	// whether Do returned nil.
+	// Check fails the test if the store is in a state that it must not be in. done reports whether Do
+	// returned nil.
 	Check func(t *testing.T, store storage.Store, done bool)
 }
 
-// Run fails each operation of each path, once or from then on, before or after it takes effect.
-// It then repeats the path on a working store. With -short it does that for a random tenth of the
-// cases.
+// Run makes each operation of each path fail, once or from then on, before or after it takes effect. It then
+// repeats the path on a working store. With -short it does that for a random tenth of the cases.
 func Run(t *testing.T, paths []Path) {
 	for _, p := range paths {
 		t.Run(strings.ReplaceAll(p.Name, " ", "_"), func(t *testing.T) {

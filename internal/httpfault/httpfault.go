@@ -10,7 +10,7 @@ import (
 // A Fault responds to a request in place of the handler, or damages its response.
 type Fault func(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc)
 
-// Faults are the faults of a server. The zero Faults has none.
+// Faults holds the faults of a server. The zero Faults has none.
 type Faults struct {
 	mu  sync.Mutex
 	all []*pending
@@ -54,8 +54,7 @@ func (f *Faults) For(r *http.Request) Fault {
 	return nil
 }
 
-// On matches requests by their method and by a part of their path and query; empty
-// is any.
+// On matches requests by their method and by a part of their path and query; an empty string matches any.
 func On(method, part string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		return (method == "" || r.Method == method) && strings.Contains(r.URL.RequestURI(), part)
@@ -102,7 +101,7 @@ func (w *spoiledWriter) Write(p []byte) (int, error) {
 	if err != nil || whole == len(p) {
 		return n, err
 	}
-	_ = http.NewResponseController(w.ResponseWriter).Flush() // the client must get what is healthy
+	_ = http.NewResponseController(w.ResponseWriter).Flush() // the client must get the healthy part
 	w.then()
 	rest, err := w.ResponseWriter.Write(p[whole:])
 	return n + rest, err

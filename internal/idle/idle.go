@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ErrTimeout: a body delivered too little data within the time limit.
+// ErrTimeout means that a body delivered too little data within the time limit.
 var ErrTimeout = errors.New("too little data within the time limit")
 
 // A Body is the body of a response. It fails if Reads wait longer than Timeout for Least
@@ -21,8 +21,8 @@ type Body struct {
 	Cancel  context.CancelCauseFunc
 	Timeout time.Duration
 	Least   int // 0 means 1
-	// Broken returns the error of a Read for its cause: that of Context, such as
-	// ErrTimeout, or the error of Src. It is not called for io.EOF.
+	// Broken returns the error of a Read, given its cause: that of Context, such as ErrTimeout, or the error
+	// of Src. It is not called for io.EOF.
 	Broken func(error) error
 
 	timer  *time.Timer
