@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// body returns a Body whose source is a pipe. Its request ends with its context, like one
-// of net/http.
+// body returns a Body whose source is a pipe. The request ends with its context, like a request of net/http.
 func body(t *testing.T) (*Body, *io.PipeWriter) {
 	r, w := io.Pipe()
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -12,11 +12,10 @@ import (
 	"sync"
 )
 
-// Transport returns a RoundTripper that has h answer requests in the same process,
-// without a network. Bodies stream: h blocks while the client does not read. The host
-// of a URL only becomes the request's Host. Cancelling a request, or closing the body
-// of its response, cancels the context of h's request. A panic of h is returned as an
-// error of the request, or of the response's body.
+// Transport returns a RoundTripper that lets h answer requests in the same process, without a network. Bodies
+// stream: h blocks while the client does not read. The host of a URL only becomes the request's Host.
+// Cancelling a request, or closing the body of its response, cancels the context of h's request. A panic of h
+// is returned as an error of the request, or of the response's body.
 func Transport(h http.Handler) http.RoundTripper { return transport{handler: h} }
 
 type transport struct{ handler http.Handler }

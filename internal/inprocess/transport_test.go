@@ -142,8 +142,8 @@ func (s slowSource) Read(p []byte) (int, error) {
 	return copy(p, "data"), nil
 }
 
-// TestTransportReadsFromSource: the client reads what a handler sends from a reader, but not
-// after the handler has returned, even if the client disconnects meanwhile.
+// TestTransportReadsFromSource: the client reads directly from a reader that a handler sends, but not after
+// the handler has returned, even if the client disconnects meanwhile.
 func TestTransportReadsFromSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reading, after atomic.Bool

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Packages are what a lock file names, in a directory whose name has the digest of that file, so that
-// a changed lock file means a new installation.
+// Packages are the packages that a lock file names. The name of their directory has the digest of the lock
+// file, so a changed lock file means a new installation.
 type Packages struct {
 	Name   string // of the directory, before the digest
 	Source string // directory of the lock file, below the module's root
@@ -56,7 +56,7 @@ func Previous() (string, error) {
 	return Tool("previous-"+string(commit[:12]), "previous")
 }
 
-// inCache returns the path of what make installs, if it has the file has.
+// inCache returns the path of what make installs, if the file named by has is in it.
 func inCache(name, has, target string) (string, error) {
 	top, err := root()
 	if err != nil {

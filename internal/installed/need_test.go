@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestNeed runs scripts/need on machines of several kinds, on which neither one nor two exists.
+// TestNeed runs scripts/need on machines of several kinds, on which neither of the commands one and two exists.
 func TestNeed(t *testing.T) {
 	const debian, root, user, sudo = "apt-get", "id 0", "id 1000", "sudo"
 	line := "\n  apt-get install --no-install-recommends one deux\n"

@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/internal/pgerr"
 )
 
-// Passes reports whether an error is that of a database that cannot be used for now, rather than
-// of the statement.
+// Passes reports whether an error means that the database cannot be used for now, rather than that the
+// statement failed.
 func Passes(err error) bool {
 	if e, ok := errors.AsType[*modernc.Error](err); ok {
 		switch e.Code() & 0xff { // without the part that has the details

@@ -34,7 +34,7 @@ var ErrNone = errors.New("no jobs database")
 // ErrURL is returned for a URL that does not name a database.
 var ErrURL = errors.New("invalid URL")
 
-// ErrReserved is returned for a database that only one node may use, and that one does.
+// ErrReserved is returned for a database that only one node may use, and that another node uses.
 var ErrReserved = errors.New("another node uses it")
 
 // A Tx is a transaction.
@@ -60,11 +60,11 @@ type driver interface {
 	migrateQueue(ctx context.Context) error
 	queue(ctx context.Context, c QueueConfig) (Queue, error)
 	ui(ctx context.Context, prefix string) (http.Handler, error)
-	// reserve returns nil if the database is for any number of nodes.
+	// reserve makes the database that of one node; the closer is nil if the database is for any number of nodes.
 	reserve(ctx context.Context) (io.Closer, error)
-	// has reports whether there is a table or an index of a name.
+	// has reports whether there is a table or an index with the given name.
 	has(ctx context.Context, name string) (bool, error)
-	// name is the URL without credentials.
+	// name returns the URL without credentials.
 	name() string
 	close() error
 }
@@ -76,8 +76,8 @@ type dialect struct {
 	lock   string
 	skip   string
 	param  string // before the number of a parameter
-	// unnumbered: a parameter without a number is the one after the largest before it. For
-	// thousands of numbered ones SQLite needs time that grows with the square of their count.
+	// unnumbered means that a parameter without a number is the one after the largest before it. With
+	// thousands of numbered parameters, SQLite needs time that grows with the square of their count.
 	unnumbered bool
 }
 
@@ -89,7 +89,7 @@ type DB struct {
 	before    func(ctx context.Context, sql string)
 }
 
-// Options are for [Open].
+// Options holds the options of [Open].
 type Options struct {
 	// Clock is an expression for the time in microseconds, instead of the database's clock.
 	Clock string
@@ -145,8 +145,8 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 // Close closes the database.
 func (db *DB) Close() error { return db.driver.close() }
 
-// Reserve makes the database that of one node, until the closer is closed or the process ends,
-// if it is not for several nodes; if it is, the closer is nil. Other processes can still read
+// Reserve reserves a database that is not for several nodes for one node, until the closer is closed or the
+// process ends. For a database that is for several nodes, the closer is nil. Other processes can still read
 // and write. The error matches [ErrReserved] if there is a node already.
 func (db *DB) Reserve(ctx context.Context) (io.Closer, error) {
 	c, err := db.reserve(ctx)
@@ -157,7 +157,7 @@ func (db *DB) Reserve(ctx context.Context) (io.Closer, error) {
 }
 
 // UI returns web pages about runs, below a path, until ctx ends. They can also change runs:
-// requests that do must be refused, as the scheduler does not know of that.
+// requests that do so must be refused, as the scheduler does not learn of the changes.
 func (db *DB) UI(ctx context.Context, prefix string) (http.Handler, error) {
 	h, err := db.ui(ctx, prefix)
 	if err != nil {
@@ -209,8 +209,8 @@ func (t *rewriting) Query(ctx context.Context, sql string, args ...any) (Rows, e
 
 var token = regexp.MustCompile(`@[a-z]+|\$[0-9]+`)
 
-// maxKept is how many parameters a statement that is kept in the dialect may have: one with a
-// longer list has a different text for each length.
+// maxKept is how many parameters a statement that is kept in the dialect may have: a statement with a longer
+// list has a different text for each length.
 const maxKept = 40
 
 func (db *DB) rewrite(sql string) string {
@@ -222,7 +222,7 @@ func (db *DB) rewrite(sql string) string {
 	done := token.ReplaceAllStringFunc(sql, func(name string) string {
 		switch {
 		case name[0] == '$':
-			number, _ := strconv.Atoi(name[1:]) // the expression has only digits
+			number, _ := strconv.Atoi(name[1:]) // the expression matches only digits
 			if next := largest + 1; number == next && d.unnumbered {
 				largest = next
 				return d.param
@@ -255,7 +255,7 @@ func One(ctx context.Context, tx Tx, sql string, args []any, into ...any) (found
 	return found, err
 }
 
-// Each calls row for each row of a query. The function that it is given scans the row.
+// Each calls row for each row of a query, with a function that scans the row.
 func Each(ctx context.Context, tx Tx, sql string, args []any, row func(scan func(...any) error) error) error {
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestLanded compares migrations with what databases have been migrated by. They do not change: what is
-// to be different needs a migration of its own.
+// TestLanded compares migrations with those that databases have been migrated with. These do not change: any
+// difference needs a new migration.
 func TestLanded(t *testing.T) {
 	t.Parallel()
 	landed := map[string]string{

@@ -7,9 +7,9 @@ import (
 	"github.com/riverqueue/river/riverdriver"
 )
 
-// A local driver is one of River's without notifications by the database: they would cost a
-// connection to PostgreSQL for each node, and 20 queries a second of SQLite. Runs are added
-// by the process that executes them, which needs no notification but its own.
+// A local driver is a driver of River that does without notifications from the database: they would cost a
+// connection to PostgreSQL for each node, or 20 queries a second on SQLite. Runs are added by the process
+// that executes them, which needs no notification but its own.
 type local[TTx any] struct {
 	riverdriver.Driver[TTx]
 	added chan string // the queues with new runs

@@ -46,7 +46,7 @@ func (db *DB) migrateTables(ctx context.Context) error {
 		if version > len(names) {
 			return newer(version, len(names))
 		}
-		if version == 1 && extended { // there were programs whose first migration was what are now two
+		if version == 1 && extended { // in early programs, the first two migrations were one
 			version = 2
 		}
 		for _, name := range names[version:] {
@@ -92,13 +92,13 @@ func (db *DB) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if version == 0 { // also if a program was ended before its first migration
+	if version == 0 { // or a program was ended before its first migration
 		return fmt.Errorf("%w at %s", ErrNone, db.name())
 	}
 	return compare(version, len(names))
 }
 
-// compare returns an error unless tables have the version that is known.
+// compare returns an error unless tables have the known version.
 func compare(version, known int) error {
 	switch {
 	case version > known:

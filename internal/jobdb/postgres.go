@@ -96,7 +96,8 @@ func (p *postgres) begin(ctx context.Context, readOnly bool, do func(Tx) error) 
 	if readOnly || p.readOnly {
 		start = "BEGIN READ ONLY"
 	}
-	// The limit ends with the transaction: behind PgBouncer, the next one on the connection may be of another program.
+	// The limit ends with the transaction: behind PgBouncer, the next transaction on the connection may be of another
+	// program.
 	options := pgx.TxOptions{BeginQuery: start + "; SET LOCAL idle_in_transaction_session_timeout = '" + idleLimit + "'"}
 	for attempt := 1; ; attempt++ {
 		err := pgx.BeginTxFunc(ctx, p.pool, options, func(tx pgx.Tx) error { return do(&postgresTx{tx}) })
@@ -135,8 +136,8 @@ func (r *postgresRows) Close() error {
 
 func unwrapPostgres(tx Tx) pgx.Tx { return tx.(*rewriting).Tx.(*postgresTx).tx }
 
-// alone holds a lock by a transaction on a connection of its own, which is idle for as long as do takes. One that
-// takes longer than the limit is of a process that is frozen.
+// alone holds a lock with a transaction on a connection of its own, which is idle for as long as do takes. If
+// that is longer than the limit, the process counts as frozen.
 func (p *postgres) alone(ctx context.Context, do func() error) error {
 	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = '10min'"); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// TestSettingsEndWithTransactions shares connections of PgBouncer with another program: a limit for
-// transactions that are idle is there in each transaction, and only in those.
+// TestSettingsEndWithTransactions shares connections of PgBouncer with another program: the limit for idle
+// transactions is set in each transaction of this program, and nowhere else.
 func TestSettingsEndWithTransactions(t *testing.T) {
 	t.Parallel()
 	url := pgtest.PgBouncer(t, pgtest.Start(t), "bouncer")
@@ -49,7 +49,7 @@ func TestSettingsEndWithTransactions(t *testing.T) {
 	}
 }
 
-// TestSmallPool opens a database with one connection, where the queue needs two to be migrated.
+// TestSmallPool opens a database with one connection, although the queue needs two to be migrated.
 func TestSmallPool(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -63,7 +63,7 @@ func TestSmallPool(t *testing.T) {
 	}
 }
 
-// TestOwnSchema opens a database as a user who may not create schemas, with one that is there.
+// TestOwnSchema opens a database with an existing schema, as a user who may not create schemas.
 func TestOwnSchema(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("own")

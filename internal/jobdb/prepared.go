@@ -15,7 +15,7 @@ type prepared struct {
 
 	mu         sync.Mutex
 	statements map[string]*sql.Stmt // by text; nil if it was executed once
-	next       []string             // were executed again, and are to be prepared
+	next       []string             // texts that were executed again, and are to be prepared
 }
 
 // maxPrepared limits the memory for statements.

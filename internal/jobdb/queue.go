@@ -15,7 +15,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// A RunArgs names a run. Each is one row in River's table, which is never used for another.
+// A RunArgs names a run. Each run is one row in River's table, which is never used for another run.
 type RunArgs struct {
 	Job   string `json:"job"`
 	Epoch int64  `json:"epoch"`
@@ -35,21 +35,21 @@ const (
 
 // A Queue executes runs on nodes.
 type Queue interface {
-	// Serve executes the runs of a node from now on, up to slots at the same time. It takes
-	// no further runs of the node that it served before.
+	// Serve executes the runs of a node from now on, up to slots at the same time. The queue takes no further
+	// runs of the node that it served before.
 	Serve(node string, slots int) error
 	// Insert adds a run for a node in a transaction.
 	Insert(ctx context.Context, tx Tx, node string, args RunArgs) error
-	// Inserted makes the queue read runs at once that a committed transaction has added.
+	// Inserted makes the queue read at once the runs that a committed transaction has added.
 	Inserted(node string)
 	// CancelLost cancels runs of nodes that are lost or have left, whose rows would otherwise
 	// stay active. Each call cancels a part of them, the oldest first.
 	CancelLost(ctx context.Context, tx Tx) error
-	// Stop waits for the runs to end. When ctx ends, their contexts do.
+	// Stop waits for the runs to end. When ctx ends, their contexts end, too.
 	Stop(ctx context.Context) error
 }
 
-// QueueConfig is for [DB.StartQueue].
+// QueueConfig holds the settings of [DB.StartQueue].
 type QueueConfig struct {
 	// Work executes a run. Its error is shown with the run, and has no effect.
 	Work   func(ctx context.Context, args RunArgs) error
@@ -74,7 +74,7 @@ type queue[TTx any] struct {
 	unwrap func(Tx) TTx
 
 	node     string         // that is served
-	removing sync.WaitGroup // of nodes that were
+	removing sync.WaitGroup // of nodes that were served
 }
 
 func newQueue[TTx any](ctx context.Context, d riverdriver.Driver[TTx], unwrap func(Tx) TTx, schema string, c QueueConfig) (Queue, error) {
@@ -147,7 +147,7 @@ func (q *queue[TTx]) CancelLost(ctx context.Context, tx Tx) error {
 	if len(running) == 0 {
 		return nil
 	}
-	// JobCancelTx leaves it to the node to end what runs.
+	// JobCancelTx leaves it to the node to end what is running.
 	at, many := time.Now(), len(running)
 	_, err = q.driver.UnwrapExecutor(q.unwrap(tx)).JobSetStateIfRunningMany(ctx, &riverdriver.JobSetStateIfRunningManyParams{
 		ID: running, Schema: q.schema,
@@ -189,7 +189,7 @@ func (w *worker) Work(ctx context.Context, job *river.Job[RunArgs]) error {
 	return w.work(ctx, job.Args)
 }
 
-// Timeout returns that a run takes as long as it needs: the scheduler ends it.
+// Timeout returns -1: a run may take as long as it needs, since the scheduler ends it.
 func (w *worker) Timeout(*river.Job[RunArgs]) time.Duration { return -1 }
 
 // migrateQueue migrates River's tables. Some of its migrations cannot share a transaction.
@@ -204,7 +204,7 @@ func migrateQueue[TTx any](ctx context.Context, d riverdriver.Driver[TTx], schem
 	return nil
 }
 
-// warnings is a handler without River's many records below warnings.
+// warnings is a handler that drops River's many records below warnings.
 type warnings struct{ slog.Handler }
 
 func (h warnings) Enabled(ctx context.Context, l slog.Level) bool {

@@ -17,8 +17,8 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// An sqlite is a file that one node uses, by one connection: SQLite allows one writer,
-// and transactions of the scheduler take less than a millisecond.
+// An sqlite is a file that one node uses, through one connection: SQLite allows one writer, and transactions
+// of the scheduler take less than a millisecond.
 type sqlite struct {
 	db       *sql.DB
 	prepared *prepared
@@ -97,7 +97,7 @@ func (s *sqlite) alone(ctx context.Context, do func() error) error {
 	return errors.Join(do(), migration.Close())
 }
 
-// lock locks a file beside the database, by a transaction that writes nothing: the lock of a process that is killed
+// lock locks a file next to the database with a transaction that writes nothing: if the process is killed, the lock
 // is gone. It waits for another process that has the lock.
 func lock(ctx context.Context, file string, wait time.Duration) (io.Closer, error) {
 	db, err := openFile(file, url.Values{"_txlock": {"exclusive"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", wait.Milliseconds())}})
@@ -130,7 +130,7 @@ func (s *sqlite) dialect() dialect {
 
 func (s *sqlite) begin(ctx context.Context, readOnly bool, do func(Tx) error) error {
 	s.prepared.prepare(ctx)
-	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly || s.readOnly}) // one that writes locks at once
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly || s.readOnly}) // a transaction that writes locks at once
 	if err != nil {
 		return err
 	}

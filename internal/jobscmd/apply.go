@@ -75,8 +75,8 @@ func runApply(ctx context.Context, c *commands, f *applyFlags) error {
 	return c.apply(ctx, store, files, f.ApplyOptions)
 }
 
-// read reads files of jobs, and opens the database to apply them. If the files are invalid, the
-// error has all that is wrong with them, including conflicts with the stored jobs.
+// read reads files of jobs, and opens the database to apply them. If the files are invalid, the error lists
+// all that is wrong with them, including conflicts with the stored jobs.
 func (c *commands) read(ctx context.Context, r jobs.ReadOptions, paths []string, open func(context.Context) (*jobs.Scheduler, error), o *jobs.ApplyOptions) (*jobs.Files, *jobs.Scheduler, error) {
 	files, err := c.kinds.Read(r, paths...)
 	if files != nil {
@@ -145,7 +145,7 @@ func confirmPrune(ctx context.Context, c *commands, store *jobs.Scheduler, files
 }
 
 // confirmDelete asks whether to delete jobs. Without a terminal it fails; view is the flag or command that
-// shows which.
+// shows these jobs.
 func confirmDelete(ctx context.Context, c *commands, names []string, view string) error {
 	const most = 10
 	shown := strings.Join(names[:min(len(names), most)], ", ")
@@ -164,7 +164,7 @@ func confirmDelete(ctx context.Context, c *commands, names []string, view string
 	return nil
 }
 
-// newApplied returns what is printed of changes.
+// newApplied returns what is printed for changes.
 func newApplied(changes []jobs.Change, dryRun bool) *appliedJSON {
 	a := &appliedJSON{DryRun: dryRun, Changes: []changeJSON{}}
 	count := map[jobs.Action]*int64{jobs.Created: &a.Created, jobs.Changed: &a.Changed, jobs.Unchanged: &a.Unchanged, jobs.Deleted: &a.Deleted}
@@ -182,7 +182,7 @@ func newApplied(changes []jobs.Change, dryRun bool) *appliedJSON {
 	return a
 }
 
-// created says in a few words what a job that was created does, after its name; "" for others.
+// created returns a few words that follow the name of a created job and say what it does; "" for other changes.
 func (c *changeJSON) created() string {
 	if c.Action != jobs.Created {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestClock prints what was read from a database whose clock is years off: ages are those by its clock.
+// TestClock prints what was read from a database whose clock is years off: ages are by the clock of the database.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -21,7 +21,7 @@ func TestClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	if fields := strings.Fields(b.String()); fields[len(fields)-1] != "3m" || fields[len(fields)-3] != "7m" {
-		t.Errorf("a job that waits since 3 min, for 7 min: %v", fields)
+		t.Errorf("a job that has waited for 3 min, with 7 min to go: %v", fields)
 	}
 	if row := nodeRow(&jobs.NodeStatus{Started: now, Up: 5 * time.Minute}); row[5] != "5m" {
 		t.Errorf("a node that was started 5 min ago: %v", row)

@@ -105,7 +105,7 @@ func nextRun(d *jobs.Description) time.Time {
 	return d.NotBefore
 }
 
-// namedLines are strings with names, which are printed in two columns.
+// namedLines holds strings with names, which are printed in two columns.
 type namedLines [][2]string
 
 func (t *namedLines) add(name, format string, args ...any) {

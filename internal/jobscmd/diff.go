@@ -55,8 +55,8 @@ func fields(d *jobs.Document) map[string]string {
 	return all
 }
 
-// fieldOrder is that of a file. Fields of a group, such as options, are in the order of their
-// names.
+// fieldOrder is the order of the fields in a file. Fields of a group, such as options, are in the order of
+// their names.
 var fieldOrder = []string{"kind", "source", "target", "credentials", "follow", "schedule", "after", "options", "labels", "placement", "paused", "metrics", "backoff"}
 
 // difference returns the fields that differ; before and after may be nil.

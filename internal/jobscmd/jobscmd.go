@@ -1,4 +1,4 @@
-// Package jobscmd has the commands of "feedctl jobs", on top of a [jobs.Scheduler].
+// Package jobscmd implements the commands of "feedctl jobs", on top of a [jobs.Scheduler].
 package jobscmd
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// commands is what the commands share.
+// commands holds what the commands share.
 type commands struct {
 	*app.App
 	kinds jobs.Kinds
@@ -79,7 +79,7 @@ func (c *commands) view(ctx context.Context) (*jobs.Scheduler, error) {
 	return c.use(ctx, jobs.OpenReadOnly)
 }
 
-// viewAny does what view does. If there are no jobs, it opens a database without any.
+// viewAny does what view does, but if there are no jobs, it opens an empty database.
 func (c *commands) viewAny(ctx context.Context) (*jobs.Scheduler, error) {
 	s, err := c.view(ctx)
 	if errors.Is(err, jobs.ErrNone) || c.db == inMemory {

@@ -16,8 +16,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// A fake is a kind of jobs that do nothing. They have an error if their source is "bad", and
-// use local files if it begins with "/".
+// A fake is a kind of jobs that do nothing. They need a source, and use local files if it begins with "/".
 type fake struct{ ran chan string }
 
 func (fake) Check(d *jobs.Document) []jobs.Problem {
@@ -105,7 +104,7 @@ func (m *machine) prints(want string, args ...string) {
 	}
 }
 
-// seconds matches how long ago something was in a test.
+// seconds matches an age of less than a minute.
 var seconds = regexp.MustCompile(`\b[0-9]+s\b`)
 
 // fails executes a command line that must end with a status and print strings on standard error.
@@ -173,7 +172,7 @@ func TestApply(t *testing.T) {
 	m.prints("0 jobs created, 0 changed, 0 deleted; 1 unchanged\n", less...) // there is nothing to ask
 }
 
-// TestApplyNothing has files with errors, of which nothing is stored.
+// TestApplyNothing applies files with errors, and nothing of them is stored.
 func TestApplyNothing(t *testing.T) {
 	m := newMachine(t)
 	m.write("jobs.yaml", twoJobs)
@@ -285,7 +284,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestDatabase has URLs of databases that are wrong.
+// TestDatabase tries URLs that do not name a database of jobs.
 func TestDatabase(t *testing.T) {
 	m := newMachine(t)
 	m.write("jobs.yaml", twoJobs)

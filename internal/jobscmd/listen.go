@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// listenFlags say where a node serves the API and metrics.
+// listenFlags holds the flags that say where a node serves the API and metrics.
 type listenFlags struct {
 	address             string
 	metrics             string // address
@@ -95,7 +95,7 @@ func (f *listenFlags) serveConsole(ctx context.Context, c *commands, store *jobs
 	return err
 }
 
-// people returns credentials of the API as those of people.
+// people returns credentials of the API as credentials for the console.
 func people(list []api.Credential) (all []console.Credential) {
 	for _, c := range list {
 		all = append(all, console.Credential(c))

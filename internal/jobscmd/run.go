@@ -67,7 +67,7 @@ the job; with --detach, the command does not wait.` + exit.Help(exit.NotFound, e
 	return cmd
 }
 
-// document returns what arguments and flags say.
+// document returns the document that arguments and flags describe.
 func (f *runFlags) document(kinds jobs.Kinds, args []string) (d jobs.Document, err error) {
 	d = jobs.Document{Namespace: cmp.Or(f.namespace, "default"), Kind: args[0], Options: map[string]jobs.Values{}, Credentials: map[string]string{}}
 	takesSource := true

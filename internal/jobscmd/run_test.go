@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// A task is a kind of jobs that log, fail if their source is "bad", and take until they are
-// stopped if it is "long".
+// A task is a kind of jobs that log, fail if their source is "bad", and run until they are stopped if it is
+// "long".
 type task struct {
 	fake
 	started, stopped chan struct{}
@@ -45,7 +45,7 @@ func (k task) Run(ctx context.Context, s *jobs.Session) error {
 	return nil
 }
 
-// TestRun runs jobs that are in no file, beside a node.
+// TestRun runs jobs that are in no file, alongside a node.
 func TestRun(t *testing.T) {
 	m := newMachine(t)
 	kind := task{started: make(chan struct{}), stopped: make(chan struct{})}
@@ -112,7 +112,7 @@ func TestRun(t *testing.T) {
 	<-node
 }
 
-// A gate is a kind whose runs begin with a line in the log, and end when they are let go.
+// A gate is a kind whose runs begin with a line in the log, and end when the test releases them.
 type gate struct {
 	fake
 	began, end chan struct{}
@@ -129,7 +129,7 @@ func (g gate) Run(ctx context.Context, s *jobs.Session) error {
 	}
 }
 
-// TestDatabaseRestarts has commands that wait for a job and its log while PostgreSQL restarts.
+// TestDatabaseRestarts lets commands wait for a job and its log while PostgreSQL restarts.
 func TestDatabaseRestarts(t *testing.T) {
 	m := newMachine(t)
 	kind := gate{began: make(chan struct{}), end: make(chan struct{})}
@@ -175,7 +175,7 @@ func TestDatabaseRestarts(t *testing.T) {
 	commands.Wait()
 }
 
-// TestServeOnly has a worker that is not a node.
+// TestServeOnly runs a worker that is not a node.
 func TestServeOnly(t *testing.T) {
 	m := newMachine(t)
 	m.fails(2, []string{"jobs", "worker", "--max-jobs", "0"}, "would do nothing without --listen")
@@ -190,7 +190,7 @@ func TestServeOnly(t *testing.T) {
 	}, "jobs", "worker", "--max-jobs", "0", "--listen", "127.0.0.1:0")
 }
 
-// TestLimitedCredentials has a worker with credentials for some namespaces.
+// TestLimitedCredentials runs a worker with credentials for some namespaces.
 func TestLimitedCredentials(t *testing.T) {
 	m := newMachine(t)
 	m.write("jobs.yaml", twoJobs)
@@ -204,7 +204,7 @@ func TestLimitedCredentials(t *testing.T) {
 	var once sync.Once
 	m.runSeeing(ctx, 130, false, func(printed string) {
 		if match := served.FindStringSubmatch(printed); match != nil {
-			once.Do(func() { // it is served when this has been printed
+			once.Do(func() { // the API is served when this has been printed
 				go func() {
 					defer stop(exit.ErrInterrupted)
 					m.responds(ctx, "GET", match[1]+"/api/v1/tenants", "all", `"shop"`)

@@ -33,7 +33,7 @@ import (
 
 const secret = "hunter2+ü/%41"
 
-// forms are the secret as it may appear.
+// forms are the forms in which the secret may appear.
 var forms = []string{
 	"hunter2", url.QueryEscape(secret), url.PathEscape(secret), base64.StdEncoding.EncodeToString([]byte("user:" + secret))[:12],
 }
@@ -80,9 +80,9 @@ func noSecret(t *testing.T, what, text string) {
 	}
 }
 
-// TestSecrets puts a secret into all places that credentials come from, and some that they should
-// not come from. Servers refuse them in different ways, and send them back. Nothing that jobs
-// store, log, print or answer may contain it.
+// TestSecrets puts a secret into all places that credentials may come from, and into some that they must not
+// come from. Servers refuse them in different ways, and send them back. Nothing that jobs store, log, print
+// or answer may contain it.
 func TestSecrets(t *testing.T) {
 	m := newMachine(t)
 	m.kinds = kinds.All()

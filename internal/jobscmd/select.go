@@ -49,7 +49,7 @@ func stateNames() string {
 	return strings.Join(names, ", ")
 }
 
-// filter returns what the flags say.
+// filter returns the filter that the flags describe.
 func (s *selection) filter() (jobs.Filter, error) {
 	f := jobs.Filter{Namespace: s.namespace, Kind: s.kind, Origin: s.origin, Labels: map[string]string{}}
 	for _, name := range s.states {
@@ -106,8 +106,8 @@ func each(ctx context.Context, store *jobs.Scheduler, f jobs.Filter, do func(*jo
 	return err
 }
 
-// eachUpTo does the same for at most limit jobs, if that is not 0. It returns the ID of
-// the last one if there may be more.
+// eachUpTo does the same for at most limit jobs, if limit is not 0. It returns the ID of the last job if
+// there may be more.
 func eachUpTo(ctx context.Context, store *jobs.Scheduler, f jobs.Filter, limit int, do func(*jobs.Listed)) (next string, err error) {
 	for left := limit; ; {
 		f.Limit = jobs.MaxLimit
@@ -129,7 +129,7 @@ func eachUpTo(ctx context.Context, store *jobs.Scheduler, f jobs.Filter, limit i
 	}
 }
 
-// find opens the database, and returns the ID of the job of an argument.
+// find opens the database, and returns the ID of the job that an argument names.
 func (c *commands) find(ctx context.Context, arg, namespace string) (store *jobs.Scheduler, id string, err error) {
 	if store, err = c.view(ctx); err != nil {
 		return nil, "", err
@@ -141,7 +141,7 @@ func (c *commands) find(ctx context.Context, arg, namespace string) (store *jobs
 	return store, j.Document.ID(), nil
 }
 
-// get returns the job of an argument. If there is none, the error names a similar one.
+// get returns the job that an argument names. If there is none, the error names a similar one.
 func get(ctx context.Context, store *jobs.Scheduler, arg, namespace string) (*jobs.Job, error) {
 	name := id(arg, namespace)
 	j, err := store.Get(ctx, name)
@@ -151,7 +151,7 @@ func get(ctx context.Context, store *jobs.Scheduler, arg, namespace string) (*jo
 	return j, err
 }
 
-// similar asks whether another job is meant, or returns "".
+// similar returns a question whether another job is meant, or "".
 func similar(ctx context.Context, store *jobs.Scheduler, name string) string {
 	namespace, base, _ := strings.Cut(name, "/")
 	var names []string
@@ -179,7 +179,7 @@ type verb struct {
 
 	past, already string // "paused", "paused already"
 	do            func(s *jobs.Scheduler, ctx context.Context, ids ...string) (int, error)
-	// skips has the jobs that flags do not select; nil: none.
+	// skips reports true for jobs that flags do not select; nil: none.
 	skips func(*jobs.Document) bool
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// workerFlags are those of a node.
+// workerFlags holds the flags of a node.
 type workerFlags struct {
 	name    string
 	maxJobs int
@@ -34,7 +34,7 @@ func (f *workerFlags) flags(cmd *cobra.Command) {
 	f.listen.flags(flags)
 }
 
-// config returns what the flags say.
+// config returns the configuration that the flags describe.
 func (f *workerFlags) config(c *commands) (jobs.WorkerConfig, error) {
 	if f.maxJobs < 0 || f.maxJobs > jobs.MaxSlots {
 		return jobs.WorkerConfig{}, exit.Usagef("invalid --max-jobs %d: want 1 to %d, or 0 to only serve the API or the console", f.maxJobs, jobs.MaxSlots)

@@ -15,13 +15,13 @@ import (
 
 // Causes of errors, to be matched with [errors.Is].
 var (
-	// ErrSyntax: the pointer is not well-formed.
+	// ErrSyntax means that the pointer is not well-formed.
 	ErrSyntax = errors.New("invalid JSON Pointer")
-	// ErrJSON: the document is not JSON in UTF-8, or has an unpaired surrogate.
+	// ErrJSON means that the document is not JSON in UTF-8, or has an unpaired surrogate.
 	ErrJSON = errors.New("not valid JSON")
-	// ErrNotFound: the document has no value at the pointer.
+	// ErrNotFound means that the document has no value at the pointer.
 	ErrNotFound = errors.New("no such value")
-	// ErrType: the value is null, an object or an array.
+	// ErrType means that the value is null, an object or an array.
 	ErrType = errors.New("value is not a string, a number or a boolean")
 )
 
@@ -70,9 +70,8 @@ func (p Pointer) String(doc []byte) (string, error) {
 	return p.Lookup(doc)
 }
 
-// Lookup is [Pointer.String] for a document that is known to be valid JSON,
-// for callers that look up more than one pointer. The result for any other
-// document is unspecified.
+// Lookup does what [Pointer.String] does, for a document that is known to be valid JSON, for callers that
+// look up more than one pointer. The result for any other document is unspecified.
 func (p Pointer) Lookup(doc []byte) (string, error) {
 	text, err := scalar(p.Raw(doc))
 	if err != nil {

@@ -72,7 +72,7 @@ func special(x uint64) uint64 {
 	return ((x - ' '*ones) | (quote - ones) | (backslash - ones)) &^ x & high
 }
 
-// load returns eight bytes of s from i on, in a form that the compiler turns into one load.
+// load returns eight bytes of s, starting at i, in a form that the compiler turns into one load.
 func load[T string | []byte](s T, i int) uint64 {
 	s = s[i : i+8]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |

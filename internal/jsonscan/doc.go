@@ -1,4 +1,4 @@
 // Package jsonscan reads JSON (RFC 8259) without decoding it: values are returned as bytes.
-// A [Reader] reads a stream in bounded memory. It also appends JSON to byte slices without
+// A [Reader] reads a stream in bounded memory. The package also appends JSON to byte slices without
 // allocating. It has the only tokenizer of the module.
 package jsonscan
