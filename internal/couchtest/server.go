@@ -171,7 +171,7 @@ func (s *Server) Restart() error {
 
 var packages = installed.Packages{Name: "couchtest", Source: "internal/couchtest/server", Lock: "package-lock.json", Has: "node_modules", Target: "couchdb"}
 
-// start starts the server: on a free port, or on that of the run before.
+// start starts the server: on a free port, or on the port of the previous run.
 func (s *Server) start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -80,7 +80,8 @@ func TestAppendIndentStops(t *testing.T) {
 	}
 }
 
-// FuzzAppendIndent compares with encoding/json: what is indented is valid, and the same without white space.
+// FuzzAppendIndent compares with encoding/json: an indented text is valid, and equal to the original without white
+// space.
 func FuzzAppendIndent(f *testing.F) {
 	for _, text := range texts {
 		f.Add([]byte(text), 0)

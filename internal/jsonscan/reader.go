@@ -55,7 +55,7 @@ type level struct {
 	comma comma
 }
 
-// A comma tells whether a comma must come before the next element.
+// A comma says whether a comma must come before the next element.
 type comma uint8
 
 const (
@@ -158,7 +158,7 @@ func (r *Reader) Peek() (byte, error) {
 	}
 }
 
-// next reads the next byte that is not white space. It must be there.
+// next reads the next byte that is not white space. There must be one.
 func (r *Reader) next() (byte, error) {
 	c, err := r.Peek()
 	if err != nil {
@@ -184,8 +184,8 @@ func (r *Reader) enter(kind byte) error {
 	return nil
 }
 
-// more reports whether the innermost array or object has another element or member. If
-// not, it leaves it.
+// more reports whether the innermost array or object has another element or member. If it has none, more
+// leaves it.
 func (r *Reader) more() (bool, error) {
 	at := &r.stack[len(r.stack)-1]
 	c, err := r.next()
@@ -218,8 +218,8 @@ func (r *Reader) more() (bool, error) {
 }
 
 // Key reads the name of the next member of the innermost object, with quotes and
-// escapes, and the colon. At the end of the object it leaves it and returns nil. A name
-// of more than 64 KiB is a syntax error.
+// escapes, and the colon. At the end of the object, Key leaves the object and returns nil. A name of more
+// than 64 KiB is a syntax error.
 func (r *Reader) Key() ([]byte, error) {
 	if more, err := r.more(); err != nil || !more {
 		return nil, err
@@ -373,8 +373,8 @@ func (r *Reader) unmark() {
 	r.remark(from, r.pos)
 }
 
-// remark replaces a lost mark by the first line break in buf[from:to]. That ends the line
-// of the mark as well, and the next element may follow it.
+// remark replaces a lost mark with the first line break in buf[from:to]. That ends the line of the mark as
+// well, and the next element may follow it.
 func (r *Reader) remark(from, to int) {
 	if !r.lost || r.mark >= 0 {
 		return

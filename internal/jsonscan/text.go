@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// errNotString: a value is not a string.
+// errNotString means that a value is not a string.
 var errNotString = errors.New("value is not a string")
 
 // Unquote returns the text of a JSON string, which must be valid JSON. Invalid UTF-8 is
@@ -100,8 +100,8 @@ func hex4(b []byte) rune {
 }
 
 // Members yields the names, with quotes and escapes, and the values of an object, which
-// should be valid JSON, in order. It stops at what is not valid, and yields nothing for any
-// other type.
+// should be valid JSON, in order. It stops where the JSON is not valid, and yields nothing for any other
+// type.
 func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		e := elements{rest: object}
@@ -117,8 +117,8 @@ func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Elements yields the elements of an array, which should be valid JSON. It stops at what is
-// not valid, and yields nothing for any other type.
+// Elements yields the elements of an array, which should be valid JSON. It stops where the JSON is not valid,
+// and yields nothing for any other type.
 func Elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		e := elements{rest: array}
@@ -130,7 +130,7 @@ func Elements(array []byte) iter.Seq[[]byte] {
 	}
 }
 
-// elements are what is in an object or array.
+// elements holds the elements of an object or array that have not been read.
 type elements struct{ rest []byte }
 
 // skip skips a byte and the white space before it, if it is there.

@@ -6,8 +6,8 @@ func Valid(b []byte) bool {
 	return end >= 0 && skipSpace(b, end) == len(b)
 }
 
-// skipValue returns the index after the value that begins at b[i], or -1 if that is not a valid
-// one. Unlike value.scan, it needs all of the value at once.
+// skipValue returns the index after the value that begins at b[i], or -1 if no valid value begins there.
+// Unlike value.scan, it needs all of the value at once.
 func skipValue(b []byte, i int) int {
 	var few [64]byte
 	stack := few[:0] // of '[' and '{'

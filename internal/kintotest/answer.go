@@ -18,7 +18,7 @@ func reply(status int, v any) answer {
 	return answer{status, http.Header{}, body}
 }
 
-// resource is the answer with a bucket, collection or record.
+// resource returns the answer with a bucket, collection or record.
 func resource(status int, r *row) answer {
 	return answer{status, stamps(r.stamp), []byte(`{"permissions":{"write":["` + owner + `"]},"data":` + string(r.text) + `}`)}
 }
@@ -43,8 +43,8 @@ func invalid(location, name, why string) answer {
 		[]map[string]any{{"location": location, "name": name, "description": why}})
 }
 
-// missing is the answer to a call for something in a bucket or collection that does not
-// exist; kind is empty for a path that is not of the API.
+// missing returns the answer to a call for something in a bucket or collection that does not exist; kind is
+// empty for a path that is not of the API.
 func missing(kind, id string) answer {
 	if kind == "" {
 		return failure(http.StatusNotFound, 111, "Not Found", "The resource you are looking for could not be found.", nil)
@@ -100,8 +100,7 @@ func writePreconditions(q *call, was *row) (failed bool, a answer) {
 	return failed, a
 }
 
-// Refuse answers with an error, such as 503 201 "please retry later"; header is pairs of
-// names and values.
+// Refuse answers with an error, such as 503 201 "please retry later"; header holds pairs of names and values.
 func Refuse(status, errno int, message string, header ...string) httpfault.Fault {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 		w.Header().Set("Content-Type", "application/json")
@@ -125,8 +124,8 @@ func setAll(w http.ResponseWriter, header []string) {
 	}
 }
 
-// Hold sends on arrived when a request comes, and answers it when release is closed or
-// receives.
+// Hold sends on arrived when a request arrives, and answers it when release is closed or a value arrives on
+// it.
 func Hold(arrived chan<- struct{}, release <-chan struct{}) httpfault.Fault {
 	return func(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc) {
 		arrived <- struct{}{}

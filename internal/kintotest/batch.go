@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// batch answers POST /batch. On PostgreSQL it is one transaction, which an inner 409 begins
-// again: what came before is undone, but answered with success. If the database fails in one
-// part, that is the answer to all.
+// batch answers POST /batch. On PostgreSQL a batch is one transaction, which an inner 409 begins again: the
+// requests before it are undone, but answered with success. If the database fails in one request, its error
+// is the answer to the batch.
 func (f *Fake) batch(q *call) answer {
 	var body struct {
 		Defaults struct {

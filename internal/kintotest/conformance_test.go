@@ -47,9 +47,8 @@ type client struct {
 	backend string
 }
 
-// ask makes a request for something below the collection and compares its status. It returns
-// the member data of the answer, without stamps, as compact JSON; or that of an error without
-// its texts.
+// ask makes a request for something below the collection and compares its status. It returns the answer as
+// compact JSON, without stamps: the member "data", or an error without its texts.
 func (c client) ask(status int, method, path, body string, header ...string) (string, http.Header) {
 	c.t.Helper()
 	response, answer := kintotest.Try(c.t, method, c.url+path, body, header...)
@@ -130,7 +129,7 @@ func records(_ *testing.T, c client) {
 	}
 }
 
-// all returns the ids of a list, page by page, a minus before those of tombstones.
+// all returns the ids of a list, page by page, with a minus before the ids of tombstones.
 func (c client) all(query string) (ids [][]string) {
 	c.t.Helper()
 	next := c.url + "/records?" + query
@@ -158,7 +157,7 @@ func (c client) all(query string) (ids [][]string) {
 	return ids
 }
 
-// lists has a1 to a9, of which a2 is deleted and a3 is changed again.
+// lists tests lists of the records a1 to a9, of which a2 is deleted and a3 is changed again.
 func lists(t *testing.T, c client) {
 	for i := 1; i <= 9; i++ {
 		c.ask(201, "PUT", fmt.Sprintf("/records/a%d", i), fmt.Sprintf(`{"data":{"n":%d}}`, i))
@@ -200,7 +199,7 @@ func lists(t *testing.T, c client) {
 	}
 }
 
-// stamp returns that of a response.
+// stamp returns the stamp in the header of a response.
 func stamp(h http.Header) string { return strings.Trim(h.Get("ETag"), `"`) }
 
 func filters(_ *testing.T, c client) {
@@ -300,8 +299,8 @@ func batches(t *testing.T, c client) {
 	c.ask(404, "GET", "/records/k4", "")
 }
 
-// past: a record created with a stamp of the past does not move that of the collection; a
-// change does, whatever the client says.
+// past: a record that is created with a stamp of the past does not change the stamp of the collection; a
+// change of a record does, whatever the client says.
 func past(t *testing.T, c client) {
 	c.ask(201, "PUT", "/records/a", `{"data":{}}`)
 	_, before := c.ask(200, "GET", "/records?_limit=1", "")

@@ -53,7 +53,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestLateCommit: what is committed late is below the timestamp, and so in no list since then.
+// TestLateCommit: a record that is committed late is below the timestamp, and so in no list since then.
 func TestLateCommit(t *testing.T) {
 	f := kintotest.NewFake(t)
 	collection := f.NewCollection(t)

@@ -124,7 +124,7 @@ func (s *selection) matches(r *row) bool {
 	return true
 }
 
-// candidates returns rows in order that include all that match, after the last page.
+// candidates returns rows in order, after the last page. All rows that match are among them.
 func (s *selection) candidates(l *rows) []*row {
 	compare := byStamp
 	order := l.order

@@ -230,8 +230,8 @@ func (f *Fake) deleteAll(q *call, c *collection) answer {
 	return answer{http.StatusOK, stamps(c.rows.timestamp()), []byte(`{"data":[` + strings.Join(texts, ",") + `]}`)}
 }
 
-// data returns the members of the object in the body, without its id and stamp. The id
-// must be the given one, if that is not empty; otherwise it is among the members.
+// data returns the members of the object in the body, without its id and stamp. The id in the body must be
+// id, unless id is empty: then it is among the members.
 func (q *call) data(id string) (members map[string]json.RawMessage, given int64, bad *answer) {
 	refused := func(why string) *answer { a := invalid("body", "data", why); return &a }
 	var body struct{ Data json.RawMessage }
@@ -290,7 +290,7 @@ func object(text []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// normal replaces numbers that are not 64-bit integers by float64.
+// normal replaces numbers that are not 64-bit integers with float64.
 func normal(v any) (_ any, err error) {
 	switch v := v.(type) {
 	case map[string]any:

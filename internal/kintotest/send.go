@@ -14,7 +14,7 @@ const (
 	Password = "secret"
 )
 
-// tries is how often [Send] makes a request that conflicts with another one.
+// tries is how many times [Send] makes a request that conflicts with another one.
 const tries = 10
 
 // Send makes a request as [User] with a body of JSON. It must succeed. Send returns the answer.
@@ -34,8 +34,8 @@ func Send(t testing.TB, method, url, body string) string {
 	}
 }
 
-// Try makes a request as [User] with a body of JSON; header is pairs of names and values.
-// It returns the response, whose body has been read, and the body.
+// Try makes a request as [User] with a body of JSON; header holds pairs of names and values. It returns the
+// response, whose body has been read, and the body.
 func Try(t testing.TB, method, url, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

@@ -44,7 +44,7 @@ type Server struct {
 // A process is a run of the server.
 type process struct {
 	cmd    *exec.Cmd
-	stdin  io.WriteCloser // the server ends with it
+	stdin  io.WriteCloser // the server ends when it is closed
 	output *bufio.Reader
 	stderr *bytes.Buffer // complete when the process has ended
 }
@@ -54,7 +54,7 @@ var (
 	// time to start.
 	sharedInMemory     = sync.OnceValues(func() (*Server, error) { return Launch(Memory) })
 	sharedOnPostgreSQL = sync.OnceValues(func() (*Server, error) { return Launch(PostgreSQL) })
-	// cluster has the databases of the servers on PostgreSQL. It ends with the process.
+	// cluster is the PostgreSQL server with the databases of the Kinto servers. It ends with the process.
 	cluster = sync.OnceValues(func() (*pgtest.Server, error) { return pgtest.New("timezone='UTC'") })
 	// names counts the databases and buckets.
 	names atomic.Int64
@@ -75,8 +75,8 @@ func Start(t testing.TB, backend Backend) *Server {
 	return s
 }
 
-// StartOwn starts a server for one test, with which it ends. Settings are Kinto's, such
-// as "paginate_by=7".
+// StartOwn starts a server for one test. It ends with the test. Settings are Kinto's, such as
+// "paginate_by=7".
 func StartOwn(t testing.TB, backend Backend, settings ...string) *Server {
 	t.Helper()
 	s, err := Launch(backend, settings...)
@@ -143,7 +143,7 @@ func (s *Server) Kill() {
 // Restart starts the server again, at the same URL, after [Server.Kill].
 func (s *Server) Restart() error { return s.start() }
 
-// start starts the server: on a free port, or on that of the run before.
+// start starts the server: on a free port, or on the port of the previous run.
 func (s *Server) start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

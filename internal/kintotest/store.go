@@ -83,7 +83,7 @@ func quote(s string) string {
 	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
 }
 
-// rows are the records and tombstones of a collection.
+// rows holds the records and tombstones of a collection.
 type rows struct {
 	byID  map[string]*row
 	order []*row // by stamp and id; those that byID does not have are stale
@@ -96,7 +96,7 @@ func newRows() *rows {
 
 func byStamp(a, b *row) int { return cmp.Or(cmp.Compare(a.stamp, b.stamp), cmp.Compare(a.id, b.id)) }
 
-// timestamp returns that of the collection.
+// timestamp returns the timestamp of the collection.
 func (l *rows) timestamp() int64 {
 	for _, r := range slices.Backward(l.order) {
 		if l.byID[r.id] == r {
