@@ -21,11 +21,11 @@ type confirmView struct {
 	Verb, Target, About string
 	State, Why          string // of a job
 	Path                string // of the POST request
-	Back                string // where those go who do not confirm
+	Back                string // where a person goes who does not confirm
 	Fields              []field
 }
 
-// A field is one of a form.
+// A field is a field of a form.
 type field struct {
 	Name, Label, Value, Hint string
 	Hidden                   bool
@@ -35,7 +35,7 @@ type field struct {
 type feedVerb struct {
 	path, name, about string
 	command           []string // the words before the feed
-	flags             []string // an example, if some are needed
+	flags             []string // an example of the flags, if some are needed
 	fields            []field
 	action            func(feed string, form url.Values) (Action, error)
 }
@@ -94,7 +94,7 @@ func parseRules(form url.Values) (rules PruneRules, err error) {
 	return rules, nil
 }
 
-// feedActions returns links to what can be done to a feed, for those who may.
+// feedActions returns links to the actions on a feed, if the sender of the request may act.
 func (c *Console) feedActions(r *http.Request, feed string) (links []link) {
 	if c.config.Actions == nil || c.access.Writer(r) < 0 {
 		return nil
@@ -105,7 +105,7 @@ func (c *Console) feedActions(r *http.Request, feed string) (links []link) {
 	return links
 }
 
-// confirmFeed answers GET: it asks for what the action needs, and whether a person wants it.
+// confirmFeed answers GET with a page that asks for what the action needs, and for confirmation.
 func (c *Console) confirmFeed(v feedVerb) func(*http.Request) (content, error) {
 	return func(r *http.Request) (content, error) {
 		feed := r.URL.Query().Get("feed")
@@ -172,7 +172,7 @@ func (c *Console) startRun(r *http.Request, a Action, x *run) (string, error) {
 	return runURL(id), nil
 }
 
-// audit logs who has done what, and how it has ended.
+// audit logs who did what, and how it ended.
 func (c *Console) audit(x run, refused error) {
 	attrs := []any{"action", x.Action, "target", x.Target, "user", x.User, "run", x.ID}
 	switch {
@@ -191,7 +191,7 @@ func runURL(id int64) string { return "run?id=" + strconv.FormatInt(id, 10) }
 type runView struct {
 	page
 	Run     run
-	Confirm *Action // what a person may start now
+	Confirm *Action // the action that a person may start now
 	Live    string
 	Again   string
 	Back    string
@@ -213,7 +213,7 @@ func (c *Console) getRun(r *http.Request) (content, error) {
 	return v, nil
 }
 
-// postConfirm starts what the result of an action has prepared.
+// postConfirm starts the action that the result of a run has prepared.
 func (c *Console) postConfirm(r *http.Request) (string, error) {
 	if err := parseForm(r); err != nil {
 		return "", err

@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// fakeActions notes what is done, and does what run says.
+// fakeActions records the actions that are carried out, and calls run for each.
 type fakeActions struct {
 	done []string
 	run  func(ctx context.Context, progress func(string)) (Result, error)
@@ -81,7 +81,7 @@ func publishOne(t *testing.T, store storage.Store, name string) {
 	}
 }
 
-// everyAction has all actions: their paths and forms.
+// everyAction returns the forms of all actions by their paths.
 func everyAction() map[string]url.Values {
 	return map[string]url.Values{
 		"/pause": {"job": {"shop/a"}}, "/resume": {"job": {"shop/a"}}, "/restart": {"job": {"shop/a"}},
@@ -90,7 +90,7 @@ func everyAction() map[string]url.Values {
 	}
 }
 
-// TestWhoActs has every action asked for by all kinds of people, and in other ways than by the form.
+// TestWhoActs requests every action as each kind of person, and in other ways than with the form.
 func TestWhoActs(t *testing.T) {
 	t.Parallel()
 	const asAnn = "Authorization: Basic YW5uOnA=" // ann:p
@@ -166,7 +166,7 @@ func TestWhoActs(t *testing.T) {
 			}
 			form.Set("job", "other/b")
 		}
-		if w := submit(c, http.MethodPost, path, form, asAnn); w.Code != http.StatusForbidden && path != "/confirm" { // TestConfirm has that
+		if w := submit(c, http.MethodPost, path, form, asAnn); w.Code != http.StatusForbidden && path != "/confirm" { // see TestConfirm
 			t.Errorf("%s by ann, on what is not hers: %d\n%s", path, w.Code, w.Body)
 		}
 	}
@@ -189,7 +189,7 @@ func TestActionRefused(t *testing.T) {
 	}
 }
 
-// httpRequest returns a request of no one.
+// httpRequest returns a request without credentials.
 func httpRequest(t *testing.T) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
@@ -263,7 +263,7 @@ func TestJobVerbs(t *testing.T) {
 	}
 }
 
-// TestFeedForms sends wrong forms for feeds.
+// TestFeedForms sends invalid forms for actions on feeds.
 func TestFeedForms(t *testing.T) {
 	t.Parallel()
 	actions := &fakeActions{}

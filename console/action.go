@@ -13,8 +13,8 @@ type Action struct {
 	About string
 	// Command is the equivalent command line, for a POSIX shell, without secrets.
 	Command string
-	// Run does it. It calls progress with how far it has come, which may be never. If ctx ends, it
-	// leaves behind what the command would if it were interrupted.
+	// Run does it. It may call progress to report how far it has come. If ctx ends, it leaves behind what the command
+	// would if it were interrupted.
 	Run func(ctx context.Context, progress func(text string)) (Result, error)
 }
 
@@ -22,10 +22,10 @@ type Action struct {
 type Result struct {
 	// Summary is a sentence without a capital letter at the start or a full stop at the end.
 	Summary string
-	// Findings are what is wrong with what the action has checked. The console keeps the first 50 of
-	// them, and 500 bytes of each.
+	// Findings are the problems that the action has found. The console keeps the first 50 of them, and 500 bytes of
+	// each.
 	Findings []string
-	// Omitted is how many findings there are besides these.
+	// Omitted is how many findings there are besides Findings.
 	Omitted int
 	// Remedy says what can be done about an error or the findings.
 	Remedy string
@@ -34,13 +34,13 @@ type Result struct {
 	Confirm *Action
 }
 
-// Actions are what the console can do to the feeds of its store.
+// Actions makes the actions that the console offers for the feeds of its store.
 type Actions interface {
 	// Snapshot makes a snapshot of the state of a feed. The key is a JSON Pointer to the key of an
 	// entity in its body, for feeds without Content-Location; otherwise it is empty.
 	Snapshot(feed, key string) (Action, error)
-	// Prune finds out what rules delete from a feed, and deletes nothing. The result's Confirm deletes
-	// exactly that, or nothing.
+	// Prune finds out which pages of a feed the rules delete, and deletes nothing. The result's Confirm deletes exactly
+	// those pages, or nothing.
 	Prune(feed string, rules PruneRules) (Action, error)
 	// Verify checks a feed against the specification.
 	Verify(feed string) (Action, error)

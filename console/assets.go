@@ -15,7 +15,8 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// assetURL returns the relative URL of a file of assets. It has a digest, so that browsers may keep the file.
+// assetURL returns the relative URL of a file of assets. It contains a digest of the file, so that browsers may keep
+// the file.
 func assetURL(name string) (string, error) {
 	data, err := assets.ReadFile("assets/" + name)
 	if err != nil {

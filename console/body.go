@@ -30,7 +30,7 @@ const (
 type bodyView struct {
 	As   string // its form
 	Text string
-	All  bool  // Text has all of the body
+	All  bool  // Text shows the whole body
 	Size int64 // of the body, in bytes; -1 if it is not known
 	// Invalid means that the body should be JSON, and is not.
 	Invalid bool

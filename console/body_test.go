@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestBody shows bodies of several kinds, as a whole.
+// TestBody shows whole bodies of several kinds.
 func TestBody(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -79,7 +79,7 @@ func TestLargeBody(t *testing.T) {
 	}
 }
 
-// A repeated is a body of any size without memory.
+// A repeated is a body of any size that takes no memory.
 type repeated struct {
 	head, tail string
 	size       int64 // of the letters between them
@@ -91,7 +91,7 @@ func (r repeated) Open() (io.ReadCloser, error) {
 	return io.NopCloser(io.MultiReader(strings.NewReader(r.head), io.LimitReader(letters{}, r.size), strings.NewReader(r.tail))), nil
 }
 
-// letters is an endless text.
+// letters is a reader of text without an end.
 type letters struct{}
 
 func (letters) Read(b []byte) (int, error) {
@@ -101,7 +101,7 @@ func (letters) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// hugeStore has a page with an entity of 8 GiB, which is made when it is read.
+// hugeStore has one page with an entity of 8 GiB, whose bytes are made as they are read.
 type hugeStore struct {
 	storage.Store
 	info storage.Info
@@ -132,7 +132,7 @@ func newHugeStore(t *testing.T, name string) *hugeStore {
 	return s
 }
 
-// TestHugeEntity shows an entity that has more bytes than there is memory, and finds it.
+// TestHugeEntity shows and finds an entity that is larger than the memory.
 func TestHugeEntity(t *testing.T) {
 	store := newHugeStore(t, "films")
 	c := newConsole(t, store, nil)

@@ -12,15 +12,15 @@ import (
 	"github.com/feedctl/feedctl/server"
 )
 
-// A Credential is that of a person.
+// A Credential identifies a person who uses the console.
 type Credential struct {
 	server.Credential
-	// Namespaces are those whose jobs the credential is for. If there are any, it is for nothing else; if
-	// there are none, it is for everything in the console.
+	// Namespaces are the namespaces whose jobs the credential gives access to, and to nothing else. If there are none,
+	// it gives access to everything in the console.
 	Namespaces []string
 }
 
-// Credentials returns credentials that are for everything.
+// Credentials returns credentials that give access to everything.
 func Credentials(all []server.Credential) []Credential {
 	var list []Credential
 	for _, c := range all {
@@ -34,8 +34,8 @@ func newAccess(c Config) (*access.Control, error) {
 	return access.New(plain(c.seers()), plain(c.WriteAuth), "")
 }
 
-// seers are the credentials that allow seeing the console. Of several equal entries, the last counts:
-// what a credential may see is in ReadAuth, if it is there.
+// seers returns the credentials that allow seeing the console. Of several equal entries, the last counts: if a
+// credential is also in ReadAuth, the entry there says what it may see.
 func (c *Config) seers() []Credential { return slices.Concat(c.WriteAuth, c.ReadAuth) }
 
 func plain(list []Credential) (converted []access.Credential) {
@@ -45,7 +45,7 @@ func plain(list []Credential) (converted []access.Credential) {
 	return converted
 }
 
-// A caller is the person who has sent a request.
+// A caller is the person who sent a request.
 type caller struct {
 	user       string
 	namespaces []string
@@ -53,9 +53,8 @@ type caller struct {
 
 type callerKey struct{}
 
-// identified adds to a request the person who has sent it, the owner of the n-th of some credentials, and
-// limits it to the namespaces of that credential: what belongs to no namespace is then refused, unless it
-// is forJobs.
+// identified adds its sender to a request: the owner of credential n of list. If that credential is limited to
+// namespaces, it limits the request to them, and refuses one that is not forJobs.
 func identified(r *http.Request, list []Credential, n int, forJobs bool) (*http.Request, error) {
 	if n < 0 {
 		return r, nil
@@ -75,13 +74,14 @@ func identified(r *http.Request, list []Credential, n int, forJobs bool) (*http.
 	return r.WithContext(ctx), nil
 }
 
-// namespacesOf are those to which the credentials of a request are limited; nil if they are not.
+// namespacesOf returns the namespaces to which the credentials of a request are limited, or nil if they are not
+// limited.
 func namespacesOf(r *http.Request) []string {
 	who, _ := r.Context().Value(callerKey{}).(caller)
 	return who.namespaces
 }
 
-// userOf names the person who has sent a request, for the log.
+// userOf returns the name of the person who sent a request, for the log.
 func userOf(r *http.Request) string {
 	who, _ := r.Context().Value(callerKey{}).(caller)
 	return who.user

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Of a sparkline.
+// Dimensions of a sparkline.
 const (
 	sparkHeight = 20  // in its own units, in which a step is one unit wide
-	sparkPeak   = 2.5 // how many times the mean has at least the full height
+	sparkPeak   = 2.5 // the multiple of the mean that has the full height, if no step is larger
 )
 
-// spark returns the path of a sparkline: an area with a step for each number. It is flat if there is nothing,
-// and even the smallest number can be seen. The largest has the full height, unless all are alike: a steady
+// spark returns the path of a sparkline: an area with a step for each number. It is flat if all numbers are 0, and even
+// the smallest other number can be seen. The largest has the full height, unless the numbers are about equal: a steady
 // rate should not look like a peak.
 func spark(steps []float64) string {
 	largest, total := 0.0, 0.0
@@ -58,7 +58,7 @@ type chart struct {
 	Step    time.Duration
 }
 
-// A rangeLink is a choice of the time that a chart shows.
+// A rangeLink is a link to a chart of another span.
 type rangeLink struct {
 	URL     string
 	Text    string
@@ -72,7 +72,7 @@ type bar struct {
 	Entities, Bytes int64
 }
 
-// Of a chart, in its own units.
+// Dimensions of a chart, in its own units.
 const (
 	chartHeight = 120
 	barWidth    = 10 // with the gap after it
@@ -96,14 +96,14 @@ func newChart(s *series) *chart {
 	return c
 }
 
-// A span is a time that a chart can show, up to now.
+// A span is a range of time, up to now, that a chart can show.
 type span struct {
 	name, text string
 	step       time.Duration // 0: all time
 	steps      int
 }
 
-// spans returns the times that a chart can show, the shortest first.
+// spans returns the spans that a chart can show, the shortest first.
 func spans() []span {
 	return []span{
 		{"hour", "Hour", time.Minute, 60},
@@ -124,7 +124,7 @@ func (s span) bounds(now, first, last time.Time) (from, to time.Time) {
 	return to.Add(-s.step * time.Duration(s.steps)), to
 }
 
-// chosen returns the span with a name, or by default the shortest from a day on with an entity in it.
+// chosen returns the span with a name or, if there is none, the shortest span of at least a day with an entity in it.
 func chosen(name string, now, last time.Time) span {
 	all := spans()
 	for _, s := range all {

@@ -7,18 +7,18 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// checkRows is how many checks the page of checks shows, and how many jobs that check.
+// checkRows is how many checks, and how many jobs that check, the page of checks shows.
 const checkRows = 20
 
 // A checksView is the page of checks.
 type checksView struct {
 	page
 	Checks []checkRow // newest first
-	More   int        // older ones, of those that the console remembers
+	More   int        // older checks that the console remembers
 	// Corrupt is how many objects this process has read whose digests were wrong.
 	Corrupt int64
 	HasJobs bool
-	Jobs    []jobRow // the first ones of kind verify
+	Jobs    []jobRow // the first jobs of kind verify
 	Live    string
 }
 
@@ -34,7 +34,7 @@ type checkRow struct {
 // isCheck reports whether an action checks something.
 func isCheck(name string) bool { return name == "verify" || name == "doctor" || name == "reconcile" }
 
-// getChecks answers "/checks": what was checked from the console, and where jobs check.
+// getChecks answers "/checks": the checks that were made from the console, and the jobs that check.
 func (c *Console) getChecks(r *http.Request) (content, error) {
 	v := &checksView{page: page{Title: "Checks"}, HasJobs: c.config.Jobs != nil, Live: "checks?part=checks"}
 	for _, x := range c.runs.list(r.Context()) {

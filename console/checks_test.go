@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestChecks shows what was checked, and only that.
+// TestChecks: the page shows checks, and no other actions.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	actions := &fakeActions{}
@@ -34,7 +34,7 @@ func TestChecks(t *testing.T) {
 	html := get(c, "/checks", all).Body.String()
 	expect(t, "checks", html, `<a href="run?id=1">verify</a>`, `<a href="feed?name=zones">zones</a>`, "no violations", "done")
 	if strings.Contains(html, "prune") {
-		t.Error("to prune is shown as a check")
+		t.Error("pruning is shown as a check")
 	}
 	do(Result{Summary: "3 violations", Findings: []string{"<script>first</script>", "second"}, Omitted: 1, Remedy: "run feedctl repair"}, nil, "verify")
 	do(Result{}, errors.New("connection refused"), "verify")
@@ -60,7 +60,7 @@ func TestChecksCorrupt(t *testing.T) {
 	damage(t, store, layout.FeedPage("zones", 1), "aaa", "axa")
 	c := newConsole(t, store, nil)
 	if html := shows(t, c, "/checks", 200); strings.Contains(html, "do not have their digest") {
-		t.Error("the store is damaged before it was read")
+		t.Error("the page shows damage before the store was read")
 	}
 	shows(t, c, entityPath("zones", 1, 0), 500)
 	expect(t, "checks", shows(t, c, "/checks", 200), "1 object read since this process started did not match the recorded digest")

@@ -24,9 +24,9 @@ type Config struct {
 	Feeds *feedstore.Reader
 	// StoreName names the store in command lines, without secrets.
 	StoreName string
-	// FeedsURL is the URL of a server of the feeds, as consumers reach it. It may be empty.
+	// FeedsURL is the URL at which consumers reach a server of the feeds. It may be empty.
 	FeedsURL string
-	// Requests counts the requests to the store, and Space returns how much room the store has. nil: not known.
+	// Requests counts the requests to the store, and Space returns how much space the store has. nil: not known.
 	Requests *Requests
 	Space    func() *Space
 	// Readers are the readers of the feeds. nil: not known.
@@ -65,7 +65,7 @@ type Console struct {
 	runs   *runs
 	rates  *rates
 	hub    *hub
-	// summaries are nil without feeds.
+	// summaries is nil without feeds.
 	summaries *summaries
 	handler   http.Handler
 }
@@ -118,10 +118,10 @@ type route struct {
 	get  func(*http.Request) (content, error)
 	// raw answers a request for something that is not a page.
 	raw func(http.ResponseWriter, *http.Request) error
-	// post carries out an action and returns the relative URL to see then. Write credentials are required,
-	// as they are for get, on which a person confirms it.
+	// post carries out an action and returns the relative URL to show next. It requires write credentials, and so does
+	// get, which answers with the page on which a person confirms the action.
 	post func(*http.Request) (see string, err error)
-	// forJobs: also for credentials that are limited to namespaces of jobs; see [jobs.Within].
+	// forJobs means that credentials that are limited to namespaces of jobs may use the route, too; see [jobs.Within].
 	forJobs bool
 }
 

@@ -31,7 +31,7 @@ func newConsole(t *testing.T, store storage.Store, change func(*Config)) *Consol
 	return c
 }
 
-// get returns the answer to a request for a page, with fields of the header "NAME: VALUE".
+// get returns the answer to a request for a page, with header fields "NAME: VALUE".
 func get(c http.Handler, path string, fields ...string) *httptest.ResponseRecorder {
 	return do(c, httptest.NewRequest(http.MethodGet, path, nil), fields...)
 }
@@ -72,7 +72,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestAccess has people with and without credentials who see and act.
+// TestAccess lets people with and without credentials see and act.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	const reader, writer, stranger = "Authorization: Bearer r", "Authorization: Bearer w", "Authorization: Bearer x"
@@ -132,7 +132,7 @@ func TestElsewhere(t *testing.T) {
 		for _, path := range []string{"/feeds", "/search?q=a", "/assets/console.css", "/events?topic=*"} {
 			ctx, cancel := context.WithCancel(t.Context())
 			if strings.HasPrefix(path, "/events") {
-				cancel() // it would not end
+				cancel() // otherwise, the stream would not end
 			}
 			r := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 			if w := do(c, r, "Sec-Fetch-Site: "+site, "Sec-Fetch-Mode: "+mode); w.Code != status {
@@ -143,7 +143,7 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// TestCSS: the style sheet has a limit.
+// TestCSS: the size of the style sheet has a limit.
 func TestCSS(t *testing.T) {
 	t.Parallel()
 	data, err := assets.ReadFile("assets/console.css")

@@ -2,7 +2,7 @@ package console
 
 import "strings"
 
-// cut returns at most the first most bytes of a text, in whole characters, with a mark if there is more.
+// cut shortens a text to at most that many bytes, in whole characters, and appends "…" if there was more.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

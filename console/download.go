@@ -49,10 +49,10 @@ func (c *Console) getBody(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// pieces gives the client sendTime to receive each piece of a body: one that stalls would hold the page open.
+// pieces gives the client sendTime to receive each piece of a body: a client that stalls would hold the page open.
 type pieces struct{ http.ResponseWriter }
 
 func (w pieces) Write(p []byte) (int, error) {
-	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(sendTime)) // not all servers can
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(sendTime)) // not supported by all servers
 	return w.ResponseWriter.Write(p)
 }

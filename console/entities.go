@@ -27,13 +27,13 @@ type entityRow struct {
 	Size      int64 // of the body, in bytes; -1 if not known
 	Problem   string
 	URL       string
-	end       int64 // of a page that was not read as a whole: where the next entity is
+	end       int64 // where the next entity begins, in a page that was not read as a whole
 }
 
 // entitiesTable is what the template "entities" shows.
 type entitiesTable struct {
 	Entities []entityRow
-	Absolute bool // times, instead of how long ago they were
+	Absolute bool // shows times, instead of how long ago they were
 }
 
 // Limits of what is read to list entities.
@@ -46,9 +46,9 @@ const (
 // errNoEntity means that there is no entity where one should be.
 var errNoEntity = errors.New("there is no entity here: the page may be damaged; check it with \"feedctl verify\"")
 
-// listEntities returns at most limit entities of a page, from an index on. Of a page that is too large to read
-// as a whole only the headers are read, and nothing is verified; at is where the entity is in such a page, as
-// returned with the entities before it.
+// listEntities returns at most limit entities of a page, beginning with the one at index from. If the page is too large
+// to read as a whole, it reads only the headers, and verifies nothing; at is then where that entity begins in the page:
+// the result next of the call that returned the entities before it.
 func (c *Console) listEntities(ctx context.Context, f *feedstore.Feed, p *chain.Page, from int, at int64, limit int) (rows []entityRow, next int64, err error) {
 	if p.Size > maxWhole {
 		return c.skim(ctx, p, from, at, limit)
@@ -68,7 +68,7 @@ func (c *Console) listEntities(ctx context.Context, f *feedstore.Feed, p *chain.
 	return rows, 0, nil
 }
 
-// newEntityRow returns the row of an entity with a header.
+// newEntityRow returns the row of the entity with the given header.
 func newEntityRow(p *chain.Page, index int, header multipart.Header) entityRow {
 	row := entityRow{Feed: p.Feed, Page: p.Number, Index: index, Size: -1, URL: entityRef{p.Feed, p.Number, index}.URL()}
 	var e feed.Entity
@@ -104,8 +104,8 @@ func (c *Console) skim(ctx context.Context, p *chain.Page, from int, at int64, l
 	return rows, next, nil
 }
 
-// chunk yields the entities whose headers are in the bytes of a page from at on; the first of them has an index.
-// It ends with an error in the middle of a header, and without one after a body that ends elsewhere.
+// chunk yields the entities whose headers are in the chunk of a page that begins at the offset at; index is that of the
+// first. It ends with an error in the middle of a header, and without an error after a body that ends beyond the chunk.
 func (c *Console) chunk(ctx context.Context, p *chain.Page, index int, at int64) iter.Seq2[entityRow, error] {
 	return func(yield func(entityRow, error) bool) {
 		object, err := c.config.Store.Get(ctx, layout.FeedPage(p.Feed, p.Number), at, chunkSize)

@@ -29,7 +29,7 @@ type entityView struct {
 	Last       int // the number of the last entity of the page
 	HasKey     bool
 	Header     []headerField
-	MoreFields int64 // that are not shown
+	MoreFields int64 // header fields that are not shown
 	Body       bodyView
 	Forms      []bodyForm
 	// Unverified means that the page was not read to its end, and may be damaged.
@@ -177,8 +177,8 @@ func (v *entityView) setCommands(c *Console, r *http.Request, h multipart.Header
 	v.Publish = shell.Line(publish...) + " < " + shell.Line(file)
 }
 
-// typeable reports whether a text can be pasted into a terminal: it has no characters that control the terminal, as
-// one may end a quotation there, or that cannot be seen.
+// typeable reports whether a text can be pasted into a terminal: it has no invisible characters, and none that control
+// the terminal, where they may end a quotation.
 func typeable(text string) bool {
 	return len(text) <= maxWord && utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }

@@ -50,7 +50,7 @@ func TestEntity(t *testing.T) {
 	}
 }
 
-// TestNoEntity asks for entities that are not there.
+// TestNoEntity requests entities that do not exist.
 func TestNoEntity(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
@@ -69,8 +69,8 @@ func TestNoEntity(t *testing.T) {
 	}
 }
 
-// TestCommands has hostile names: no part of them is outside the quotation marks, and characters that control a
-// terminal are not offered for pasting into one.
+// TestCommands: no part of a hostile name is outside the quotation marks of a command line, and characters that control
+// a terminal are not offered for pasting into one.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
@@ -140,7 +140,7 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// impatient is a client whose connection fails without a new deadline for each piece.
+// impatient is a client whose connection fails unless each piece has a new deadline.
 type impatient struct {
 	*httptest.ResponseRecorder
 	deadline bool
@@ -159,7 +159,7 @@ func (w *impatient) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestDownloadSlow: a download may take long, but each piece of it has a deadline.
+// TestDownloadSlow: a download may take a long time, but each piece of it has a deadline.
 func TestDownloadSlow(t *testing.T) {
 	t.Parallel()
 	store := memory.New()

@@ -14,9 +14,9 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// Pages have live parts, which their script replaces when the event stream at /events says that there may
-// be something new. A page asks for topics: the name of a feed, "*" for all feeds, and "." for what reports
-// no changes, such as jobs and readers, and is read again every few seconds.
+// Pages have live parts, which their script replaces when the event stream at /events says that there may be something
+// new. A page asks for topics: the name of a feed, "*" for all feeds, and "." for parts that report no changes, such as
+// jobs and readers, and are read again every few seconds.
 const (
 	topicFeeds = "*"
 	topicTick  = "."
@@ -27,11 +27,11 @@ const (
 	maxStreams   = 64               // at the same time
 	maxTopics    = 8                // of a stream
 	tickEvery    = 5 * time.Second  // of topicTick
-	tellEvery    = time.Second      // a stream at most: what changes meanwhile is told together
+	tellEvery    = time.Second      // between events of a stream: changes in the meantime are reported together
 	heartbeat    = 15 * time.Second // without an event
 	streamWrite  = 10 * time.Second // that a client may take to read an event
 	changesWait  = 30 * time.Second // for one request for changes
-	changesPause = time.Second      // before another one, if changes cannot be waited for
+	changesPause = time.Second      // before another request, if changes cannot be waited for
 )
 
 // A hub tells the streams what has changed. It watches the feeds while there are streams that ask for them.
@@ -50,15 +50,15 @@ type hub struct {
 type stream struct {
 	topics  []string
 	news    chan struct{}   // has a value if there are pending topics
-	pending map[string]bool // of the topics; the hub's mu is held
+	pending map[string]bool // the pending topics; guarded by the hub's mu
 }
 
 func newHub(feeds *feedstore.Reader) *hub {
 	return &hub{feeds: feeds, streams: make(map[*stream]struct{}), closing: make(chan struct{})}
 }
 
-// open adds a stream; nil if there are too many, or the hub is closed. All topics are pending: something
-// may have changed since the page was made.
+// open adds a stream. It returns nil if there are too many, or the hub is closed. All topics are pending: something may
+// have changed since the page was made.
 func (h *hub) open(topics []string) *stream {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -133,7 +133,7 @@ func (h *hub) watch(ctx context.Context) {
 	}
 }
 
-// tell tells the streams of feeds that have changed.
+// tell tells the streams that feeds have changed.
 func (h *hub) tell(feeds []feedstore.FeedVersion) {
 	if len(feeds) == 0 {
 		return
@@ -164,7 +164,7 @@ func (s *stream) wantsFeeds() bool {
 	return slices.ContainsFunc(s.topics, func(topic string) bool { return topic != topicTick })
 }
 
-// take returns the pending topics, which are then pending no more.
+// take returns the pending topics, and clears them.
 func (h *hub) take(s *stream) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -185,8 +185,8 @@ func (h *hub) tick(s *stream) {
 	s.tell(topicTick)
 }
 
-// answer answers "/events" with server-sent events (HTML, section 9.2) until the client disconnects. The
-// event "change" has the topics that may have changed.
+// answer answers "/events" with server-sent events (HTML, section 9.2) until the client disconnects. The event "change"
+// lists the topics that may have changed.
 func (h *hub) answer(c *Console, w http.ResponseWriter, r *http.Request) {
 	topics := r.URL.Query()["topic"]
 	slices.Sort(topics)
@@ -212,7 +212,7 @@ func (h *hub) answer(c *Console, w http.ResponseWriter, r *http.Request) {
 	defer h.drop(s)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Accel-Buffering", "no") // a proxy must not wait for more
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy must not hold events back until there are more
 	h.serve(r.Context(), w, s)
 }
 

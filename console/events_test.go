@@ -21,7 +21,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// listen opens an event stream, and returns the topics of its events and what else it sends, as they come.
+// listen opens an event stream. The channel receives the topics of its events, and whatever else it sends.
 func listen(ctx context.Context, t *testing.T, c *Console, query string) (events <-chan string, status int) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://console.test/events?"+query, nil)
@@ -104,7 +104,7 @@ func TestEvents(t *testing.T) {
 		tea, _ := listen(ctx, t, c, "topic=tea&topic=nothing")
 		tick, _ := listen(ctx, t, c, "topic=.")
 		if got := taken(all); got != nil {
-			t.Errorf("at once, the stream tells %q", got)
+			t.Errorf("at once, the stream sends %q", got)
 		}
 		time.Sleep(4 * time.Second)
 		for name, test := range map[string]struct {
@@ -113,7 +113,7 @@ func TestEvents(t *testing.T) {
 		}{"*": {all, []string{"*"}}, "tea": {tea, []string{"nothing tea"}}, ".": {tick, []string{"."}}} {
 			got := taken(test.events)
 			if len(got) > 1 && name != "." {
-				got = got[:1] // the feeds that there are may be told as changes, once
+				got = got[:1] // the existing feeds may be reported as changes, once
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("the stream of %s: %s", name, diff)
@@ -123,7 +123,7 @@ func TestEvents(t *testing.T) {
 		publishAny(t, store, "coffee")
 		time.Sleep(3 * time.Second)
 		if got := taken(tea); got != nil {
-			t.Errorf("after a change of another feed, the stream of tea tells %q", got)
+			t.Errorf("after a change of another feed, the stream of tea sends %q", got)
 		}
 		if diff := cmp.Diff([]string{"*"}, taken(all)); diff != "" {
 			t.Errorf("after a change: %s", diff)
@@ -133,7 +133,7 @@ func TestEvents(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		if got := len(taken(tea)); got < 1 || got > 3 {
-			t.Errorf("20 changes in two seconds are told by %d events", got)
+			t.Errorf("20 changes in two seconds are reported by %d events", got)
 		}
 		time.Sleep(20 * time.Second)
 		taken(all)
@@ -152,7 +152,7 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestEventsLimits: there is a limit to the streams, and Close ends them.
+// TestEventsLimits: the number of streams is limited, and Close ends them.
 func TestEventsLimits(t *testing.T) {
 	inStreams(t, func(t *testing.T, c *Console, _ storage.Store) {
 		var streams []<-chan string
@@ -170,7 +170,7 @@ func TestEventsLimits(t *testing.T) {
 		}
 		for _, events := range streams {
 			if got := taken(events); got[len(got)-1] != "end" {
-				t.Fatalf("after Close, a stream tells %q", got)
+				t.Fatalf("after Close, a stream sends %q", got)
 			}
 		}
 		if _, status := listen(t.Context(), t, c, "topic=*"); status != http.StatusServiceUnavailable {
@@ -179,7 +179,7 @@ func TestEventsLimits(t *testing.T) {
 	})
 }
 
-// TestEventsRequests has requests that are refused.
+// TestEventsRequests sends requests that are refused, and the smallest that are not.
 func TestEventsRequests(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, memory.New(), func(c *Config) { c.ReadAuth = Credentials([]server.Credential{{Bearer: "r"}}) })
@@ -199,7 +199,7 @@ func TestEventsRequests(t *testing.T) {
 	}
 }
 
-// TestEventsAccess: credentials for a namespace of jobs are not told of feeds.
+// TestEventsAccess: a person with credentials for a namespace of jobs is not told about feeds.
 func TestEventsAccess(t *testing.T) {
 	t.Parallel()
 	c, _ := actConsole(t, &fakeActions{}, &strings.Builder{})
@@ -220,7 +220,7 @@ func TestEventsAccess(t *testing.T) {
 	}
 }
 
-// TestScript: the script is small, and makes no HTML of text.
+// TestScript: the script is small, and never turns text into HTML.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	script, err := assets.ReadFile("assets/console.js")

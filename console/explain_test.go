@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestExplain: what a person can do about an error is on its page.
+// TestExplain: the page of an error says what a person can do about it.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]struct {
@@ -32,7 +32,7 @@ func TestExplain(t *testing.T) {
 	expect(t, "/", shows(t, c, "/", http.StatusUnauthorized), "This console needs credentials. Reload the page to enter them.")
 }
 
-// TestCurl: the commands that ask a server of feeds with credentials for reading ask for the password.
+// TestCurl: if a server of feeds requires credentials for reading, the commands for it ask for the password.
 func TestCurl(t *testing.T) {
 	t.Parallel()
 	const open, closed = "curl https://feeds.example/feeds/zones/pages/1", "curl -u USER https://feeds.example/feeds/zones/pages/1"

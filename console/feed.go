@@ -17,7 +17,7 @@ import (
 // Limits of the page of a feed.
 const (
 	newestEntities = 50
-	newestPages    = 4   // that are read for them
+	newestPages    = 4   // pages that are read for these
 	chartSamples   = 128 // pages whose metadata is read for a chart
 	chartFar       = 24  // the same for a remote store
 	feedSnapshots  = 5
@@ -41,7 +41,7 @@ type feedView struct {
 	MoreEntities bool
 	LastID       string   // Content-ID of the newest entity
 	Snapshots    []string // IDs, newest first
-	More         bool     // snapshots
+	More         bool     // there are more snapshots
 	Live         string   // URL of this page, for script
 	Actions      []link
 

@@ -28,9 +28,9 @@ type feedRow struct {
 	Known   bool // the feed has been read; otherwise the rest is not known yet
 	State   string
 	Last    time.Time // of the newest entity
-	Spark   string    // the path of what was published in the last day
+	Spark   string    // the path of the sparkline of the last day
 	Day     int64     // entities in the last day
-	DayOK   bool      // all of these were counted
+	DayOK   bool      // Day is exact, not an estimate
 	Pages   int64
 	Total   amount
 	Problem string // why it cannot be read
@@ -78,7 +78,8 @@ type feedsView struct {
 	Live  string // URL of this list, for script
 	First string // URL of the first page; "" if this is it
 	Next  string // URL of the next page, or to search further
-	// Looked is how many names a search has looked at without the end of the list; 0 if it has seen all.
+	// Looked is how many names a search has looked at without reaching the end of the list; 0 if it has reached the
+	// end.
 	Looked int
 }
 
@@ -118,8 +119,8 @@ func feedsURL(query, after string) string {
 	return "feeds?" + url.Values{"q": {query}, "after": {after}}.Encode()
 }
 
-// findFeeds returns the names of a page of feeds with a text in their names, and the name after which to
-// continue, if there may be more.
+// findFeeds returns one page of the names of feeds that contain a text, and the name after which to continue, if there
+// may be more.
 func (c *Console) findFeeds(ctx context.Context, query, after string) (names []string, last string, err error) {
 	looked, query := 0, strings.ToLower(query)
 	for name, err := range chain.Feeds(ctx, c.config.Store, after) {

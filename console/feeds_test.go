@@ -20,8 +20,8 @@ import (
 	"github.com/feedctl/feedctl/storage/observe"
 )
 
-// inBubble runs a test with a console of a store, where waiting takes no time: the clock of the console is that of the
-// bubble, which begins at start.
+// inBubble runs a test with a console of a store in a bubble, where waiting takes no time. The clock of the console is
+// that of the bubble, but begins at start.
 func inBubble(t *testing.T, store storage.Store, change func(*Config), test func(t *testing.T, c *Console)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -62,7 +62,7 @@ func tear(t *testing.T, store storage.Store, name string, n int64) {
 	}
 }
 
-// TestOverview has feeds in all states.
+// TestOverview shows feeds in all states.
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
@@ -185,7 +185,7 @@ func TestSearchIsBounded(t *testing.T) {
 	})
 }
 
-// manyNames has the names of many feeds, which have no pages.
+// manyNames is a store that lists the names of many feeds without pages.
 type manyNames struct {
 	storage.Store
 	names int
@@ -202,7 +202,7 @@ func (s *manyNames) Names(_ context.Context, prefix, after string) iter.Seq2[str
 	}
 }
 
-// TestSlowStore: a list does not wait for a store that is slow, and shows what is not known as that.
+// TestSlowStore: a list does not wait for a slow store, and shows that something is not known yet.
 func TestSlowStore(t *testing.T) {
 	t.Parallel()
 	store := &slowStore{Store: memory.New()}
@@ -220,7 +220,7 @@ func TestSlowStore(t *testing.T) {
 	})
 }
 
-// slowStore takes time for each request for metadata.
+// slowStore delays each request for metadata.
 type slowStore struct {
 	storage.Store
 	delay time.Duration
@@ -231,7 +231,7 @@ func (s *slowStore) Stat(ctx context.Context, key string) (storage.Info, error) 
 	return s.Store.Stat(ctx, key)
 }
 
-// TestFeedErrors asks for what is not there.
+// TestFeedErrors requests pages about what does not exist.
 func TestFeedErrors(t *testing.T) {
 	t.Parallel()
 	store := memory.New()

@@ -19,8 +19,8 @@ const samplesAtOnce = 16
 // A history is what the metadata of pages says about a part of a feed. If there are many pages, some
 // stand for the others.
 type history struct {
-	// pages are the pages that were read, oldest first. Each stands for itself and the pages before it,
-	// after the one that was read before.
+	// pages are the pages that were read, oldest first. Each stands for itself and the pages between it and the element
+	// before it.
 	pages []*chain.Page
 	// before is the number of the page before the part.
 	before int64
@@ -48,7 +48,7 @@ func statPages(ctx context.Context, f *feedstore.Feed, numbers []int64, newest *
 		}
 		group.Go(func() (err error) {
 			if pages[i], err = f.Stat(ctx, n); errors.Is(err, chain.ErrPruned) {
-				return nil // since a moment ago
+				return nil // pruned a moment ago
 			}
 			return err
 		})
@@ -99,7 +99,7 @@ type amount struct {
 	Exact           bool
 }
 
-// total returns what the pages have.
+// total returns the number of entities and bytes in the pages.
 func (h *history) total() amount {
 	sum := amount{Exact: h.exact()}
 	h.each(func(p *chain.Page, pages int64, _, _ time.Time) {
@@ -112,7 +112,7 @@ func (h *history) total() amount {
 	return sum
 }
 
-// rounded returns an estimate with the digits that may be right: three.
+// rounded returns an estimate rounded to three digits, since the others cannot be expected to be right.
 func rounded(n int64) int64 {
 	unit := int64(1)
 	for n/unit >= 1000 {
@@ -121,7 +121,7 @@ func rounded(n int64) int64 {
 	return (n + unit/2) / unit * unit
 }
 
-// A series is how many entities and bytes were published in each of some equal times.
+// A series holds how many entities and bytes were published in each of a number of equal intervals.
 type series struct {
 	From            time.Time
 	Step            time.Duration
@@ -139,8 +139,8 @@ func (h *history) series(from, to time.Time, steps int) *series {
 	return s
 }
 
-// spread adds an amount to the steps between two times, as if it were published evenly. What is outside of
-// the series is left out.
+// spread adds an amount to the steps between two times, as if it were published evenly. Whatever lies outside of the
+// series is left out.
 func (s *series) spread(steps []float64, first, last time.Time, amount float64) {
 	begin, end := float64(first.Sub(s.From))/float64(s.Step), float64(last.Sub(s.From))/float64(s.Step)
 	if end-begin < 1e-6 { // all at once
@@ -157,7 +157,7 @@ func (s *series) spread(steps []float64, first, last time.Time, amount float64) 
 	}
 }
 
-// total returns the sum of some of its steps.
+// total returns the sum of steps, which are s.Entities or s.Bytes.
 func (s *series) total(steps []float64) int64 {
 	sum := 0.0
 	for _, n := range steps {
@@ -179,7 +179,7 @@ func usualGap(p *chain.Page) time.Duration {
 
 // States of a feed.
 const (
-	stateActive  = "active"  // the newest entity is as old as usual
+	stateActive  = "active"  // the newest entity is not older than usual
 	stateQuiet   = "quiet"   // there has been nothing new for longer than usual
 	stateDamaged = "damaged" // it cannot be read
 )
@@ -187,8 +187,8 @@ const (
 // minQuiet is for how long a feed without new entities is still active, whatever is usual.
 const minQuiet = 5 * time.Minute
 
-// stateOf returns the state of a feed: it is quiet if its newest entity is more than three times as old as
-// entities are usually apart.
+// stateOf returns the state of a feed: it is quiet if its newest entity is older than three times the usual time
+// between entities.
 func stateOf(newest *chain.Page, now time.Time) string {
 	if now.Sub(newest.Last) > max(minQuiet, 3*usualGap(newest)) {
 		return stateQuiet

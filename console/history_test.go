@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestSampled: samples are in order, have both ends and are as many as allowed.
+// TestSampled: samples are in order, include both ends, and are as many as allowed.
 func TestSampled(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -75,7 +75,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// TestSpark: the smallest number can be seen, and what is steady does not look like a peak.
+// TestSpark: the smallest number can be seen, and a steady rate does not look like a peak.
 func TestSpark(t *testing.T) {
 	t.Parallel()
 	for want, steps := range map[string][]float64{
@@ -110,7 +110,7 @@ func TestUsual(t *testing.T) {
 	}
 }
 
-// TestLongFeed: of a feed with many pages a bounded number is read, and the estimates are about right.
+// TestLongFeed: if a feed has many pages, only a bounded number of them is read, and the estimates are about right.
 func TestLongFeed(t *testing.T) {
 	t.Parallel()
 	const pages = 20_000

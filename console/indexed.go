@@ -12,8 +12,8 @@ import (
 )
 
 // entityOf returns the last PUT of a key, if the feed has a state digest that says where it is, and the time of the
-// digest. It reads a root, a node and a leaf, and the page. The entity is nil if there is no digest, or it does not
-// have the key.
+// digest. It reads a root, a node and a leaf, and the page. The entity is nil if there is no digest, or the digest does
+// not have the key.
 func (c *Console) entityOf(ctx context.Context, name, key string) (*hit, time.Time, error) {
 	id, err := digests.Newest(ctx, c.config.Store, name)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// What the page of a job shows at most, so that it stays small whatever others have written into it.
+// Limits of what the page of a job shows, so that the page stays small whatever the job contains.
 const (
 	mostEvents = 20
 	mostLines  = 25
@@ -32,7 +32,7 @@ type jobView struct {
 	Job     *jobs.Description
 	Row     jobRow
 	ID      string
-	Live    string // URL of what changes, for script
+	Live    string // URL of the part that changes, for script
 	Next    time.Time
 	File    string // the document, as in a file of jobs
 	FileCut bool
@@ -40,7 +40,7 @@ type jobView struct {
 	Lines   []logLine // of the log, newest first
 	More    int       // lines of the log that are not shown
 	Actions []link
-	Done    *run // the action that the person has just carried out
+	Done    *run // the action that the person just carried out
 
 	CommandLogs, CommandSame string
 }
@@ -113,7 +113,7 @@ func (c *Console) describe(r *http.Request, id string) (*jobs.Description, error
 	return d, nil
 }
 
-// checkID returns an error if a request must not name a job so.
+// checkID returns an error if id is not the name of a job, or the request must not see that job.
 func checkID(r *http.Request, id string) error {
 	namespace, name := splitID(id)
 	if namespace == "" || name == "" || human.Printable(id) != id {
@@ -136,7 +136,7 @@ func fileOf(d *jobs.Document) (text string, isCut bool, err error) {
 	return cut(b.String(), maxFile), b.Len() > maxFile, nil
 }
 
-// logTail returns the last lines of a log, newest first, and how many there are besides them.
+// logTail returns the last lines of a log, newest first, and the number of the other lines.
 func logTail(lines []jobs.LogLine) (tail []logLine, more int) {
 	for n := range slices.Backward(lines) {
 		l := &lines[n]

@@ -12,16 +12,16 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// JobActions are what the console can do about jobs in the background.
+// JobActions makes the actions on jobs that the console carries out in the background.
 type JobActions interface {
-	// Offered returns the actions for a job, such as to retry what is in quarantine. It uses no network.
+	// Offered returns the actions for a job, such as retrying what is in quarantine. It uses no network.
 	Offered(d *jobs.Document) []Action
 }
 
 // A jobVerb changes the state of a job at once.
 type jobVerb struct {
 	name, about   string
-	past, already string // what has happened, or not, to a job
+	past, already string // what is said of a job that was changed, and of one that was not
 	do            func(j Jobs, ctx context.Context, ids ...string) (int, error)
 	offered       func(d *jobs.Description) bool
 }
@@ -51,7 +51,7 @@ func (v *jobVerb) command(id, db string) string {
 	return shell.Line("feedctl", "jobs", v.name, id, "--db", db)
 }
 
-// action returns what changes the state of a job.
+// action returns the action that changes the state of a job.
 func (v *jobVerb) action(j Jobs, id, db string) Action {
 	return Action{Name: v.name, Command: v.command(id, db), Run: func(ctx context.Context, _ func(string)) (Result, error) {
 		changed, err := v.do(j, ctx, id)
@@ -62,7 +62,7 @@ func (v *jobVerb) action(j Jobs, id, db string) Action {
 	}}
 }
 
-// jobActions returns links to what can be done about a job.
+// jobActions returns links to the actions on a job.
 func (c *Console) jobActions(d *jobs.Description) (links []link) {
 	id := d.Document.ID()
 	for _, v := range jobVerbs() {
@@ -79,7 +79,7 @@ func (c *Console) jobActions(d *jobs.Description) (links []link) {
 	return links
 }
 
-// confirmJob answers GET: it asks whether a person wants it.
+// confirmJob answers GET with a page that asks for confirmation.
 func (c *Console) confirmJob(v jobVerb) func(*http.Request) (content, error) {
 	return func(r *http.Request) (content, error) {
 		d, err := c.describe(r, r.URL.Query().Get("job"))
@@ -122,7 +122,7 @@ func (c *Console) formJob(r *http.Request) (id string, err error) {
 	return id, checkID(r, id)
 }
 
-// offered returns an action for a job that a request names.
+// offered returns a job that a request names, and the action with the given name that is offered for it.
 func (c *Console) offered(r *http.Request, id, name string) (*jobs.Description, Action, error) {
 	d, err := c.describe(r, id)
 	if err != nil {
@@ -182,7 +182,7 @@ func (c *Console) jobRoutes() []route {
 	return routes
 }
 
-// number returns a number that a URL has, or 0.
+// number returns the number in a part of a URL, or 0 if it is not a number.
 func number(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -204,7 +204,7 @@ func parseForm(r *http.Request) error {
 	return nil
 }
 
-// carryOut does an action at once.
+// carryOut runs an action at once.
 func (c *Console) carryOut(r *http.Request, a Action, x *run) (run, error) {
 	x.User = userOf(r)
 	done, err := c.runs.do(r.Context(), a, x)

@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// Jobs are the jobs of a scheduler. A [*jobs.Scheduler] implements it. Contexts are those of
-// [jobs.Within] for people whose credentials are limited to namespaces.
+// Jobs are the jobs of a scheduler. A [*jobs.Scheduler] implements it. For people whose credentials are limited to
+// namespaces, contexts come from [jobs.Within].
 type Jobs interface {
 	List(ctx context.Context, f jobs.Filter) (jobs.Page, error)
 	Totals(ctx context.Context, f jobs.Filter) (map[jobs.State]int, error)
@@ -48,7 +48,7 @@ type jobsView struct {
 	Limited []string
 }
 
-// jobsForm are the filters of a list of jobs, as in its URL.
+// jobsForm holds the filters of a list of jobs, as in its URL.
 type jobsForm struct {
 	Name, Kind, Namespace, Label, Origin string
 	States                               []string
@@ -230,8 +230,7 @@ func splitID(id string) (namespace, name string) {
 	return namespace, name
 }
 
-// forbidden is the problem of a person whose credentials are not for a namespace, whether or not the
-// job exists.
+// forbidden returns the error for a person whose credentials are not for a namespace, whether or not the job exists.
 func forbidden(namespace string) error {
 	return problem.New(http.StatusForbidden, "forbidden", "Your credentials are not for the namespace %.100q.", namespace)
 }

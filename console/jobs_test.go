@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/server"
 )
 
-// fakeKind has jobs that pretend to do what their source says.
+// fakeKind is a kind of jobs that run the given function.
 type fakeKind struct {
 	run func(context.Context, *jobs.Session) error
 }
@@ -53,7 +53,7 @@ func job(namespace, name string) jobs.Document {
 	return jobs.Document{Namespace: namespace, Name: name, Kind: "fake", Source: namespace + "/" + name, Target: "to " + namespace + "/" + name, Labels: map[string]string{"team": namespace}}
 }
 
-// Credentials of people, of which one is limited to the namespace shop.
+// Credentials of people; those of Ann are limited to the namespace shop.
 const (
 	asAll  = "Authorization: Bearer all"
 	asAnn  = "Authorization: Bearer ann"
@@ -106,7 +106,7 @@ func jobsIn(html string) (names []string) {
 	return names
 }
 
-// A counted scheduler counts how often it is asked.
+// A counted is a scheduler that counts its queries.
 type counted struct {
 	*jobs.Scheduler
 	asked atomic.Int64
@@ -147,8 +147,8 @@ func (c *counted) Tenants(ctx context.Context) ([]jobs.TenantStatus, error) {
 	return c.Scheduler.Tenants(ctx)
 }
 
-// TestManyJobs has 10,000 jobs of 100 namespaces, on as many servers: pages are small and ask a few
-// questions, a list can be read to its end, and people see only their namespaces.
+// TestManyJobs shows 10,000 jobs of 100 namespaces, on as many servers: pages are small and make few queries, a list
+// can be read to its end, and people see only their namespaces.
 func TestManyJobs(t *testing.T) {
 	t.Parallel()
 	const many, namespaces = 10_000, 100
@@ -184,7 +184,7 @@ func TestManyJobs(t *testing.T) {
 		s.asked.Store(0)
 		html := want(t, c, 200, path, asAll)
 		if asked := s.asked.Load(); len(html) > 100<<10 || asked > most {
-			t.Errorf("%s has %d bytes and %d questions, want at most %d", path, len(html), asked, most)
+			t.Errorf("%s has %d bytes and makes %d queries, want at most %d", path, len(html), asked, most)
 		}
 	}
 	crashing := want(t, c, 200, "/jobs?state=crashing", asAll)
@@ -197,7 +197,7 @@ func TestManyJobs(t *testing.T) {
 		html := want(t, c, 200, "/"+path, asAnn)
 		for _, name := range jobsIn(html) {
 			if seen[name] || !strings.HasPrefix(name, "shop/") {
-				t.Errorf("%s is listed, or twice", name)
+				t.Errorf("%s is listed twice, or should not be listed", name)
 			}
 			seen[name] = true
 		}
@@ -213,7 +213,7 @@ func TestManyJobs(t *testing.T) {
 	}
 }
 
-// TestHostileJobs has a job whose texts are markup: they are shown as text, and cut.
+// TestHostileJobs shows a job whose texts are markup: they are shown as text, and cut.
 func TestHostileJobs(t *testing.T) {
 	t.Parallel()
 	const markup = `<script>alert(1)</script><img src=x onerror=alert(1)>`
@@ -241,7 +241,7 @@ func TestHostileJobs(t *testing.T) {
 		ended <- s.Work(ctx, jobs.WorkerConfig{Name: "node", Slots: 1, Logger: slog.New(slog.DiscardHandler)})
 	}()
 	<-ran
-	for failed := false; !failed; { // the run has ended, but may not have been noted yet
+	for failed := false; !failed; { // the run has ended, but its end may not have been recorded yet
 		totals, err := s.Totals(t.Context(), jobs.Filter{})
 		if err != nil {
 			t.Fatal(err)
@@ -276,7 +276,7 @@ func TestHostileJobs(t *testing.T) {
 	}
 }
 
-// TestJobsProblems asks for what is not there, or not for the person.
+// TestJobsProblems requests what does not exist, or what the person may not see.
 func TestJobsProblems(t *testing.T) {
 	t.Parallel()
 	later := job("shop", "later")
@@ -315,7 +315,7 @@ func TestJobsProblems(t *testing.T) {
 	}
 }
 
-// TestRates shows reports of a job twice.
+// TestRates computes rates from reports of a job, some of which are shown twice.
 func TestRates(t *testing.T) {
 	t.Parallel()
 	r, at := newRates(), time.Unix(1000, 0)

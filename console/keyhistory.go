@@ -9,7 +9,7 @@ import (
 	multipart "github.com/feedctl/feedctl/page"
 )
 
-// A keyHistoryView is the entities with one key.
+// A keyHistoryView shows the entities with one key.
 type keyHistoryView struct {
 	page
 	scanView
@@ -19,10 +19,11 @@ type keyHistoryView struct {
 	Newest string
 }
 
-// errNoKey means that an entity has no key, and no history.
-var errNoKey = problem.New(http.StatusNotFound, "no-key", "The entity has no key (Content-Location), so there is nothing that it has in common with others.")
+// errNoKey means that an entity has no key, and therefore no history.
+var errNoKey = problem.New(http.StatusNotFound, "no-key", "The entity has no key (Content-Location), and therefore no history.")
 
-// getKeyHistory answers "/history": the entities with the key of an entity, from that one or a given place backwards.
+// getKeyHistory answers "/history": the entities with the key of an entity, backwards from that entity or a given
+// place.
 func (c *Console) getKeyHistory(r *http.Request) (content, error) {
 	ref, err := parseRef(r)
 	if err != nil {

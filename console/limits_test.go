@@ -25,7 +25,7 @@ import (
 	"github.com/feedctl/feedctl/storage/observe"
 )
 
-// manyFeeds is the size of a store at which all pages of the console still are small and fast.
+// manyFeeds is the number of feeds in a store with which all pages of the console must be small and fast.
 const manyFeeds = 10_000
 
 // manyName returns the name of feed i: the longest that a feed may have.
@@ -35,7 +35,7 @@ func manyName(i int) string {
 }
 
 // fillMany fills a store: feed 0 has 300 pages of 100 entities with long keys, the others have one page; some have
-// snapshots. All of it is of the last hour before a time.
+// snapshots. Everything was published in the hour before now.
 func fillMany(t testing.TB, store storage.Store, feeds int, now time.Time) {
 	t.Helper()
 	const pages, entities = 300, 100
@@ -99,14 +99,14 @@ func manyConsole(t testing.TB, store storage.Store, tracker *readers.Tracker) *C
 	return c
 }
 
-// A visited is a page with a limit for the operations on the store that a request may cause: what it reads itself,
-// and what it begins to read in the background meanwhile.
+// A visited is a page with a limit for the operations on the store that a request for it may cause: those of the
+// request itself, and those that it starts in the background.
 type visited struct {
 	query      string
 	operations int64
 }
 
-// manyPaths are the pages of a console of many feeds, by their paths. The last page is of the middle of feed 0.
+// manyPaths returns the pages of a console of many feeds, by their paths.
 func manyPaths(tracker *readers.Tracker) map[string][]visited {
 	long, short := manyName(0), manyName(manyFeeds/2)
 	all := tracker.Of(long)
@@ -132,7 +132,7 @@ func manyPaths(tracker *readers.Tracker) map[string][]visited {
 	}
 }
 
-// TestLongQueries: what a URL says does not make a page large.
+// TestLongQueries: a long query does not make a page large.
 func TestLongQueries(t *testing.T) {
 	t.Parallel()
 	c, _ := actConsole(t, &fakeActions{}, &strings.Builder{})
@@ -153,7 +153,7 @@ func TestLongQueries(t *testing.T) {
 	}
 }
 
-// TestLimits asks for all pages of the console of a store with 10,000 feeds. They are small, and cause few operations
+// TestLimits requests all pages of the console of a store with 10,000 feeds. They are small, and cause few operations
 // on the store, even when the console has just been started.
 func TestLimits(t *testing.T) {
 	t.Parallel()

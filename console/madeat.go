@@ -11,10 +11,10 @@ import (
 // uuid7 matches a UUID of version 7 (RFC 9562, section 5.7), which begins with the time at which it was made.
 var uuid7 = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
 
-// publishTime is how long after a Content-ID was made a search expects its entity in the feed.
+// publishTime is the time from the making of a Content-ID by which a search expects its entity in the feed.
 const publishTime = 5 * time.Minute
 
-// madeAt returns the time in a UUID that a text has, or the zero time.
+// madeAt returns the time of the first such UUID in a text, or the zero time.
 func madeAt(text string) time.Time {
 	digits := strings.ReplaceAll(uuid7.FindString(text), "-", "")
 	if digits == "" {

@@ -24,7 +24,7 @@ const (
 	mapAtOnce  = 8  // feeds that are read at the same time
 )
 
-// Of the map, in its own units.
+// Dimensions of the map, in its own units.
 const (
 	mapRow    = 34
 	mapBox    = 26
@@ -103,7 +103,7 @@ func (c *Console) getMap(r *http.Request) (content, error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // no function fails
+	_ = group.Wait() // none of the functions fails
 	v.draw()
 	return v, nil
 }
@@ -120,7 +120,7 @@ func (c *Console) mapEntry(ctx context.Context, name string) mapEntry {
 		return e
 	}
 	all := c.config.Readers.Of(name)
-	slices.SortFunc(all, func(a, b readers.Reader) int { // those that announce a name first
+	slices.SortFunc(all, func(a, b readers.Reader) int { // readers that announce a name come first
 		return cmp.Or(named(b)-named(a), cmp.Compare(labelOf(&a), labelOf(&b)), cmp.Compare(a.ID, b.ID))
 	})
 	e.More = max(0, len(all)-mapReaders)
@@ -137,8 +137,8 @@ func named(r readers.Reader) int {
 	return 0
 }
 
-// draw places the boxes: each feed has as many rows as it has readers, and a source as many as its feeds
-// that follow one another.
+// draw places the boxes: each feed has one row for each of its readers, at least one, and is in the first of these,
+// like its source.
 func (v *mapView) draw() {
 	v.Width = mapWidth
 	row := 0

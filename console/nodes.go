@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// mostListed is how many nodes, servers and namespaces a page lists each.
+// mostListed is how many nodes, how many servers and how many namespaces a page lists.
 const mostListed = 100
 
 // nodesView shows what runs jobs, and for whom.
@@ -38,8 +38,8 @@ type originRow struct {
 	State, Next, URL, Why string
 }
 
-// getNodes answers "/nodes". It shows what namespaces share, so it is not for those whose credentials are
-// limited to some.
+// getNodes answers "/nodes". It shows what namespaces share, so it refuses people whose credentials are limited to some
+// namespaces.
 func (c *Console) getNodes(r *http.Request) (content, error) {
 	if namespaces := namespacesOf(r); len(namespaces) > 0 {
 		return nil, problem.New(http.StatusForbidden, "forbidden", "Your credentials are only for jobs of the namespaces %s.", strings.Join(namespaces, ", "))
@@ -75,14 +75,14 @@ func (c *Console) getNodes(r *http.Request) (content, error) {
 	return v, nil
 }
 
-// atMost returns the first rows of a list, and sets how many are left.
+// atMost returns the first rows of a list, and sets more to the number of the others.
 func atMost[T any](all []T, more *int) []T {
 	n := min(len(all), mostListed)
 	*more = len(all) - n
 	return all[:n]
 }
 
-// first orders what is true before what is not.
+// first orders true before false.
 func first(a, b bool) int {
 	switch {
 	case a == b:

@@ -21,9 +21,9 @@ type onePageView struct {
 	First  int // index of the first entity that is shown
 	Last   int
 	entitiesTable
-	Older      string // URLs of the pages beside it; "" at the ends
+	Older      string // URLs of the pages next to it; "" at the ends
 	Newer      string
-	Back       string // URL of the first entities; "" if these are
+	Back       string // URL of the first entities; "" if these are shown
 	Next       string // URL of the next entities; "" if there are none
 	Unverified bool   // the page is too large to be verified
 }
@@ -89,10 +89,10 @@ func (c *Console) getPage(r *http.Request) (content, error) {
 	return v, nil
 }
 
-// entitiesAPage is how many entities a list has.
+// entitiesAPage is how many entities the page lists.
 const entitiesAPage = 50
 
-// existing returns a page that is not the newest.
+// existing returns page n, or an error if it does not exist.
 func existing(ctx context.Context, f *feedstore.Feed, n int64, newest *chain.Page, floor int64) (*chain.Page, error) {
 	switch {
 	case n > newest.Number:

@@ -17,7 +17,7 @@ import (
 	multipart "github.com/feedctl/feedctl/page"
 )
 
-// An opened is an open page of a feed.
+// An opened is a page of a feed that has been opened for reading.
 type opened struct {
 	feed   *feedstore.Feed
 	newest *chain.Page
@@ -44,7 +44,7 @@ func (c *Console) openPage(ctx context.Context, name string, n int64) (*opened, 
 	return o, o.open(ctx, n)
 }
 
-// open opens page n, from the floor to the newest one.
+// open opens page n, which is between the floor and the newest page.
 func (o *opened) open(ctx context.Context, n int64) (err error) {
 	if n == o.newest.Number {
 		o.page, o.body, _, err = o.feed.OpenNewest(ctx, o.newest, 0, -1)

@@ -40,13 +40,13 @@ type storeView struct {
 	Space    *Space        // nil if it is not known
 }
 
-// A failingView are the jobs that need attention.
+// A failingView lists the jobs that need attention.
 type failingView struct {
 	Total int
 	Jobs  []jobRow
 }
 
-// A Space is how much room a store has.
+// A Space says how much space a store has.
 type Space struct{ Free, Total int64 } // bytes
 
 // Low reports whether less than 5 % or 1 GiB is free, as "feedctl doctor" does.

@@ -21,7 +21,7 @@ type pagesView struct {
 	page
 	Feed   string
 	To     string // what was jumped to, as it was written
-	Target int64  // the page that this is; 0 for none
+	Target int64  // the page that To leads to; 0 for none
 	Floor  int64
 	Newest *chain.Page
 	Rows   []pageRow
@@ -60,7 +60,7 @@ func (c *Console) getPages(r *http.Request) (content, error) {
 		if v.Target, err = c.find(ctx, f, v.To, newest, floor); err != nil {
 			return nil, err
 		}
-		first = v.Target + 2 // newer pages above it
+		first = v.Target + 2 // so newer pages are shown above it
 	}
 	first = min(first, newest.Number)
 	if v.Rows, err = pageRows(ctx, f, max(first-pagesAPage+1, floor), first, newest); err != nil {

@@ -52,7 +52,7 @@ func TestPages(t *testing.T) {
 		"&to=500":                           "502 453 50 500",
 		"&to=1":                             "103 101 3 101",
 		"&to=5000":                          "1000 951 50 1000",
-		"&to=+2026-02-03T12:25:06Z":         "502 453 50 500", // start and 500 minutes
+		"&to=+2026-02-03T12:25:06Z":         "502 453 50 500", // start plus 500 minutes
 		"&to=2026-02-03+12:25":              "502 453 50 500",
 		"&to=2026-02-03T13:25%2B01:00":      "502 453 50 500",
 		"&to=2026-02-03T12:25:07":           "503 454 50 501",
@@ -134,7 +134,7 @@ func TestLargePage(t *testing.T) {
 		t.Errorf("the entities are %q", ids)
 	}
 	if html := shows(t, c, "/feed?name=films", 200); !strings.Contains(html, "There are no entities to show here") {
-		t.Errorf("the feed shows entities, for which it has to read all of the page:\n%s", html)
+		t.Errorf("the page of the feed shows entities, for which it has to read the whole page of the feed:\n%s", html)
 	}
 	// In the middle of a body there is no entity.
 	expect(t, "/page", shows(t, c, "/page?feed=films&n=1&from=3&at=5000", 500), "<h1>")

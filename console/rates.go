@@ -9,8 +9,7 @@ import (
 	"github.com/feedctl/feedctl/internal/lru"
 )
 
-// rates are computed from the totals of jobs that pages have shown earlier: runs report these every few
-// seconds.
+// rates computes the rates of jobs from the totals that pages have shown earlier. Runs report totals every few seconds.
 type rates struct {
 	mu   sync.Mutex
 	seen *lru.Cache[string, *samples]
@@ -18,7 +17,7 @@ type rates struct {
 
 // Limits of rates.
 const (
-	ratedJobs = 10_000          // of which samples are kept
+	ratedJobs = 10_000          // jobs whose samples are kept
 	rateTime  = 5 * time.Minute // a sample that is older says nothing about now
 )
 
@@ -32,7 +31,7 @@ type sample struct {
 
 func newRates() *rates { return &rates{seen: lru.New[string, *samples](ratedJobs)} }
 
-// of notes a report of a job, and returns how many entities a second it processes: "" if that is not known.
+// of records a report of a job, and returns how many entities a second the job processes, or "" if that is not known.
 func (r *rates) of(job string, entities int64, at time.Time, runs bool) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/readers"
 )
 
-// Readers knows who reads the feeds. A [*readers.Tracker] implements it.
+// Readers lists the readers of the feeds. A [*readers.Tracker] implements it.
 type Readers interface {
 	// List returns all readers, and how many were forgotten because there were too many.
 	List() (all []readers.Reader, forgotten int64)
@@ -27,14 +27,14 @@ type Readers interface {
 	Feeds() map[string]int
 }
 
-// A ReadersSummary is about all readers of a feed.
+// A ReadersSummary summarizes all readers of a feed.
 type ReadersSummary = readers.Summary
 
 // Limits of the list of readers.
 const (
 	readersAPage = 50
-	readingTime  = time.Minute // after its last request, a reader is away
-	lateAfter    = time.Minute // a lag that the list counts
+	readingTime  = time.Minute // a reader is away this long after its last request
+	lateAfter    = time.Minute // a reader with a larger lag is counted as late
 )
 
 // A readerRow is a reader in a list.
@@ -50,14 +50,14 @@ type readersView struct {
 	page
 	Rows          []readerRow
 	Feed, Query   string // what the list is limited to
-	Total         int    // readers that are like this
+	Total         int    // readers that match
 	Late, Growing int    // of these
 	Forgotten     int64
 	First, Next   string // URLs of other pages; "" if there are none
 	From          int    // the number of the first row, from 1
 	Orders        []orderLink
 	Live          string
-	NotTold       bool // no reader tells its name
+	NotTold       bool // no reader announces a name
 }
 
 // An orderLink is a choice of the order of a list.
@@ -149,15 +149,15 @@ func (c *Console) metricsCommand(grep ...string) string {
 	return c.curl("/metrics", "-s") + " | " + shell.Line(append([]string{"grep"}, grep...)...)
 }
 
-// mentions reports whether a reader's name, program, user or network has a text in it.
+// mentions reports whether a reader's name, program, user or network contains a text.
 func mentions(r *readers.Reader, text string) bool {
 	return text == "" || slices.ContainsFunc([]string{r.Name, r.Agent, r.User, r.Network}, func(s string) bool {
 		return strings.Contains(strings.ToLower(s), strings.ToLower(text))
 	})
 }
 
-// sortReaders sorts readers; by default those first that are furthest behind, and those last whose lag is not
-// known.
+// sortReaders sorts readers. By default, those that are furthest behind come first, and those whose lag is not known
+// last.
 func sortReaders(all []readers.Reader, order string) {
 	slices.SortFunc(all, func(a, b readers.Reader) int {
 		first := 0
@@ -185,7 +185,7 @@ func (c *Console) readerRow(r *readers.Reader) readerRow {
 
 func readerURL(id string) string { return "reader?" + url.Values{"id": {id}}.Encode() }
 
-// labelOf returns the name of a reader or, of a stranger, the program that it is.
+// labelOf returns the name of a reader or, for a stranger, that of its program.
 func labelOf(r *readers.Reader) string {
 	return cmp.Or(r.Name, r.Agent, "unknown program")
 }
@@ -262,9 +262,9 @@ func (c *Console) entitiesBehind(ctx context.Context, r *readers.Reader) string 
 	return count(n.Entities)
 }
 
-// A lagChart is the lag of a reader over a time, as a line, and as a table.
+// A lagChart shows the lag of a reader over a span of time, as a line and as a table.
 type lagChart struct {
-	Name   string // of the time
+	Name   string // of the span
 	Path   string // of the line; "" without a known value
 	Width  int
 	Height int
@@ -272,13 +272,13 @@ type lagChart struct {
 	Rows   []lagRow // newest first
 }
 
-// A lagRow is the largest lag in a part of the time.
+// A lagRow is the largest lag in a part of the span.
 type lagRow struct {
 	From, To time.Duration // before now
 	Worst    string
 }
 
-// Of a lagChart, in its own units; a value is one unit wide.
+// Dimensions of a lagChart, in its own units; a value is one unit wide.
 const (
 	lagHeight = 60
 	lagRows   = 12
@@ -316,7 +316,7 @@ func newLagChart(name string, values []int32, step time.Duration) *lagChart {
 	return v
 }
 
-// Stage returns how a reader reads if that is not in the order of the feed.
+// Stage describes how a reader reads if it does not read in the order of the feed.
 func (r readerRow) Stage() string {
 	switch p := r.Position; {
 	case p.InSnapshot:

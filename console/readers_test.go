@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A readerWorld is a console with readers, at a time.
+// A readerWorld is a console with readers, at the time now.
 type readerWorld struct {
 	now     time.Time
 	tracker *readers.Tracker
@@ -35,7 +35,7 @@ func newReaderWorld(t *testing.T, feeds ...string) *readerWorld {
 	return w
 }
 
-// visit has a consumer ask for the newest page of a feed, of which it is a time behind.
+// visit sends the request of a consumer for the newest page of a feed; behind is its lag.
 func (w *readerWorld) visit(name, agent, feedName string, behind time.Duration) {
 	newest := w.now.Add(-time.Hour)
 	h := w.tracker.Handler(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
@@ -104,7 +104,7 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// TestManyReaders: with thousands of readers, each page is small, and all are on one.
+// TestManyReaders: with thousands of readers, each page is small, and every reader is on one of the pages.
 func TestManyReaders(t *testing.T) {
 	t.Parallel()
 	w := newReaderWorld(t)
@@ -132,7 +132,7 @@ func TestManyReaders(t *testing.T) {
 	}
 }
 
-// TestHostileReaders: what strangers send is text.
+// TestHostileReaders: whatever strangers send is shown as text.
 func TestHostileReaders(t *testing.T) {
 	t.Parallel()
 	w := newReaderWorld(t, "tea")
@@ -142,12 +142,12 @@ func TestHostileReaders(t *testing.T) {
 	for _, path := range append(urls, "readers", "map", "readers?q=%22%3E%3Cimg%3E&feed=%3Cimg%3E") {
 		body := get(w.console, "/"+path).Body.String()
 		if strings.Contains(body, "<img") || strings.Contains(body, "<script>") || len(urls) != 2 {
-			t.Errorf("%s has elements of a stranger:\n%s", path, body)
+			t.Errorf("%s contains markup of a stranger:\n%s", path, body)
 		}
 	}
 }
 
-// TestMap: the map has the feeds with the most readers, and says how much it leaves out.
+// TestMap: the map shows the feeds with the most readers, and says how many it leaves out.
 func TestMap(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -174,7 +174,7 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// TestLagChart has histories with gaps.
+// TestLagChart draws histories with gaps.
 func TestLagChart(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

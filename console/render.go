@@ -23,10 +23,10 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// A page is what all pages show. The view of each page embeds it and has what is special to it.
+// A page holds what all pages show. The view of each page embeds it, and adds what only that page shows.
 type page struct {
 	Title string
-	// Command is the command line that shows the same; see the template "command".
+	// Command is a command line that shows the same; see the template "command".
 	Command string
 	Nav     []navEntry
 	Here    string // Path of the current entry of Nav
@@ -44,7 +44,7 @@ type navEntry struct{ Path, Text string }
 // A renderer renders one page, or one of its live parts.
 type renderer struct{ template *template.Template }
 
-// parse parses templates of pages: each is the layout, the blocks that all share, and its own file.
+// parse parses the templates of pages: each consists of the layout, the blocks that all pages share, and its own file.
 func parse(names ...string) (map[string]*renderer, error) {
 	pages := make(map[string]*renderer)
 	for _, name := range names {
@@ -57,7 +57,7 @@ func parse(names ...string) (map[string]*renderer, error) {
 	return pages, nil
 }
 
-// functions are for templates.
+// functions returns the functions that templates can call.
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"asset":    assetURL,
@@ -99,7 +99,7 @@ func plural(n any, one, many string) string {
 	return "1 " + one
 }
 
-// text returns what others have written, for one line; an empty text becomes a dash.
+// text returns a text that others have written, made safe for one line; an empty text becomes a dash.
 func text(t string) string {
 	if t == "" {
 		return "–"
@@ -107,7 +107,7 @@ func text(t string) string {
 	return human.Printable(t)
 }
 
-// lines returns a text of several lines.
+// lines returns a text of several lines, each made safe like a text.
 func lines(t string) string {
 	all := strings.Split(t, "\n")
 	for n, line := range all {
@@ -129,7 +129,7 @@ func (m moment) Ago() string {
 	return "in " + rough(m.Time.Sub(m.Now))
 }
 
-// rough returns a time in its largest unit; the exact one is in the title.
+// rough returns a duration in its largest unit; the exact time is in the title.
 func rough(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:
@@ -152,8 +152,8 @@ type errorView struct {
 	Detail string
 }
 
-// show answers a request for a page. With "part=NAME" in the query, only that part of the page is sent: the
-// template "live-NAME".
+// show returns the handler of requests for a page. With "part=NAME" in the query, only that part of the page is sent:
+// the template "live-NAME".
 func (c *Console) show(route route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r, err := c.mayShow(w.Header(), r, &route)
@@ -178,7 +178,7 @@ func (c *Console) show(route route) http.HandlerFunc {
 	}
 }
 
-// act answers a request for an action.
+// act returns the handler of requests for an action.
 func (c *Console) act(route route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r, err := c.mayAct(w.Header(), r, &route)
@@ -193,7 +193,7 @@ func (c *Console) act(route route) http.HandlerFunc {
 			c.fail(w, r, err)
 			return
 		}
-		w.Header().Set("Location", see) // relative, which http.Redirect would change
+		w.Header().Set("Location", see) // relative; http.Redirect would make it absolute
 		w.WriteHeader(http.StatusSeeOther)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/storage/observe"
 )
 
-// requestMinutes is for how long requests are counted by the minute.
+// requestMinutes is the number of minutes for which requests are counted by the minute.
 const requestMinutes = 60
 
 // Requests counts the requests to a store. The zero value is ready; its methods may be called concurrently.
@@ -28,7 +28,7 @@ type minuteCount struct {
 	requestCount
 }
 
-// Observe counts a request, as the function of [observe.Wrap].
+// Observe counts a request. It is a function for [observe.Wrap].
 func (q *Requests) Observe(_ context.Context, o observe.Operation) {
 	q.count(o.Name, o.Failed(), time.Now())
 }
@@ -62,7 +62,7 @@ type requestsView struct {
 	Path  string       // of a sparkline of the last hour
 }
 
-// A requestKind is how many requests of a kind there were.
+// A requestKind says how many requests of one kind there were.
 type requestKind struct {
 	Name string
 	requestCount

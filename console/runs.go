@@ -34,7 +34,7 @@ type run struct {
 	ID      int64
 	Action  string
 	Target  string // a feed or a job
-	Job     bool   // it is a job
+	Job     bool   // Target is a job
 	User    string
 	Command string
 	Started time.Time
@@ -49,7 +49,7 @@ type run struct {
 	atOnce  bool    // in a request, whatever else is in progress
 }
 
-// State is a word for people.
+// State returns a word that tells people how the run stands.
 func (r *run) State() string {
 	switch {
 	case r.Ended.IsZero():
@@ -64,8 +64,8 @@ func (r *run) State() string {
 	return "done"
 }
 
-// visible reports whether the caller of a context may know of a run. One who is limited to namespaces
-// may know of nothing that belongs to none.
+// visible reports whether the caller of a context may know of a run. A caller who is limited to namespaces may know
+// only of runs for jobs in these.
 func (r *run) visible(ctx context.Context) bool {
 	namespace := ""
 	if r.Job {
@@ -74,8 +74,8 @@ func (r *run) visible(ctx context.Context) bool {
 	return jobs.Visible(ctx, namespace)
 }
 
-// runs are the actions of a console: those in progress and the last ones that have ended. They are
-// lost when the process ends.
+// runs holds the runs of a console: those in progress and the last ones that have ended. They are lost when the process
+// ends.
 type runs struct {
 	now    func() time.Time
 	ctx    context.Context // ends when the console is closed
@@ -114,8 +114,8 @@ func (r *runs) close(ctx context.Context) error {
 	}
 }
 
-// begin adds a run. In the background, another one must not have the same target, and there must not be
-// too many.
+// begin adds a run. It refuses a run in the background if another one with the same target is in progress, or too many
+// are.
 func (r *runs) begin(new *run) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,7 +138,7 @@ func (r *runs) begin(new *run) error {
 	return nil
 }
 
-// room returns why a run cannot begin in the background now. The caller must hold mu.
+// room returns an error if a run cannot begin in the background now. The caller must hold mu.
 func (r *runs) room(new *run) error {
 	active := 0
 	for _, x := range r.all {
@@ -170,7 +170,7 @@ func (r *runs) start(a Action, new *run, ended func(run)) (id int64, err error) 
 	return new.ID, nil
 }
 
-// do runs an action at once, in a request. The error is that of the action, too.
+// do runs an action at once, in a request. The error is that of the action, or says why it could not begin.
 func (r *runs) do(ctx context.Context, a Action, new *run) (run, error) {
 	new.Action, new.Command, new.atOnce = a.Name, a.Command, true
 	if err := r.begin(new); err != nil {
@@ -187,7 +187,7 @@ func (r *runs) progress(x *run, text string) {
 	x.Progress = cut(text, keepText)
 }
 
-// end notes how a run has ended, and returns a copy of it.
+// end records how a run has ended, and returns a copy of the run.
 func (r *runs) end(x *run, result Result, err error) run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -234,7 +234,7 @@ func (r *runs) confirmable(x *run) bool {
 	return x.confirm != nil && r.now().Sub(x.Ended) < confirmTime
 }
 
-// confirm calls start with what the result of a run has prepared, unless it has been started before.
+// confirm calls start with the action that the result of a run has prepared, unless that action was started before.
 func (r *runs) confirm(ctx context.Context, id int64, start func(x run, a Action) error) error {
 	r.confirming.Lock()
 	defer r.confirming.Unlock()

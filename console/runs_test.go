@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// waits is an action that waits for the end of the console, or of wait.
+// waits returns an action that waits until the console or the channel is closed.
 func waits(wait <-chan struct{}) Action {
 	return Action{Name: "wait", Run: func(ctx context.Context, progress func(string)) (Result, error) {
 		progress("half of it")
@@ -90,7 +90,7 @@ func TestHangs(t *testing.T) {
 	})
 }
 
-// TestManyRuns remembers the last ones, and shows people those of their namespaces.
+// TestManyRuns: the last runs are remembered, and people see those of their namespaces.
 func TestManyRuns(t *testing.T) {
 	t.Parallel()
 	r := newRuns(time.Now)

@@ -53,15 +53,16 @@ func parsePlace(text string) place {
 
 // A scan goes back through a feed, and finds entities.
 type scan struct {
-	// match reports whether to find an entity with this header, and which field is the reason; "" if that is plain.
+	// match reports whether to find an entity with this header, and which field is the reason; "" if the reason is
+	// obvious.
 	match func(multipart.Header) (field string, ok bool)
 
 	Found []hit // newest first
-	// From and To are the newest and the oldest page that was read, and Oldest is that of the feed. Bytes is
-	// the size of those that were read.
+	// From and To are the newest and the oldest page that was read, and Oldest is the oldest page of the feed. Bytes is
+	// the size of the pages that were read.
 	From, To, Oldest int64
 	Bytes            int64
-	// Partly are pages of which only the first scanBytes were read.
+	// Partly lists the pages of which only the first scanBytes were read.
 	Partly []int64
 	// Next is where to continue; nil at the beginning of the feed.
 	Next *place
@@ -70,7 +71,7 @@ type scan struct {
 // A hit is an entity that was found.
 type hit struct {
 	entityRow
-	Field string // the header field that was the reason; "" if that is plain
+	Field string // the header field that was the reason; "" if the reason is obvious
 }
 
 // A scanView is the part of a page that shows a scan; see the template "scan".
@@ -80,7 +81,7 @@ type scanView struct {
 	None string // for people, if nothing was found
 }
 
-// Looked says how far the scan has looked.
+// Looked says which pages the scan has looked at.
 func (s *scan) Looked() string {
 	where := "page " + human.Count(s.From)
 	if s.To < s.From {
@@ -127,7 +128,7 @@ func (c *Console) scanFrom(ctx context.Context, name string, from place, s *scan
 	return nil
 }
 
-// page looks at the entities of page n before the given one, or at all if that is 0.
+// page looks at the entities of page n before the one with the index before, or at all if before is 0.
 func (s *scan) page(ctx context.Context, o *opened, n int64, before int) error {
 	if err := o.open(ctx, n); err != nil {
 		return err

@@ -64,7 +64,7 @@ func TestHistory(t *testing.T) {
 	c := newConsole(t, store, still)
 
 	html := shows(t, c, "/history?feed=many&n=3&i=0", http.StatusOK)
-	if got := links(html); !slices.Equal(got, []string{"3.0", "3.0", "1.0"}) { // the first is what the page is about
+	if got := links(html); !slices.Equal(got, []string{"3.0", "3.0", "1.0"}) { // the first is the entity that the page is about
 		t.Errorf("the history of a key leads to %q", got)
 	}
 	expect(t, "history", html, "Searched pages 3 to 1", "back to the beginning of the feed", `href="history?feed=many&amp;i=0&amp;n=3&amp;before=newest"`)
@@ -81,7 +81,8 @@ func TestHistory(t *testing.T) {
 		t.Errorf("the rest of the history leads to %q", got)
 	}
 
-	// All entities of a key are found once, in order, however many requests that takes, and wherever these end on a page.
+	// All entities of a key are found once, in order, however many requests that takes, and wherever on a page a
+	// request ends.
 	var want []string
 	for n := pages; n > 0; n-- {
 		want = append(want, fmt.Sprintf("%d.2", n), fmt.Sprintf("%d.1", n))
@@ -107,10 +108,10 @@ func TestHistory(t *testing.T) {
 	shows(t, c, "/history?feed=keyless&n=1&i=0", http.StatusNotFound)
 }
 
-// still is a configuration with a clock that stands still, since a scan ends when it has taken long.
+// still makes the clock of a console stand still, since a scan ends when it has taken too long.
 func still(c *Config) { c.Now = func() time.Time { return start.Add(time.Hour) } }
 
-// TestScanTime: a scan ends when it has taken long, which depends on the store.
+// TestScanTime: a scan ends after a time that depends on the store.
 func TestScanTime(t *testing.T) {
 	t.Parallel()
 	store := memory.New()

@@ -25,22 +25,22 @@ type searchView struct {
 	page
 	scanView
 	Feed, Query string
-	// Feeds are those with the text in their name, if no feed was given, and MoreFeeds is the URL of more of them.
+	// Feeds are the feeds whose names contain the text, if no feed was given, and MoreFeeds is the URL of more of them.
 	Feeds     []string
 	MoreFeeds string
-	// Page is the page of that number, if the text is one; 0 if there is none.
+	// Page is the page with that number, if the text is the number of a page, or 0.
 	Page int64
 	// At is the time that the text means, and AtEntity the first entity that is not older.
 	At       time.Time
 	AtEntity *hit
-	// Indexed is the last PUT of that key, according to the state digest of a time.
+	// Indexed is the last PUT of the key that the text is, according to the state digest of the time IndexedAt.
 	Indexed   *hit
 	IndexedAt time.Time
-	// Made is the time in the Content-ID that is searched for, near which the search began; zero if there is none. The
-	// search begins at the newest entity with the URL Newest.
+	// Made is the time in the Content-ID that is searched for, near which the search began; zero if there is none.
+	// Newest is the URL of the same search from the newest entity.
 	Made   time.Time
 	Newest string
-	// AsText is the URL of the search for the text of a time in the entities.
+	// AsText is the URL of the search that takes a time as text to find in the entities.
 	AsText string
 }
 
@@ -102,15 +102,15 @@ func (c *Console) searchNames(ctx context.Context, v *searchView) error {
 	return err
 }
 
-// searchPlaces finds what the text leads to without reading the entities: a page by its number, an entity by a time, or
-// by a key that a state digest has.
+// searchPlaces finds what the text leads to without a scan: a page by its number, and an entity by a time, or by a key
+// with the help of a state digest.
 func (c *Console) searchPlaces(ctx context.Context, v *searchView, begin place) error {
 	_, newest, floor, err := c.config.Feeds.Look(ctx, v.Feed)
 	if err != nil {
 		return err
 	}
 	if begin != (place{}) {
-		return nil // shown before
+		return nil // the first page of the search has shown these
 	}
 	if n, err := strconv.ParseInt(v.Query, 10, 64); err == nil && floor <= n && n <= newest.Number {
 		v.Page = n

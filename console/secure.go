@@ -10,8 +10,8 @@ import (
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-// mayShow requires credentials to see a page, and those to act for a page that asks whether to. It returns
-// the request with who has sent it.
+// mayShow requires the credentials to see a page or, for a page that asks for confirmation of an action, those to act.
+// It returns the request with its sender.
 func (c *Console) mayShow(h http.Header, r *http.Request, route *route) (*http.Request, error) {
 	if route.post != nil {
 		return c.mayAct(h, r, route)
@@ -53,9 +53,9 @@ func (c *Console) secured(next http.Handler) http.Handler {
 	})
 }
 
-// loadedElsewhere reports whether a browser sent a request for a web page of another origin that does more than link
-// to the console. Such a page does not get the answer, but could measure how long it takes, and use up the streams of
-// events. See W3C Fetch Metadata.
+// loadedElsewhere reports whether a browser sent a request on behalf of a web page of another origin that does more
+// than link to the console. Such a page does not get the answer, but could measure how long it takes, and use up the
+// streams of events. See W3C Fetch Metadata.
 func loadedElsewhere(r *http.Request) bool {
 	site, mode := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode")
 	return (site == "cross-site" || site == "same-site") && mode != "" && mode != "navigate"

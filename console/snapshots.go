@@ -100,7 +100,7 @@ func (v *snapshotsView) listNames(ctx context.Context, c *Console, after string)
 	return nil
 }
 
-// listIDs adds the snapshots with one name that are older than one, newest first.
+// listIDs adds the snapshots with the name v.Name and, unless before is empty, an ID before that, newest first.
 func (v *snapshotsView) listIDs(ctx context.Context, c *Console, before string) error {
 	ids, _, err := snapshots.List(ctx, c.config.Store, v.Name)
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	keepSummaries  = 10_000          // of feeds, each with less than 1 KiB
 	sparkTime      = 24 * time.Hour  // of a sparkline
 	sparkSteps     = 48              //
-	summaryAge     = 5 * time.Second // after which one is read again when it is asked for
+	summaryAge     = 5 * time.Second // after which a summary is read again when it is requested
 	summaryAgeFar  = time.Minute     // the same for a remote store, where each request costs
 	summaryTime    = 30 * time.Second
 	summaryTasks   = 64 // feeds that are read at the same time
@@ -35,7 +35,7 @@ type summary struct {
 	at     time.Time
 }
 
-// summaries are those of the feeds that were asked for last.
+// summaries holds the summaries of the feeds that were requested last.
 type summaries struct {
 	feeds      *feedstore.Reader
 	far        bool // the store is remote
@@ -54,8 +54,8 @@ func newSummaries(c Config) *summaries {
 	}
 }
 
-// of returns the summaries of some feeds as far as they are known. It reads those that are not known or
-// old in the background, and waits for that at most the given time.
+// of returns the summaries of some feeds as far as they are known. It reads summaries that are unknown or old in the
+// background, and waits for them at most the given time.
 func (s *summaries) of(ctx context.Context, names []string, wait time.Duration) map[string]*summary {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -84,7 +84,8 @@ waiting:
 	return known
 }
 
-// refresh starts to read the summary of a feed, unless it is young. The channel is closed when that ends.
+// refresh starts to read the summary of a feed, unless there is a recent one. The channel is closed when the reading
+// ends.
 func (s *summaries) refresh(name string) chan struct{} {
 	age := summaryAge
 	if s.far {
@@ -157,7 +158,7 @@ func (s *summaries) summarize(ctx context.Context, name string, now time.Time) (
 	return result, nil
 }
 
-// lean returns a page without what lists do not show and may be large.
+// lean returns a copy of a page without the parts that may be large and that lists do not show.
 func lean(p *chain.Page) *chain.Page {
 	return &chain.Page{Feed: p.Feed, Number: p.Number, Entities: p.Entities, First: p.First, Last: p.Last, Closed: p.Closed, Size: p.Size}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// URLs of pages are relative, since all of them are beside each other.
+// URLs of pages are relative, since all pages are in one directory.
 
 // feedURL returns the URL of the page of a feed.
 func feedURL(name string) string { return rangeURL(name, "") }
@@ -29,7 +29,7 @@ func pageURL(feed string, n int64) string {
 	return "page?" + url.Values{"feed": {feed}, "n": {strconv.FormatInt(n, 10)}}.Encode()
 }
 
-// parameter parses a number in a query, which is at least least and by default that.
+// parameter parses a number in a query. It must be at least least, which is also the default.
 func parameter(r *http.Request, name string, least int64) (int64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -63,7 +63,7 @@ func feedParameter(r *http.Request) (string, error) {
 	return name, layout.CheckName(name)
 }
 
-// badRequest returns the error of a request that says something impossible.
+// badRequest returns the error for an invalid request.
 func badRequest(format string, args ...any) error {
 	return problem.New(http.StatusBadRequest, "invalid-request", format, args...)
 }
