@@ -19,12 +19,12 @@ const (
 	maxWaits = 1024
 )
 
-// An ahead requests pages before the walk learns their URLs from next links. It has the URLs from
-// the feed's page index, which it does not believe: a page is used only if the page before it links
-// to it, and then it is checked as all pages are. A page whose request or body fails is requested
-// again by the walk, and halves how many pages are requested ahead, until the next tile.
+// An ahead requests pages before the walk learns their URLs from next links. It takes the URLs from
+// the feed's page index, which it does not trust: a page is used only if the page before it links to
+// it, and is then checked like any other page. A page whose request or body fails is requested again
+// by the walk, and halves how many pages are requested ahead, until the next tile.
 //
-// A page ahead is buffered in memory of ReadAhead bytes. A larger one is not requested ahead.
+// A page ahead is buffered in memory, in ReadAhead bytes. A larger page is not requested ahead.
 type ahead struct {
 	s     *session
 	pages []*fetch         // requested, in order
@@ -60,10 +60,10 @@ func (a *ahead) take(url string) *fetch {
 	return nil
 }
 
-// waited notes that the walk has to wait for the next page.
+// waited records that the walk has to wait for the next page.
 func (a *ahead) waited() { a.waits++ }
 
-// end notes that the walk has come to the end of the feed.
+// end records that the walk has come to the end of the feed.
 func (a *ahead) end() { a.waits = 0 }
 
 // extend requests further pages. The walk has requested the page at next, after page p.

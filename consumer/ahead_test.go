@@ -49,7 +49,7 @@ func pageID(n int) string {
 	return strings.Map(func(r rune) rune { return r - '0' + 'a' }, strconv.Itoa(n))
 }
 
-// pageIDs returns those of the pages from first to last.
+// pageIDs returns the Content-IDs on the pages from first to last.
 func pageIDs(first, last int) string {
 	var all []string
 	for n := first; n <= last; n++ {
@@ -117,8 +117,8 @@ func (x *indexedFeed) serveTile(rw http.ResponseWriter, r *http.Request, text st
 	_ = json.NewEncoder(rw).Encode(tile)
 }
 
-// TestCatchUp: with an index, pages are read at least eight times as fast from a server that
-// answers late; each page is requested once, and in order.
+// TestCatchUp: with an index, pages are read at least eight times as fast from a slow server; each
+// page is requested once, and in order.
 func TestCatchUp(t *testing.T) {
 	const pages = 1000
 	took := func(x *indexedFeed) (d time.Duration) {
@@ -131,7 +131,7 @@ func TestCatchUp(t *testing.T) {
 	}
 	plain, indexed := newIndexedFeed(pages), newIndexedFeed(pages)
 	plain.links = nil
-	plain.chained, indexed.chained = false, false // it takes long to compute
+	plain.chained, indexed.chained = false, false // slow to compute
 	walked, caught := took(plain), took(indexed)
 	t.Logf("%d pages: %v one after another, %v with an index", pages, walked, caught)
 	if walked < 8*caught {

@@ -120,8 +120,7 @@ func TestSearchAgainAhead(t *testing.T) {
 	}
 }
 
-// TestHeldAhead: a page that is larger than the index says is verified before it is delivered, as
-// any other.
+// TestHeldAhead: a page that is larger than the index says is verified before it is delivered, like any other.
 func TestHeldAhead(t *testing.T) {
 	const pages, larger = 40, 25
 	x := newIndexedFeed(pages)

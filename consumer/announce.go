@@ -7,8 +7,8 @@ import (
 	"github.com/feedctl/feedctl/internal/origins"
 )
 
-// announce sets what requests to the feed's own origin tell of the position that was committed last.
-// A source that is not a server is told nothing.
+// announce makes requests to the feed's own origin announce a position, the one that was committed
+// last. A source that is not a server is told nothing.
 func (s *session) announce(at feed.Position) {
 	if s.web == nil {
 		return
@@ -20,8 +20,9 @@ func (s *session) announce(at feed.Position) {
 	s.web.announcement.Store(&header)
 }
 
-// announceEnd tells the server the position at the end of a run. Without this, it would know that of
-// the last request for a page, which was made before the page was committed. An error is only logged.
+// announceEnd tells the server the position at the end of a run. Without this, the server would know
+// only the position in the last request for a page, which was made before that page was committed. An
+// error is only logged.
 func (r *run) announceEnd(ctx context.Context) {
 	if r.s.web == nil || r.s.config.Announce == "" || r.stats.Batches == 0 {
 		return

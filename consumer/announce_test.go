@@ -30,8 +30,7 @@ func announcements(t *testing.T, f *testFeed) func() []string {
 	return func() []string { return told }
 }
 
-// TestAnnounce: a job announces the position that was committed, at its end too, and an iterator the
-// name only.
+// TestAnnounce: a job announces the committed position, at its end too, and an iterator announces only the name.
 func TestAnnounce(t *testing.T) {
 	f := newFeed("a0 | b1 | c2")
 	told := announcements(t, f)
@@ -64,7 +63,7 @@ func TestAnnounce(t *testing.T) {
 }
 
 // TestAnnounceFollowing: each long-poll announces what was committed before it, and a request after a
-// failed commit what the sink has.
+// failed commit announces what the sink has.
 func TestAnnounceFollowing(t *testing.T) {
 	f := newFeed("a0")
 	f.longPoll = true
@@ -138,7 +137,7 @@ func TestAnnounceHome(t *testing.T) {
 	}
 }
 
-// TestAnnounceConfig has names that are refused.
+// TestAnnounceConfig: invalid names are refused.
 func TestAnnounceConfig(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{" a", "a\r\nX-Evil: 1", "é", strings.Repeat("n", 65)} {

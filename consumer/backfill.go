@@ -10,8 +10,8 @@ import (
 var ErrNoBackfill = errors.New("the sink cannot be filled newest first: it must be able to apply an entity only if its key is unknown")
 
 // A Backfiller is a [Sink] that can be filled from the newest entity back, as [Job.NewestFirst]
-// requires. It keeps notes about keys together with its data until it commits a position
-// without a Tail, which removes them.
+// requires. It keeps notes about keys together with its data. Committing a position without a Tail
+// removes the notes.
 type Backfiller interface {
 	Sink
 	// BeginBackfill starts a batch like Begin.
@@ -25,9 +25,9 @@ type Backfill interface {
 	// Recall returns what is known about each of the keys after everything that was applied and
 	// noted before, in this batch and in earlier ones. There may be up to 512 keys.
 	Recall(ctx context.Context, keys []string) ([]Recall, error)
-	// Bury notes that a key was deleted.
+	// Bury keeps a note that a key was deleted.
 	Bury(ctx context.Context, key string) error
-	// Hold notes an encoded patch of a key, up to about 1 MiB. Patches of a key are ordered by n,
+	// Hold keeps an encoded patch of a key, up to about 1 MiB. Patches of a key are ordered by n,
 	// which is unique in the sink.
 	Hold(ctx context.Context, key string, n int64, patch []byte) error
 	// Release removes the patches held for a key, after calling fn with each in ascending order of

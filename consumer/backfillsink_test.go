@@ -14,7 +14,7 @@ import (
 )
 
 // A rowSink keeps one row for each key, and notes. A patch appends to the row's body. before is called
-// before each step, and may fail it.
+// before each step, which fails if before returns an error.
 type rowSink struct {
 	t         *testing.T
 	committed rowState
@@ -157,7 +157,7 @@ func (s *rowSink) expect(want map[string]string) {
 	}
 }
 
-// folded returns the rows after all entities of a feed, in order.
+// folded returns the rows that result from applying all entities of a feed in order.
 func (f *testFeed) folded(t *testing.T) map[string]string {
 	t.Helper()
 	f.mu.Lock()
@@ -174,7 +174,7 @@ func (f *testFeed) folded(t *testing.T) map[string]string {
 	return batch.rows
 }
 
-// operation returns an entity that does something to a key; its body is unique.
+// operation returns an entity with an operation on a key; its body is unique.
 func operation(n int, what feed.Operation, key string) feed.Entity {
 	e := feed.Entity{ContentID: fmt.Sprintf("<%d>", n), Operation: what, LastModified: second(n / 3), ContentType: "text/plain",
 		ContentLocation: key, Body: fmt.Appendf(nil, "%s%d;", bytes.ToLower([]byte(what[:2])), n)}

@@ -97,8 +97,8 @@ func (r *run) applyRecord(ctx context.Context, s *spool, p *Page, rec *record, m
 	return r.commitFull(ctx)
 }
 
-// applyUnknown applies an entity that is older than all that was applied, and about whose key the
-// sink knows no more than m, which it updates.
+// applyUnknown applies an entity that is older than all entities that were applied before. m is
+// what the sink knows about its key; applyUnknown updates m.
 func (r *run) applyUnknown(ctx context.Context, e *feed.Entity, m *Recall) error {
 	if e.Operation == feed.Patch && e.ContentLocation != "" {
 		r.tail.Holds++

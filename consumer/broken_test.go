@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// serveBytes writes the first n bytes of a page with the Content-Length of all.
+// serveBytes writes the first n bytes of a page with the Content-Length of the whole page.
 func (f *testFeed) serveBytes(rw http.ResponseWriter, number, n int) {
 	f.mu.Lock()
 	body, header, _ := f.page(number)
@@ -180,7 +180,7 @@ func TestChangedPage(t *testing.T) {
 	})
 }
 
-// largeFeed has an entity of a mebibyte between small ones.
+// largeFeed returns a feed with an entity of a mebibyte between small ones.
 func largeFeed() *testFeed {
 	f := newFeed("a0 large1 b1")
 	f.pages[0].entities[1].Body = []byte("body of large" + strings.Repeat("0123456789abcde\n", 1<<16))

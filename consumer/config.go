@@ -36,10 +36,11 @@ type Config struct {
 	// Credentials are sent only to the origin of the URL passed to the iterator or
 	// the [Job]. If they are empty, a user name and password in that URL are used.
 	Credentials Credentials
-	// Announce is the name of the consumer. Each request to the origin of the feed has it, with the
-	// position that a [Job] has committed, so that the operators of the server see who reads a feed
-	// and how far behind they are; see [feed.Announcement]. It must not be a secret. Requests to
-	// other origins do not have it, even after a redirect. "": no request does.
+	// Announce is the name of the consumer. Each request to the origin of the feed carries the name,
+	// with the position that a [Job] has committed, so that the operators of the server see who reads
+	// a feed and how far behind each reader is; see [feed.Announcement]. The name must not be a
+	// secret. Requests to other origins do not carry it, even after a redirect. "": nothing is
+	// announced.
 	Announce string
 	// AllowOrigins are further origins ("https://pages.example.com") that
 	// links and redirects may lead to. They are never sent credentials.
@@ -54,15 +55,15 @@ type Config struct {
 	// MaxPage is the largest page that is accepted, in bytes, after
 	// decompression. 0: 16 GiB.
 	MaxPage int64
-	// ReadAhead is how many bytes of a page are buffered before they are parsed. In a feed,
-	// these are the current page, the next one and, while many are still to be read and the
-	// server has an index of them, eight more; in a snapshot, Concurrency pages. 0: 1 MiB.
+	// ReadAhead is how many bytes of a page are buffered before they are parsed. In a feed, the
+	// current page and the next one are buffered and, while many pages are still to be read and the
+	// server has an index of them, eight more; in a snapshot, Concurrency pages are. 0: 1 MiB.
 	ReadAhead int
-	// MaxHeld is the largest page, in bytes, that is verified before any of its entities
-	// is yielded: against Repr-Digest or Content-Digest (RFC 9530), or the checksum of
-	// its content coding. Each page that is read ahead is held, too, but those after the next
-	// page of a feed only up to ReadAhead. Entities of a larger
-	// page are yielded as they arrive, the last one once the page is verified. 0: 4 MiB.
+	// MaxHeld is the largest page, in bytes, that is verified before any of its entities is yielded:
+	// against Repr-Digest or Content-Digest (RFC 9530), or the checksum of its content coding. A page
+	// that is read ahead is held, too: the next page of a feed up to MaxHeld, those after it only up
+	// to ReadAhead. Entities of a larger page are yielded as they arrive, the last one once the page
+	// is verified. 0: 4 MiB.
 	MaxHeld int
 	// MaxPages is how many pages a crawl goes back from the entry point at most, since a
 	// server may generate prev links without end. 0: 10,000,000.
@@ -122,19 +123,18 @@ type Credentials struct {
 	Bearer             string
 }
 
-// RetryConfig configures how requests are repeated that failed with a [Retryable]
-// error. The pause doubles each time and is shortened at random by up to a half.
+// RetryConfig configures how requests that failed with a [Retryable] error are repeated. The pause
+// doubles each time and is shortened at random by up to a half.
 type RetryConfig struct {
 	// Attempts is how many attempts are made without progress. 0: 8, or no limit
 	// with Follow; negative: no limit.
 	Attempts int
 	// Min and Max are the shortest and the longest pause. 0: 250 ms and 30 s.
 	Min, Max time.Duration
-	// MaxRetryAfter limits the pause that a server requests by Retry-After.
-	// 0: 5 min.
+	// MaxRetryAfter limits the pause that a server requests with Retry-After. 0: 5 min.
 	MaxRetryAfter time.Duration
-	// Failed, if not nil, is called before each pause, with the error of the attempt. That of a sink
-	// matches [ErrSinkUnavailable].
+	// Failed, if not nil, is called before each pause, with the error of the attempt. The error of a
+	// sink matches [ErrSinkUnavailable].
 	Failed func(error)
 }
 

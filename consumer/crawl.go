@@ -162,8 +162,8 @@ func (s *session) explain(err error) error {
 	return err
 }
 
-// checkNeighbours checks two adjacent pages. One of them was found by a link of the
-// other to url, and its self link is self.
+// checkNeighbours checks two adjacent pages. One of them was found by following a link to url in the
+// other; self is the self link of the one that was found.
 func checkNeighbours(older, newer *Page, url, self string) error {
 	violation := func(p *Page, err error) error { return &PageError{URL: p.URL, Part: -1, Err: err} }
 	switch {

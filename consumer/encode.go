@@ -51,7 +51,7 @@ type decoder struct {
 	err error
 }
 
-// skip skips the n bytes of a number, of which none is an error.
+// skip skips the n bytes of a number. It is an error if n is not positive.
 func (d *decoder) skip(n int) {
 	if n <= 0 {
 		d.b, d.err = nil, errEncoding

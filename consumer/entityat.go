@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// How many bytes are requested for an entity: at first, then 16 times as many, and the rest of the page
-// if that would be more than maxLength.
+// Limits of the bytes that are requested for an entity: first firstLength, then 16 times as many each
+// time or, if that would be more than maxLength, the rest of the page.
 const (
 	firstLength = 4 << 10
 	maxLength   = 1 << 20

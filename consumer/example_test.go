@@ -72,7 +72,7 @@ func (l *latest) Begin(context.Context) (consumer.Batch, error) {
 
 func (l *latest) Close() error { return nil }
 
-// A latestBatch is what a latest will be.
+// A latestBatch holds what a latest will hold after the commit.
 type latestBatch struct {
 	sink *latest
 	body string

@@ -61,8 +61,8 @@ func entity(id string, n int) feed.Entity {
 		ContentLocation: "key-" + id, Body: []byte("body of " + id)}
 }
 
-// newFeed makes a feed of pages written as "a0 b1 | c1": ids with their
-// second. An empty text makes a feed without pages.
+// newFeed makes a feed of pages written as "a0 b1 | c1": ids, each followed by its second. An
+// empty text makes a feed without pages.
 func newFeed(text string) *testFeed {
 	f := &testFeed{}
 	for part := range strings.SplitSeq(text, "|") {
@@ -144,7 +144,8 @@ func (f *testFeed) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	f.serve(rw, r, number)
 }
 
-// serve serves a page, for as long as the request may be held.
+// serve serves a page. While the page is not newer than the request's, it holds the request
+// for as long as the request asks for.
 func (f *testFeed) serve(rw http.ResponseWriter, r *http.Request, number int) {
 	var wait <-chan time.Time
 	if seconds, ok := strings.CutPrefix(r.Header.Get("Prefer"), "wait="); ok && f.longPoll {
@@ -269,8 +270,7 @@ func want(t *testing.T, c *Client, start Start, want string) {
 	}
 }
 
-// at is the position after an entity as parseEntity reads it; onPage 0 is no
-// page.
+// at returns a start after an entity, written as for parseEntity, on a page. If onPage is 0, the position has no page.
 func at(word string, onPage int) Start {
 	e := parseEntity(word)
 	p := feed.Position{LastModified: e.LastModified, ContentID: e.ContentID}

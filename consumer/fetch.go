@@ -36,7 +36,7 @@ func (f *fetch) wait() (*reading, error) {
 	return r, r.open()
 }
 
-// ready reports whether wait returns a page at once that need not be waited for either.
+// ready reports whether wait returns at once, with a page that is in memory or has filled its buffer.
 func (f *fetch) ready() bool {
 	select {
 	case <-f.done:

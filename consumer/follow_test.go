@@ -329,8 +329,8 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestNoRanges: a server that does not support ranges gets only one range request, because these are
-// not compressed.
+// TestNoRanges: a server that does not support ranges gets only one range request, because a range
+// request asks for a response without compression.
 func TestNoRanges(t *testing.T) {
 	f := newFeed("a0 b0")
 	var ranges, all atomic.Int64

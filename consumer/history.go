@@ -77,4 +77,4 @@ func (c *Client) IndexAt(ctx context.Context, indexURL string, t time.Time) (*sn
 }
 
 // ErrNoEarlier means that a server offers only its newest snapshot.
-var ErrNoEarlier = errors.New("the server has this snapshot only")
+var ErrNoEarlier = errors.New("the server offers only this snapshot")

@@ -231,7 +231,7 @@ func (h *httpSource) describeIndex(r *httpResponse, answer *Response) error {
 	return nil
 }
 
-// describeOwn sets the own URL of a resource whose entry point may lead to another the next time.
+// describeOwn sets the resource's own URL, since the entry point may lead to another resource the next time.
 func (h *httpSource) describeOwn(r *httpResponse, answer *Response) {
 	if own, err := url.Parse(r.header.Get("Content-Location")); err == nil && *own != (url.URL{}) {
 		if own = r.url.ResolveReference(own); h.permit(own) == nil {

@@ -15,8 +15,8 @@ import (
 
 const secret = "s3cret"
 
-// TestCredentials: credentials are sent to the feed's origin only, even after redirects, which other
-// origins need permission for.
+// TestCredentials: credentials are sent to the feed's origin only, even after redirects. Redirects
+// to other origins need permission.
 func TestCredentials(t *testing.T) {
 	configs := map[string]Config{
 		"basic":  {Credentials: Credentials{Username: "user", Password: secret}},
@@ -241,7 +241,7 @@ func TestPermanent(t *testing.T) {
 }
 
 // TestTimeouts: a request is repeated if the server does not respond or stops in the middle of a
-// response; with a minimum rate, also if it is too slow.
+// response; with a minimum rate, it is repeated if the server is too slow, too.
 func TestTimeouts(t *testing.T) {
 	const headerTimeout, idleTimeout = 20 * time.Second, 10 * time.Second
 	tests := []struct {

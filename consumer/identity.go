@@ -10,15 +10,15 @@ import (
 
 // Causes of errors, to be matched with [errors.Is].
 var (
-	// ErrOtherFeed means that a URL leads to another feed than before. Every [IdentityError]
-	// matches it.
+	// ErrOtherFeed means that a URL leads to a different feed than before. Every [IdentityError] matches
+	// it.
 	ErrOtherFeed = errors.New("it is another feed")
 	// ErrEpoch means that the feed was restored to an older state, and what was read of it may be
 	// gone. Every [EpochError] matches it.
 	ErrEpoch = errors.New("the feed was restored to an older state")
 )
 
-// An IdentityError means that a page belongs to another feed than the position, or the page read
+// An IdentityError means that a page belongs to a different feed than the position, or the page read
 // before: the feed was deleted and made again, or another one is served at its URL.
 type IdentityError struct {
 	Page     string // its URL
@@ -35,13 +35,13 @@ func (e *IdentityError) Error() string {
 // Is makes e match [ErrOtherFeed].
 func (e *IdentityError) Is(target error) bool { return target == ErrOtherFeed }
 
-// An EpochError means that the feed is in another epoch than the position (see [feed.Epoch]), and
+// An EpochError means that the feed is in a different epoch than the position (see [feed.Epoch]), and
 // that the position is not in the history that both have in common.
 type EpochError struct {
 	URL      string     // the feed's entry point
-	Epoch    feed.Epoch // that the feed is in; zero if its store was restored to a state before any
+	Epoch    feed.Epoch // that the feed is in; zero if its store was restored to a state without epochs
 	Position feed.Position
-	Err      error // how it was found; nil if the position is later than the end of the common history
+	Err      error // the error that showed it; nil if the position is later than the end of the common history
 }
 
 func (e *EpochError) Error() string {
@@ -62,7 +62,7 @@ func (e *EpochError) Error() string {
 // Is makes e match [ErrEpoch].
 func (e *EpochError) Is(target error) bool { return target == ErrEpoch }
 
-// Unwrap returns how the error was found.
+// Unwrap returns the error that showed the change of epoch, or nil.
 func (e *EpochError) Unwrap() error { return e.Err }
 
 // Since returns the time from which to read again what the position may have missed.
@@ -74,8 +74,8 @@ func (e *EpochError) since() time.Time {
 	return at
 }
 
-// An origin says which feed positions are of, and in which epoch it was; see [feed.Position]. It is
-// zero until the newest page has been seen, which alone tells the epoch.
+// An origin says which feed positions belong to, and in which epoch the feed was; see [feed.Position].
+// It is zero until the newest page has been seen, since only that page tells the epoch.
 type origin struct{ identity, epoch string }
 
 func originOf(i feed.Identity) origin { return origin{i.ID, i.Epoch.ID} }
@@ -86,7 +86,7 @@ func (o origin) at(p feed.Position) feed.Position {
 	return p
 }
 
-// arrive returns the page to begin with, after it has compared the start with the feed.
+// arrive compares the start with the feed, and returns the page to begin with.
 func (w *walk) arrive() (*reading, error) {
 	if err := w.enter(); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (w *walk) enter() error {
 	return err
 }
 
-// entryPoint returns the newest page: the one that enter has just requested, if it has.
+// entryPoint returns the newest page. It does not request the page again if enter has just done so.
 func (w *walk) entryPoint() (*Page, error) {
 	if p := w.entry; p != nil {
 		w.entry = nil
@@ -123,12 +123,12 @@ func (w *walk) entryPoint() (*Page, error) {
 	return p, w.recognize(p, w.start.position)
 }
 
-// recognize checks that a page belongs to the feed in which the walk has reached a position, and
-// notes the epoch if it is the newest page.
+// recognize checks that a page belongs to the feed in which the walk has reached a position, and records
+// the epoch if it is the newest page.
 //
-// If the epoch is another one than that of the position, the position must be in the history that
-// both have in common. It is not if it is later than the end of that history. Otherwise it is if
-// its entity is found, with the same time and after the same page; until then, a gap is an [EpochError].
+// If the epoch is not that of the position, the position must be in the history that both have in
+// common. It is not in that history if it is later than the history's end. Otherwise it is if its entity
+// is found, with the same time and after the same page; until then, a gap is an [EpochError].
 func (w *walk) recognize(p *Page, reached feed.Position) error {
 	now := p.chain.Identity
 	if now.ID == "" {

@@ -63,9 +63,9 @@ func TestIdentityOfUnchangedPage(t *testing.T) {
 	}
 }
 
-// TestEpochBeforeItsPages: a follower of a feed without an identity is told of an epoch with a page that
-// the feed had before it, as a server may answer that reads both while the feed is restored. What it
-// has read is still of the time before when the page is gone.
+// TestEpochBeforeItsPages: a follower of a feed without an identity receives a new epoch with a page
+// from before that epoch, as a server may send them if it reads both while the feed is restored. When
+// the page is gone, what the follower has read is still from before the epoch.
 func TestEpochBeforeItsPages(t *testing.T) {
 	f := newFeed("a0 b1 | c2 | d3")
 	var now feed.Identity

@@ -21,7 +21,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// recordings has responses of the Java library 1.0.1: see the README there.
+// recordings is the directory of recorded responses of the Java library 1.0.1; see its README.
 const recordings = "testdata/java-library-1.0.1"
 
 // A recorded server returns recorded responses, by path.
@@ -56,7 +56,7 @@ func (s recorded) add(t *testing.T, path, name string) {
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	header.Del("Content-Length") // the host name had another length
+	header.Del("Content-Length") // the recorded host name had a different length
 	s[path] = recordedAnswer{http.Header(header), body}
 }
 
@@ -195,7 +195,7 @@ type verdict struct {
 	Library string
 }
 
-// deviations are the variants on which this consumer and the library disagree, with the reason for
+// deviations returns the variants on which this consumer and the library disagree, with the reason for
 // the consumer's verdict. "spec" is the specification of datareplication.io; where it is silent, the
 // RFCs that it names decide.
 func deviations() map[int]string {

@@ -13,7 +13,7 @@ import (
 )
 
 // libraryLinks reads Link fields as the Java library does, as far as its verdicts show: one link for
-// each field, of which the relation must be exactly self, prev or next; others are dropped.
+// each field, whose relation must be exactly self, prev or next; other links are dropped.
 func libraryLinks(fields []string) (links map[string]string, err error) {
 	links = make(map[string]string)
 	for _, field := range fields {
@@ -48,7 +48,7 @@ func libraryLinks(fields []string) (links map[string]string, err error) {
 }
 
 // TestJavaLibraryLinks: the links that feedctl writes beyond those of the specification do not disturb a
-// reader that has the rules of the library.
+// reader that follows the rules of the library.
 func TestJavaLibraryLinks(t *testing.T) {
 	var verdicts []verdict
 	if err := json.Unmarshal(readRecording(t, "verdicts.json"), &verdicts); err != nil {

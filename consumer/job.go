@@ -23,9 +23,9 @@ const (
 	// entity, so that the sink receives some entities again. Data from another
 	// timeline stays in the sink.
 	GapReplay
-	// GapSnapshot starts over from the snapshot at [Job.SnapshotURL]. At its end, keys that it does
-	// not have are removed from a sink that is a [Replacer]: they were deleted in the gap. Other
-	// sinks keep them, and the job logs a warning.
+	// GapSnapshot starts over from the snapshot at [Job.SnapshotURL]. When it has been read, keys that
+	// it does not contain are removed from a sink that is a [Replacer]: they were deleted in the gap.
+	// Other sinks keep them, and the job logs a warning.
 	GapSnapshot
 )
 
@@ -83,7 +83,7 @@ type Job struct {
 	// Progress, if not nil, is called after each commit.
 	Progress func(Progress)
 	// Oldest, if not nil, is called when the first entity of a batch has been read from the feed, with
-	// its Last-Modified: it is the oldest one that has not been committed.
+	// the entity's Last-Modified. That entity is then the oldest one that has not been committed.
 	Oldest func(time.Time)
 	// Observe, if not nil, is called before each commit of the sink. It returns the context for the
 	// commit, and a function that is called with its outcome.

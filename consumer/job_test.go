@@ -203,7 +203,7 @@ func TestJobIdle(t *testing.T) {
 	}
 }
 
-// TestJobIdleAtOnce: Idle is called as soon as what a server has held a request for is committed.
+// TestJobIdleAtOnce: Idle is called as soon as the entities that a held request returned are committed.
 func TestJobIdleAtOnce(t *testing.T) {
 	f := newFeed("a0")
 	f.longPoll = true
@@ -247,7 +247,7 @@ func TestJobLatest(t *testing.T) {
 	})
 }
 
-// TestJobInterrupted cancels the context while each entity is applied, and after it.
+// TestJobInterrupted cancels the context before each entity is applied, and in the middle of it.
 func TestJobInterrupted(t *testing.T) {
 	const all = "a b c d e f"
 	for n := 1; n <= 6; n++ {
@@ -313,7 +313,7 @@ func TestJobEndsBetween(t *testing.T) {
 	})
 }
 
-// TestJobFailures has each Apply and each Commit fail once, and runs the job again.
+// TestJobFailures makes each Apply and each Commit fail once, and runs the job again.
 func TestJobFailures(t *testing.T) {
 	for n := 1; n <= 6; n++ {
 		for _, what := range []string{"apply", "commit"} {

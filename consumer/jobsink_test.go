@@ -16,7 +16,7 @@ type memorySink struct {
 	got     []string // Content-IDs, or keys of entities without one
 	keys    []string
 	at      feed.Position
-	commits []int // how many entities each commit had
+	commits []int // how many entities each commit contained
 	open    *memoryBatch
 	apply   func(e *feed.Entity) error // called before each Apply
 	commit  func() error

@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// maxJumps is how many attempts are made to follow a link, twice, if the error may be temporary: a crawl
-// instead may take much longer than the pauses in between.
+// maxJumps is how many attempts are made to follow a link if the error may be temporary, and again once
+// the server is available: a crawl may take much longer than the pauses between the attempts.
 const maxJumps = 4
 
 // errJump means that a server leads to a page that is not where it should be.
@@ -19,7 +19,7 @@ var errJump = errors.New("server leads to a wrong page")
 // entry point that leads to where the crawl would end: to the oldest page, or to that of the time (RFC
 // 7089). If the specification's rule holds for that page, approach returns the page. Otherwise it
 // returns the page to crawl back from: that one if it belongs to the feed, or one that an earlier crawl
-// has passed, or the entry point. So a link that is wrong costs time, but no entity.
+// has passed, or the entry point. So a wrong link costs time, but no entity is lost.
 func (w *walk) approach(entry *Page, to time.Time, jump bool) (*reading, *Page, error) {
 	q := Request{URL: entry.Links.First}
 	if !to.IsZero() {
@@ -84,7 +84,7 @@ func (p *Page) sameFeed(other *Page) bool {
 	return !p.otherFeed(other) && (id != "" && p.chain.Identity.ID == id || last != "" && p.Links.Last == last)
 }
 
-// otherFeed reports whether a page is known to be of another feed than other.
+// otherFeed reports whether a page is known to belong to a different feed than other.
 func (p *Page) otherFeed(other *Page) bool {
 	return feed.Differ(p.chain.Identity.ID, other.chain.Identity.ID) || feed.Differ(p.Links.Last, other.Links.Last)
 }
@@ -110,7 +110,7 @@ func (w *walk) remembered(entry *Page, to time.Time) *Page {
 }
 
 // checkArrival checks, at the end of a walk that began at a remembered page, that it has come to the
-// entry point: a server may still have pages of a feed that another has replaced.
+// entry point: a server may still have pages of a feed that was replaced by another one.
 func (w *walk) checkArrival(end *Page) error {
 	if !w.recalled {
 		return nil

@@ -64,7 +64,7 @@ func (g *guidedFeed) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pageBefore returns the number of the last page that is strictly older, or of the oldest.
+// pageBefore returns the number of the last page that is strictly older than t, or else of the oldest.
 func (f *testFeed) pageBefore(t time.Time) int {
 	for n := len(f.pages); n > max(1, f.floor); n-- {
 		if all := f.pages[n-1].entities; all[len(all)-1].LastModified.Before(t) {
@@ -81,7 +81,7 @@ func redirectTo(rw http.ResponseWriter, url string) {
 
 const guidedText = "a0 b1 | c1 d2 | e2 f3 | g3 h3 | i3 j4 | k5 l6 | m7"
 
-// guidedStarts are places to begin at, for which the page has to be searched for.
+// guidedStarts returns starts whose page has to be searched for.
 func guidedStarts() map[string]Start {
 	all := map[string]Start{"the beginning": Beginning()}
 	for _, n := range []int{0, 3, 7, 8} {
@@ -95,8 +95,8 @@ func guidedStarts() map[string]Start {
 	return all
 }
 
-// TestJumps begins everywhere. With links that lead to the start, also by way of another timegate, the
-// entities are the same as without, and it takes few requests.
+// TestJumps reads from each of the starts. With links that lead to the start, even by way of another
+// timegate, the entities are the same as without links, and few requests are made.
 func TestJumps(t *testing.T) {
 	moved := guided(guidedText)
 	moved.timegate = func(rw http.ResponseWriter, _ time.Time) { redirectTo(rw, "http://feed.test/other/at") }
@@ -198,7 +198,7 @@ func TestLies(t *testing.T) {
 			starts := 0
 			for name, start := range guidedStarts() {
 				if starts++; testing.Short() && starts > 4 {
-					break // others in each run, for the race detector
+					break // a few, different in each run, for the race detector
 				}
 				g := guided(guidedText)
 				inWorld(t, newFeed(guidedText), func(t *testing.T, w *world) {
@@ -259,7 +259,7 @@ func TestJumpInFlux(t *testing.T) {
 	}
 }
 
-// TestJumpAfterOutage: a server that cannot be reached for a while is waited for, not crawled.
+// TestJumpAfterOutage: if a server cannot be reached for a while, the client waits for it and does not crawl.
 func TestJumpAfterOutage(t *testing.T) {
 	g := guided(guidedText)
 	var away, been atomic.Bool

@@ -91,8 +91,8 @@ type backward struct {
 	next   *fetch // the page before the current one, if it has been requested
 	loop   cycle
 	pages  int
-	polled time.Time // when the head was read last
-	newest *Page     // then
+	polled time.Time // when the head of the feed was read last
+	newest *Page     // the newest page at that time
 }
 
 func (b *backward) read(ctx context.Context) error {
@@ -127,7 +127,7 @@ func (b *backward) findSnapshot() (err error) {
 		return err
 	}
 	if b.floor = b.index.handOff(b.url).ContentID; b.floor == "" {
-		return indexError(from, errors.New("it does not name the entity of the feed that it ends with, which reading newest first needs"))
+		return indexError(from, errors.New("it does not name the last entity of the feed that it covers, which reading newest first needs"))
 	}
 	if tail.Snapshot == nil {
 		tail.Snapshot = &feed.SnapshotPosition{Index: b.index.position}
@@ -187,8 +187,9 @@ func (b *backward) locate(ctx context.Context) (at string, err error) {
 	return at, err
 }
 
-// page reads and applies the entities of a page before the tail's position, and then those that are
-// new in the feed. It returns the page before, or nil if there is none or the snapshot begins on this one.
+// page reads and applies the entities of a page that come before the tail's position, and then the new
+// entities of the feed. It returns the page before, or nil if there is none or the snapshot's end was
+// reached.
 func (b *backward) page(ctx context.Context, r *reading) (*reading, error) {
 	defer r.close()
 	if err := b.visit(r); err != nil {
@@ -307,8 +308,8 @@ func (b *backward) end(ctx context.Context) error {
 	return nil
 }
 
-// snapshot applies the entities of the snapshot whose keys are unknown. A position in it is always
-// at the start of a page: entities that are applied again are known.
+// snapshot applies the entities of the snapshot whose keys are unknown. A position in the snapshot is
+// always at the start of a page: if entities are read again, their keys are known.
 func (b *backward) snapshot(ctx context.Context) error {
 	s, _, err := b.run.unfollowed(ctx)
 	if err != nil {

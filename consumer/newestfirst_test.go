@@ -56,8 +56,8 @@ func (f *changingFeed) add() {
 
 var errKilled = errors.New("killed, for a test")
 
-// TestNewestFirst reads random feeds that grow, and ends runs before each of their steps in turn: a
-// request, or a call of the sink; with -short before every fourth. The result is that of reading in
+// TestNewestFirst reads random feeds that grow, and ends a run before each of its steps in turn or, with
+// -short, before every fourth. A step is a request or a call of the sink. The result is that of reading in
 // order. The second feed was pruned and is read back to a snapshot.
 func TestNewestFirst(t *testing.T) {
 	every := 1
@@ -111,7 +111,7 @@ func killNewestFirst(t *testing.T, seed uint64, step int) (killed bool) {
 			killed = true
 		}
 		if steps >= step {
-			return errKilled // a dead process makes no step
+			return errKilled // a dead process takes no step
 		}
 		return nil
 	}
@@ -295,7 +295,7 @@ func TestNewestFirstWithoutBase(t *testing.T) {
 	})
 }
 
-// TestNewestFirstRefused: a sink that cannot do it is refused before anything is requested.
+// TestNewestFirstRefused: a sink that cannot be filled newest first is refused before anything is requested.
 func TestNewestFirstRefused(t *testing.T) {
 	inWorld(t, newFeed("a0"), func(t *testing.T, w *world) {
 		job := Job{Client: w.newClient(Config{}), URL: feedURL, Sink: &memorySink{t: t}, NewestFirst: true}

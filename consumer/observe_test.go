@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// TestObserve: each commit is observed, with what is in it and its outcome.
+// TestObserve: each commit is observed, with its contents and its outcome.
 func TestObserve(t *testing.T) {
 	f := newFeed("a0 b1 | c1 d2")
 	const parent = "00-11111111111111111111111111111111-1111111111111111-01"

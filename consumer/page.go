@@ -20,7 +20,7 @@ type Page struct {
 	// LastModified of the page, in whole seconds; zero for a snapshot page
 	// without one.
 	LastModified time.Time
-	// Header of the response; nil if the page was not read by HTTP.
+	// Header of the response; nil if the page was not read over HTTP.
 	Header http.Header
 
 	chain    feed.Chain
@@ -47,8 +47,8 @@ func (p *Page) Newest() bool { return p.Links.Next == "" }
 // over the pages.
 func (p *Page) Entities() iter.Seq2[*Entity, error] { return p.entities }
 
-// An Entity is an entity and where it was read. It is valid until the next
-// one is requested, as are its Body and its Stream.
+// An Entity is an entity and the place where it was read. It is valid until the next one
+// is requested, as are its Body and its Stream.
 type Entity struct {
 	feed.Entity
 	Page   string // URL of the page

@@ -7,8 +7,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// Progress is the progress of a [Job]. The rate and the remaining time can be
-// computed from two of them.
+// Progress is the progress of a [Job]. The rate and the remaining time can be computed from two such values.
 type Progress struct {
 	Stats
 	// Position that was committed, at the time Committed.
@@ -23,8 +22,8 @@ type Progress struct {
 	// First is the Last-Modified of the first position that was committed in
 	// the feed in this run. The run covers the time from First to Newest.
 	First time.Time
-	// SnapshotPages and SnapshotEntities are the numbers of pages and entities (0
-	// if not in the index) of the snapshot being read. Position has the current page.
+	// SnapshotPages and SnapshotEntities are the numbers of pages and entities (0 if not in the
+	// index) of the snapshot being read. Position names the current page.
 	SnapshotPages    int
 	SnapshotEntities int64
 }
@@ -43,7 +42,7 @@ type lag struct {
 	first    time.Time
 }
 
-// report calls the job's Progress for a position that was committed, and announces it from now on.
+// report calls the job's Progress for a position that was committed, and makes later requests announce that position.
 func (r *run) report(ctx context.Context, at feed.Position) {
 	r.committed = at
 	r.s.announce(at)

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// maxRead is how many bytes a readAhead reads from its source at a time: enough
-// for few system calls, and few enough to pass on early.
+// maxRead is how many bytes a readAhead reads from its source at a time: enough that few system
+// calls are made, and few enough that data is passed on early.
 const maxRead = 128 << 10
 
 // A readAhead reads a source in its own goroutine and buffers at most len(buf) bytes.
@@ -92,7 +92,7 @@ func (a *readAhead) free() []byte {
 	return a.buf[from:min(to, from+maxRead)]
 }
 
-// grow enlarges the buffer, of which nothing has been read, or ends holding at its limit.
+// grow enlarges the buffer, from which nothing has been read yet or, at its limit, ends holding.
 // The caller must hold mu.
 func (a *readAhead) grow() {
 	if len(a.buf) >= a.limit {
@@ -138,8 +138,8 @@ func (a *readAhead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// take returns all that the source has, if it has been held until the end of the source; otherwise
-// nil, and it must be read. The bytes are valid until Close.
+// take returns all bytes of the source if they could be held until its end. Otherwise it returns
+// nil, and the caller must use Read. The bytes are valid until Close.
 func (a *readAhead) take() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()

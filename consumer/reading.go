@@ -178,8 +178,8 @@ func (r *reading) each(fn func(*Entity) bool) error {
 	return nil
 }
 
-// check reads a page that was damaged to its end, and returns an error if it is still damaged.
-// A page that does not exist is left to the walk that follows.
+// check reads a page that was damaged, all of it, and returns an error if the page is still
+// damaged. A page that does not exist is left to the walk that follows.
 func (s *session) check(r *reading) error {
 	s.config.Logger.InfoContext(s.ctx, "page was damaged, reading it to its end before it is delivered again", "page", shown(r.url))
 	defer r.close()
@@ -280,8 +280,8 @@ func (r *reading) verify() error {
 	return nil
 }
 
-// unlessDamaged reads body to its end, if that verifies it, and returns the error if it is
-// damaged, which may be the cause of err. Otherwise it returns err.
+// unlessDamaged reads body to its end, if that verifies it. If body is damaged, which may be
+// the cause of err, it returns the error that says so; otherwise it returns err.
 func (r *reading) unlessDamaged(err error) error {
 	if wrong := r.verify(); wrong != nil {
 		return wrong
@@ -289,8 +289,8 @@ func (r *reading) unlessDamaged(err error) error {
 	return err
 }
 
-// partError returns the error for an entity that cannot be read. It has the place of
-// the entity, so the cause need not.
+// partError returns the error for an entity that cannot be read. The error names the place of
+// the entity, so its cause need not.
 func (r *reading) partError(index int, offset int64, err error) error {
 	var header *feed.HeaderError
 	if errors.As(err, &header) {
@@ -315,7 +315,7 @@ func (r *reading) finish() error {
 	return nil
 }
 
-// fault returns the error for a page of which the rest cannot be read.
+// fault returns the error for a page whose rest cannot be read.
 func (r *reading) fault(err error) error {
 	if ended := r.s.ctx.Err(); ended != nil {
 		return ended

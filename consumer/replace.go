@@ -7,9 +7,9 @@ import (
 )
 
 // ErrNoReplacement is the error of [Replacement.RemoveOthers] if the notes of the replacement are missing.
-var ErrNoReplacement = errors.New("what it had noted of the snapshot is missing, so nothing is removed: use an empty sink")
+var ErrNoReplacement = errors.New("the sink's notes about the snapshot are missing, so nothing is removed: use an empty sink")
 
-// A Replacer is a [Sink] whose data a snapshot can replace, as [GapSnapshot] requires: at the end the
+// A Replacer is a [Sink] whose data a snapshot can replace, as [GapSnapshot] requires: at the end, the
 // sink has the keys of the snapshot and no others. It keeps a note of each key of the snapshot together
 // with its data, so that a replacement that was interrupted can be continued.
 type Replacer interface {
@@ -19,7 +19,7 @@ type Replacer interface {
 	BeginReplace(ctx context.Context, begins bool) (Replacement, error)
 }
 
-// A Replacement is a [Batch] of a [Replacer]. It notes the keys of the entities that are applied.
+// A Replacement is a [Batch] of a [Replacer]. It keeps notes of the keys of the entities that are applied.
 // Rolling the batch back also undoes its notes.
 type Replacement interface {
 	Batch
@@ -46,7 +46,7 @@ func (r *run) fromSnapshot() Start {
 	return start
 }
 
-// removeOthers removes what the snapshot does not have from the sink, in the batch that moves the
+// removeOthers removes from the sink what the snapshot does not contain, in the batch that moves the
 // position past the snapshot.
 func (r *run) removeOthers(ctx context.Context) error {
 	b := &r.batch
@@ -62,7 +62,7 @@ func (r *run) removeOthers(ctx context.Context) error {
 	return nil
 }
 
-// removed counts what the batch has removed when it has been committed.
+// removed counts the keys that a batch removed, once it has been committed.
 func (r *run) removed(ctx context.Context, p Replacement) {
 	if p == nil || r.replacing {
 		return

@@ -66,8 +66,9 @@ func (b *replaceBatch) Commit(ctx context.Context, at feed.Position) error {
 	return err
 }
 
-// gapWorld has a feed whose first page was pruned, with the snapshot that has its state, and a sink that was at
-// the first page: it has a key of the snapshot, one that was deleted, and one that is in the rest of the feed.
+// gapWorld returns a feed whose first page was pruned, with its snapshot; a sink whose position is on the first
+// page; and the rows that the sink must have in the end. At first, the sink has a key of the snapshot, one that
+// was deleted, and the keys of the feed.
 func gapWorld(t *testing.T) (*testSnapshot, *replaceSink, map[string]string) {
 	s := newSnapshot(newFeed("a0 b1 | c2 d2 | e3"), 3, 2)
 	s.floor = 2
@@ -90,7 +91,7 @@ func gapWorld(t *testing.T) (*testSnapshot, *replaceSink, map[string]string) {
 	return s, sink, want
 }
 
-// TestReplace fails each step of a replacement, and continues with another policy: the position says that
+// TestReplace makes each step of a replacement fail, and continues with another policy: the position says that
 // the snapshot replaces the data.
 func TestReplace(t *testing.T) {
 	steps := 1000
@@ -131,8 +132,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestReplaceByAnother: the snapshot is replaced by another one while it is read. What only the first one
-// has is removed.
+// TestReplaceByAnother: the snapshot is replaced by another one while it is read. Keys that only the first
+// snapshot has are removed.
 func TestReplaceByAnother(t *testing.T) {
 	s, sink, want := gapWorld(t)
 	inWorld(t, s, func(t *testing.T, w *world) {

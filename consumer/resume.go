@@ -23,8 +23,8 @@ func (w *walk) position(r *reading) feed.Position {
 
 // before returns a position from which the current page is read again, from its first entity or
 // from the start of the walk, with the page marked as damaged. If the walk did not reach the page
-// from the one before, the position is a time, so that other entities of its second may be read
-// again too.
+// from the one before, the position is a time, so other entities of its second may be read again,
+// too.
 func (w *walk) before(r *reading) feed.Position {
 	before, start := w.s.origin.at(feed.Position{LastModified: r.oldest}), w.start.position
 	switch {

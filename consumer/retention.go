@@ -17,7 +17,7 @@ type Retention struct {
 // maxKeepAge limits what a server says to what a Duration can hold.
 const maxKeepAge = time.Duration(math.MaxInt64)
 
-// retentionOf returns what the answer for a page that is gone says.
+// retentionOf returns the Retention in the response for a page that is gone.
 func retentionOf(err error) Retention {
 	var status *StatusError
 	if !errors.As(err, &status) {

@@ -25,12 +25,13 @@ type run struct {
 	rejected Rejected
 	// entered is Stats.Entities when the current attempt came to the feed.
 	entered int64
-	torn    TimelineError // that was passed last
+	torn    TimelineError // the last one that was passed
 	end     ending
-	// replacing is set while a snapshot replaces the data of the sink, and begins before the first commit.
+	// replacing is set while a snapshot replaces the data of the sink, and begins until the first commit of the
+	// replacement.
 	replacing, begins bool
 
-	// Newest first: what has not been read, or nil; and the position of the newest entity that was.
+	// Newest first: the tail, or nil if it is complete, and the head.
 	tail *feed.TailPosition
 	head feed.Position
 }
@@ -255,8 +256,8 @@ func (r *run) drain(ctx context.Context, pages iter.Seq2[*Page, error], markEnd 
 	return err
 }
 
-// retreat commits a position before a page that turned out to be damaged when entities of it
-// had been committed, so that it is read again as a whole once it is repaired.
+// retreat commits a position before a page that turned out to be damaged after entities of it had been
+// committed, so that the page is read again as a whole once it is repaired.
 func (r *run) retreat(ctx context.Context, to feed.Position) error {
 	at, err := r.Sink.Position(ctx)
 	if err != nil {
@@ -300,7 +301,7 @@ func (r *run) pages(ctx context.Context, pages iter.Seq2[*Page, error], markEnd 
 		if markEnd && r.batch.at.IsZero() {
 			r.batch.move(p.end())
 		}
-		if err := r.commit(ctx); err != nil { // it may be long until there is more
+		if err := r.commit(ctx); err != nil { // it may take a long time until there is more
 			return err
 		}
 	}

@@ -7,8 +7,8 @@ import "time"
 type Search struct {
 	Pages int       // that have been passed
 	At    time.Time // Last-Modified of the last of them
-	// Left is an estimate of the time that the search still takes. It is negative if there is none, such
-	// as for a search for the beginning, whose time is not known.
+	// Left is an estimate of the time that the search still takes. It is negative if there is no
+	// estimate, such as for a search for the beginning of the feed, whose time is not known.
 	Left time.Duration
 }
 

@@ -19,7 +19,7 @@ type session struct {
 	source  Source
 	web     *httpSource // source, if it is one
 
-	// One page is parsed at a time, so that these are reused.
+	// One page is parsed at a time, so these are reused.
 	parser *page.Reader
 	entity Entity
 

@@ -32,7 +32,7 @@ var ErrSinkUnavailable = errors.New("the server is not available")
 
 // A Batch is a run of entities that a [Sink] makes durable together. If it has a method
 // Place(*Entity), that is called before each entity is applied, with the page and offset of the
-// entity; it must not keep it.
+// entity, which Place must not keep.
 type Batch interface {
 	// Apply applies one entity. It reads Body or Stream before it returns and
 	// keeps neither, nor e, nor e.Header's array. It wraps an error of e.Stream, so
@@ -58,20 +58,20 @@ type atLeastOnce interface {
 	AtLeastOnce() bool
 }
 
-// rejecting is implemented by a sink that rejects entities and continues without them.
-// It counts from when the sink was opened.
+// rejecting is implemented by a sink that rejects entities and continues without them. Its counts
+// begin when the sink is opened.
 type rejecting interface {
 	Rejected() Rejected
 }
 
-// Rejected counts the entities that a sink rejected. A sink reports them by a method
-// Rejected() Rejected.
+// Rejected counts the entities that a sink rejected. A sink reports them through a method Rejected()
+// Rejected.
 type Rejected struct {
 	// Quarantined is how many entities the sink has quarantined, with the reason.
 	Quarantined int64 `json:"quarantined"`
 	// Refused is how many entities the target of the sink has refused.
 	Refused int64 `json:"refused"`
-	// Refusals are a few examples of these, from the first commit that had any.
+	// Refusals are a few examples of refused entities, from the first commit that had any.
 	Refusals []Refusal `json:"refusals,omitempty"`
 }
 
@@ -104,8 +104,8 @@ func rejected(s Sink) Rejected {
 	return Rejected{}
 }
 
-// AtLeastOnce reports whether s may receive an entity again after a crash. A sink
-// reports this by a method AtLeastOnce() bool.
+// AtLeastOnce reports whether s may receive an entity again after a crash. A sink reports this
+// through a method AtLeastOnce() bool.
 func AtLeastOnce(s Sink) bool {
 	a, ok := s.(atLeastOnce)
 	return ok && a.AtLeastOnce()

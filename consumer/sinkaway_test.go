@@ -12,7 +12,7 @@ import (
 
 var errAway = fmt.Errorf("%w: connection refused", ErrSinkUnavailable)
 
-// An awaySink is a sink whose server is unavailable from a commit on, for some calls.
+// An awaySink is a sink whose server becomes unavailable, for a number of calls.
 type awaySink struct {
 	*memorySink
 	away int
@@ -40,8 +40,8 @@ func (s *awaySink) Position(ctx context.Context) (feed.Position, error) {
 	return s.memorySink.Position(ctx)
 }
 
-// TestJobSinkUnavailable has the server of a sink unavailable for an hour. A job that follows continues
-// when it is back, and applies each entity once.
+// TestJobSinkUnavailable makes the server of a sink unavailable for an hour. A job that follows continues
+// when the server is back, and applies each entity once.
 func TestJobSinkUnavailable(t *testing.T) {
 	for name, sunk := range map[string]func(s *awaySink){
 		"commit": func(s *awaySink) { s.commit = s.fail },
@@ -77,7 +77,8 @@ func TestJobSinkUnavailable(t *testing.T) {
 	}
 }
 
-// TestJobSinkUnavailableInterrupted: a job that is ended while its sink fails has no other error.
+// TestJobSinkUnavailableInterrupted: the error of a job that is ended while its sink is unavailable is only
+// that of its context.
 func TestJobSinkUnavailableInterrupted(t *testing.T) {
 	inWorld(t, newFeed("a0"), func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(t.Context())

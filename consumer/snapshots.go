@@ -24,9 +24,9 @@ type index struct {
 	position string
 }
 
-// index requests a snapshot index. If the URL has a fragment, it is the id that
-// the snapshot must have. If latest is not zero, the source is asked for the newest snapshot whose
-// position is not later; it may not support that.
+// index requests a snapshot index. If the URL has a fragment, it is the id that the snapshot must
+// have. If latest is not zero, the source is asked for the newest snapshot whose position is not
+// later than that; it may not support this.
 func (s *session) index(raw string, latest time.Time) (*index, error) {
 	u, err := url.Parse(raw)
 	if err != nil {

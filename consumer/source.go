@@ -43,16 +43,17 @@ type Request struct {
 	URL  string
 	Kind Kind
 	Head bool // without the body
-	// ETag, if not empty, requests the page only if it has another entity tag.
+	// ETag, if not empty, requests the page only if it has a different entity tag.
 	ETag string
 	// Wait is how long to hold the request while the page has the ETag; a source that
 	// does not support this returns immediately.
 	Wait time.Duration
-	// Latest, if not zero, requests of the snapshots at the URL of an index the newest whose
-	// position in the feed is not later; a source that does not support this returns another.
+	// Latest, if not zero, requests the newest of the snapshots at the URL of an index whose position
+	// in the feed is not later than Latest; a source that does not support this returns another
+	// snapshot.
 	Latest time.Time
-	// At, if not zero, requests the page that a timegate, the URL, leads to: the last one of the feed
-	// that is older, or the oldest one (see [feed.Links]).
+	// At, if not zero, requests the page to which the timegate at the URL leads: the last page of the
+	// feed that is older than At, or else the oldest (see [feed.Links]).
 	At time.Time
 	// Offset, if not 0, requests the bytes of the page from there on: Length of them, if that is not
 	// 0. A source may return more.
@@ -74,8 +75,8 @@ const (
 type Response struct {
 	Answer Answer
 	URL    string // the requested URL, after redirects
-	// Own is the URL of this snapshot or digest if the requested one may later lead to another, or
-	// empty.
+	// Own is the URL of this snapshot or digest if the requested URL may later lead to another one;
+	// otherwise it is empty.
 	Own  string
 	ETag string
 
@@ -89,7 +90,7 @@ type Response struct {
 	// Index is the parsed body of a [SnapshotIndex], or nil if the source does not parse it.
 	Index *snapshot.Index
 
-	Header http.Header // nil unless read by HTTP
+	Header http.Header // nil unless read over HTTP
 	Body   io.ReadCloser
 	// Verified means that Body ends with io.EOF only if it is undamaged, so that it need
 	// not be checked again.

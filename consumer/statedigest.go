@@ -59,7 +59,7 @@ func (c *Client) Digest(ctx context.Context, feedURL string) (*digest.Reader, er
 	return &digest.Reader{Root: root, Objects: &digestObjects{c, feedURL, base}}, nil
 }
 
-// digestObjects are the nodes and leaves of a state digest on a server.
+// digestObjects reads the nodes and leaves of a state digest on a server.
 type digestObjects struct {
 	client  *Client
 	feedURL string   // has the credentials

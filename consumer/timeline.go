@@ -40,7 +40,7 @@ func (e *TimelineError) Error() string {
 // Is makes e match [ErrTimeline].
 func (e *TimelineError) Is(target error) bool { return target == ErrTimeline }
 
-// sameTimeline checks two responses for the same page.
+// sameTimeline checks that two responses for the same page are from one timeline.
 func sameTimeline(before, now *Page) error {
 	if before.URL == now.URL && before.chain.Contradicts(now.chain) {
 		return &TimelineError{Page: now.URL, Other: before.URL}

@@ -36,8 +36,8 @@ func (f *testFeed) all() (ids []string) {
 	return ids
 }
 
-// TestTimelines restores a feed behind a cache that has any of the former pages. Consumers at any
-// position get what the feed has now and nothing else, or a timeline error.
+// TestTimelines restores a feed behind a cache that has any combination of the former pages. Consumers at
+// any position get what the feed has now and nothing else, or a timeline error.
 func TestTimelines(t *testing.T) {
 	before := "a0 b1 | c2 d3 | e4 f5 | g6 h7 | i8"
 	every := 1
@@ -93,8 +93,8 @@ func positions(t *testing.T, w *world, f *testFeed) map[Start]string {
 	return all
 }
 
-// TestTwoVersionsOfPage: a page that has grown is not read on if it now follows another page: the history
-// before it was replaced.
+// TestTwoVersionsOfPage: a page that has grown is not read any further if it now follows another page:
+// the history before it was replaced.
 func TestTwoVersionsOfPage(t *testing.T) {
 	f, now := newFeed("a0 | b1"), newFeed("m0 | b1 c2")
 	f.chained, now.chained = true, true
@@ -155,8 +155,8 @@ func TestTimelineError(t *testing.T) {
 	}
 }
 
-// TestTimelineOfOlderPosition: a position without a digest remains usable, as does one of a server that
-// sends none.
+// TestTimelineOfOlderPosition: a position without a digest remains usable, and so does a position from a
+// server that sends no digests.
 func TestTimelineOfOlderPosition(t *testing.T) {
 	f := newFeed("a0 b1 | c2 d3 | e4")
 	for _, chained := range []bool{true, false} {

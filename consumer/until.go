@@ -27,10 +27,10 @@ func UntilContentID(id string) Until { return Until{contentID: id} }
 // IsZero reports whether u is the end of the feed.
 func (u Until) IsZero() bool { return u == Until{} }
 
-// Time returns the time, in whole seconds, or the zero time if u is not one.
+// Time returns the time, in whole seconds, or the zero time if u is not a time.
 func (u Until) Time() time.Time { return u.time }
 
-// ContentID returns the Content-ID, or "" if u is not one.
+// ContentID returns the Content-ID, or "" if u is not a Content-ID.
 func (u Until) ContentID() string { return u.contentID }
 
 // String returns the time in the format of RFC 3339, or the Content-ID.
@@ -104,8 +104,9 @@ func (j *Job) checkUntil() error {
 // errFilling means that what a sink lacks is before its position.
 var errFilling = errors.New("the sink is being filled newest first: consume to the end first, without Until")
 
-// latest returns the time that the position of a snapshot must not be after, to begin with it: zero if
-// there is no such time. With a Content-ID, snapshots of the same second may be after it.
+// latest returns the time after which the position of a snapshot must not be if the run is to begin
+// with that snapshot, or zero if there is no such time. With a Content-ID, snapshots of the same
+// second may be after it.
 func (r *run) latest(ctx context.Context) (time.Time, error) {
 	if r.Until.contentID == "" {
 		return r.Until.time, nil
@@ -150,7 +151,7 @@ func (r *run) checkStart(ctx context.Context, at feed.Position, snapshot string)
 	return &UntilNotFoundError{URL: r.lag.url, ContentID: id}
 }
 
-// search reports whether the feed has an entity after start, and notes its time.
+// search reports whether the feed has the entity with a Content-ID after start, and records its time.
 func (r *run) search(ctx context.Context, start Start, contentID string) (bool, error) {
 	found, err := r.Client.find(ctx, r.URL, start, contentID)
 	if !found.IsZero() {
@@ -170,7 +171,7 @@ func (r *run) ends(e *Entity) bool {
 	return r.end.reached
 }
 
-// applied notes whether e, which has been applied, is the entity of Until.
+// applied records whether e, which has been applied, is the entity of Until.
 func (r *run) applied(e *Entity) {
 	if e.index == "" && r.Until.contentID != "" && e.ContentID == r.Until.contentID {
 		r.end.reached = true

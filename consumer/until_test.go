@@ -95,7 +95,7 @@ func isUntilNotFound(err error) bool {
 	return ok
 }
 
-// TestUntilRefused: combinations that cannot end at Until.
+// TestUntilRefused: jobs that cannot end at Until are refused.
 func TestUntilRefused(t *testing.T) {
 	inWorld(t, newFeed("a0"), func(t *testing.T, w *world) {
 		time.Sleep(time.Until(second(10)))
@@ -127,8 +127,8 @@ func TestUntilRefused(t *testing.T) {
 	})
 }
 
-// TestUntilSnapshot: a job begins with the newest snapshot that is not past its end, if the server
-// can find it, and with none that is.
+// TestUntilSnapshot: a job begins with the newest snapshot that is not past its end, if the server can
+// find it, and never with one that is past its end.
 func TestUntilSnapshot(t *testing.T) {
 	f := newFeed("a0 b1 c1 | d1 e2 | f2 g5")
 	s := newSnapshot(f, 2, 1)
@@ -207,7 +207,7 @@ func TestUntilSinkAway(t *testing.T) {
 	})
 }
 
-// TestUntilQuery: a query of the URL of an index may be part of a signature.
+// TestUntilQuery: nothing is added to the URL of an index with a query, which may be signed.
 func TestUntilQuery(t *testing.T) {
 	s := newSnapshot(newFeed("a0"), 1, 1)
 	inWorld(t, s, func(t *testing.T, w *world) {

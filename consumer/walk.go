@@ -26,11 +26,11 @@ type walk struct {
 	gone     error         // the current page no longer exists
 	missing  int           // times in a row that a page was missing
 	quiet    int           // polls in a row that brought nothing new
-	held     bool          // the server held the last poll for long
+	held     bool          // the server held the last poll for a long time
 	noRanges bool          // the server ignores Range
 	recalled bool          // the walk began at a page that an earlier crawl had passed
 	entry    *Page         // the newest page, requested when the walk began and not used yet
-	doubt    *EpochError   // if a gap is found before another entity; see recognize
+	doubt    *EpochError   // the error if a gap is found before the next entity; see recognize
 	err      error         // ends the walk
 }
 

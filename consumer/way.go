@@ -25,8 +25,8 @@ const (
 )
 
 // A way is what crawls of a feed have passed, from the newest page to the oldest: a sample of a bounded
-// number of pages. It is kept in a file, so that a later crawl can begin closer to where it leads. It is
-// only ever a hint: a page in it is requested, and the crawl continues by the links of that page.
+// number of pages. It is kept in a file, so that a later crawl can begin closer to its goal. It is only
+// ever a hint: a page in it is requested, and the crawl continues by the links of that page.
 type way struct {
 	feed  string
 	file  string // "": none
@@ -90,7 +90,7 @@ func (w *way) since(t time.Time) []milestone {
 	return stones
 }
 
-// pass notes a page that the crawl has come to.
+// pass records a page that the crawl has come to.
 func (w *way) pass(p *Page) {
 	if w.file == "" || len(p.URL) > maxStone || shown(p.URL) != p.URL {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// longText is a feed of n pages with one entity each, one a second.
+// longText returns the text of a feed of n pages with one entity each, one a second.
 func longText(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -25,7 +25,7 @@ func longText(n int) string {
 	return b.String()
 }
 
-// letters is a name without digits.
+// letters returns a name without digits for a number.
 func letters(i int) string {
 	return strings.Map(func(r rune) rune { return r - '0' + 'a' }, fmt.Sprint(i))
 }
@@ -44,7 +44,7 @@ func crawls(t *testing.T, w *world, c Config, start Start) (heads int, first str
 	return count(w.requests(), "HEAD"), first
 }
 
-// TestWay: the second search of a feed that has only prev and next is short, wherever it leads.
+// TestWay: the second search in a feed that has only prev and next links is short, wherever it leads.
 func TestWay(t *testing.T) {
 	const pages = 3000
 	inWorld(t, newFeed(longText(pages)), func(t *testing.T, w *world) {
@@ -156,8 +156,8 @@ func TestWrongWays(t *testing.T) {
 			}
 		})
 	}
-	// Pages of a feed that was replaced by another, as files on a static host: they cannot be told from
-	// pages of the feed until their end.
+	// Pages of a feed that was replaced by another one remain, like files on a static host: they cannot
+	// be told from pages of the new feed until their end.
 	inWorld(t, handler, func(t *testing.T, w *world) {
 		c := Config{Ways: t.TempDir()}
 		crawls(t, w, c, Beginning())
@@ -174,7 +174,8 @@ func TestWrongWays(t *testing.T) {
 	})
 }
 
-// TestWayIsBounded: in size, in number, and where it cannot be written.
+// TestWayIsBounded: the number of files and the size of each are limited, and a file that cannot be
+// written does no harm.
 func TestWayIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	for i := range maxWays + 5 {

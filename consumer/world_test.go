@@ -23,8 +23,7 @@ type world struct {
 	client  *http.Client
 }
 
-// inWorld runs a test in a new world. It fails if goroutines of this package are left
-// afterwards.
+// inWorld runs a test in a new world. The test fails if goroutines of this package are left afterwards.
 func inWorld(t *testing.T, handler http.Handler, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -110,13 +110,13 @@ func TestAuthConfig(t *testing.T) {
 	}
 }
 
-// A sessionServer gives cookies that can be used three times.
+// A sessionServer hands out cookies that can be used three times.
 type sessionServer struct {
 	mu      sync.Mutex
 	logins  int
 	left    int // uses of the newest cookie
 	refuse  bool
-	renewal string // cookie that is given with each answer
+	renewal string // cookie that is sent with each answer
 }
 
 func (s *sessionServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -183,8 +183,8 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// TestSessionEnds has a session that expires. A client with an old cookie is anonymous to the
-// server, which need not say so: in a public database it rejects only what requires the user.
+// TestSessionEnds: a session expires. A client with an old cookie is anonymous to the server, which
+// need not say so: in a public database it rejects only what requires the user.
 func TestSessionEnds(t *testing.T) {
 	for _, test := range []struct {
 		maxAge int // as the server says, in seconds; 0: it does not
@@ -347,7 +347,7 @@ func TestTokenRenewed(t *testing.T) {
 	}
 }
 
-// TestSessionsOfSeveralServers has servers that do not accept each other's sessions.
+// TestSessionsOfSeveralServers: if servers do not accept each other's sessions, the client logs in again.
 func TestSessionsOfSeveralServers(t *testing.T) {
 	logins := 0
 	handler := func(w http.ResponseWriter, r *http.Request) {

@@ -122,12 +122,12 @@ func (b *Body) Close() error {
 	return err
 }
 
-// Meta has the members of a document that begin with an underscore.
+// Meta describes the members of a document whose names begin with an underscore.
 type Meta struct {
 	ID, Rev        string
 	Deleted        bool
-	HasAttachments bool // it has a member _attachments
-	HasRevisions   bool // it has a member _revisions
+	HasAttachments bool // the document has a member _attachments
+	HasRevisions   bool // the document has a member _revisions
 }
 
 // maxMember limits _id and _rev of a document in a file, in bytes. No id or revision is that large.

@@ -27,7 +27,7 @@ type Config struct {
 	// MaxWhole is the size in bytes up to which a document, a part of a response
 	// or a row is held in memory. 0: 1 MiB.
 	MaxWhole int
-	// SpoolDir is the directory for temporary files with larger ones. Empty: [os.TempDir].
+	// SpoolDir is the directory for temporary files with larger documents, parts or rows. Empty: [os.TempDir].
 	SpoolDir string
 	// HeaderTimeout is how long to wait for the header of a response after the last byte of the
 	// request body was read for sending. 0: 1 min, because a busy CouchDB may take that long.

@@ -20,7 +20,7 @@ import (
 type DB struct {
 	config  Config
 	client  *roundtrip.Client
-	base    string // URL of the database, without credentials, query and final slash
+	base    string // URL of the database, without credentials, query or final slash
 	root    string // URL of the server, likewise
 	name    string
 	session *session
@@ -149,8 +149,8 @@ type Info struct {
 	InstanceStartTime string `json:"instance_start_time"`
 	// Count is the number of documents that are not deleted; nil if the server does not say.
 	Count *int64 `json:"doc_count"`
-	// Cluster has the numbers of shards and replicas. Only Cloudant and CouchDB
-	// from 2.0 on send it.
+	// Cluster holds the numbers of shards and replicas. Only Cloudant and CouchDB from 2.0 on send
+	// it.
 	Cluster json.RawMessage `json:"cluster"`
 }
 
@@ -164,8 +164,8 @@ func (i Info) Instance() string {
 	return i.InstanceStartTime
 }
 
-// Copies returns how many nodes have each part of the database. Their sequences differ, and UpdateSeq
-// is that of the nodes that answered first. It is 0 if the server does not say.
+// Copies returns how many nodes have a copy of each part of the database, or 0 if the server does not
+// say. The sequences of the nodes differ, and UpdateSeq is that of the nodes that answered first.
 func (i Info) Copies() int {
 	var cluster struct{ N int }
 	if json.Unmarshal(i.Cluster, &cluster) != nil {
@@ -197,8 +197,8 @@ func (db *DB) Create(ctx context.Context) error {
 }
 
 // EnsureFullCommit makes the server write everything to disk (protocol, "Ensure In Commit") and
-// returns the database's instance start time. Servers that do not support the request have nothing
-// to flush: then it returns "" and no error.
+// returns the database's instance start time. Servers that do not support the request have nothing to
+// flush: for these, it returns "" and no error.
 func (db *DB) EnsureFullCommit(ctx context.Context) (string, error) {
 	var answer struct {
 		InstanceStartTime string `json:"instance_start_time"`
@@ -218,9 +218,9 @@ func (db *DB) Local(ctx context.Context, name string, v any) error {
 	return db.JSON(ctx, Request{Path: DocPath("_local/" + name)}, v)
 }
 
-// PutLocal writes the document _local/name and returns its new revision. doc is encoded as JSON,
-// and must have the _rev of the stored document. If that differs, the error matches ErrConflict
-// with PouchDB and CouchDB 1; CouchDB from 2.0 on overwrites the document.
+// PutLocal writes the document _local/name and returns its new revision. doc is encoded as JSON, and
+// must have the _rev of the stored document. If its _rev is not that one, the error matches
+// ErrConflict with PouchDB and CouchDB 1; CouchDB from 2.0 on overwrites the document.
 func (db *DB) PutLocal(ctx context.Context, name string, doc any) (rev string, err error) {
 	body, err := json.Marshal(doc)
 	if err != nil {

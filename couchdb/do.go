@@ -24,13 +24,13 @@ type Request struct {
 	Path   string
 	Query  url.Values
 	Header http.Header
-	// Body returns the request body. It is called for each attempt, and what it
-	// returns is closed if it is an [io.Closer]. nil: no body.
+	// Body returns the request body. It is called for each attempt. The reader that it returns is
+	// closed if it is an [io.Closer]. nil: no body.
 	Body func() (io.Reader, error)
 	// Length is the size of Body in bytes, or -1 if it is unknown.
 	Length int64
-	// Repeat marks a request that is idempotent, so that it may be repeated.
-	// GET and HEAD always are. After status 429 any request is repeated.
+	// Repeat marks a request that is idempotent, so it may be repeated. GET and HEAD always are.
+	// After status 429 any request is repeated.
 	Repeat bool
 	// Once forbids repeating the request, except after a session expired.
 	Once bool
@@ -145,7 +145,7 @@ func (db *DB) address(q Request) string {
 	return address
 }
 
-// what names a request, without its query, in errors about the transport.
+// what returns the name of a request, without its query, for errors about the transport.
 func (db *DB) what(q Request) string {
 	q.Query = nil
 	return q.Method + " " + db.address(q)

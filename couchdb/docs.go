@@ -62,7 +62,7 @@ func (o GetOptions) accept() string {
 
 // A Doc is a revision of a document as the server sent it, or the error about it.
 type Doc struct {
-	// Meta is from the document. If Err is set, it has only the ID and the requested Rev.
+	// Meta is from the document. If Err is set, only ID and Rev are set, as they were requested.
 	Meta
 	// ContentType is "application/json", or "multipart/related" with its
 	// boundary for a document with attachments that was requested as Multipart.

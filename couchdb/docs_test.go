@@ -164,7 +164,7 @@ func TestBulkGetOrder(t *testing.T) {
 	}
 }
 
-// TestManyRevs has more leaves than fit into a URL.
+// TestManyRevs reads more leaves than fit into a URL.
 func TestManyRevs(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	db := openURL(t, fake.NewDB(t))
@@ -189,8 +189,7 @@ func TestManyRevs(t *testing.T) {
 	}
 }
 
-// TestCutShort: a truncated response is a retryable error, wherever it ends, and the documents before
-// it are right.
+// TestCutShort: a truncated response is a retryable error, wherever it ends, and the documents before it are correct.
 func TestCutShort(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	db := openURL(t, fake.NewDB(t))

@@ -31,7 +31,7 @@ func (a answerer) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// read returns "id rev" of the documents in a response, and the error.
+// read returns the documents in a response, each as "id rev", and the error.
 func (a answerer) read(t *testing.T, whole int) (got []string, err error) {
 	t.Helper()
 	db, err := couchdb.Open(couchdb.Config{URL: "http://couch.test/db", HTTP: &http.Client{Transport: a}, MaxWhole: whole})
@@ -86,7 +86,7 @@ func FuzzBulkGet(f *testing.F) {
 			}
 		}
 		if err != nil || bytes.ContainsAny(body, "\\\x80") || !json.Valid(body) || repeats(body) {
-			return // where names and ids are written as servers write them
+			return // compare only what servers write: names and ids without escape sequences, and no member twice
 		}
 		var want []string
 		for _, result := range list(member(body, "results")) {
@@ -121,8 +121,7 @@ func text(value json.RawMessage) (s string) {
 	return s
 }
 
-// repeats reports whether an object in text may have a member twice, of which encoding/json returns
-// only the last one.
+// repeats reports whether an object in body may have a member twice; encoding/json would return only the last one.
 func repeats(body []byte) bool {
 	for _, name := range []string{"results", "docs", "ok", "_id", "_rev"} {
 		if bytes.Count(bytes.ToLower(body), []byte(`"`+name+`"`)) > 1 {
@@ -132,7 +131,7 @@ func repeats(body []byte) bool {
 	return false
 }
 
-// FuzzReadMeta compares the metadata that is read of a document with the result of encoding/json.
+// FuzzReadMeta compares the metadata that is read from a document with the result of encoding/json.
 func FuzzReadMeta(f *testing.F) {
 	for _, s := range []string{`{}`, `{"_id":"a","_rev":"1-b","_revisions":{"start":1}}`, ` { "x" : [ { "_id" : 1 } , "\"_rev\":" ] , "_id" : "\u0061\\" , "_rev":null}`, `{"_rev":"a","_rev":"b"}`, `{"n":-1.5e3,"t":true,"\u005fid":"é"}`, `{"a":`, `[]`, `{"a" 1}`} {
 		f.Add(s)

@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// TestCompressed has a proxy that compresses responses although the client did not ask for it.
+// TestCompressed: a proxy compresses responses although the client did not ask for that.
 func TestCompressed(t *testing.T) {
 	compress := func(text string) []byte {
 		var b bytes.Buffer

@@ -30,7 +30,7 @@ func OpenHost(c Config) (*Host, error) {
 // URL returns the URL of the server, without credentials.
 func (h *Host) URL() string { return h.db.base }
 
-// DB returns a database of the server. All of them share connections, limits and the session.
+// DB returns a database of the server. All databases of a Host share connections, limits and the session.
 func (h *Host) DB(name string) *DB {
 	db := *h.db
 	db.name, db.base = name, db.root+"/"+EscapeID(name)
@@ -92,7 +92,7 @@ func (h *Host) infos(ctx context.Context, names []string, found map[string]Info)
 var ErrUnsupported = errors.New("unsupported by the server")
 
 // orUnsupported wraps an error in ErrUnsupported if it means that the server does not know the request. PouchDB
-// Server knows the names of some that it does not implement.
+// Server recognizes the paths of some requests that it does not implement.
 func orUnsupported(err error) error {
 	var e *Error
 	if errors.As(err, &e) && (e.unsupported() || e.noDatabase() || e.Status == http.StatusBadRequest && strings.TrimSpace(e.Code+e.Reason) == "") {

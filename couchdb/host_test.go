@@ -89,7 +89,7 @@ func TestHostOnServers(t *testing.T) {
 	})
 }
 
-// TestHostRefused: servers without _global_changes, and users that are not admins.
+// TestHostRefused: requests are refused by servers without _global_changes, and to users that are not admins.
 func TestHostRefused(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	h := openHost(t, couchdb.Config{URL: fake.URL()})
@@ -157,7 +157,8 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
-// TestUpdatesEnd: the end of a response has a position, heartbeats keep it open, and what is not an update is an error.
+// TestUpdatesEnd: a response ends with a position, heartbeats keep it open, and a line that is not an update is an
+// error.
 func TestUpdatesEnd(t *testing.T) {
 	const a, b = `{"db_name":"a","type":"updated","seq":"1-a"}` + "\n", `{"db_name":"b","type":"updated","seq":"2-b"}` + "\n"
 	long := strings.Repeat("x", 100_000)

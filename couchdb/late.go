@@ -8,8 +8,7 @@ import (
 	"github.com/feedctl/feedctl/internal/roundtrip"
 )
 
-// options returns how a request is sent: if its response is late, that is logged, and a GET is sent
-// again.
+// options returns the options for sending a request: if its response is late, this is logged, and a GET is sent again.
 func (db *DB) options(ctx context.Context, q Request) roundtrip.Options {
 	o, late := roundtrip.Options{IdleTimeout: q.IdleTimeout}, make(chan struct{}, 1)
 	if q.hedged() {
@@ -31,10 +30,10 @@ func (q *Request) hedged() bool {
 	return q.Method == http.MethodGet && q.Path != "_changes" && q.Path != updatesPath
 }
 
-// hedge sends a request, and if there is no response by the time late receives, sends it
-// again on another connection: a CouchDB cluster does not respond while it waits for a failed
-// node. It returns the first response and cancels the other request. Closing the body of the
-// response must end the context of r.
+// hedge sends a request, and if there is no response by the time a value arrives on late, sends it
+// again on another connection: a CouchDB cluster does not respond while it waits for a failed node.
+// It returns the first response and cancels the other request. Closing the body of the response
+// must end the context of r.
 func (db *DB) hedge(r *http.Request, late <-chan struct{}) (*http.Response, error) {
 	type answer struct {
 		of   int

@@ -41,7 +41,7 @@ func TestLate(t *testing.T) {
 
 // TestHedge: a GET whose response is late is repeated on another connection. The first response is
 // used, and the other request is cancelled. No other requests are hedged, nor is _changes, which may
-// be silent for long.
+// be silent for a long time.
 func TestHedge(t *testing.T) {
 	const never = 24 * time.Hour
 	for name, test := range map[string]struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// A leaf has the contents of a Doc, with its attachments by name.
+// A leaf holds the contents of a Doc, with its attachments by name.
 type leaf struct {
 	ID, Rev     string
 	Deleted     bool
@@ -125,14 +125,14 @@ func openURL(t *testing.T, url string) *couchdb.DB {
 }
 
 // eachServer runs a test with the fake, which behaves like CouchDB, and with a server, which may be
-// PouchDB's engine: it reads numbers like JavaScript, has no multipart responses, and compares the
-// revisions of _local documents.
+// PouchDB's engine. That reads numbers like JavaScript, has no multipart responses, and compares
+// the revisions of _local documents.
 func eachServer(t *testing.T, test func(t *testing.T, db *couchdb.DB, pouch bool)) {
 	t.Run("fake", func(t *testing.T) { test(t, openURL(t, couchtest.NewFake(t).NewDB(t)), false) })
 	t.Run("server", func(t *testing.T) { test(t, openURL(t, couchtest.NewDB(t)), couchtest.IsPouchDB(t)) })
 }
 
-// store writes documents that replicate.
+// store writes documents with their own revisions, as a replicator does.
 func store(t *testing.T, db *couchdb.DB, docs ...string) {
 	t.Helper()
 	var raw [][]byte

@@ -108,8 +108,8 @@ func (d *docReader) related(part *page.Part, contentType string) error {
 		}
 		return d.give(doc)
 	}
-	// The JSON comes first. What is read of the stream to parse it is spooled,
-	// because Stream has the whole document.
+	// The JSON comes first. The bytes that are read from the stream to parse it are
+	// spooled, because Stream must return the whole document.
 	var meta Meta
 	head, err := Spool(d.db.config.SpoolDir, 2*d.db.config.MaxWhole, func(w io.Writer) (err error) {
 		meta, err = d.relatedMeta(io.TeeReader(part.Stream, w), contentType)

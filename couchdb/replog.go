@@ -86,8 +86,8 @@ func (db *DB) ReplicationLog(ctx context.Context, id string) (*Log, error) {
 
 // PutReplicationLog writes l, which ReplicationLog has read, and sets l.Rev to its new revision. If
 // another client has written the log in the meantime, the error matches ErrConflict, provided the
-// server compares revisions (see [DB.PutLocal]). After any other error, the log may have been
-// written or not. In both cases read it again.
+// server compares revisions (see [DB.PutLocal]). After any other error, the log may or may not have
+// been written. In both cases, read it again.
 func (db *DB) PutReplicationLog(ctx context.Context, l *Log) error {
 	rev, err := db.PutLocal(ctx, strings.TrimPrefix(l.ID, "_local/"), l)
 	if err == nil {

@@ -23,7 +23,7 @@ type Update struct {
 const (
 	updatesPath = "/_db_updates"
 	// updatesBeat is the interval of heartbeats. The response begins with the first, and CouchDB
-	// may skip every other one. It is not late then.
+	// may skip every other one; the response is not late then.
 	updatesBeat = 4 * time.Second
 	// maxUpdate limits a line of the response, in bytes. Sequences grow with the number of shards.
 	maxUpdate = 1 << 20
@@ -51,8 +51,8 @@ func (h *Host) LastUpdate(ctx context.Context) (json.RawMessage, error) {
 // f, from which to continue; the error is nil if the server ended the response properly.
 //
 // CouchDB reports each database at most once in half a second, and without a guarantee: it does not
-// check whether it has recorded an update. If the position is from another server, it begins with
-// the first update.
+// check whether it has recorded an update. If the position is from another server, the response
+// begins with the first update.
 func (h *Host) Updates(ctx context.Context, since json.RawMessage, f func([]Update) error) (json.RawMessage, error) {
 	query := url.Values{"feed": {"continuous"}, "heartbeat": {strconv.FormatInt(updatesBeat.Milliseconds(), 10)}, "since": {textOf(since)}}
 	resp, err := h.db.Do(ctx, Request{Path: updatesPath, Query: query})
@@ -82,8 +82,8 @@ func (h *Host) Updates(ctx context.Context, since json.RawMessage, f func([]Upda
 	}
 }
 
-// readUpdates reads a line, and those after it that have arrived. end is the position in the last
-// line of a response.
+// readUpdates reads a line, and the lines after it that have arrived. end is the position in the
+// last line of a response.
 func readUpdates(lines *bufio.Reader) (some []Update, end json.RawMessage, err error) {
 	for {
 		line, err := readLine(lines)

@@ -48,7 +48,7 @@ func (slowAnswer) Read(b []byte) (int, error) {
 
 func (slowAnswer) Close() error { return nil }
 
-// Sending a large document may take longer than a response may take to begin.
+// TestSlowUpload: sending a large document may take longer than a response may take to begin.
 func TestSlowUpload(t *testing.T) {
 	for pause, fine := range map[time.Duration]bool{50 * time.Second: true, 61 * time.Second: false} {
 		synctest.Test(t, func(t *testing.T) {

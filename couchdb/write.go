@@ -44,12 +44,12 @@ type BulkResult struct {
 // BulkDocs writes documents, each a JSON object with its _id, in one request.
 //
 // With newEdits the server assigns new revisions. The _rev of each document must be its current
-// revision. There is a result for each document, in their order.
+// revision. There is a result for each document, in the order of docs.
 //
 // Without newEdits the documents are stored with their own revisions (_rev, and _revisions for
 // their ancestors), and the request is repeated if its outcome is unknown (protocol, "Upload Batch
 // of Changed Documents"). CouchDB then returns results only for documents that failed, and PouchDB
-// Server may return all: match them by ID, and by Rev if it is set.
+// Server may return all results: match them by ID, and by Rev if it is set.
 //
 // The error is about the whole request. It matches ErrTooLarge if the batch must be made smaller.
 // Status 500 is not retried, because one of the documents may be the cause.
@@ -101,8 +101,8 @@ type Put struct {
 	// document's size in bytes, or -1 to send it in chunks.
 	Open   func() (io.Reader, error)
 	Length int64
-	// NewEdits lets the server assign a new revision. Otherwise the document
-	// is stored with its own, and the request may be repeated.
+	// NewEdits lets the server assign a new revision. Otherwise the document is stored with its
+	// own revision, and the request may be repeated.
 	NewEdits bool
 }
 

@@ -96,7 +96,7 @@ func put(id, text string, newEdits bool) couchdb.Put {
 	return couchdb.Put{ID: id, Length: int64(len(text)), NewEdits: newEdits, Open: func() (io.Reader, error) { return strings.NewReader(text), nil }}
 }
 
-// TestBulkErrors: the error of one document in a bulk response is the one that a PUT of it would have.
+// TestBulkErrors: the error of one document in a bulk response is the one that a PUT of that document would return.
 func TestBulkErrors(t *testing.T) {
 	kinds := map[string]error{
 		"unauthorized": couchdb.ErrUnauthorized, "forbidden": couchdb.ErrForbidden, "conflict": couchdb.ErrConflict,

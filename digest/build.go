@@ -7,15 +7,15 @@ import (
 	"iter"
 )
 
-// A Putter stores nodes and leaves. Put is called for each with its name and bytes, which it must
-// not keep. An object that exists already need not be written again.
+// A Putter stores nodes and leaves. Put is called for each of them with its name and bytes; it
+// must not keep the bytes. An object that exists already need not be written again.
 type Putter interface {
 	Put(ctx context.Context, name Hash, data []byte) error
 }
 
 // Build stores the nodes and leaves of a state, and returns its tree. The entries must be in the
-// order of the bytes of their keys. Memory is that of one leaf and one node, and of the tree,
-// which has a node for about 300,000 keys.
+// order of the bytes of their keys. Build needs memory for one leaf, one node and the tree, which
+// has one node for every 300,000 keys or so.
 func Build(ctx context.Context, entries iter.Seq2[Entry, error], put Putter) (Tree, error) {
 	b := NewBuilder(ctx, put, nil)
 	for e, err := range entries {
@@ -38,7 +38,7 @@ type Builder struct {
 
 	last    string // the greatest key so far
 	started bool
-	ended   bool // Reuse has ended the leaf: the next key begins one
+	ended   bool // Reuse has ended the leaf: the next key begins another
 
 	leaf   cutter
 	from   string // of the current leaf
@@ -85,9 +85,9 @@ func (b *Builder) Add(e Entry) error {
 	return nil
 }
 
-// Reuse adds a leaf of an earlier digest, which is stored. A leaf must begin at its first key. The
-// caller knows that its keys are unchanged, and that the key after them is there as well: it began
-// the next leaf, and does so again.
+// Reuse adds a leaf of an earlier digest that is still stored. [Builder.Cuts] must report true for
+// its first key. The caller must know that the keys of the leaf are unchanged, and that the key
+// after them still exists: it began the next leaf, and does so again.
 func (b *Builder) Reuse(leaf Child) error {
 	begins := leaf.From == "" && !b.started || b.started && leaf.From > b.last && b.Cuts(leaf.From)
 	if !begins || leaf.Count < 1 {
@@ -120,7 +120,7 @@ func (b *Builder) endLeaf() error {
 	return b.addLeaf(leaf)
 }
 
-// addLeaf adds a leaf that is stored to the current node.
+// addLeaf adds a stored leaf to the current node.
 func (b *Builder) addLeaf(leaf Child) error {
 	if b.node.cuts(leaf.From) {
 		if err := b.endNode(); err != nil {

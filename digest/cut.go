@@ -16,8 +16,8 @@ const (
 	nodeBits    = 18        // 2^(18-10) leaves
 )
 
-// A cutter decides where leaves or nodes begin. Since its state is that of the current one alone,
-// cuts after a key that begins one do not depend on what came before.
+// A cutter decides where leaves or nodes begin. Its state is only that of the current leaf or
+// node, so the cuts after a key that begins a leaf or node do not depend on what came before it.
 type cutter struct {
 	bits     uint
 	min, max int

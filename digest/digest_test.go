@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/digest"
 )
 
-// A state is the sum of each key.
+// A state holds the sum of each key.
 type state map[string]digest.Sum
 
 func (s state) entries() iter.Seq2[digest.Entry, error] {
@@ -82,8 +82,7 @@ func chosen(n int, ok func(string) bool) state {
 	return s
 }
 
-// TestLimits: leaves and nodes keep their limits, cover all keys, and have them all, whatever the
-// keys are.
+// TestLimits: leaves and nodes stay within their limits, and cover and contain all keys, whatever the keys are.
 func TestLimits(t *testing.T) {
 	long := state{}
 	for i := range 300 {

@@ -1,5 +1,6 @@
-// Package digest describes the state of a feed at one position so briefly that two states can be
-// compared without sending them: a state digest. It has no storage and no HTTP.
+// Package digest implements state digests. A state digest describes the state of a feed at one
+// position so briefly that two states can be compared without sending them. The package uses
+// neither storage nor HTTP.
 //
 // The state is the last entity of each key, without keys that were deleted. A [Sum] stands for
 // the state of one key. The keys, in the order of their bytes, are cut into leaves of about a
@@ -13,8 +14,8 @@
 //
 // A hash ([Child].Hash) stands for the state alone: the keys and their sums. Two states are equal
 // if and only if the hashes of their roots are, whatever their histories. An object
-// ([Child].Object) is the SHA-256 of a node or leaf as it is stored, and its name. It differs also
-// if the same state was reached by other entities.
+// ([Child].Object) is the SHA-256 of a node or leaf as it is stored, and its name. It also differs
+// if the same state was reached through other entities.
 //
 // # Ranges
 //
@@ -24,9 +25,9 @@
 //
 // # Cuts
 //
-// Where a leaf begins depends on the keys alone, so that a changed body changes one leaf. It
-// begins at a key whose SHA-256 begins with 10 zero bits, unless the leaf before would have fewer
-// than [MinLeaf] keys; and at any key if the leaf before has [MaxLeaf] keys, or would exceed
+// Where a leaf begins depends on the keys alone, so a changed body changes one leaf. A leaf begins
+// at a key whose SHA-256 begins with 10 zero bits, unless the leaf before would have fewer than
+// [MinLeaf] keys; and at any key if the leaf before has [MaxLeaf] keys, or would exceed
 // [MaxLeafKeys] bytes of keys. A new or deleted key moves cuts only up to the next key that begins
 // a leaf with and without it. Nodes are cut in the same way, at leaves whose first key has 18 zero
 // bits.

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/snapshot"
 )
 
-// MediaType is that of roots, nodes and leaves: lines of JSON.
+// MediaType is the media type of roots, nodes and leaves, which are lines of JSON.
 const MediaType = "application/x-ndjson"
 
 // Limits of what is written, and accepted when it is read.
@@ -47,7 +47,7 @@ type rootLine struct {
 	Hash     *Hash                 `json:"hash"`
 }
 
-// version is the number of the algorithm: sums, hashes, cuts and encoding.
+// version is the version of the algorithm: sums, hashes, cuts and encoding.
 const version = 1
 
 // lines encodes values, one a line.

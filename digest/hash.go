@@ -6,7 +6,7 @@ import (
 	"hash"
 )
 
-// What each kind of hash begins with, so that no hash can be mistaken for one of another kind.
+// The bytes that are hashed first for each kind of hash, so that no hash can be mistaken for one of another kind.
 const (
 	leafDomain = "feedctl leaf 1\n"
 	nodeDomain = "feedctl node 1\n"

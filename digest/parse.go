@@ -90,8 +90,8 @@ func parseHead(line []byte) (*Root, error) {
 	return &Root{Feed: head.Feed, Snapshot: head.Snapshot, Versions: head.Versions, Tree: Tree{Count: head.Count, Hash: *head.Hash}}, nil
 }
 
-// ParseNode returns the leaves of a node. It checks that data has the name and the hash in want,
-// as many keys, and that the leaves are in order in the range, which they fill.
+// ParseNode returns the leaves of a node. It checks that data has the name, the hash and the
+// number of keys in want, and that the leaves are in order and fill the range.
 func ParseNode(data []byte, want Child, r Range) ([]Child, error) {
 	leaves, err := parse(data, want, r, "node", parseChild)
 	if err != nil {
@@ -110,8 +110,8 @@ func ParseNode(data []byte, want Child, r Range) ([]Child, error) {
 	return leaves, nil
 }
 
-// ParseLeaf returns the entries of a leaf. It checks that data has the name and the hash in want,
-// as many keys, and that the keys are in order in the range.
+// ParseLeaf returns the entries of a leaf. It checks that data has the name, the hash and the
+// number of keys in want, and that the keys are in order and within the range.
 func ParseLeaf(data []byte, want Child, r Range) ([]Entry, error) {
 	entries, err := parse(data, want, r, "leaf", parseEntry)
 	if err != nil {
@@ -171,7 +171,7 @@ func newScanner(source io.Reader) *bufio.Scanner {
 	return s
 }
 
-// checkChildren checks that children are in order and cover a range, without empty ones.
+// checkChildren checks that children are in order and cover a range, and that none is empty.
 func checkChildren(children []Child, r Range) error {
 	for i, c := range children {
 		switch {
@@ -211,7 +211,7 @@ func parseEntry(line []byte) (Entry, error) {
 	return Entry{key, *e.Sum, e.ContentID, e.Page, e.Offset}, err
 }
 
-// parseKey decodes a key, of which only one encoding is allowed.
+// parseKey decodes a key. Only one encoding of each key is allowed.
 func parseKey(text string) (string, error) {
 	key, err := url.PathUnescape(text)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/snapshot"
 )
 
-// small is a root with one node of one leaf with two keys, and their bytes.
+// small returns a root with one node of one leaf with two keys, the bytes of the three, and the leaves of the node.
 func small(t testing.TB) (root *digest.Root, encoded, node, leaf []byte, leaves []digest.Child) {
 	t.Helper()
 	o := objects{}
@@ -53,7 +53,7 @@ func TestRoot(t *testing.T) {
 	}
 }
 
-// TestFormat fixes the bytes: another implementation must be able to compare.
+// TestFormat pins the bytes, since other implementations must be able to compare digests.
 func TestFormat(t *testing.T) {
 	_, encoded, node, leaf, _ := small(t)
 	got := string(encoded) + string(node) + string(leaf)
@@ -104,7 +104,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestWrongClaims: what a liar may publish under the right name is not accepted.
+// TestWrongClaims: objects that contradict themselves are not accepted, even under the right name.
 func TestWrongClaims(t *testing.T) {
 	a, b := digest.SumOf("a", "", nil), digest.SumOf("b", "", nil)
 	leaf := func(lines string, of digest.Range, keys ...string) error {

@@ -31,7 +31,7 @@ func (r *Reader) Leaves(ctx context.Context, i int) ([]Child, error) {
 	return ParseNode(data, node, r.NodeRange(i))
 }
 
-// Entries returns the entries of a leaf with its range.
+// Entries returns the entries of a leaf, whose range is of.
 func (r *Reader) Entries(ctx context.Context, leaf Child, of Range) ([]Entry, error) {
 	data, err := r.Objects.Get(ctx, leaf.Object)
 	if err != nil {
@@ -41,7 +41,7 @@ func (r *Reader) Entries(ctx context.Context, leaf Child, of Range) ([]Entry, er
 }
 
 // In yields the entries with keys in a range, in order, and reads only nodes and leaves with such
-// keys. Memory is that of one node and one leaf. An error ends it.
+// keys. It needs memory for one node and one leaf. An error ends the iteration.
 func (r *Reader) In(ctx context.Context, keys Range) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for i := range r.Root.Nodes {

@@ -37,7 +37,7 @@ type Summer struct {
 	buf  []byte
 }
 
-// Begin begins the sum of a key. The body follows by Write.
+// Begin begins the sum of a key. The body follows in calls of Write.
 func (s *Summer) Begin(key, contentType string) {
 	if s.hash == nil {
 		s.hash = sha256.New()

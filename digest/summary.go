@@ -1,8 +1,8 @@
 package digest
 
 // A Summary computes the leaves of a range from keys and sums, as a [Builder] does, but stores
-// nothing: with it, the owner of a copy of the state compares a node without reading it. Memory is
-// one Child for about a thousand keys.
+// nothing: with it, the owner of a copy of the state compares a node without reading it. A Summary
+// needs memory for one Child for every thousand keys or so.
 type Summary struct {
 	cutter cutter
 	from   string

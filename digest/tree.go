@@ -9,15 +9,15 @@ type Entry struct {
 	// ContentID is that of the last entity of the key. It is empty if that entity has none, as
 	// in snapshots that are not of a feed, or if it is longer than [MaxContentID].
 	ContentID string
-	// Page is the number of the page of the feed with the key's last PUT, and Offset that of the
-	// PUT's delimiter line, in bytes from the start of the page. Page is 0 if it is unknown,
-	// because the state was read from a snapshot. If a PATCH came after the PUT, the Sum is not
-	// that of the PUT, and the ContentID is that of the last PATCH.
+	// Page is the number of the page that contains the key's last PUT, and Offset is where the
+	// PUT's delimiter line begins, in bytes from the start of the page. Page is 0 if it is
+	// unknown, because the state was read from a snapshot. If a PATCH came after the PUT, the Sum
+	// is not that of the PUT, and the ContentID is that of the last PATCH.
 	Page   int64
 	Offset int64
 }
 
-// A Child is what a root lists of a node, and a node of a leaf.
+// A Child describes a node in a root, or a leaf in a node.
 type Child struct {
 	From   string // the first key of the range; "" before all keys
 	Count  int64  // of keys
@@ -53,7 +53,7 @@ type Root struct {
 	// the root until they are resolved.
 	Feed snapshot.FeedPosition
 	// Snapshot is the URL of the snapshot with the same state, if one was written with the digest.
-	// It is relative like those of Feed.
+	// It is relative like the URLs of Feed.
 	Snapshot string
 	// Versions reports that a key may have several states at once, as a CouchDB document with
 	// conflicts has. The keys of the digest are then those of versions: the percent-encoded key

@@ -39,7 +39,7 @@ func (b *listBatch) Commit(_ context.Context, at feed.Position) error {
 	return nil
 }
 
-// run runs a job and returns what the sink got by it, and the kind of the error.
+// run runs a job and returns the Content-IDs that the sink received from it, and the kind of its error.
 func (s *listSink) run(t *testing.T, open reader, store storage.Store, policy consumer.GapPolicy) string {
 	t.Helper()
 	c, url := open(t, store, consumer.Config{Retry: consumer.RetryConfig{Attempts: 2}})
@@ -49,7 +49,7 @@ func (s *listSink) run(t *testing.T, open reader, store storage.Store, policy co
 }
 
 // TestAdopt: a job stops at a change of history by default, writes nothing, and keeps its position. With
-// a policy it continues once, and then as always: its position is one of the new history.
+// a policy, it continues once, and then as usual: its position is now in the new history.
 func TestAdopt(t *testing.T) {
 	for how, open := range readers() {
 		for _, c := range []struct {
@@ -101,8 +101,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestMoved: at another URL, the identity tells the same feed, which is continued exactly once, from
-// another one, even if that has the same entities.
+// TestMoved: at another URL, the identity distinguishes the same feed, which is continued exactly once,
+// from a different feed, even if that has the same entities.
 func TestMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHistory(t, func() storage.Store { return memory.New() })

@@ -25,8 +25,7 @@ import (
 
 // Config holds the settings of a [Source].
 type Config struct {
-	// Name is the prefix of URLs in the store, in errors and positions. If it is empty,
-	// they are paths.
+	// Name is the prefix of URLs in the store, in errors and positions. If it is empty, URLs are paths.
 	Name string
 	// Logger logs warnings. nil: no logging.
 	Logger *slog.Logger
@@ -125,7 +124,7 @@ type location struct {
 	feed     string
 	snapshot string
 	id       string // of the snapshot; "" for the newest
-	page     int64  // number; of a feed 0 for the newest, of a snapshot -1 for the index
+	page     int64  // number; 0 for the newest page of a feed, -1 for the index of a snapshot
 	timegate bool   // of the feed
 }
 

@@ -84,7 +84,7 @@ func newClient(t testing.TB, store storage.Store, c consumer.Config) (*consumer.
 	return client, source
 }
 
-// seen is what a consumer learns about an entity.
+// seen returns what a consumer learns about each entity, and the position after the last one.
 func seen(t testing.TB, entities iter.Seq2[*consumer.Entity, error]) (all []string, last feed.Position) {
 	t.Helper()
 	for e, err := range entities {
@@ -97,8 +97,8 @@ func seen(t testing.TB, entities iter.Seq2[*consumer.Entity, error]) (all []stri
 	return all, last
 }
 
-// TestAsFromServer: a consumer of a store gets what a consumer of a server gets, wherever it
-// begins, apart from names.
+// TestAsFromServer: wherever it begins, a consumer of a store receives the same as a consumer of a
+// server, apart from names.
 func TestAsFromServer(t *testing.T) {
 	store := memory.New()
 	publish(t, store, 0, 8)
@@ -236,7 +236,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A damagedStore changes one byte of an object, or fails to read.
+// A damagedStore changes one byte of an object, or fails to read the object.
 type damagedStore struct {
 	storage.Store
 	key string
@@ -320,8 +320,8 @@ func (s *countingSink) Rollback(context.Context) error                   { retur
 func (s *countingSink) Close() error                                     { return nil }
 
 // TestLargePageIsDamaged: when a page is not held, and entities of it were committed before it
-// turns out to be damaged, the position is moved back to before it, in a snapshot as well. Nothing
-// is delivered again until the page is repaired.
+// turns out to be damaged, the position is moved back to before the page, in a snapshot as well.
+// Nothing is delivered again until the page is repaired.
 func TestLargePageIsDamaged(t *testing.T) {
 	store := memory.New()
 	publish(t, store, 0, 7)
@@ -369,7 +369,7 @@ func TestLargePageIsDamaged(t *testing.T) {
 	}
 }
 
-// A failingOnce store has a body that breaks off, once.
+// A failingOnce is a store that returns a body that breaks off, once.
 type failingOnce struct {
 	storage.Store
 	failed *bool

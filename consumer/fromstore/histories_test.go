@@ -27,7 +27,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A swapped store is another one from one moment to the next, as after a restore.
+// A swapped is a store that becomes another one from one moment to the next, as in a restore.
 type swapped struct{ at atomic.Value }
 
 type held struct{ storage.Store }
@@ -88,7 +88,7 @@ func (h *history) publish(ids string) {
 	check(h.t, f.Close())
 }
 
-// copied returns a copy of the store, as a backup is.
+// copied returns a copy of a store, such as a backup.
 func (h *history) copied(from storage.Store) storage.Store {
 	to := h.make()
 	for entry, err := range from.List(h.t.Context(), "", "") {
@@ -124,7 +124,7 @@ func (h *history) prune(floor int64) {
 	check(h.t, err)
 }
 
-// forget makes the feed one of an older version, which has no identity.
+// forget turns the feed into one of an older version, which has no identity.
 func (h *history) forget() {
 	info, err := h.store.Stat(h.t.Context(), layout.FeedFloor("f"))
 	check(h.t, err)
@@ -154,7 +154,7 @@ func readers() map[string]reader {
 	}
 }
 
-// outcome is what a consumer receives: entities, and the kind of its error.
+// outcome returns what a consumer receives: entities, and the kind of its error.
 func outcome(ids []string, err error) string {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):
@@ -174,7 +174,7 @@ func outcome(ids []string, err error) string {
 	return strings.Join(ids, " ")
 }
 
-// resume reads on from a position.
+// resume continues to read from a position.
 func resume(t *testing.T, c *consumer.Client, url string, at feed.Position) string {
 	var ids []string
 	for e, err := range c.Entities(t.Context(), url, consumer.After(at)) {
@@ -209,10 +209,10 @@ func follow(t *testing.T, c *consumer.Client, url string) *follower {
 }
 
 // TestHistories changes the history of a feed of ten entities, a to j, of which a backup has five.
-// Consumers that have read up to c, e or h, and one that follows the feed, receive what the feed has
-// after what they have read, or are told that this is not possible, by servers that were running and
-// by those that start afterwards. A follower may be told before the epoch begins, or the feed is there
-// again.
+// Consumers that have read up to c, e or h, and one that follows the feed, receive the entities after
+// those that they have read, or an error that says that this is not possible, from servers that were
+// running and from servers that start afterwards. A follower may receive the error before the epoch
+// begins, or before the feed exists again.
 func TestHistories(t *testing.T) {
 	for _, c := range []struct {
 		name                      string

@@ -22,7 +22,7 @@ import (
 
 var longest = flag.Int64("long-feed", 1000, "seek in feeds of up to this many pages")
 
-// A counter is a transport that notes requests.
+// A counter is a transport that records requests.
 type counter struct {
 	http.RoundTripper
 	mu   sync.Mutex

@@ -34,14 +34,15 @@ func list(ctx context.Context, store storage.Store, feed string) (roots []stored
 	return roots, nil
 }
 
-// Collect removes digests for which there has been a newer one for a day, and the nodes and leaves
-// that no digest has and that were written a day ago or earlier. It may run at the same time as
-// writers and readers: a reader has a day to read a digest that it found to be the newest. It
-// returns the number of objects removed. Memory is about 100 bytes for each leaf of the digests
-// that remain.
+// Collect removes digests that were replaced by a newer one at least a day ago, and nodes and
+// leaves that belong to no digest and were written at least a day ago. It may run at the same time
+// as writers and readers: a reader has a day to read a digest that it found to be the newest. It
+// returns the number of objects removed. It needs about 100 bytes of memory for each leaf of the
+// digests that remain.
 //
-// Nothing keeps a writer from needing an old object again at the very moment at which it is
-// removed. That digest then lacks it: reading it is an error, and the next digest has it again.
+// A writer may need an old object again at the very moment at which the object is removed. Its
+// digest then lacks the object: reading that digest is an error, and the next digest has the
+// object again.
 func Collect(ctx context.Context, store storage.Store, feed string) (removed int, err error) {
 	now, err := storage.Now(ctx, store, time.Now)
 	if err == nil {
@@ -58,13 +59,13 @@ func Collect(ctx context.Context, store storage.Store, feed string) (removed int
 type collector struct {
 	store   storage.Store
 	feed    string
-	before  time.Time // what was written later stays
+	before  time.Time // objects that were written later stay
 	removed int
 }
 
 func (c *collector) collect(ctx context.Context) error {
-	// What is listed before the roots and belongs to none of them has no reader. A writer that
-	// needs it meanwhile makes it young.
+	// An object that is listed before the roots and belongs to none of them has no reader. A
+	// writer that needs it in the meantime writes it again, so it is no longer old.
 	old, err := c.old(ctx)
 	if err != nil {
 		return err

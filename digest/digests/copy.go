@@ -12,8 +12,9 @@ import (
 )
 
 // Copy copies the newest digest of a feed to another store, unless there is none or the other
-// store has it, and reports whether it did. What the other store has of earlier ones is not read.
-// Everything that is copied is verified. Writes are not retried: Copy continues if it is repeated.
+// store has it, and reports whether it did. Leaves that the other store has in its own newest
+// digest are not read again. Everything that is copied is verified. Writes are not retried: if
+// Copy is called again, it continues.
 func Copy(ctx context.Context, from, to storage.Store, feed string) (copied bool, err error) {
 	id, err := Newest(ctx, from, feed)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -55,8 +56,7 @@ func copyDigest(ctx context.Context, from, to storage.Store, feed, id string) (b
 	return err == nil, err
 }
 
-// reusable returns the leaves of the base that the store has. Others that it has may be collected
-// at any time.
+// reusable returns the leaves of the base that the store has. Other leaves in the store may be collected at any time.
 func (w *Writer) reusable(ctx context.Context) (map[digest.Hash]bool, error) {
 	if w.config.Base == "" {
 		return nil, nil
@@ -82,7 +82,7 @@ func (w *Writer) reusable(ctx context.Context) (map[digest.Hash]bool, error) {
 	return there, nil
 }
 
-// copy stores the nodes of a digest, and those of its leaves that are not there.
+// copy stores the nodes of a digest, and its leaves that are not in there.
 func (w *Writer) copy(ctx context.Context, r *digest.Reader, there map[digest.Hash]bool) error {
 	for i, node := range r.Root.Nodes {
 		data, err := r.Objects.Get(ctx, node.Object)

@@ -1,5 +1,5 @@
-// Package digests reads, writes and collects the state digests in a store. To make one of a feed,
-// use package snapshot/fold.
+// Package digests reads, writes and collects the state digests in a store. To make the digest of
+// a feed, use package snapshot/fold.
 //
 // The nodes and leaves of all digests of a feed are objects named by the SHA-256 of their bytes
 // and shared by the digests. A digest exists once its root is written, which comes last.
@@ -24,8 +24,8 @@ import (
 // ErrCorrupt means that a root in the store is damaged.
 var ErrCorrupt = errors.New("state digest is damaged")
 
-// Names yields the names of feeds that have objects of digests in the store and follow the name
-// after, which may be empty. Their order and cost are those of [storage.Names].
+// Names yields the names of feeds that have objects of digests in the store, beginning after the
+// name given by after, which may be empty. Their order and cost are those of [storage.Names].
 func Names(ctx context.Context, store storage.Store, after string) iter.Seq2[string, error] {
 	return storage.Names(ctx, store, layout.DigestsPrefix, after)
 }
@@ -138,8 +138,8 @@ func DecodeRoot(feed, id string, metadata []byte) (digest.Hash, error) {
 	return info.SHA256, nil
 }
 
-// Objects returns the nodes and leaves of the digests of a feed. A missing one is an error that
-// matches [storage.ErrNotFound]: the digest was collected, or is damaged.
+// Objects returns the nodes and leaves of the digests of a feed. If an object is missing, the
+// error matches [storage.ErrNotFound]: the digest was collected, or is damaged.
 func Objects(store storage.Store, feed string) digest.Getter { return objects{store, feed} }
 
 type objects struct {

@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// write writes a digest of n keys with a sum. All but the first two leaves do not depend on it.
+// write writes a digest of n keys with a sum. Only the first two leaves depend on the sum.
 func write(ctx context.Context, store storage.Store, n int, sum byte, c digests.Config) (*digests.Result, error) {
 	c.Concurrency = 2
 	return digests.Write(ctx, store, "f", c, func(ctx context.Context, put *digests.Writer) (*digest.Root, error) {
@@ -96,8 +96,8 @@ const (
 	objects = 1 + 1 + 4 // root, node, leaves
 )
 
-// TestFaults fails each operation of a writer and of a collection. A digest that exists is
-// complete, and what remains of others is collected.
+// TestFaults makes each operation of a writer and of a collection fail. A digest that exists is
+// complete, and the remains of others are collected.
 func TestFaults(t *testing.T) {
 	writing := faulttest.Path{
 		Name: "write",
@@ -105,7 +105,7 @@ func TestFaults(t *testing.T) {
 			if _, err := write(t.Context(), store, keys, 1, digests.Config{}); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(20 * time.Hour) // so that what is found has to be written again
+			time.Sleep(20 * time.Hour) // so that objects that are found have to be written again
 		},
 		Do: func(ctx context.Context, store storage.Store) error {
 			_, err := write(ctx, store, keys, 2, digests.Config{})
@@ -140,8 +140,9 @@ func TestFaults(t *testing.T) {
 	faulttest.Run(t, []faulttest.Path{writing, collecting})
 }
 
-// TestCollectWhileWriting collects before each operation of a writer, two days after the objects
-// that it finds were written and their digest was removed. The new digest is complete nevertheless.
+// TestCollectWhileWriting collects before each operation of a writer, when the objects that the
+// writer finds were written two days ago, and their digest has been removed. The new digest is
+// complete nevertheless.
 func TestCollectWhileWriting(t *testing.T) {
 	for n := int64(0); ; n++ {
 		last := false
@@ -269,8 +270,8 @@ func TestCorrupt(t *testing.T) {
 }
 
 // TestWriteWhileCollecting writes a digest before each operation of a collection that is about to
-// remove what the digest needs. The digest lacks no more than the object whose removal follows at
-// once, and the next one lacks nothing.
+// remove what the digest needs. The digest lacks at most the object that is removed right after it
+// was written, and the next digest lacks nothing.
 func TestWriteWhileCollecting(t *testing.T) {
 	for n := 0; ; n++ {
 		last := false

@@ -23,17 +23,16 @@ import (
 // immutable is the Cache-Control of objects that never change.
 const immutable = "public, max-age=31536000, immutable"
 
-// Times that keep [Collect] from removing what a writer is about to refer to: an object is
-// removed if it was written at least leftover ago. A writer writes an object again that exists and
-// is older than half of that, and fails if it takes longer than the other half.
+// Times that keep [Collect] from removing what a writer is about to refer to: an object is removed if
+// it was written at least leftover ago. A writer writes an existing object again if it is older than
+// half of leftover, and fails if the writing of the digest takes longer than the other half.
 const (
 	leftover = 24 * time.Hour
 	young    = leftover / 2
 	maxTime  = leftover / 2
 )
 
-// ErrBase means that the digest whose leaves were to be reused does not exist any more, so that
-// they may be missing.
+// ErrBase means that the digest whose leaves were to be reused no longer exists, so the leaves may be missing.
 var ErrBase = errors.New("the earlier state digest does not exist any more")
 
 // Config holds the settings of Write. The zero value of each is its default.
@@ -56,11 +55,11 @@ type Result struct {
 	Objects, Bytes, Written int64
 }
 
-// Write writes a digest. The function build stores the nodes and leaves and returns the root,
-// which is written last. After an error or a crash the digest does not exist; if the outcome of the
-// last write is unknown, Write fails although it may. The error matches [ErrBase] if the base is
-// missing. Memory is that of the objects being written and, if there is a base, about 50 bytes for
-// each leaf of the feed's digests.
+// Write writes a digest. The function build stores the nodes and leaves and returns the root, which
+// is written last. After an error or a crash the digest does not exist; if the outcome of the last
+// write is unknown, Write fails although the digest may exist. The error matches [ErrBase] if the
+// base is missing. Write needs memory for the objects being written and, if there is a base, about 50
+// bytes for each leaf of the feed's digests.
 func Write(ctx context.Context, store storage.Store, feed string, c Config, build func(context.Context, *Writer) (*digest.Root, error)) (*Result, error) {
 	w := newWriter(store, feed, c)
 	var root *digest.Root
@@ -118,8 +117,8 @@ type Writer struct {
 	objects, bytes, written atomic.Int64
 }
 
-// write writes a digest with an ID; "" is a new one. The function objects stores the nodes and
-// leaves and returns the bytes of the root.
+// write writes a digest with an ID; "" stands for a new one. The function objects stores the nodes
+// and leaves and returns the bytes of the root.
 func (w *Writer) write(ctx context.Context, id string, objects func(context.Context) ([]byte, error)) (err error) {
 	if err := layout.CheckName(w.feed); err != nil {
 		return err
@@ -191,7 +190,7 @@ func (w *Writer) list(ctx context.Context) error {
 	return nil
 }
 
-// Has reports whether a leaf of the base can be reused: it is in the store, as it should be.
+// Has reports whether a leaf of the base can be reused because it is in the store, as it should be.
 func (w *Writer) Has(name digest.Hash) bool {
 	_, ok := w.there[name]
 	return ok
