@@ -1,4 +1,4 @@
-// Package fault makes a [storage.Store] fail on demand, for tests of its users.
+// Package fault makes a [storage.Store] fail on demand, for tests of code that uses the store.
 package fault
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrInjected is matched by every error of this package. It matches none of package
-// storage, so the caller must treat the outcome of the operation as unknown.
+// ErrInjected is matched by every error of this package. It matches no error of package storage, so
+// the caller must treat the outcome of the operation as unknown.
 var ErrInjected = errors.New("injected fault")
 
 // A Verb names a method of [storage.Store].
@@ -53,11 +53,11 @@ type immediate string
 func (immediate) outcome() {}
 
 const (
-	// Pass: it is performed and its result returned.
+	// Pass: the operation is performed, and its result is returned.
 	Pass immediate = "pass"
-	// Lost: it is not performed, and an error is returned.
+	// Lost: the operation is not performed, and an error is returned.
 	Lost immediate = "lost"
-	// Landed: it is performed, but an error is returned regardless of its result.
+	// Landed: the operation is performed, but an error is returned regardless of its result.
 	Landed immediate = "landed"
 )
 
@@ -74,8 +74,8 @@ type faulty struct {
 	n      atomic.Int64
 }
 
-// do determines the outcome of an operation. It calls do, or nothing, or keep for a
-// function that performs the operation later.
+// do determines the outcome of an operation. It calls do, or neither function, or keep, which
+// returns a function that performs the operation later.
 func (f *faulty) do(verb Verb, key string, do func() error, keep func() (func(context.Context) error, error)) error {
 	op := Op{Verb: verb, Key: key, N: int(f.n.Add(1))}
 	outcome := f.decide(op)
@@ -181,7 +181,7 @@ func (f *faulty) List(ctx context.Context, prefix, after string) iter.Seq2[stora
 	}
 }
 
-// Names implements [storage.Namer]. It fails like List.
+// Names implements [storage.Namer]. It fails as List does.
 func (f *faulty) Names(ctx context.Context, prefix, after string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := f.do(List, prefix, func() error { return nil }, nil); err != nil {

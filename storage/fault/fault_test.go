@@ -21,7 +21,7 @@ func TestPass(t *testing.T) {
 	}, storagetest.Options{BodiesInMemory: true, Properties: storage.Properties{Watches: true, Clock: true, Names: true}})
 }
 
-// A table of operations: how to perform each, its preconditions, and the state of the
+// operations lists how to perform each operation, with its preconditions, and the state of the
 // object afterwards.
 var operations = []struct {
 	verb  fault.Verb
@@ -191,7 +191,7 @@ func TestLate(t *testing.T) {
 		t.Errorf("metadata is %q, %v", info.Meta.Data, err)
 	}
 
-	// The earlier write wins.
+	// A late write fails if another write took effect before it was released.
 	s, version = prepare(t)
 	late = new(fault.Late)
 	if _, err := f.Append(t.Context(), "key", version, storage.Meta{}, storage.Bytes()); err == nil {

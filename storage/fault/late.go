@@ -11,7 +11,7 @@ import (
 )
 
 // A Late is the [Outcome] of one write that returns an error at once but is performed
-// when Release is called, like a request in transit when its sender gives up.
+// when Release is called, like a request that is in transit when its sender gives up.
 type Late struct {
 	mu   sync.Mutex
 	op   Op

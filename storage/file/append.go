@@ -17,11 +17,11 @@ import (
 )
 
 // maxTail is the size of the largest tail that is synced together with the state, in
-// bytes. A reader that comes in the middle of an append reads the tail to check it.
+// bytes. During an append, a reader reads the tail to check it.
 const maxTail = 1 << 20
 
-// room is the number of bytes that small appends write ahead, so that those that follow change
-// neither the size of the file nor the blocks that it has: syncing it is then much faster.
+// room is the number of bytes that small appends write ahead, so that later appends change neither
+// the size of the file nor its blocks. This makes syncing the file much faster.
 const room = 64 << 10
 
 // Append implements [storage.Store]. The tail is read while the key is locked.
@@ -126,9 +126,9 @@ func (a *appending) openBody() (err error) {
 	return err
 }
 
-// finish makes the state before the append durable, and then writes it to both slots, if an
-// earlier append was interrupted before it did so. It rewrites what may not be on the disk:
-// after an error, the operating system may believe that it is.
+// finish completes an earlier append that was interrupted: it makes the state before this append
+// durable, and then writes that state to both slots. It writes again what may not be on the disk,
+// since after an error the operating system may consider that durable.
 func (a *appending) finish() error {
 	if a.slotSize == 0 || a.agree() {
 		return nil
@@ -218,7 +218,7 @@ func trim(f *os.File, size int64) error {
 	return err
 }
 
-// encode completes and encodes the state after the append of size bytes with a checksum.
+// encode completes and encodes the state after an append of size bytes, whose checksum is sum.
 func (a *appending) encode(st *state, size int64, sum hash.Hash32) ([]byte, error) {
 	st.Seq = a.old().Seq + 1
 	if size <= maxTail {
@@ -238,7 +238,7 @@ func (a *appending) encode(st *state, size int64, sum hash.Hash32) ([]byte, erro
 }
 
 // commit writes the encoded state to the slot that was not synced last, syncs it together
-// with the tail, and then writes it to the other slot. The result is that of write.
+// with the tail, and then writes it to the other slot. The results are as for write.
 func (a *appending) commit(st *state, slot []byte) (final bool, err error) {
 	to := int(st.Seq % 2)
 	if n, err := a.meta.WriteAt(slot, int64(to*a.slotSize)); n == 0 && refused(err) {
@@ -256,7 +256,8 @@ func (a *appending) commit(st *state, slot []byte) (final bool, err error) {
 	if err := together(a.syncMeta, syncs...); err != nil {
 		return false, fmt.Errorf("%w; the object is written but may be lost in a crash", err)
 	}
-	// Durable. This need not be: if it fails or is lost, the next append does it.
+	// The state is durable now. The copy need not be: if it fails or is lost, the next append makes
+	// it.
 	_ = a.writeSlot(1-to, slot)
 	return true, nil
 }

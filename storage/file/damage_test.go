@@ -298,8 +298,8 @@ func TestTruncatedWhileOpen(t *testing.T) {
 	}
 }
 
-// TestForeignLock cancels a write that waits for a lock held by another process, for
-// which the test stands in with its own file descriptor.
+// TestForeignLock cancels a write that waits for a lock held by another process. The test itself
+// plays that process, with a file descriptor of its own.
 func TestForeignLock(t *testing.T) {
 	s, dir := newStoreDir(t)
 	version, err := s.Create(t.Context(), "a", storage.Meta{}, storage.Bytes())
@@ -365,8 +365,8 @@ func TestStoreGone(t *testing.T) {
 	}
 }
 
-// TestPipe replaces each file of an object by a named pipe, which would block when opened
-// for reading until there is a writer.
+// TestPipe replaces each file of an object with a named pipe. Opening a pipe for reading would
+// block until there is a writer.
 func TestPipe(t *testing.T) {
 	dir := t.TempDir()
 	s, err := file.New(dir)

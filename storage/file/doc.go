@@ -33,7 +33,7 @@
 //	seq            number of appends since the metadata file was created; missing: 0
 //	tail           length of the end of the body that was synced together with this
 //	               state, in bytes; missing: 0
-//	tailCRC        CRC-32C of that, a number; missing: 0
+//	tailCRC        CRC-32C of the tail, a number; missing: 0
 //
 // A metadata file whose size is a power of two, at least 8192, has two halves, its slots.
 // Each holds a state, padded with line feeds. Any other metadata file holds one state and
@@ -41,17 +41,17 @@
 // a state that does not fit into a slot needs a new file.
 //
 // An object exists if its metadata file does. Its body is the first size bytes
-// of the body file. Bytes beyond that are room for appends. They, files in tmp, and body
-// files that no metadata file names were left by killed writers or belong to active ones.
-// Readers ignore them.
+// of the body file. Bytes beyond that are room for appends. Readers ignore these bytes, files in
+// tmp, and body files that no metadata file names: all of these were left by killed writers or
+// belong to active ones.
 //
 // # Reading
 //
 // Open the metadata file by its name and read it. If both slots hold the same version,
-// this is the state of the object. Otherwise, it is the state with the greater seq, of those
-// whose checksum is correct and, if they have a tail, whose tail has the checksum in the body
-// file. Then open and read the metadata file again until two consecutive reads are equal. If
-// they are, and there is no such state, the store is damaged.
+// this is the state of the object. Otherwise, a state is valid if its checksum is correct and, if
+// it has a tail, the tail in the body file has the checksum tailCRC. The valid state with the
+// greater seq is the state of the object. Open and read the metadata file again, though, until two
+// consecutive reads are equal. If they are equal and no state is valid, the store is damaged.
 //
 // Open the body file that the state names. If it does not exist, the object has been
 // replaced or deleted: start over. If the metadata is then unchanged, the store is damaged.
@@ -61,16 +61,16 @@
 // states in a slot only become newer. A state is written to one slot, then synced, and then
 // written to the other slot before the next state is written. Hence, if a read finds state n
 // in one slot and nothing newer in the other, state n was there at the end of the read or
-// state n+1 appeared during the read. A slot that is being written may be unreadable, while
-// its next state has already been seen by others, or appears to be older; but then the next
-// read differs.
+// state n+1 appeared during the read. A slot that is being written may be unreadable although
+// others have already seen its next state, or may appear to be older; but then the next read
+// differs.
 //
 // # Writing
 //
-// Every file is synced before anything refers to it, and the directory that
-// refers to it before the write is acknowledged. An append syncs the tail of the body and
-// the slot at the same time, and acknowledges when both are durable. A crash at any moment
-// therefore leaves either the old state or the new one, and no recovery is needed:
+// Every file is synced before anything refers to it, and the directory that refers to it is synced
+// before the write is acknowledged. An append syncs the tail of the body and the slot at the same
+// time, and acknowledges when both are durable. A crash at any moment therefore leaves either the
+// old state or the new one, and no recovery is needed:
 //
 //   - The slot that an append overwrites holds a copy of the state in the other slot, which
 //     has been synced and is not changed before the append is durable. A slot that the crash
@@ -81,8 +81,8 @@
 //
 // If the slots differ, the last append was interrupted, or its copy lost. Before the next
 // append, its writer writes the tail and the slot again, syncs them and the directory,
-// copies the state to the other slot and syncs that. It writes them again because after a
-// failed fsync the operating system may consider them durable.
+// copies the state to the other slot and syncs that. The tail and the slot are written again
+// because the operating system may consider them durable after a failed fsync.
 //
 // These are the system calls that modify the store, for an object "a/key".
 //
@@ -118,8 +118,9 @@
 //	pwrite64 objects/a/key@meta         the state, in the other slot
 //	flock locks/XX                      release
 //
-// First, a body file that is longer than size and that room is truncated to size. The last
-// append, such as the one that closes a page, makes no room and truncates the file at the end.
+// Before that, a body file that is longer than size and this room together is truncated to size.
+// The last append, such as the one that closes a page, makes no room and truncates the file at the
+// end.
 //
 // If the metadata file has no slots, or the state does not fit, Append commits as Replace
 // does, with the old body file.
@@ -154,15 +155,15 @@
 // # Errors
 //
 // A call that fails before the link, the rename or the write to a slot has no visible
-// effect, and frees the space it used. If one of these fails with an I/O error, or a sync
-// after it fails, the outcome is unknown; nothing is cleaned up, since the files may be in
-// use.
+// effect, and frees the space it used. If the link, the rename or the write to a slot fails with an
+// I/O error, or a later sync fails, the outcome is unknown; nothing is cleaned up, since the files
+// may be in use.
 //
 // # Limits
 //
 // A state can be read before the syncs that follow its rename or its write to a slot. If
-// the machine loses power at that moment, the store reverts to the previous state, and a
-// reader has seen one that was never acknowledged. [Store.Sync] prevents that.
+// the machine loses power at that moment, the store reverts to the previous state, and a reader has
+// seen a state that was never acknowledged. [Store.Sync] prevents that.
 //
 // The file system must be local and follow POSIX for link, rename, fsync and flock,
 // as ext4, XFS, Btrfs, ZFS and APFS do. Not all network file systems do. The whole

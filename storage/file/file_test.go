@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	storagetest.Main(m, storage.Registry{"file": file.Create}.Open)
 }
 
-// allTests enables what takes long and rarely finds more.
+// allTests enables tests that take a long time and rarely find more.
 var allTests = flag.Bool("all", false, "run longer races, and kill four times as many writers")
 
 // TestStore syncs thousands of times. On a busy disk it is much faster with TMPDIR on a
@@ -41,7 +41,7 @@ func TestStore(t *testing.T) {
 	if *allTests {
 		kills *= 4
 	}
-	var dirs sync.Map // by their stores
+	var dirs sync.Map // by store
 	dir := func(s storage.Store) string {
 		dir, _ := dirs.Load(s)
 		return dir.(string)
@@ -146,7 +146,7 @@ func TestDanglingRoot(t *testing.T) {
 	}
 }
 
-// TestInterruptedAppend appends after an interrupted append. More than room for appends is
+// TestInterruptedAppend appends after an interrupted append. Space beyond the room for appends is
 // reclaimed at once; the last append, or a sweep, reclaims the rest.
 func TestInterruptedAppend(t *testing.T) {
 	ctx := t.Context()

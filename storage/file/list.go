@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// listBatch is the number of names of a directory held and sorted in memory. A
-// directory with more is read again for each batch.
+// listBatch is the number of names of a directory that are held and sorted in memory at a time. A
+// directory with more names is read again for each batch.
 const listBatch = 32 << 10
 
 // List implements [storage.Store]. It reads only the metadata of the objects that it
@@ -163,7 +163,7 @@ func (l *lister) batch(dir, last string) ([]string, error) {
 	return names, err
 }
 
-// wants reports whether key is to be listed, or any key below it if it ends in "/".
+// wants reports whether key is to be listed or, if it ends in "/", any key below it.
 func (l *lister) wants(key string) bool {
 	if strings.HasSuffix(key, "/") {
 		return storage.CheckPrefix(key) == nil &&

@@ -39,9 +39,9 @@ type state struct {
 	CacheControl string          `json:"cache_control,omitempty"`
 	Data         []byte          `json:"data,omitempty"`
 
-	Seq     int64  `json:"seq,omitempty"`     // of appends in this metadata file
+	Seq     int64  `json:"seq,omitempty"`     // number of appends in this metadata file
 	Tail    int64  `json:"tail,omitempty"`    // size of the end of the body that was synced together with this state
-	TailCRC uint32 `json:"tailCRC,omitempty"` // CRC-32C of that
+	TailCRC uint32 `json:"tailCRC,omitempty"` // CRC-32C of that end
 }
 
 func newState(meta storage.Meta, body string, size int64) state {

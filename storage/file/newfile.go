@@ -56,8 +56,8 @@ func (s *Store) createTemp(purpose string) (*newFile, error) {
 	return createFile(filepath.Join(s.root, tmpDir, purpose+"@"+newID()))
 }
 
-// remove closes the file and removes its name, if it still has it. If it cannot be
-// removed, a sweep will do so.
+// remove closes the file and removes its name, if it still has one. If the name cannot be removed,
+// a sweep will remove it.
 func (f *newFile) remove() {
 	os.Remove(f.Name())
 	f.Close()

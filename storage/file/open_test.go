@@ -53,8 +53,8 @@ func TestOpenCreatesNothing(t *testing.T) {
 	}
 }
 
-// TestOpenWhileCreated opens stores while they are being created. Until then, there is no store;
-// the directory never seems to be something else.
+// TestOpenWhileCreated opens stores while they are being created. Until a store is complete, there
+// is no store; the directory never seems to hold something else.
 func TestOpenWhileCreated(t *testing.T) {
 	dir := t.TempDir()
 	for n := range 100 {
@@ -75,7 +75,7 @@ func TestOpenWhileCreated(t *testing.T) {
 }
 
 // TestReplacedStore moves the directory of an open store away, puts another store in its place,
-// and moves it back, like disks that are unmounted and mounted.
+// and moves it back, as if disks were unmounted and mounted.
 func TestReplacedStore(t *testing.T) {
 	s, dir := newStoreDir(t)
 	if _, err := s.Create(t.Context(), "a/b", storage.Meta{}, storage.Bytes()); err != nil {
@@ -130,8 +130,8 @@ func TestReplacedStore(t *testing.T) {
 	}
 }
 
-// TestUpgrade opens a store of layout 1 in two processes, for which the test has two stores. The
-// first write upgrades it; reading does not. Both go on.
+// TestUpgrade opens a store of layout 1 twice, as two processes do. The first write upgrades the
+// store; reading does not. Both can continue.
 func TestUpgrade(t *testing.T) {
 	ctx := t.Context()
 	reader, dir := oldStore(t)
@@ -181,7 +181,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestUpgradeReplaced replaces a store of layout 1 by another one. It must not be upgraded.
+// TestUpgradeReplaced replaces a store of layout 1 with another one, which must not be upgraded.
 func TestUpgradeReplaced(t *testing.T) {
 	s, dir := oldStore(t)
 	other, otherDir := oldStore(t)

@@ -24,11 +24,11 @@ import (
 
 var powerLosses = flag.Int("power-losses", 1, "lose power that many times as often")
 
-// TestPowerLoss simulates that the machine loses power at each system call of several appends:
-// of what was written since a file was synced last, any sectors may have reached the disk. What
-// was acknowledged must be there, and nothing else but the append that was in progress.
-// From some of these disks it goes on, and loses power again. In some cases the process is killed
-// before, or a sync fails.
+// TestPowerLoss simulates a loss of power at each system call of several appends: of the sectors
+// written since a file was last synced, any may have reached the disk. Appends that were
+// acknowledged must be there, and nothing else except the append that was in progress. The test
+// continues with some of these disks, and loses power again. In some cases, the process is killed
+// before that, or a sync fails.
 func TestPowerLoss(t *testing.T) {
 	for _, name := range []string{
 		"", "fdatasync:error=EIO:when=1", "fdatasync:error=EIO:when=2", "fdatasync:error=EIO:when=1..2",
@@ -87,18 +87,19 @@ func appendLong(ctx context.Context, s *file.Store) error {
 	return nil
 }
 
-// resumeEvery is how many disks there are for each that is appended to again.
+// resumeEvery is the number of disks of which one is appended to again.
 const resumeEvery = 160
 
-// A powerLoss is a test of what is on a disk after power is lost.
+// A powerLoss tests what is on a disk after power is lost.
 type powerLoss struct {
 	*testing.T
 	random *rand.Rand
 }
 
-// lose has other processes append to the store in dir, which has n appended parts, the first
-// with a fault, and loses power at every system call, in several ways. It calls resume with the
-// directory of some disk, and the number of its appended parts.
+// lose makes other processes append to the store in dir, which has n appended parts. If fault is
+// not empty, it occurs in the first process. At every system call, power is lost in several ways.
+// For some of the resulting disks, lose calls resume with the directory of the disk, and the number
+// of its appended parts.
 func (l *powerLoss) lose(dir string, n, ways int, fault string, resume func(image string, n int)) {
 	l.Helper()
 	disk := l.readDisk(dir)
@@ -184,11 +185,11 @@ func (l *powerLoss) parts(dir string) int {
 	return n
 }
 
-// A disk is what the files of a store may contain after power is lost, by their paths.
+// A disk holds what the files of a store, by path, may contain after power is lost.
 type disk map[string]*diskFile
 
-// A diskFile has several versions of its size and of each sector: when it was synced last, and
-// after any of the writes since.
+// A diskFile has several versions of its size and of each sector: as it was last synced, and as it
+// was after each write since.
 type diskFile struct {
 	now     []byte // what the operating system holds
 	sizes   []int
@@ -206,7 +207,8 @@ func (f *diskFile) sector(i int) string {
 	return string(f.now[min(len(f.now), i*sectorSize):min(len(f.now), (i+1)*sectorSize)])
 }
 
-// change records what write changed in the sectors from one to before another.
+// change records a write, after which the file is now. It changed the sectors from up to but not
+// including to.
 func (f *diskFile) change(now []byte, from, to int) {
 	f.now = now
 	f.sizes = append(f.sizes, len(now))
@@ -221,8 +223,8 @@ func (f *diskFile) change(now []byte, from, to int) {
 	}
 }
 
-// sync makes what was written durable. If it fails, the operating system does not write it
-// again, but some of it may be on the disk.
+// sync makes what was written durable. If ok is false, the sync failed: the operating system does
+// not write the data again, but some of it may be on the disk.
 func (f *diskFile) sync(ok bool) {
 	for i := range f.sectors {
 		if s := &f.sectors[i]; s.dirty && ok {
@@ -255,7 +257,8 @@ func (l *powerLoss) readDisk(dir string) disk {
 	return d
 }
 
-// write writes the disk to a directory. choose chooses one of a number of versions.
+// write writes the disk to a directory. choose returns which of the given number of versions is on
+// the disk.
 func (l *powerLoss) write(d disk, dir string, choose func(versions int) int) {
 	l.Helper()
 	for _, path := range slices.Sorted(maps.Keys(d)) {

@@ -81,9 +81,8 @@ func (s *Store) openState(ctx context.Context, key string) (*state, *os.File, er
 	}
 }
 
-// openBody opens the body file of st and checks that it is long enough. If flag is
-// O_RDWR, it also truncates what is beyond the room for appends, which an interrupted append
-// left.
+// openBody opens the body file of st and checks that it is long enough. If flag is O_RDWR and an
+// interrupted append left more than the room for appends, openBody also truncates the file.
 func (s *Store) openBody(key string, st *state, flag int) (*os.File, error) {
 	path := s.bodyPath(key, st.Body)
 	f, err := regular.Open(path, flag, 0)

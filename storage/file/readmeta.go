@@ -20,7 +20,7 @@ import (
 //
 // If both slots hold the same state, it is current: a write changes one of them first.
 // Otherwise one read may be a mixture of several writes, and two reads must agree. The
-// documentation of the package has the argument.
+// documentation of the package explains why.
 func (s *Store) readState(key string) (*state, error) {
 	var last []byte
 	for {
@@ -105,7 +105,7 @@ func (s *Store) current(key string, r *record) (slot int, err error) {
 }
 
 // hasTail reports whether the body file of key holds the tail of a state, which may be nil.
-// It returns true if there is no body file, which is to be reported as such.
+// It also returns true if there is no body file, which is reported as such later.
 func (s *Store) hasTail(key string, st *state) (bool, error) {
 	if st == nil || st.Tail == 0 {
 		return st != nil, nil

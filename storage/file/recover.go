@@ -33,8 +33,8 @@ func (s *Store) LeftoverKeys(ctx context.Context, prefix string) iter.Seq2[strin
 	}
 }
 
-// Leftovers implements [storage.Recoverer]. The states are those in the metadata file, and
-// one in the spare file of layout 1.
+// Leftovers implements [storage.Recoverer]. The states are those in the metadata file, and the one
+// in the spare file of layout 1.
 func (s *Store) Leftovers(ctx context.Context, key string) ([]storage.Leftover, error) {
 	if err := storage.CheckKey(key); err != nil {
 		return nil, failed("recover", key, err)
@@ -95,7 +95,7 @@ func recoverStates(path string) []*state {
 }
 
 // idle returns a body without its states, and the size of its file, which includes the room for
-// appends; or a body of size 0 if a writer has the file open.
+// appends. If a writer has the file open, it returns a body of size 0.
 func (s *Store) idle(key, id string) (r storage.Leftover, size int64, err error) {
 	f, err := os.Open(s.bodyPath(key, id))
 	if errors.Is(err, fs.ErrNotExist) {

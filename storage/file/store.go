@@ -169,7 +169,7 @@ func (s *Store) checkUnused() error {
 	}
 	for _, entry := range entries {
 		switch entry.Name() {
-		case objectsDir, locksDir, tmpDir, "lost+found": // the last in the root of a file system
+		case objectsDir, locksDir, tmpDir, "lost+found": // "lost+found" is in the root of a file system
 		default:
 			return fmt.Errorf("%w: the directory has a file %q but no file %q; use an empty directory",
 				storage.ErrLayout, entry.Name(), versionFile)

@@ -109,7 +109,7 @@ func state(t *testing.T, s *file.Store) string {
 	return fmt.Sprintf("%s: %s", o.Meta.Data, body)
 }
 
-// states are those before and after each operation.
+// states holds the states of the object before and after each operation.
 var states = map[string][2]string{
 	"create":  {"none", "create: " + newBody},
 	"append":  {"old: " + oldBody, "append: " + oldBody + tail},

@@ -72,8 +72,8 @@ func (w *sweeper) eachName(dir string, do func(name string) error) error {
 	})
 }
 
-// body removes a body file of key, or what is after the end of the body if the object uses
-// the file.
+// body removes a body file of key or, if the object uses the file, the bytes after the end of the
+// body.
 func (w *sweeper) body(key, id string) error {
 	s := w.store
 	unlock, err := s.locks.lock(w.ctx, key)
@@ -100,7 +100,8 @@ func (w *sweeper) spare(key string) error {
 }
 
 // used returns how many bytes of the body file id of key are used, or -1 if the metadata does
-// not name the file. Damaged metadata may have named any file.
+// not name the file. Since damaged metadata may have named any file, all bytes of the file then
+// count as used.
 func (s *Store) used(key, id string) (int64, error) {
 	st, err := s.readState(key)
 	switch {
@@ -116,10 +117,10 @@ func (s *Store) used(key, id string) (int64, error) {
 	return st.Size, nil
 }
 
-// remove removes a file if it is old enough and no writer has it open. If used, which may be
-// nil, returns a size, remove truncates the file to it instead. Until the lock is acquired, the
-// writer may have linked or renamed the file or the metadata that names it, so used is called
-// only then.
+// remove removes a file if it is old enough and no writer has it open. If used, which may be nil,
+// returns a size, remove truncates the file to that size instead. Before the lock is acquired, the
+// writer may still link or rename the file, or the metadata that names it, so used is called only
+// afterwards.
 func (w *sweeper) remove(path string, used func() (int64, error)) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

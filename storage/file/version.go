@@ -25,7 +25,7 @@ const (
 
 const versionFile = "version"
 
-// A version is what is known of the version file of a store.
+// A version is what is known about the version file of a store.
 type version struct {
 	mu   sync.Mutex
 	old  bool        // the layout is oldLayout
@@ -75,13 +75,13 @@ func (s *Store) present() error {
 	return err
 }
 
-// replaced is the error if the version file is another one than was read.
+// replaced returns the error for a version file that is not the one that was read.
 func (s *Store) replaced() error {
 	return fmt.Errorf("%w: %s was replaced by another store since it was opened; restart to use it", storage.ErrNoStore, s.root)
 }
 
-// isVersion reports whether info is of the version file that was read. One of the old layout
-// may have been upgraded by another process.
+// isVersion reports whether info describes the version file that was read. If that had the old
+// layout, another process may have upgraded it.
 func (s *Store) isVersion(info fs.FileInfo) bool {
 	v := &s.version
 	v.mu.Lock()
@@ -100,8 +100,8 @@ func (s *Store) isVersion(info fs.FileInfo) bool {
 	return true
 }
 
-// upgrade makes a store of layout 1 one of layout 2, durably, so that programs that know
-// only layout 1 refuse it. Those that already run notice the modification time.
+// upgrade turns a store of layout 1 into one of layout 2, durably, so that programs that know only
+// layout 1 refuse it. Programs that are already running notice the new modification time.
 func (s *Store) upgrade() error {
 	v := &s.version
 	v.mu.Lock()

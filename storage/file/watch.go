@@ -54,8 +54,8 @@ func (s *Store) watch(ctx context.Context, prefix string, changed func(key strin
 	return nil
 }
 
-// watches holds the subscriptions of a store, which share one notifier, since their
-// number is limited per user.
+// watches holds the subscriptions of a store, which share one notifier, since the number of
+// notifiers is limited per user.
 //
 // For each subscription it watches the directories above the directory of the prefix,
 // that directory, and those below. Any of them may come and go.
@@ -210,7 +210,7 @@ func (w *watches) handle(notifier *fsnotify.Watcher, event fsnotify.Event) {
 		// it exists. If follow fails, some notifications are missing; they are only hints.
 		_ = w.follow(dir)
 	}
-	// From here on, since objects may have been created before the watch.
+	// Notify only now: objects may have been created before the directory was watched.
 	if at && comesOrGoes {
 		for _, child := range dir.children {
 			child.each(changed)

@@ -43,7 +43,7 @@ type watchModel struct {
 	subs    []*modelSub
 	ended   []*modelSub
 	files   int
-	settled chan string // keys of what settle wrote
+	settled chan string // keys of the objects that settle wrote
 }
 
 // A modelSub is a subscription with its hints since the last comparison.
@@ -101,7 +101,7 @@ func (m *watchModel) step() {
 		m.subscribe(m.dir())
 	case 10:
 		m.unsubscribe()
-	case 11: // an event that is out of date, as a directory that is moved can cause
+	case 11: // an outdated event, which moving a directory can cause
 		m.watches.handle(m.watches.notifier, fsnotify.Event{Op: fsnotify.Rename, Name: m.dir()})
 	default:
 		m.compare()
@@ -245,7 +245,7 @@ func (m *watchModel) compareTree(dir *watchedDir, watched []string) {
 	}
 }
 
-// compareHints requires a hint for each object that has changed, and none for what is elsewhere.
+// compareHints requires a hint for each object that has changed, and none for objects elsewhere.
 func (m *watchModel) compareHints(sub *modelSub) {
 	now := m.objects(sub.path)
 	changed := map[string]bool{}
@@ -283,8 +283,9 @@ func (m *watchModel) end() {
 	}
 }
 
-// TestWatchThousands: 10,000 subscriptions begin and end, beside one to all directories. If each cost
-// as much as there are others and directories, this would exceed the time limit.
+// TestWatchThousands: 10,000 subscriptions begin and end while another watches all directories. If
+// the cost of each grew with the number of the others or of the directories, this would exceed the
+// time limit.
 func TestWatchThousands(t *testing.T) {
 	const thousands = 10_000
 	s := newThousands(t, thousands/10) // the other feeds do not exist
@@ -318,7 +319,8 @@ func TestWatchThousands(t *testing.T) {
 	t.Logf("closing: %v of CPU", cpu()-used)
 }
 
-// newThousands returns a store with the directories of feeds, and a subscription to all.
+// newThousands returns a store with the directories of some feeds, and a subscription to all
+// directories.
 func newThousands(t testing.TB, feeds int) *Store {
 	s, err := New(t.TempDir())
 	if err != nil {
@@ -347,7 +349,8 @@ func cpu() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// BenchmarkWatches has 10,000 subscriptions to feeds of two directories each, and one to all.
+// BenchmarkWatches measures changes while there are 10,000 subscriptions to feeds of two
+// directories each, and one to all directories.
 func BenchmarkWatches(b *testing.B) {
 	const feeds = 10_000
 	s := newThousands(b, feeds)

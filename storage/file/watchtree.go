@@ -26,7 +26,7 @@ type watchedDir struct {
 	watched  bool // by the notifier
 }
 
-// child returns the directory with a name in d. It adds it if necessary.
+// child returns the directory with a name in d, which it adds if necessary.
 func (d *watchedDir) child(name string) *watchedDir {
 	child := d.children[name]
 	if child == nil {
@@ -117,7 +117,7 @@ func (w *watches) follow(dir *watchedDir) error {
 }
 
 // followTree adds the watch of a directory before it reads the directory, so that a new
-// directory is seen twice rather than never.
+// subdirectory is seen twice rather than never.
 func (w *watches) followTree(dir *watchedDir, covered bool) error {
 	if err := w.notifier.Add(dir.path); err != nil {
 		w.forget(dir)

@@ -93,8 +93,8 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := os.Remove(s.metaPath(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return failed("delete", key, refusal(err))
 	}
-	// Even if it did not exist: a process that removed it may have been killed before
-	// this point.
+	// Sync even if the object did not exist: a process that removed it may have been killed before
+	// it synced.
 	if err := s.syncNearestDir(key); err != nil {
 		return failed("delete", key, err)
 	}
@@ -154,8 +154,8 @@ func (s *Store) syncNearestDir(key string) error {
 // commit writes st to a file, syncs it while it calls syncs concurrently, and then calls
 // name, which is link or os.Rename, to make it the metadata file of key. The file has no
 // slots if the state is the last one. If commit fails and final is true, the state is
-// certain not to be published. If final is false, it may be published, now or after a
-// crash, and nothing must be cleaned up.
+// certain not to be published. If final is false, the state may be published, now or after a crash,
+// and nothing must be cleaned up.
 func (s *Store) commit(ctx context.Context, key string, st state, last bool, name func(from, to string) error, syncs ...func() error) (final bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return true, err
@@ -176,10 +176,10 @@ func (s *Store) commit(ctx context.Context, key string, st state, last bool, nam
 	return s.publish(key, func() error { return name(f.Name(), s.metaPath(key)) }, func() { os.Remove(f.Name()) })
 }
 
-// publish calls name, which makes a state the current one of key, and syncs the
-// directory. If name is certain to have had no effect, publish calls undo.
+// publish calls name, which makes a state the current state of key, and syncs the directory. If
+// name is certain to have had no effect, publish calls undo.
 func (s *Store) publish(key string, name func() error, undo func()) (final bool, err error) {
-	// Opened first, so that running out of file descriptors changes nothing.
+	// The directory is opened first, so that running out of file descriptors changes nothing.
 	dir, err := os.Open(s.inObjects(dirOf(key)))
 	if err != nil {
 		undo()
@@ -243,7 +243,7 @@ func (s *Store) stateAt(key string, at storage.Version) (*state, error) {
 	return st, err
 }
 
-// goneIsConflict replaces [storage.ErrNotFound] by [storage.ErrConflict].
+// goneIsConflict replaces [storage.ErrNotFound] with [storage.ErrConflict].
 func goneIsConflict(err error) error {
 	if errors.Is(err, storage.ErrNotFound) {
 		return fmt.Errorf("%w: it is gone", storage.ErrConflict)

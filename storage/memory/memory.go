@@ -322,7 +322,7 @@ func (s *Store) prepare(ctx context.Context, key string, meta storage.Meta, body
 	if !bytes.Equal(data, again) {
 		return nil, fmt.Errorf("%w: the body has different bytes when opened again", ErrMisuse)
 	}
-	// They may also trust its digest.
+	// Other drivers may also trust the digest of the body.
 	if d, ok := body.(storage.Digested); ok {
 		if sum := sha256.Sum256(data); !bytes.Equal(d.SHA256().Sum(nil), sum[:]) {
 			return nil, fmt.Errorf("%w: the body does not have its declared SHA-256", ErrMisuse)

@@ -59,7 +59,7 @@ func observe[T any](ctx context.Context, o *observed, name, key string, do func(
 	return result, err
 }
 
-// Unwrap returns the store below.
+// Unwrap returns the wrapped store.
 func (o *observed) Unwrap() storage.Store { return o.store }
 
 // Create implements [storage.Store].

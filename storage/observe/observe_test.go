@@ -26,7 +26,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// operate performs one operation of each kind. Some are refused, and one fails.
+// operate performs operations of each kind. Some are refused, and one fails.
 func operate(t *testing.T, s storage.Store) {
 	ctx := t.Context()
 	version, err := s.Create(ctx, "a/b", storage.Meta{}, storage.Bytes([]byte("x")))
@@ -50,7 +50,7 @@ func operate(t *testing.T, s storage.Store) {
 	s.Stat(ctx, "lost")
 }
 
-// losing loses the operations on the object "lost".
+// losing returns a store that loses the operations on the object "lost".
 func losing(store storage.Store) storage.Store {
 	return fault.Wrap(store, func(op fault.Op) fault.Outcome {
 		if op.Key == "lost" {

@@ -22,7 +22,7 @@ const Forms = "file:DIR, s3://BUCKET/PREFIX, postgres://USER@HOST/DATABASE?schem
 
 // Options are the options for opening a store.
 type Options struct {
-	// Create creates an empty store if there is none. Otherwise the error is
+	// Create creates an empty store if there is none. Without Create, a missing store is the error
 	// [storage.ErrNoStore].
 	Create bool
 	// Memory limits the buffers of the S3 driver, in bytes; see [s3.Config].
