@@ -19,9 +19,9 @@
 // Bodies are streamed, so an entity of any size takes constant memory. A page
 // takes 8 to 22 bytes, to detect loops; its URL is written to a temporary file.
 // An entity takes no memory: 32 bytes are written to another temporary file, to
-// find duplicate Content-IDs in a feed of any length; sorting takes 4 MiB. A
-// [State] takes about 250 bytes and a URL more for each page. At most
-// [Config.MaxViolations] violations are listed; the rest are counted.
+// find duplicate Content-IDs in a feed of any length; sorting takes 4 MiB. For each page, a [State]
+// takes about 250 bytes more, and a URL. At most [Config.MaxViolations] violations are listed; the
+// rest are counted.
 //
 // # The report as JSON
 //
@@ -41,9 +41,9 @@
 //	rule     its name, such as "time-order": see the constants of type Rule
 //	url      of the page or index; in a store, the store's name and a path, or only a
 //	         path; for rules about stored objects, the object's key
-//	page     number of the page among those checked, from 1 for the oldest; 0 if not about one of them
-//	part     number of the entity in the page, from 0; -1 if not about one
-//	offset   of that entity in the page, or with page-format of the error, in bytes; -1 if not about one
+//	page     number of the page among those checked, from 1 for the oldest; 0 if the violation is not about one of them
+//	part     number of the entity in the page, from 0; -1 if the violation is not about one
+//	offset   of that entity in the page or, with page-format, of the error, in bytes; -1 if there is none
 //	message  what is wrong
 //	remedy   what to do
 package verify

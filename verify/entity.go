@@ -33,8 +33,8 @@ type pageCheck struct {
 	bodies     io.Writer  // the digest and the search
 }
 
-// entities checks the parts of a page. Errors are those of the check; violations go
-// to the report.
+// entities checks the parts of a page. It returns only errors of the check itself; violations go to
+// the report.
 func (c *pageCheck) entities(body *bodyReader, boundary string) error {
 	digest := sha256.New()
 	digest.Write([]byte(boundary))
@@ -70,8 +70,8 @@ func (c *pageCheck) entities(body *bodyReader, boundary string) error {
 	return nil
 }
 
-// entity checks one part and writes it to the digest. The error is a [*page.Error]
-// or one of the check.
+// entity checks one part and writes it to the digest. The error is a [*page.Error] or an error of
+// the check itself.
 func (c *pageCheck) entity(digest hash.Hash, part *page.Part) error {
 	at := partCheck{pageCheck: c, part: part.Index, offset: part.Offset, header: part.Header}
 	at.modified()
@@ -180,7 +180,7 @@ func (c *partCheck) required(name string) (value []byte, ok bool) {
 	return value, len(value) > 0
 }
 
-// modified checks Last-Modified, also against the previous entity.
+// modified checks Last-Modified, and compares it with that of the previous entity.
 func (c *partCheck) modified() {
 	value, ok := c.required("Last-Modified")
 	if !ok {

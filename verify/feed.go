@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// Feed checks the feed with the entry point url: the URL of its newest page, or
-// any other of its pages.
+// Feed checks the feed with the entry point url, which is the URL of the newest page, or of any
+// other page of the feed.
 //
 // Violations are in the report. Feed returns an error only if it could not check
 // the feed: ctx ended, a temporary file could not be written, or the entry point
@@ -119,9 +119,9 @@ func (w *feedWalk) crawl(entry string) error {
 	return w.pages.err
 }
 
-// permanent returns the URL of the page at the entry point, which may be an alias
-// of the newest page: its rel=self, unless there is no page there or one with
-// another prev. If HEAD fails otherwise, reading the page reports the error.
+// permanent returns the permanent URL of the page at the entry point, which may be an alias: the
+// URL in its rel=self, unless that leads to no page, or to a page with another prev. If HEAD fails
+// for another reason, reading the page reports the error.
 func (w *feedWalk) permanent(entry string, s seen) string {
 	if s.links.Self == "" || s.links.Self == entry {
 		return entry
@@ -142,8 +142,8 @@ func (v *visit) hasNoPrev(url string) bool {
 }
 
 // pruned returns the first page after the i-th that still exists and has no prev:
-// the pages before it have been pruned since they were listed. It returns i if err,
-// from reading the i-th page, has another cause.
+// the pages before it have been pruned since they were listed. err is the error from reading the
+// i-th page; if it has another cause, pruned returns i.
 func (w *feedWalk) pruned(i int, err error) int {
 	for j := i + 1; isGone(err) && j < w.pages.count; j++ {
 		var s seen
@@ -233,7 +233,7 @@ func (w *feedWalk) checkPrev(i int, prev string) {
 		return
 	}
 	url := w.pages.at(i).url
-	// The link may have been removed since the crawl; then HEAD shows that, too.
+	// The link may have been removed since the crawl; in that case, HEAD shows this, too.
 	if s, err := w.head(url); err != nil || s.links.Prev != prev {
 		w.report.add(Head, url, "HEAD gives rel=prev %s, GET gives %s", link(s.links.Prev), link(prev))
 	} else if prev != "" {
@@ -241,8 +241,8 @@ func (w *feedWalk) checkPrev(i int, prev string) {
 	}
 }
 
-// checkNext checks that the i-th page names the one after it, and lists a page
-// that the last one names.
+// checkNext checks that the i-th page names the one after it, and adds a page to the list if the
+// last one names it.
 func (w *feedWalk) checkNext(i int, next string) {
 	url := w.pages.at(i).url
 	if i+1 < w.pages.count {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A server may take stallLimit for the header, and for each stallBytes of a body or
-// the rest of it.
+// A server may take stallLimit for the header, for each stallBytes of a body, and for the rest of
+// the body.
 const (
 	stallLimit = time.Minute
 	stallBytes = 64 << 10
@@ -88,8 +88,8 @@ func (f *fetcher) permit(u *url.URL) error {
 	return nil
 }
 
-// authorize sets header and credentials for our origin, and removes them for
-// others: a redirected request starts with the headers of the one before it.
+// authorize sets the configured header and credentials in a request to our origin, and removes them
+// from others: a redirected request starts with the headers of the request before it.
 func (f *fetcher) authorize(r *http.Request) {
 	r.Header.Del("Authorization")
 	for name := range f.header {

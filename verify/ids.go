@@ -46,8 +46,8 @@ func decodeOccurrence(b []byte) occurrence {
 	}
 }
 
-// ids finds duplicate Content-IDs by an external merge sort. Memory does not depend on
-// their number.
+// ids finds duplicate Content-IDs with an external merge sort. The memory does not depend on their
+// number.
 type ids struct {
 	dir  string
 	max  int // occurrences in memory

@@ -8,16 +8,16 @@ import (
 	"github.com/feedctl/feedctl/pageindex"
 )
 
-// An indexCheck compares the pages of a feed with its page index, an extension (package pageindex). It has
-// one tile at a time.
+// An indexCheck compares the pages of a feed with its page index, an extension (package pageindex). It
+// holds one tile at a time.
 type indexCheck struct {
 	url   string
 	pages map[string]pageindex.Page // by URL; nil if the tile could not be read
 	full  bool
 }
 
-// checkIndex checks what the index says of a page that was read whole. A page without a next one may not be
-// listed yet.
+// checkIndex checks what the index says about a page that was read whole. A page without a next link is not
+// necessarily listed yet.
 func (w *feedWalk) checkIndex(s seen) error {
 	if s.links.Timemap == "" || s.links.Next == "" || s.page.Size == 0 {
 		return nil
@@ -61,8 +61,8 @@ func (w *feedWalk) checkIndex(s seen) error {
 	return nil
 }
 
-// readTile reads the tile that a page links to. The index of another program may have another form: that of
-// a feed without chain digests is left alone.
+// readTile reads the tile that a page links to. The index of another program may have another form, so the
+// index of a feed without chain digests is not checked.
 func (w *feedWalk) readTile(s seen) error {
 	w.index = indexCheck{url: s.links.Timemap}
 	response, err := w.fetch.do(w.ctx, http.MethodGet, s.links.Timemap)

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// TestPageIndex has a page index tell lies. The feed has two tiles.
+// TestPageIndex makes a page index of two tiles tell lies.
 func TestPageIndex(t *testing.T) {
 	const pages = pageindex.Size + 20
 	store := memory.New()

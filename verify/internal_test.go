@@ -94,8 +94,9 @@ func TestStall(t *testing.T) {
 	})
 }
 
-// stalling responds shortly before the time limit, with bytes that arrive shortly before
-// it, and then with one every seven seconds, for ever; to /header, not at all.
+// stalling responds shortly before the time limit. The first bytes of the body also arrive shortly
+// before the time limit, then one byte every seven seconds, for ever. It does not respond to
+// /header.
 type stalling struct{}
 
 func (stalling) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// recorded responds with recorded responses of the Java library 1.0.1: see the README
-// there.
+// recorded responds with recorded responses of the Java library 1.0.1: see the README in
+// recordings.
 type recorded map[string][]byte // by path
 
 const recordings = "../consumer/testdata/java-library-1.0.1"

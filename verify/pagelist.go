@@ -14,13 +14,12 @@ import (
 // listBlock is how many pages of a list are written to disk at a time.
 const listBlock = 256
 
-// A listed page is one to be read.
+// A listed is a page to be read.
 type listed struct {
 	url string
-	// The page has no valid link to itself, so other pages may link to it by
-	// another URL.
+	// nameless: the page has no valid link to itself, so other pages may link to it by another URL.
 	nameless bool
-	// From HEAD; zero if there was no HEAD request for the page.
+	// modified is from HEAD; zero if there was no HEAD request for the page.
 	modified time.Time
 	chain    feed.Chain
 	final    bool // it had a next link
@@ -31,7 +30,7 @@ type listed struct {
 type pageList struct {
 	dir   string
 	count int
-	// The first ones, up to here, were added newest first.
+	// backward is the number of pages, from the first, that were added newest first.
 	backward int
 	seen     urlSet
 

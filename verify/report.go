@@ -15,7 +15,7 @@ type Violation struct { //nolint:errname // primarily an element of a report
 	URL     string `json:"url"`
 	Page    int    `json:"page"`   // among the pages checked, from 1 for the oldest; 0 for none
 	Part    int    `json:"part"`   // from 0; -1 for none
-	Offset  int64  `json:"offset"` // of the part, or with PageFormat of the error, in bytes; -1 for none
+	Offset  int64  `json:"offset"` // of the part or, with PageFormat, of the error, in bytes; -1 for none
 	Message string `json:"message"`
 	Remedy  string `json:"remedy"`
 }

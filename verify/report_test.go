@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// TestReportAsJSON fixes the JSON form, on which others depend.
+// TestReportAsJSON fixes the JSON form, on which other programs depend.
 func TestReportAsJSON(t *testing.T) {
 	s, pages := newFeed(t)
 	pages[1].entities[1].set("Operation-Type", "POST")
@@ -90,8 +90,8 @@ func TestLargeEntity(t *testing.T) {
 	}
 }
 
-// FuzzPage checks arbitrary responses: no panic, and an error only if the server is not to
-// blame.
+// FuzzPage checks arbitrary responses: there must be no panic, and an error only if the server is
+// not to blame.
 func FuzzPage(f *testing.F) {
 	p := feedPage(0)
 	f.Add(p.bytes(), p.header.Get("Content-Type"), p.header.Get("Last-Modified"), "</feeds/zones>; rel=self", "sha-256=:AA==:")

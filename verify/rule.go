@@ -39,8 +39,8 @@ const (
 	Symmetry Rule = "symmetry"
 	// Loop: following links never leads back to a page.
 	Loop Rule = "loop"
-	// Timeline: the digest that a page declares, if it does, is the one that the next
-	// page names; otherwise the two belong to different timelines of the feed.
+	// Timeline: if a page declares its digest, the next page names that digest; otherwise the two
+	// pages belong to different timelines of the feed.
 	Timeline Rule = "timeline"
 	// Head: HEAD and GET give the same Link and Last-Modified.
 	Head Rule = "head"
@@ -54,8 +54,8 @@ const (
 	// Caching: a page without a next link, which may still change, is not
 	// declared immutable (RFC 8246).
 	Caching Rule = "caching"
-	// PageIndex: what the page index says of a page, if the feed has one (package
-	// pageindex), is true, and lists each page that has a next link.
+	// PageIndex: if the feed has a page index (package pageindex), it lists each page that has a
+	// next link, and what it says about the pages is true.
 	PageIndex Rule = "page-index"
 )
 

@@ -121,7 +121,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// newFeed is a feed of three pages, oldest first, with two entities each, a second apart.
+// newFeed returns a feed of three pages, oldest first, with two entities each, a second apart.
 func newFeed(t *testing.T) (*site, []*fakePage) {
 	s := newSite(t)
 	var pages []*fakePage
@@ -188,7 +188,7 @@ type place struct {
 	Part int
 }
 
-// places also checks what every violation must have.
+// places returns the places of the violations, and checks what every violation must have.
 func (s *site) places(report *verify.Report) []place {
 	s.t.Helper()
 	all := []place{}

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// newSnapshot is a snapshot of two pages with two entities each.
+// newSnapshot returns a snapshot of two pages with two entities each.
 func newSnapshot(t *testing.T) (*site, []*fakePage) {
 	s := newSite(t)
 	var pages []*fakePage

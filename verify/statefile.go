@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/internal/regular"
 )
 
-// ReadState reads the state that an earlier check wrote to a file. It is nil if there is no
+// ReadState reads the state that an earlier check wrote to a file. The state is nil if there is no
 // such file, or the path is empty.
 func ReadState(path string) (*State, error) {
 	if path == "" {
@@ -30,8 +30,8 @@ func ReadState(path string) (*State, error) {
 	return state, nil
 }
 
-// WriteState writes the state of a check to a file, unless the path is empty. After a check
-// that found violations it should not be called, so that the next one finds them again.
+// WriteState writes the state of a check to a file, unless the path is empty. Do not call it after
+// a check that found violations, so that the next check finds them again.
 func WriteState(path string, state *State) error {
 	if path == "" || state == nil {
 		return nil

@@ -26,7 +26,7 @@ import (
 //
 // Violations are in the report. URLs in it begin with base: the name of the store, such as
 // file:///srv/data, or "" for paths only. Store returns an error only if it could not check
-// the feed; it matches [chain.ErrNoFeed] if the feed does not exist.
+// the feed; the error matches [chain.ErrNoFeed] if the feed does not exist.
 func Store(ctx context.Context, store storage.Store, feedName, base string) (*Report, error) {
 	if err := layout.CheckName(feedName); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ type seenStore struct {
 // maxSeen limits the size of storeCheck.seen, in bytes.
 const maxSeen = 8 << 20
 
-// Unwrap returns the store below.
+// Unwrap returns the wrapped store.
 func (s seenStore) Unwrap() storage.Store { return s.Store }
 
 // Stat implements [storage.Store].
@@ -96,8 +96,8 @@ func StoreSnapshot(ctx context.Context, store storage.Store, name, base string) 
 
 // servedOrigin is the origin of the server in this process that serves the store: links in
 // responses are HTTP URLs (specification, section "Pagination"). A consumer.Source would need no
-// origin, but verify would then share the code that turns what is stored into links and entities
-// with those that it checks, and would not see what package server gets wrong.
+// origin, but verify would then share with consumers the code that turns what is stored into links
+// and entities, and would not see what package server gets wrong.
 const servedOrigin = "http://localhost"
 
 // served runs check against a server in this process. URLs in the report begin with base.
@@ -190,7 +190,8 @@ func (s *storeCheck) check(ctx context.Context) error {
 	return nil
 }
 
-// unborn reports whether a page beyond the newest one is a copy of an erasure that was not completed.
+// unborn reports whether a page beyond the newest one is a copy written by an erasure that was not
+// completed.
 func (s *storeCheck) unborn(ctx context.Context, n int64) (bool, error) {
 	info, err := s.store.Stat(ctx, layout.FeedPage(s.feed, n))
 	if err != nil {
@@ -200,7 +201,8 @@ func (s *storeCheck) unborn(ctx context.Context, n int64) (bool, error) {
 	return err == nil && p.Floor > s.floor, nil
 }
 
-// ignoreMissing returns err unless an object does not exist or has an unknown layout.
+// ignoreMissing returns err, or nil if err means that an object does not exist or has an unknown
+// layout.
 func ignoreMissing(err error) error {
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrLayout) {
 		return nil
@@ -256,8 +258,7 @@ func (s *storeCheck) ends(ctx context.Context) error {
 	return nil
 }
 
-// highest takes the page with the highest number as the newest, for a chain that
-// is broken.
+// highest takes the page with the highest number as the newest one if the chain is broken.
 func (s *storeCheck) highest(ctx context.Context) error {
 	for entry, err := range s.store.List(ctx, layout.FeedPages(s.feed), "") {
 		if err != nil {

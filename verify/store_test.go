@@ -22,8 +22,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// newStore returns a store with a feed of n closed pages and an open one, two entities
-// each.
+// newStore returns a store with a feed of n closed pages and an open one, with two entities each.
 func newStore(t *testing.T, n int) *memory.Store {
 	t.Helper()
 	store := memory.New()

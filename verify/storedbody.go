@@ -50,7 +50,7 @@ func (c *bodyCheck) body(stored io.Reader) error {
 }
 
 // closing checks that only the closing delimiter of a closed page follows the
-// entities. After anything else, an appended entity would never be seen.
+// entities. An entity appended after anything else would never be seen.
 func (c *bodyCheck) closing(size int64) {
 	end := c.end
 	if c.page.Closed {

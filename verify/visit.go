@@ -82,14 +82,14 @@ func (v *visit) unreachable(url string, err error) error {
 // seen is what the headers of a response say about a page.
 type seen struct {
 	links    feed.Links
-	hasLinks bool // they could be read
+	hasLinks bool // the links could be read
 	modified time.Time
 	chain    feed.Chain
 	page     PageState // only of a response that was read whole
 }
 
-// read checks the response to GET for the i-th page. Errors are those of the
-// check; violations by the page go to the report.
+// read checks the response to GET for the i-th page. It returns only errors of the check itself;
+// violations by the page go to the report.
 func (v *visit) read(i int, response *http.Response) (seen, error) {
 	c := pageCheck{visit: v, url: v.pages.at(i).url, index: i}
 	c.now.URL = c.url
@@ -144,7 +144,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drain reads the rest: the epilogue, or everything if it is not a page.
+// drain reads the rest: the epilogue, or everything if the body is not a page.
 func (b *bodyReader) drain() {
 	if b.err == nil {
 		_, b.err = io.Copy(io.Discard, b)

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
-// The test of a sink, in its package.
+// This is the test of a sink, in its package.
 func ExampleRun() {
 	TestSink := func(t *testing.T) {
 		sinktest.Run(t, sinktest.Options{

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// params are the values of a statement's parameters in their binary formats, and their types. pgx
-// would copy a body once more to a new buffer, as it does with all arguments.
+// params holds the values of a statement's parameters in their binary formats, and their types. As
+// an argument of a query, pgx would copy a body once more, to a new buffer.
 type params struct {
 	values  [][]byte
 	types   []uint32
@@ -28,8 +28,8 @@ func (p *params) int8(n int64) {
 	p.add(pgtype.Int8OID, binary.BigEndian.AppendUint64(nil, uint64(n)))
 }
 
-// call calls a procedure that returns a row, on the connection of a transaction or on one of a pool.
-// The statement is unnamed. The values are in binary format; nil is NULL.
+// call calls a procedure that returns a row, on the connection of a transaction or on one from a
+// pool. The statement is unnamed. The values of the row are in binary format; nil is NULL.
 func call(ctx context.Context, db database, sql string, p params) (row [][]byte, err error) {
 	do := func(conn *pgx.Conn) error {
 		r := conn.PgConn().ExecParams(ctx, sql, p.values, p.types, p.formats, []int16{pgx.BinaryFormatCode}).Read()

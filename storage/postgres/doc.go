@@ -33,10 +33,10 @@
 // # Writing
 //
 // A write of at most 1,052,480 bytes (130 chunks) is one statement; a larger one is one
-// transaction, at READ COMMITTED. Its UPDATE names the version. Of two concurrent
-// writes, the second waits for the first and then finds no row with its version, which
-// is ErrConflict. Create is INSERT ... ON CONFLICT DO NOTHING. The row is written before
-// the chunks, so that a conflict is detected early.
+// transaction, at READ COMMITTED. The UPDATE in it requires the given version. Of two concurrent
+// writes, the second waits for the first and then finds no row with its version, which is
+// ErrConflict. Create is INSERT ... ON CONFLICT DO NOTHING. The row is written before the chunks,
+// so that a conflict is detected early.
 //
 // The statement calls a procedure of the schema. Sessions, even behind PgBouncer, cache
 // the plans of procedures. Parsing and planning the same SQL for each write would take as
@@ -50,7 +50,7 @@
 // into rows of 2 KB with an index entry each, and would try to compress pages that may be
 // compressed already. Chunks are never updated, so only DELETE leaves dead rows to vacuum.
 // The row in objects is updated by each append; with a fillfactor of 50 and no index but
-// that of the key, the update is a HOT one and its space is reused without vacuum.
+// that of the key, the update is a HOT update, whose space is reused without vacuum.
 //
 // The server needs about 35 µs of CPU time for each chunk, whatever statement inserts it (a
 // procedure, INSERT ... SELECT, COPY): for the row, its WAL and a new page of the file.
@@ -66,23 +66,23 @@
 // server; which standbys they wait for is the operator's choice. With fsync = off, a crash
 // of the server's machine can lose or damage anything.
 //
-// If the connection is lost after a statement was sent, it is unknown whether it was
-// committed. The same write is then sent again. It waits for the first if that is still
-// running. If it then finds that the object has the version of this write, the first one
-// was committed. If another writer has changed the object since, the outcome remains
-// unknown; the error says so and matches none of package storage.
+// If the connection is lost after a statement was sent, it is unknown whether the statement was
+// committed. The same write is then sent again, and waits for the first attempt if that is still
+// running. If it finds that the object has the version of this write, the first attempt was
+// committed. If another writer has changed the object since, the outcome remains unknown; the error
+// says so and matches no error of package storage.
 //
 // # Errors
 //
 // These errors are retried for 30 seconds: lost and refused connections, a server that
 // shuts down or starts (57P01, 57P02, 57P03), an idle connection closed by the server
 // (57P05, idle_session_timeout), too many connections (53300), serialization failures and
-// deadlocks (40001, 40P01), and no primary among the servers, if the URL requires one by
-// target_session_attrs. A full disk (53100) is ErrFull, missing rights (42501) are
-// ErrPermission, a missing table or procedure (42P01, 42883) is ErrLayout. Other errors
-// have an explanation: a cancelled statement (57014, statement_timeout), a lock that
-// timed out (55P03, lock_timeout), a body that arrived too slowly (25P03,
-// idle_in_transaction_session_timeout) and a read-only server (25006, a standby).
+// deadlocks (40001, 40P01), and no primary among the servers, if the URL requires one with
+// target_session_attrs. A full disk (53100) is ErrFull, missing rights (42501) are ErrPermission, a
+// missing table or procedure (42P01, 42883) is ErrLayout. Other errors have an explanation: a
+// cancelled statement (57014, statement_timeout), a lock that timed out (55P03, lock_timeout), a
+// body that arrived too slowly (25P03, idle_in_transaction_session_timeout) and a read-only server
+// (25006, a standby).
 //
 // A connection on which nothing arrives for 30 seconds, not even acknowledgements of TCP
 // keep-alives, is considered lost.
@@ -92,19 +92,18 @@
 // Get reads the row and the first 259,072 bytes (32 chunks) of the body in one
 // statement. The rest is read on demand in batches of the same size, without a
 // transaction, and without holding a connection in between. A body of one batch is
-// therefore always complete. Reading a longer one that is replaced or deleted meanwhile
-// fails, since its chunks are gone and its ID is not reused.
+// therefore always complete. Reading a longer body fails if the object is replaced or deleted
+// meanwhile, since the chunks are gone and the ID of the body is not reused.
 //
 // # Notifications
 //
-// After each commit the key is sent by NOTIFY on the channel SCHEMA_objects, such as
-// "feedctl_objects"; an empty payload stands for any key. It is sent after the
-// transaction rather than in it, because the server serializes the commits of
-// transactions with notifications, across all databases. Losing a notification does no
-// harm; see [storage.Watcher].
+// After each commit the key is sent with NOTIFY on the channel SCHEMA_objects, such as
+// "feedctl_objects"; an empty payload stands for any key. The notification is sent after the
+// transaction rather than in it, because the server serializes the commits of transactions with
+// notifications, across all databases. Losing a notification does no harm; see [storage.Watcher].
 //
-// Watch listens on one connection outside the pool, and reconnects if it is lost. Where
-// LISTEN does not work, it logs that once and notifies every second instead: on a standby,
-// and behind PgBouncer, which it recognizes by a session that is not the client's own
-// (pg_backend_pid).
+// Watch listens on one connection outside the pool, and reconnects if it is lost. LISTEN does not
+// work on a standby, nor behind PgBouncer, which Watch recognizes by a session that is not the
+// client's own (pg_backend_pid). In these cases, Watch logs that once and notifies every second
+// instead.
 package postgres

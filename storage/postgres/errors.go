@@ -97,8 +97,8 @@ func classify(ctx context.Context, err error) (passes, uncertain bool) {
 	running := ctx.Err() == nil
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		// The connection has ended. Unless it was idle, the statement may have been
-		// committed before. Severity itself is in the language of the server.
+		// If the severity is not ERROR, the connection has ended. Unless it was idle, the statement
+		// may have been committed before. The field Severity is in the language of the server.
 		ended := pg.SeverityUnlocalized != "ERROR" && !connecting && !slices.Contains(idle, pg.Code)
 		return running && pgerr.Passes(pg.Code), ended
 	}
@@ -111,8 +111,8 @@ func classify(ctx context.Context, err error) (passes, uncertain bool) {
 	return running && lost, lost || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// standby reports whether no server was the primary, as the URL requires by
-// target_session_attrs. One may be promoted soon.
+// standby reports whether no server was the primary, which the URL requires with
+// target_session_attrs. A standby may be promoted soon.
 func standby(err error) bool {
 	return errors.Is(err, pgconn.ErrReadOnlyConnection) || errors.Is(err, pgconn.ErrStandbyConnection)
 }
@@ -123,7 +123,7 @@ type uncommittedError struct{ error }
 func (e uncommittedError) Unwrap() error { return e.error }
 
 // outcome returns the error for all attempts. If uncertain is set, one of them may have taken
-// effect, and the error matches none of package storage.
+// effect, and the error matches no error of package storage.
 func outcome(err error, uncertain bool) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		if n, ok := named[pg.Code]; ok {
@@ -139,7 +139,7 @@ func outcome(err error, uncertain bool) error {
 	return unknown(err)
 }
 
-// unknown returns an error that matches none of package storage.
+// unknown returns an error that matches no error of package storage.
 func unknown(err error) error {
 	return &unknownError{err}
 }

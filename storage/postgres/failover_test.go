@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestStandby: a standby can be read, and writes to it return an error that says so. With
+// TestStandby: a standby can be read, and the errors of writes say that the server is one. With
 // target_session_attrs, a writer waits until there is a primary.
 func TestStandby(t *testing.T) {
 	t.Parallel()
@@ -166,7 +166,7 @@ func TestIdleSession(t *testing.T) {
 	url := pgtest.Start(t).URL("a")
 	store, conn := open(t, url), connect(t, url)
 	defer store.Close()
-	// From now on: opening a store may take longer.
+	// The limit is set only now, since opening a store may take longer.
 	run(t, conn, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET idle_session_timeout = 100', current_database()); END $$")
 	run(t, conn, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`)
@@ -216,7 +216,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// waiting reads nothing, and then blocks.
+// A waiting is an empty reader that calls a function, which may block, when it is read.
 type waiting func()
 
 func (w waiting) Read([]byte) (int, error) { w(); return 0, io.EOF }

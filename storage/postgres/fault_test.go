@@ -106,7 +106,7 @@ func TestServerErrors(t *testing.T) {
 	}
 }
 
-// writes are all verbs. checkDone checks their effect.
+// writes holds a write of each kind. checkDone checks its effect.
 var writes = map[string]func(ctx context.Context, store storage.Store, key string, at storage.Version) error{
 	"create": func(ctx context.Context, store storage.Store, key string, _ storage.Version) error {
 		_, err := store.Create(ctx, key, storage.Meta{}, storage.Bytes([]byte("new")))

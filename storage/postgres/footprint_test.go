@@ -69,7 +69,7 @@ func TestAppendCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tail, least := make([]byte, 256<<10), math.MaxInt // others also fill pools of buffers
+	tail, least := make([]byte, 256<<10), math.MaxInt // some appends also fill pools of buffers
 	for range 50 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -84,8 +84,8 @@ func TestAppendCopies(t *testing.T) {
 	}
 }
 
-// TestVeryLarge writes and reads a body of eight times the memory that it may use, or, with
-// -all, one of 1 GiB in the same memory. It does not run in parallel, since it measures the
+// TestVeryLarge writes and reads a body eight times as large as the memory that it may use, or,
+// with -all, one of 1 GiB with the same limit. It does not run in parallel, since it measures the
 // memory of the process.
 func TestVeryLarge(t *testing.T) {
 	size := int64(128 << 20)

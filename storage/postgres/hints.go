@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxHints limits the keys in a notification; for more keys, one with an empty
+	// maxHints limits the keys in a notification; for more keys, a notification with an empty
 	// payload is sent.
 	maxHints = 100
 	// hintTime limits how long sending may take, and so how long Close waits.
@@ -21,7 +21,7 @@ const (
 )
 
 // hints sends notifications of changed keys after the commit: a NOTIFY in the transaction
-// would serialize the commits of all such transactions of the server. Losing one does no
+// would serialize the commits of all such transactions of the server. Losing a notification does no
 // harm.
 type hints struct {
 	pool    *pgxpool.Pool

@@ -9,9 +9,10 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Latest returns, for each prefix, a string that changes if any of the last n objects below it
-// changes or others take their place, such as the last pages of a feed. Prefixes without objects
-// are not in the result. It is one statement, with an index search for each prefix.
+// Latest returns, for each prefix, a string that changes if one of the last n objects below the
+// prefix, such as the last pages of a feed, changes or another object takes its place. Prefixes
+// without objects are not in the result. Latest sends one statement, with an index search for each
+// prefix.
 func (s *Store) Latest(ctx context.Context, prefixes []string, n int) (map[string]string, error) {
 	for _, prefix := range prefixes {
 		if err := storage.CheckPrefix(prefix); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestLatest: the text of a prefix differs after a change of one of its last objects, and only then.
+// TestLatest: the string of a prefix changes if one of its last objects changes, and only then.
 func TestLatest(t *testing.T) {
 	t.Parallel()
 	store := open(t, pgtest.Start(t).URL("a"))

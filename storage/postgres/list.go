@@ -54,8 +54,8 @@ func list(ctx context.Context, prefix, after string, page func(after string, lim
 	}
 }
 
-// comparable returns valid text that sorts among keys, which are printable ASCII, like
-// after, which may hold any bytes.
+// comparable returns valid text that sorts among keys as after does. Keys are printable ASCII, but
+// after may hold any bytes.
 func comparable(after string) string {
 	for i := range len(after) {
 		switch c := after[i]; {
@@ -68,8 +68,8 @@ func comparable(after string) string {
 	return after
 }
 
-// names yields the names in the entries returned by page, page by page: the first key of
-// each name, and keys without a name.
+// names yields the names in the entries returned by page, page by page. The entries are the first
+// key of each name, and keys without a name.
 func names(ctx context.Context, prefix, after string, page func(after string, limit int) ([]storage.Entry, error)) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := storage.CheckNames(prefix); err != nil {

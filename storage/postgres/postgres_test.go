@@ -34,11 +34,12 @@ func TestStore(t *testing.T) {
 	testStore(t, pgtest.StartOwn(t, "fsync=on").URL("a"), func(s storage.Store) storage.Store { return s })
 }
 
-// allTests enables tests that take long and rarely find more.
+// allTests enables tests that take a long time and rarely find more.
 var allTests = flag.Bool("all", false, "run all of the suite through PgBouncer, too, longer races, and a body of 1 GiB")
 
-// TestPgBouncer runs the suite, wrapped, through PgBouncer in transaction mode, except for
-// the part that the suite repeats with other keys and for hints that depend on time.
+// TestPgBouncer runs the suite with wrapped stores, through PgBouncer in transaction mode. It
+// leaves out the part that the suite repeats with other keys, and tests of hints, which depend on
+// time.
 func TestPgBouncer(t *testing.T) {
 	testStore(t, pgtest.PgBouncer(t, pgtest.Start(t), "a"), func(s storage.Store) storage.Store {
 		return observe.Wrap(s, func(context.Context, observe.Operation) {})
@@ -48,7 +49,7 @@ func TestPgBouncer(t *testing.T) {
 var skipped = regexp.MustCompile("^TestPgBouncer/(shallow/|(deep/)?watch$)")
 
 // counters is the number of concurrent writers to one object: more than a pool has
-// connections, so that they also compete for those.
+// connections, so that the writers also compete for connections.
 const counters = 10
 
 // testStore runs the suite, with a separate schema for each store.
@@ -58,7 +59,7 @@ func testStore(t *testing.T, database string, wrap func(storage.Store) storage.S
 		kills = 50
 	}
 	var n atomic.Int32
-	var urls sync.Map // by their stores
+	var urls sync.Map // by store
 	storagetest.Run(t, func(t *testing.T) storage.Store {
 		if skipped.MatchString(t.Name()) && !*allTests {
 			t.Skip("only with -all")

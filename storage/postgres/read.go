@@ -121,8 +121,8 @@ func join(data []byte, at, position int64, chunk []byte) ([]byte, error) {
 	return append(data, chunk[skip:]...), nil
 }
 
-// read reads the chunks of a body from offset from, where one begins, up to the last one
-// that begins before to. It uses the buffer.
+// read reads the chunks of a body into the buffer: from the one that begins at offset from up to
+// the last one that begins before to.
 func (t tables) read(ctx context.Context, db database, id, from, to int64, buffer []byte) ([]byte, error) {
 	rows, err := db.Query(ctx, t.sql.read, mode, id, from, to)
 	if err != nil {
@@ -159,7 +159,7 @@ func (o opened) object(ctx context.Context, fetch fetch) *storage.Object {
 	return &storage.Object{Info: o.info, Body: b}
 }
 
-// A body is read in batches. It holds no connection between them.
+// A body is read in batches. It holds no connection between batches.
 type body struct {
 	ctx    context.Context
 	key    string

@@ -169,8 +169,8 @@ func (s *Store) Replace(ctx context.Context, key string, at storage.Version, met
 	return s.write(ctx, &write{kind: replace, key: key, at: at, meta: meta, body: body})
 }
 
-// write retries a write until its outcome is known. All attempts write the same
-// version, by which one that took effect unnoticed is recognized.
+// write retries a write until its outcome is known. All attempts write the same version, by which
+// an attempt that took effect unnoticed is recognized.
 func (s *Store) write(ctx context.Context, w *write) (storage.Version, error) {
 	defer w.done(s.table)
 	if err := w.prepare(ctx, s.table); err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// content returns the bodies of all objects, "" for missing ones.
+// content returns the body of an object, or "" if the object does not exist.
 func content(t *testing.T, store storage.Store, key string) string {
 	t.Helper()
 	o, err := store.Get(t.Context(), key, 0, -1)
@@ -172,8 +172,8 @@ func TestTxPublish(t *testing.T) {
 	}
 }
 
-// TestKeepAlive: a large body holds the lock of its object while it arrives, but not for
-// the hours after which a system notices that a host is gone.
+// TestKeepAlive: an object is locked while a large body arrives, but not for the hours after which
+// a system would notice that the host of the writer is gone.
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
 	host := loopback.Host()

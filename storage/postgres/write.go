@@ -19,9 +19,9 @@ import (
 // mode makes every statement unnamed, so that it does not depend on a session.
 const mode = pgx.QueryExecModeCacheDescribe
 
-// pieceSize is the number of bytes of a body sent at a time and held in memory. A page of
-// 1 MiB with its closing delimiter, as producers write them, is one piece: one
-// statement, where a larger body takes five.
+// pieceSize is the number of bytes of a body sent at a time and held in memory. A page of 1 MiB
+// with its closing delimiter, as producers write it, is one piece and so takes one statement; a
+// larger body takes five.
 const pieceSize = 130 * chunkSize
 
 // minPooled is the size in bytes from which bodies are read into a pooled buffer.
@@ -123,7 +123,7 @@ func (w *write) do(ctx context.Context, db database, table tables) error {
 		return err
 	}
 	if err := w.stream(ctx, tx, table); err != nil {
-		// Even if ctx has ended: the caller's transaction must be restored.
+		// Roll back even if ctx has ended: the caller's transaction must be restored.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 		defer cancel()
 		_ = tx.Rollback(ctx) // fails only if the connection, and so the transaction, is gone

@@ -59,7 +59,7 @@ func read(t *testing.T, s *s3.Store, key string) string {
 	return string(must[[]byte](t)(io.ReadAll(o.Body)))
 }
 
-// TestRequests: the number of requests that each call sends.
+// TestRequests checks how many requests each call sends.
 func TestRequests(t *testing.T) {
 	server := s3test.Start(t)
 	s, other, third := newStore(t, server, "cost"), newStore(t, server, "cost"), newStore(t, server, "cost")
@@ -301,7 +301,7 @@ func TestMetaSizes(t *testing.T) {
 	}
 }
 
-// TestCorrupt changes stored bytes without the driver.
+// TestCorrupt changes stored bytes without using the driver.
 func TestCorrupt(t *testing.T) {
 	server := s3test.Start(t)
 	client, bucket := rawClient(t, server)
@@ -335,7 +335,7 @@ func TestCorrupt(t *testing.T) {
 			t.Errorf("%s: streamed %d bytes: %v", name, len(got), err)
 		}
 	}
-	// An object written by another program is not one of the store.
+	// An object written by another program does not belong to the store.
 	must[*sdk.PutObjectOutput](t)(client.PutObject(t.Context(), &sdk.PutObjectInput{Bucket: bucket, Key: object, Body: strings.NewReader("other")}))
 	if _, err := small.Get(t.Context(), "a", 0, -1); !errors.Is(err, s3.ErrCorrupt) || !strings.Contains(err.Error(), "another program wrote it") {
 		t.Errorf("another program's object: %v", err)

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// clockAge is how long a time from the server is used before it is asked again.
+	// clockAge is how long a time from the server is used before the server is asked again.
 	clockAge = time.Minute
 	// dateLag limits how far the Date header may lag: it has whole seconds, and
 	// servers update it only once a second.

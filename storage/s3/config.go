@@ -48,8 +48,8 @@ type Config struct {
 	// is random, between half of that and all of it.
 	Backoff time.Duration
 	// Stall is how long a connection may make no progress in either direction,
-	// by default 20 seconds. It lets a commit with a time limit of a minute retry
-	// after a connection was lost unnoticed. There is no limit for a whole request.
+	// by default 20 seconds. The default lets a commit with a time limit of a minute retry after a
+	// connection was lost unnoticed. There is no limit for a whole request.
 	Stall time.Duration
 
 	// PartSize is the size in bytes from which objects are uploaded in parts, and
@@ -57,10 +57,9 @@ type Config struct {
 	// requires at least 5 MiB. An append to an object too large to be read whole
 	// always uses a multipart upload.
 	PartSize int64
-	// Memory limits the bytes in buffers, by default 64 MiB. While there is room,
-	// objects up to a sixteenth of it are read whole and verified before any byte is
-	// returned. An additional quarter of it caches recently written objects, so that
-	// an append need not read them.
+	// Memory limits the bytes in buffers, by default 64 MiB. While there is room, objects up to a
+	// sixteenth of Memory are read whole and verified before any byte is returned. An additional
+	// quarter of Memory caches recently written objects, so that an append need not read them.
 	Memory int64
 }
 
@@ -76,7 +75,7 @@ const (
 	maxPrefix = 400
 )
 
-// parameters are those of a store URL.
+// parameters holds the parameters of a store URL, each with a function that sets it.
 var parameters = map[string]func(*Config, string) error{
 	"region":        func(c *Config, v string) error { c.Region = v; return nil },
 	"endpoint":      func(c *Config, v string) error { c.Endpoint = v; return nil },
@@ -203,7 +202,7 @@ func oneOf[T interface {
 	return fmt.Errorf("check %s: %q, want one of %v", name, value, value.Values())
 }
 
-// withDefaults replaces zero values by the defaults.
+// withDefaults replaces zero values with the defaults.
 func (c Config) withDefaults() Config {
 	set := func(value *int64, def int64) {
 		if *value <= 0 {

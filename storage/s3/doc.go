@@ -5,8 +5,8 @@
 //
 // This is version 1 of the format, for programs that read a store without this
 // package. The object of KEY is PREFIX/KEY, or KEY if there is no prefix. It
-// consists of the body and, unless it is plain, a trailer. Content-Type and
-// Cache-Control are those of [storage.Meta], for readers by plain HTTP.
+// consists of the body and, unless it is plain, a trailer. Content-Type and Cache-Control are those
+// of [storage.Meta], for clients that read objects over plain HTTP.
 //
 // The user metadata "feedctl" (x-amz-meta-feedctl) is the record: seven fields
 // separated by ".".
@@ -51,12 +51,11 @@
 // record repeats the headers for the same reason, and because servers and proxies
 // change them.
 //
-// The ETag is used only in the conditions of writes. It is not always the MD5 of the
-// object (multipart uploads, encryption), but mostly it is. Then two states with the
-// same bytes have the same ETag: if an object changed from A to B and back to A, a
-// writer that read the first A would overwrite the second. The trailer therefore
-// contains the ID of the write. A plain object is never the result of a replacement;
-// before one is replaced, its ID is checked.
+// The ETag is used only in the conditions of writes. It is usually the MD5 of the object, though
+// not always (multipart uploads, encryption). If it is, two states with the same bytes have the
+// same ETag: if an object changed from A to B and back to A, a writer that read the first A would
+// overwrite the second. The trailer therefore contains the ID of the write. A plain object is never
+// the result of a replacement; before one is replaced, its ID is checked.
 //
 // # Writing
 //
@@ -74,8 +73,8 @@
 // unknown, unless part of the body was never sent. A later 412 may then be caused by
 // an earlier attempt. The object is read again. If it has the ID of the write, the
 // write has succeeded. If it is unchanged, the write is sent again with the same ID.
-// If another writer has changed it after an attempt with an unknown outcome, the
-// error matches none of package storage: the outcome remains unknown.
+// If another writer has changed it after an attempt with an unknown outcome, the error matches no
+// error of package storage: the outcome remains unknown.
 //
 // # Reading
 //

@@ -18,7 +18,7 @@ import (
 const (
 	// faultPart is the size of parts in these tests, the minimum of S3.
 	faultPart = 5 << 20
-	// faultMemory makes objects large from a sixteenth of it.
+	// faultMemory makes objects larger than a sixteenth of it large.
 	faultMemory = 1 << 20
 )
 
@@ -136,7 +136,7 @@ type call struct {
 	stale  bool        // it is called at an earlier version of the object
 	large  bool        // its body is too large to be read whole
 	parts  bool        // its body is uploaded in parts, which is slow
-	// unverified reads of ranges of large objects cannot detect a wrong byte.
+	// unverified: it reads a range of a large object, and cannot detect a wrong byte.
 	unverified bool
 }
 
@@ -188,7 +188,7 @@ func callDelete(name string, before *faultState) call {
 	}}
 }
 
-// get is Get of a range, read to its end.
+// callGet returns a Get of a range, read to its end.
 func callGet(name string, before *faultState, offset, length int64) call {
 	return call{name: name, before: before, read: true, do: func(ctx context.Context, s storage.Store, key string, at storage.Version) (storage.Version, error) {
 		got, err := s.Get(ctx, key, offset, length)
@@ -211,7 +211,7 @@ func callGet(name string, before *faultState, offset, length int64) call {
 	}}
 }
 
-// rangeOf is get of a range of an object that is too large to be read whole.
+// callRange returns a Get of a range of an object that is too large to be read whole.
 func callRange(name string, before *faultState, offset, length int64) call {
 	c := callGet(name, before, offset, length)
 	c.unverified = true
@@ -256,7 +256,7 @@ func callList() call {
 	}
 }
 
-// A wrongReadError is a read that no fault excuses.
+// A wrongReadError is the wrong result of a read, which no fault excuses.
 type wrongReadError struct{ what string }
 
 func (w wrongReadError) Error() string { return w.what }

@@ -23,9 +23,9 @@ const (
 	randomKeys    = 12
 )
 
-// TestRandomFaults has writers whose requests fail at random increment a counter by
-// compare-and-swap and create keys. The body of a counter has a line for each write, which
-// shows the outcome of each.
+// TestRandomFaults makes requests fail at random while writers increment a counter by
+// compare-and-swap and create keys. The body of the counter has the line of each write that took
+// effect.
 func TestRandomFaults(t *testing.T) {
 	bed := newFaultBed(t)
 	runs := *seeds

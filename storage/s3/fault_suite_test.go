@@ -14,17 +14,17 @@ import (
 	"github.com/feedctl/feedctl/storage/storagetest"
 )
 
-// suiteEvery is the distance of requests that fail. It is coprime to the number of requests
-// of every method.
+// suiteEvery is the distance between requests that fail. It is coprime to the number of requests of
+// every method.
 const suiteEvery = 7
 
-// contended matches keys that several writers write concurrently. If a write to one has a
-// fault, and then finds another writer's object, its outcome is unknown: it may have been
-// there in between.
+// contended matches keys that several writers write concurrently. If a write to such a key has a
+// fault, and then finds another writer's object, its outcome is unknown: it may have taken effect
+// in between.
 var contended = regexp.MustCompile("race/|counter-|all/in/one")
 
-// skipped matches tests of the suite that send many similar requests. TestRandomFaults
-// counts over more faults.
+// skipped matches tests of the suite that send many similar requests. TestRandomFaults increments a
+// counter with more faults.
 var skipped = regexp.MustCompile("/(shallow/.*|race_to_create|race_to_increment)$")
 
 // TestStoreOverFaults runs the contract while every seventh request has a fault that the
@@ -125,7 +125,7 @@ func onSmall(f faultCase) s3fault.Fault {
 	}
 }
 
-// answered is a server that has responded before.
+// answered is a transport for a response that the server has already sent.
 type answered struct{ response *http.Response }
 
 func (a answered) RoundTrip(*http.Request) (*http.Response, error) { return a.response, nil }

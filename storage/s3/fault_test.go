@@ -291,9 +291,9 @@ func (c call) requests(t *testing.T, bed *faultBed) []s3fault.Operation {
 	return operations
 }
 
-// sampled returns how many faults there are for each that is injected into a call: with
-// multipart uploads, which are slow, it is every 16th, and in calls whose requests another
-// call sends, too, every 4th. All faults that corrupt bodies are injected.
+// sampled returns the distance between the faults that are injected into a call: 16 with multipart
+// uploads, which are slow, and 4 if another call sends the same requests. Faults that corrupt
+// bodies are always injected.
 func (c call) sampled() int {
 	switch {
 	case *allFaults:

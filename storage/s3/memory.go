@@ -5,9 +5,9 @@ import "sync"
 // memoryUnit is the granularity of memory for objects, in bytes.
 const memoryUnit = 64 << 10
 
-// A memory keeps memory for objects, so that it is used again without being cleared by the
-// garbage collector in between. The zero value can be used. How much is in use at a time is limited
-// by Store.buffers.
+// A memory keeps memory for objects, so that it can be reused without being cleared by the garbage
+// collector in between. The zero value is ready to use. Store.buffers limits how much is in use at
+// a time.
 type memory struct {
 	mu   sync.Mutex
 	free map[int64]*sync.Pool // of *[]byte, by the number of units
@@ -29,7 +29,7 @@ type borrowed struct {
 	free    func() // the bytes are no longer used
 }
 
-// borrow returns memory for which there is room in the limit.
+// borrow returns memory. The caller must have made room for it within the limit.
 func (s *Store) borrow(size int64) *borrowed {
 	b := &borrowed{bytes: s.memory.get(size), unlimit: sync.OnceFunc(func() { s.buffers.Release(size) })}
 	b.free = sync.OnceFunc(func() {

@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestMemoryReused: memory is used again for other objects only after the body that was in it was
-// closed, and a body that is kept for an append does not share it.
+// TestMemoryReused: memory is reused for other objects only after the body in it has been closed,
+// and a body that is kept for an append does not share it.
 func TestMemoryReused(t *testing.T) {
 	s := newStore(t, s3test.Start(t), "memory")
 	body := func(c byte) []byte { return bytes.Repeat([]byte{c}, 100_000) }

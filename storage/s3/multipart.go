@@ -142,8 +142,8 @@ func (s *Store) sendPart(ctx context.Context, u *upload, id *string, number int3
 	return etag, err
 }
 
-// complete makes the parts an object. It is safe to retry: if an earlier attempt
-// succeeded, the upload no longer exists.
+// complete turns the parts into an object. It is safe to retry: if an earlier attempt succeeded,
+// the upload no longer exists.
 func (s *Store) complete(ctx context.Context, u *upload, at *version, id *string, parts []types.CompletedPart) (
 	etag string, unsure bool, err error,
 ) {
@@ -230,8 +230,8 @@ func (s *Store) Sweep(ctx context.Context, age time.Duration) (freed int64, err 
 	return uploads + probes, nil
 }
 
-// left reports whether since is not after until, in whole seconds, the precision of
-// the store's clock.
+// left reports whether since is not after until. It compares whole seconds, the precision of the
+// store's clock.
 func left(since *time.Time, until time.Time) bool {
 	return !utc(since).Truncate(time.Second).After(until)
 }

@@ -55,7 +55,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestClassify: the meaning of the responses to a request.
+// TestClassify checks the meaning of the responses to a request.
 func TestClassify(t *testing.T) {
 	for _, c := range []struct {
 		status int

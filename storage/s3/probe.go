@@ -21,8 +21,8 @@ const (
 	privatePrefix = "!feedctl/"
 	// probeKey is the object that records a successful probe.
 	probeKey = privatePrefix + "probe"
-	// probeText is its body. The object is created only once: a different set of
-	// checks needs another key.
+	// probeText is the body of that object, which is created only once: a different set of checks
+	// needs another key.
 	probeText = "feedctl probe 1: the server honours conditional writes\n"
 	// triesPrefix begins the names of objects that a probe writes and deletes.
 	triesPrefix = privatePrefix + "try-"
@@ -83,7 +83,7 @@ func (s *Store) probed(ctx context.Context) error {
 }
 
 // readProbe reads the record of a successful probe, so that the first write need not. A write that
-// needs it meanwhile waits; so does readProbe for a probe.
+// needs the record meanwhile waits for readProbe, and readProbe waits for a probe.
 func (s *Store) readProbe(ctx context.Context) error {
 	select {
 	case s.probe.turn <- struct{}{}:
@@ -132,7 +132,7 @@ func (s *Store) remembered(ctx context.Context) (known bool, err error) {
 }
 
 // remember records the successful probe, unless another process has. It uses a
-// conditional write, since a bucket policy may allow no others.
+// conditional write, since a bucket policy may allow no other writes.
 func (s *Store) remember(ctx context.Context) error {
 	_, err := (&try{ctx: ctx, s: s}).put(probeKey, probeText, nil, nil)
 	return explain(err)

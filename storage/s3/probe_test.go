@@ -59,7 +59,7 @@ func TestProbe(t *testing.T) {
 }
 
 // TestProbeConflict: a server that refuses to complete an upload because of another write under
-// way, as any may, has not failed the probe.
+// way, as any server may, has not failed the probe.
 func TestProbeConflict(t *testing.T) {
 	server := s3test.Start(t)
 	conflict := s3fault.Answer(http.StatusConflict, "ConditionalRequestConflict")

@@ -30,8 +30,8 @@ type response struct {
 	body         io.ReadCloser
 }
 
-// get requests a range of the object, or all of it if byteRange is "", on the condition
-// that it has the given ETag unless that is "". The response's body is open.
+// get requests a range of the object, or all of it if byteRange is "", on the condition that it has
+// the given ETag, unless etag is "". The response's body is open.
 func (s *Store) get(ctx context.Context, key, byteRange, etag string, opts ...options) (*response, error) {
 	in := &s3.GetObjectInput{Bucket: s.bucket(), Key: s.object(key)}
 	if byteRange != "" {
@@ -80,12 +80,11 @@ func parseContentRange(text string) (first, total int64, err error) {
 
 // state returns the state of the object at key, without the body.
 //
-// It uses GetObject, not HeadObject. HeadObject does not return the trailer, and some
-// servers, such as versitygw, read first the metadata and then the ETag for it: if the
-// object is overwritten in between, they combine the ETag of the new state with the
-// metadata of the old one, and a write on that condition would undo another. For
-// GetObject they read the ETag first and the rest from one open file; an outdated ETag
-// only makes a condition fail.
+// It uses GetObject, not HeadObject. HeadObject does not return the trailer, and for it some
+// servers, such as versitygw, read first the metadata and then the ETag: if the object is
+// overwritten in between, they combine the ETag of the new state with the metadata of the old one,
+// and a write with that ETag as its condition would undo another write. For GetObject they read the
+// ETag first and the rest from one open file; an outdated ETag only makes a condition fail.
 func (s *Store) state(ctx context.Context, key string) (*response, error) {
 	var r *response
 	err := s.read(ctx, func(opts ...options) (err error) {
@@ -223,8 +222,8 @@ func cut(size, offset, length int64) (begin, end int64) {
 	return begin, end
 }
 
-// readWhole reads an object into memory of its length, verifies it and returns its body. It closes
-// the response.
+// readWhole reads the whole object into a slice of its length, verifies it and returns its body. It
+// closes the response.
 func (r *response) readWhole(object []byte) ([]byte, error) {
 	defer r.body.Close()
 	if _, err := io.ReadFull(r.body, object); err != nil {

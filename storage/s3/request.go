@@ -31,7 +31,7 @@ const (
 	maxBackoff = 100
 	// throttleBackoff multiplies the waits when the server is busy.
 	throttleBackoff = 10
-	// maxDamaged is how often a damaged object is read before giving up.
+	// maxDamaged is how many times a damaged object is read before giving up.
 	maxDamaged = 5
 )
 
@@ -75,9 +75,8 @@ func (s *Store) send(ctx context.Context, do func(...options) error) error {
 	}
 }
 
-// read is repeat with errors for the caller. A 404 that is not from an S3 server means
-// that the URL is wrong, unless an S3 server has responded before; then the fault may be
-// transient.
+// read is like repeat, with errors for the caller. A 404 that is not from an S3 server means that
+// the URL is wrong, unless an S3 server has responded before; then the fault may be transient.
 func (s *Store) read(ctx context.Context, do func(...options) error) error {
 	err := s.repeat(ctx, do)
 	if statusOf(err) == http.StatusNotFound && codeOf(err) == "" && !s.answered.Load() {
@@ -134,8 +133,8 @@ func redirected(location *url.URL) options {
 	})
 }
 
-// hashed signs a request with the SHA-256 of its body, in hexadecimal. The server then
-// checks it, even over TLS, and the SDK does not compute it again.
+// hashed signs a request with the SHA-256 of its body, in hexadecimal. The server then checks the
+// body, even over TLS, and the SDK does not compute the SHA-256 again.
 func hashed(sum string) options {
 	return addMiddleware(func(stack *middleware.Stack) error {
 		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("FeedctlPayloadHash", func(

@@ -53,7 +53,7 @@ var properties = storage.Properties{
 func TestStore(t *testing.T) {
 	server := s3test.Start(t)
 	var n atomic.Int32
-	var prefixes sync.Map // by their stores
+	var prefixes sync.Map // by store
 	prefix := func(s storage.Store) string {
 		prefix, _ := prefixes.Load(s)
 		return prefix.(string)
@@ -74,7 +74,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// rawClient returns a client of the server without the driver, and the bucket.
+// rawClient returns a client that uses the server without the driver, and the bucket.
 func rawClient(t testing.TB, server *s3test.Server) (client *sdk.Client, bucket *string) {
 	t.Helper()
 	u, err := url.Parse(server.URL(""))

@@ -131,8 +131,8 @@ func (s *Store) adapt(o *s3.Options) {
 	// After an attempt with an unknown outcome, the driver reads the object
 	// before it retries.
 	o.Retryer = aws.NopRetryer{}
-	// The payload hash in the signature protects writes, and the record reads.
-	// Not every server supports other checksums.
+	// The payload hash in the signature protects writes, and the record protects reads. Not every
+	// server supports other checksums.
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 	o.ContinueHeaderThresholdBytes = -1 // a commit is one round trip

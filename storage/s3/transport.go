@@ -40,9 +40,9 @@ func newTransport(stall time.Duration) *http.Transport {
 	}
 }
 
-// A watchedConn fails if there is no progress for a time. Reads and writes extend each
-// other's deadline: a read begins when the connection becomes idle, long before the
-// next request is written.
+// A watchedConn fails if there is no progress for a given time. Reads and writes extend each
+// other's deadline: a read begins when the connection becomes idle, long before the next request is
+// written.
 type watchedConn struct {
 	net.Conn
 	stall time.Duration
@@ -56,7 +56,7 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 }
 
 func (c *watchedConn) Write(p []byte) (done int, err error) {
-	// In pieces, so that a slow connection does not time out.
+	// Write in pieces, so that a slow connection does not time out.
 	const piece = 64 << 10
 	for {
 		if err := c.extend(); err != nil {

@@ -92,8 +92,8 @@ func (t *try) input(key string) *s3.PutObjectInput {
 }
 
 // put writes an object and reports whether the condition held. One attempt may break the
-// condition for the next; since the object has no other writer, the caller can tell. If
-// the server rejects conditional writes, put adds a failed check.
+// condition for the next; since the object has no other writer, the caller notices that. If the
+// server rejects conditional writes, put adds a failed check.
 func (t *try) put(key, body string, metadata map[string]string, at *version) (held bool, err error) {
 	in := t.input(key)
 	in.Metadata = metadata
@@ -120,7 +120,7 @@ func notDone(err error) bool {
 		statusOf(err) == http.StatusBadRequest && classify(err) == refused && !expired(err)
 }
 
-// plain writes an object like in, but without a condition.
+// plain writes an object with the settings of in, but without a condition.
 func (t *try) plain(in *s3.PutObjectInput, body string) error {
 	other := *in
 	other.Key, other.IfNoneMatch, other.IfMatch = t.s.object(t.key()), nil, nil
@@ -266,7 +266,7 @@ func (t *try) race() error {
 	return err
 }
 
-// multipart completes uploads on conditions that do not hold.
+// multipart tries to complete multipart uploads under conditions that do not hold.
 func (t *try) multipart() error {
 	key := t.key()
 	if _, err := t.put(key, "first", nil, nil); err != nil {

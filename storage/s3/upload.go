@@ -245,8 +245,8 @@ func (b *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unsent reports whether part of the body was not read. Then it was not sent, and the
-// write cannot have taken effect.
+// unsent reports whether part of the body was not read. That part was not sent either, so the write
+// cannot have taken effect.
 func (b *source) unsent() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -76,8 +76,8 @@ func (s *Store) append(ctx context.Context, key string, at storage.Version, meta
 	case r.rec.id != from.id:
 		return "", errVersion
 	}
-	// The ETag is not newer than the body that came with it, so a write on this
-	// condition appends to that body or fails.
+	// The ETag is not newer than the body that came with it, so a write with this condition appends
+	// to that body or fails.
 	from.etag = r.version.etag
 	if begun != nil {
 		return s.write(ctx, key, meta, false, &from, content{begun: newCachedBody(key, at, begun), new: tail})
@@ -108,8 +108,8 @@ func (s *Store) checkWrite(ctx context.Context, key string, meta storage.Meta) e
 
 // checkPlain checks that an object without a trailer is at the given version. The
 // condition of the write is not enough, since another state with the same bytes may
-// have the same ETag. If the object is deleted and created with the same bytes between
-// this check and the write, the new one is replaced.
+// have the same ETag. If the object is deleted, and created again with the same bytes, between this
+// check and the write, the new object is replaced.
 func (s *Store) checkPlain(ctx context.Context, key string, at version) error {
 	if !at.plain {
 		return nil
@@ -147,15 +147,14 @@ func (s *Store) write(ctx context.Context, key string, meta storage.Meta, plain 
 
 // commit sends the upload until its outcome is known, and returns the object's ETag.
 //
-// An attempt has an unknown outcome if there is no response, one from a proxy, or a
-// 409. A 412 may be caused by this same write, retried by a proxy. So after each of
-// these, the object is read. If it has the ID of this write, the write has succeeded.
-// If the condition still holds, the write is sent again with the same condition and
-// ID; only one of the attempts can take effect. Otherwise there is another write. If
-// an earlier attempt had an unknown outcome, that write may have followed it, and the
-// outcome remains unknown. An attempt whose body was not sent completely is known to
-// have failed: a server that rejects a condition may close the connection before its
-// response is read.
+// An attempt has an unknown outcome if there is no response, a response from a proxy, or a 409. A
+// 412 may be caused by this same write, retried by a proxy. The object is therefore read after each
+// of these. If it has the ID of this write, the write has succeeded. If the condition still holds,
+// the write is sent again with the same condition and ID; only one of the attempts can take effect.
+// Otherwise there was another write. If an earlier attempt had an unknown outcome, the other write
+// may have followed it, and the outcome remains unknown. An attempt whose body was not sent
+// completely is known to have failed: a server that rejects a condition may close the connection
+// before its response is read.
 func (s *Store) commit(ctx context.Context, u *upload, at *version) (etag string, err error) {
 	unknown := false
 	for attempt := 1; ; attempt++ {
@@ -212,8 +211,8 @@ func (s *Store) commit(ctx context.Context, u *upload, at *version) (etag string
 	}
 }
 
-// outcome returns the error of a write of which the last attempt had no effect; unknown
-// reports whether an earlier one may have had.
+// outcome returns the error of a write whose last attempt had no effect; unknown reports whether an
+// earlier attempt may have had one.
 func outcome(err error, unknown bool) error {
 	if unknown {
 		return unknownOutcome(err)
@@ -221,12 +220,12 @@ func outcome(err error, unknown bool) error {
 	return explain(err)
 }
 
-// unknownOutcome returns an error that matches none of package storage.
+// unknownOutcome returns an error that matches no error of package storage.
 func unknownOutcome(err error) error {
 	return fmt.Errorf("the outcome is unknown, read again: %v", err) //nolint:errorlint // must match no sentinel
 }
 
-// put makes one attempt at an upload. Unsure means that it may have taken effect,
+// put makes one attempt at an upload. Unsure means that the attempt may have taken effect,
 // regardless of the error.
 func (s *Store) put(ctx context.Context, u *upload, at *version) (etag string, unsure bool, err error) {
 	in := &s3.PutObjectInput{

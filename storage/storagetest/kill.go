@@ -137,8 +137,8 @@ func testKill(t *testing.T, s *suite) {
 	}
 }
 
-// runAndKill starts a process, kills it shortly after it has printed some lines, and
-// returns these.
+// runAndKill starts a process, kills it shortly after it has printed some lines, and returns those
+// lines.
 func runAndKill(t *testing.T, job task, rng *rand.Rand) []byte {
 	t.Helper()
 	cmd := worker(t, job)

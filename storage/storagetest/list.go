@@ -109,7 +109,7 @@ func checkList(t *testing.T, s *suite, keys []string, prefix, after string) {
 	}
 }
 
-// testPages lists a few entries at a time, each time after the last one.
+// testPages lists a few entries at a time, each time beginning after the last one.
 func testPages(t *testing.T, s *suite, keys []string) {
 	for _, size := range []int{1, 3, len(keys)} {
 		var got []string
@@ -136,8 +136,8 @@ func testPages(t *testing.T, s *suite, keys []string) {
 	}
 }
 
-// testListWhileWriting lists while objects are created, deleted and changed. The permanent
-// ones must be listed once and in order.
+// testListWhileWriting lists while objects are created, deleted and changed. The objects that stay
+// must be listed once and in order.
 func testListWhileWriting(t *testing.T, s *suite) {
 	var stay []string
 	for i := range 50 {

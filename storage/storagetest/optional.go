@@ -172,7 +172,7 @@ func testRequests(t *testing.T, s *suite) {
 	}
 	all.Wait()
 	more("Stat at the same time", 8)
-	clear(counter.Requests()) // the caller's own
+	clear(counter.Requests()) // the map is the caller's
 	if now := total(); now < seen {
 		t.Errorf("%d requests after %d: Requests does not return a copy", now, seen)
 	}

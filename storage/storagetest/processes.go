@@ -10,7 +10,7 @@ import (
 
 const processes = 4
 
-// testProcessesCreate has several processes create the same objects.
+// testProcessesCreate makes several processes create the same objects.
 func testProcessesCreate(t *testing.T, s *suite) {
 	const keys = 50
 	outputs := runWorkers(t, task{Name: "create", URL: s.opts.URL(s.store), Key: s.key("dir/sub/"), N: keys})
@@ -33,7 +33,7 @@ func testProcessesCreate(t *testing.T, s *suite) {
 	}
 }
 
-// testProcessesIncrement has several processes increment the same counter.
+// testProcessesIncrement makes several processes increment the same counter.
 func testProcessesIncrement(t *testing.T, s *suite) {
 	const steps = 25
 	for _, verb := range []string{"append", "replace"} {

@@ -22,8 +22,8 @@ const (
 	longer         = 4 // times as many with Options.Long
 )
 
-// testRaceCreate has 64 writers create each of 10 keys, or of 40. Exactly one must succeed for
-// each key.
+// testRaceCreate makes 64 writers create each of 10 keys, or of 40 with Options.Long. Exactly one
+// must succeed for each key.
 func testRaceCreate(t *testing.T, s *suite) {
 	keys := raceKeys
 	if s.opts.Long {
@@ -64,8 +64,8 @@ func testRaceCreate(t *testing.T, s *suite) {
 	}
 }
 
-// testRaceIncrement has 32 writers, or as many as the options say, add 1 to a number 5
-// times each, or 20 times, by Append and sometimes by Replace.
+// testRaceIncrement makes 32 writers, or Options.Counters, add 1 to a number 5 times each, or 20
+// times with Options.Long. They use Append and sometimes Replace.
 func testRaceIncrement(t *testing.T, s *suite) {
 	steps := counterSteps
 	if s.opts.Long {
@@ -136,8 +136,8 @@ func increment(ctx context.Context, store storage.Store, key, verb, writer strin
 	}
 }
 
-// testRaceAll has writers perform all kinds of writes on one key. Each version may be
-// replaced only once, so the successful writes form one chain.
+// testRaceAll makes writers perform all kinds of writes on one key. Each version may be replaced
+// only once, so the successful writes form one chain.
 func testRaceAll(t *testing.T, s *suite) {
 	key := s.key("all/in/one")
 	type step struct{ from, to storage.Version }

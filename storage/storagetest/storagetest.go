@@ -38,7 +38,7 @@ type Options struct {
 	Kills int
 
 	// Counters is the number of concurrent writers that increment one counter, by default
-	// 32. Each has to wait for all others, so fewer are much faster.
+	// 32. Each has to wait for all the others, so a smaller number is much faster.
 	Counters int
 
 	// Long runs longer races and writes a larger body.
@@ -67,7 +67,7 @@ type suite struct {
 // A store need not distinguish empty data from nil.
 var sameBytes = cmp.Comparer(bytes.Equal)
 
-// deep is a prefix like that of a feed's pages, and then some.
+// deep is a prefix like that of a feed's pages, but longer.
 const deep = "feeds/Some.feed_name-1/pages/a/b.c/-d/_e/.f/"
 
 // Run tests the contract. The factory returns an empty store, which Run closes. Run calls it,
@@ -200,7 +200,7 @@ func checkWhole(o *storage.Object) (c claim, err error) {
 	return c, nil
 }
 
-// snapshot returns the complete state of an object, or nil if it does not exist.
+// A snapshot is the complete state of an object; nil if the object does not exist.
 type snapshot struct {
 	Info storage.Info
 	Body []byte

@@ -9,7 +9,7 @@ import (
 )
 
 // testWatch waits for the hint of each kind of change, including below a prefix that is
-// created and deleted. A missing hint fails the test by its time limit.
+// created and deleted. If a hint is missing, the test fails at its time limit.
 func testWatch(t *testing.T, s *suite) {
 	watcher := optional[storage.Watcher](t, s)
 	for _, prefix := range []string{"x", "../", "", "x//"} {
@@ -96,8 +96,8 @@ func (h keyHints) await(key string) {
 	}
 }
 
-// awaitAll receives a hint from each channel. Spurious ones may be pending, so it only
-// shows that the hint was not lost.
+// awaitAll receives a hint from each channel. Spurious hints may be pending, so this only shows
+// that no hint was lost.
 func awaitAll(watches []<-chan struct{}) {
 	for _, changed := range watches {
 		<-changed
