@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/sink/couchdb"
 )
 
-// A couch is a copy of the feed of a world in CouchDB.
+// A couch is a world with a copy of its feed in CouchDB.
 type couch struct {
 	*world
 	url  string // of the database
@@ -257,8 +257,8 @@ func TestCouchDBBusy(t *testing.T) {
 	})
 }
 
-// TestCouchDBRevisions: a database whose documents have the revisions of their source is an error: the
-// documents are not reported as missing.
+// TestCouchDBRevisions: documents with the revisions of their source cannot be compared, and are not
+// reported as missing.
 func TestCouchDBRevisions(t *testing.T) {
 	withCouch(t, func(t *testing.T, w *couch) {
 		w.send(&feed.Entity{

@@ -1,8 +1,8 @@
 // Package reconcile compares what a sink has with the state of its feed, and repairs the sink.
 //
-// A consumer that has read a feed knows that it received everything. It does not know what happened
-// to the sink since: rows may have been changed by hand, a backup restored, or deletions missed in a gap. [Run]
-// reads the sink once, in the order of the keys, and compares it range by range with a state digest of the feed
+// A consumer that has read a feed knows that it received everything. It does not know what has happened to the
+// sink since: rows may have been changed by hand, a backup restored, or deletions missed in a gap. [Run] reads
+// the sink once, in the order of the keys, and compares it range by range with a state digest of the feed
 // (package digest). Only nodes and leaves that differ are requested.
 //
 //	report, err := reconcile.Run(ctx, reconcile.Config{
@@ -12,10 +12,9 @@
 //
 // # Positions
 //
-// A digest is of one position in the feed, and the sink is at another. The rows and the position of
-// the sink are read at the same moment. If the sink is ahead, the entities between the two positions
-// are read from the feed: they say what the sink must have for their keys. If the sink is behind, the error is
-// [ErrBehind].
+// A digest describes the feed at one position, and the sink is at another. The rows and the position of the
+// sink are read at the same moment. If the sink is ahead, the entities between the two positions are read from
+// the feed: they say what the sink must have for their keys. If the sink is behind, the error is [ErrBehind].
 //
 // # What is compared
 //

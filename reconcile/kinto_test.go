@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/sink/kinto"
 )
 
-// A collection is a copy of the feed of a world in Kinto.
+// A collection is a world with a copy of its feed in Kinto.
 type collection struct {
 	*world
 	url  string
@@ -245,8 +245,7 @@ func TestKintoBusy(t *testing.T) {
 	})
 }
 
-// TestKintoCopies: a collection with copies of Kinto's records is an error: the records are not reported
-// as missing.
+// TestKintoCopies: copies of records from Kinto cannot be compared, and are not reported as missing.
 func TestKintoCopies(t *testing.T) {
 	withKinto(t, func(t *testing.T, w *collection) {
 		w.send(&feed.Entity{

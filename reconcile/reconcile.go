@@ -97,7 +97,7 @@ type Report struct {
 	Ranges int64 `json:"ranges"`
 	// Remarks say what cannot be compared.
 	Remarks []string `json:"remarks,omitempty"`
-	// Repair is what was repaired; nil if nothing was to be.
+	// Repair is what was repaired; nil if there was no repair.
 	Repair *Repaired `json:"repair,omitempty"`
 }
 

@@ -175,7 +175,7 @@ func (r *run) equal(ctx context.Context, of digest.Range, count int64) error {
 }
 
 // leaf compares a leaf with the rows in a part of its range, key by key. counted says that the rows have
-// been read before, and counted then.
+// been read and counted before.
 func (r *run) leaf(ctx context.Context, leaf digest.Child, of, part digest.Range, counted bool) error {
 	entries, err := r.Digest.Entries(ctx, leaf, of)
 	if err != nil {

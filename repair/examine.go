@@ -22,7 +22,7 @@ type examination struct {
 	loaded    map[int64]*found
 	broken    bool // a page that the chain reaches cannot be restored
 	report    *Report
-	exists    int64 // the floor, or 0 if it is damaged; copies with a higher floor, of an erasure, count as missing
+	exists    int64 // the floor, or 0 if it is damaged; an erasure's copies with a higher floor count as missing
 	first     int64 // the number of the first page that the feed ever had, or has had since it was deleted
 }
 

@@ -20,8 +20,8 @@ const inMemory = 2 << 20
 // errDigest means that a body does not have its digest.
 var errDigest = errors.New("it does not have the SHA-256 in its metadata")
 
-// A body is a part of the body of an object in the source, up to the end that it had when
-// it was read: it may have grown since. It implements [storage.Body].
+// A body is a part of the body of an object in the source. It ends where the object ended
+// when it was read, even if the object has grown since. It implements [storage.Body].
 type body struct {
 	ctx    context.Context
 	store  storage.Store

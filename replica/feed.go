@@ -45,7 +45,7 @@ type Feed struct {
 	hash   hash.Hash   // of the body of at, if that is open
 	floor  int64       // of the target
 	stats  Stats
-	// identity is the identity of the source, as far as the target has it.
+	// identity is the identity of the source that was last copied to the target.
 	identity feed.Identity
 
 	quarantine quarantine
@@ -159,8 +159,8 @@ func (f *Feed) copyDeletion(ctx context.Context) error {
 	return err
 }
 
-// look finds the newest page of the target and checks that the source has it, or had it
-// when it was shorter.
+// look finds the newest page of the target and checks that it is a page of the source, or
+// the beginning of one.
 func (f *Feed) look(ctx context.Context, newest *chain.Page) error {
 	target := chain.NewReader(f.to, f.name)
 	at, err := target.Newest(ctx)
@@ -314,7 +314,8 @@ func (f *Feed) grow(ctx context.Context) (done bool, err error) {
 	return false, f.written(ctx, p, source, version, f.at.Entities, err)
 }
 
-// written records the result of writing page p, which had before entities until then.
+// written records the result of writing page p; before is the number of entities that the
+// page had until then.
 func (f *Feed) written(ctx context.Context, p *chain.Page, source *body, version storage.Version, before int, err error) error {
 	if errors.Is(err, storage.ErrExists) || errors.Is(err, storage.ErrConflict) {
 		return f.again(ctx, p.Number) // another copy is running, or the target is published to

@@ -22,8 +22,8 @@ import (
 const (
 	// atOnce is how many feeds are copied concurrently.
 	atOnce = 8
-	// lookEvery is the interval of polling a source that cannot be watched, and
-	// watchEvery that of one that can.
+	// lookEvery is the interval at which a source is polled if it cannot be watched, and
+	// watchEvery if it can.
 	lookEvery  = time.Second
 	watchEvery = 10 * time.Second
 	// finalTime limits the last pass, after the context has ended.

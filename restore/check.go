@@ -56,7 +56,8 @@ func (c *Checked) Count() int64 { return int64(len(c.Differences)) + c.Omitted }
 // A Difference is a key for which the sink is not as the feed was.
 type Difference struct {
 	Key string `json:"key"`
-	// Kind is "missing" or "extra", in the sink, or "different".
+	// Kind is "missing" if only the feed has the key, "extra" if only the sink has it, or else
+	// "different".
 	Kind string `json:"kind"`
 }
 

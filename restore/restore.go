@@ -47,7 +47,7 @@ type Config struct {
 // continued.
 type Report struct {
 	consumer.Stats
-	// Resumed: the run continued an earlier one.
+	// Resumed means that the run continued an earlier one.
 	Resumed bool `json:"resumed"`
 	// Snapshot is the URL of the index that the run began with, and SnapshotAt the time of its
 	// position; empty if it began with the feed, or continued in it.
@@ -87,7 +87,7 @@ func (e *TooEarlyError) Error() string {
 // Unwrap returns [ErrTooEarly].
 func (e *TooEarlyError) Unwrap() error { return ErrTooEarly }
 
-// empty is implemented by a sink that can be opened although it has data and no position.
+// empty is implemented by a sink that can be opened although it has data but no position.
 type empty interface {
 	// Empty reports whether the target has no data at all.
 	Empty(ctx context.Context) (bool, error)

@@ -15,7 +15,7 @@ import (
 // A ChangedFeeds is a list of feeds that have changed: the JSON at "/changes".
 type ChangedFeeds struct {
 	Feeds []ChangedFeed `json:"feeds"`
-	// Token is where to continue.
+	// Token says where the next request continues.
 	Token string `json:"token"`
 	// Complete means that each feed that exists has been in a list since the client began without a
 	// token.

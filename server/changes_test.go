@@ -212,8 +212,8 @@ func TestChangesLost(t *testing.T) {
 	})
 }
 
-// TestChangesVersions: the version of a feed changes only with its newest page, and is the same for
-// another server.
+// TestChangesVersions: the version of a feed changes only with its newest page, and another server
+// returns the same version.
 func TestChangesVersions(t *testing.T) {
 	inBubble(t, memory.New(), server.Config{}, func(t *testing.T, _ *server.Server, here, there *site) {
 		version := func(s *site) string {
@@ -286,7 +286,7 @@ func TestChangesSlowStore(t *testing.T) {
 	})
 }
 
-// TestChangesAway: while the store is unavailable, the answer is 503, for clients that wait, too.
+// TestChangesAway: while the store is unavailable, the answer is 503, even to clients that wait.
 func TestChangesAway(t *testing.T) {
 	store := remote(0)
 	inBubble(t, store, server.Config{}, func(t *testing.T, _ *server.Server, here, _ *site) {
@@ -305,7 +305,7 @@ func TestChangesAway(t *testing.T) {
 	})
 }
 
-// TestChangesRequests: methods, credentials and parameters are as for other resources.
+// TestChangesRequests: methods, credentials and parameters are checked as for other resources.
 func TestChangesRequests(t *testing.T) {
 	s := newServer(t, memory.New(), server.Config{ReadAuth: []server.Credential{{Bearer: "secret"}}})
 	here := inside(t, s)

@@ -24,8 +24,8 @@ type Config struct {
 	// "https://example.org" or "https://example.org/data". Links begin with it.
 	// Without it they begin with the request's Host and the prefix at which the server
 	// is mounted (see [Server.ServeHTTP]), and shared caches may not keep pages. Set it
-	// behind a proxy that changes the path; X-Forwarded-* is never used. A server on a
-	// loopback address accepts its host as Host.
+	// behind a proxy that changes the path; X-Forwarded-* is never used. A server on a loopback
+	// address accepts the host of PublicURL as Host.
 	PublicURL string
 	// Writable allows publishing by POST.
 	Writable bool
@@ -44,7 +44,7 @@ type Config struct {
 	// Operations adds /healthz, /readyz and /metrics, for a process that is nothing but a server.
 	// In other processes, export the metrics of Registry.
 	Operations bool
-	// Checks holds, by name, checks of things without which the server works, but not as well:
+	// Checks holds named checks of things without which the server works, but not as well:
 	// /readyz tells every client which of them fail, with the error. Together they may take a few
 	// seconds.
 	Checks map[string]func(context.Context) error
@@ -166,9 +166,9 @@ func (c Config) publicURL() (string, error) {
 var ErrExposed = errors.New("publishing would be open to everyone")
 
 // CheckExposure reports whether a server with this configuration may listen on
-// the TCP address ("host:port", as for [net.Listen]): ErrExposed if other
-// machines could publish without credentials. It does not resolve names: only
-// "localhost" is taken for this machine.
+// the TCP address ("host:port", as for [net.Listen]). The error matches [ErrExposed] if other
+// machines could publish without credentials. It does not resolve names: only "localhost" is
+// taken for this machine.
 func CheckExposure(addr string, c Config) error {
 	if !c.Writable || len(c.WriteAuth) > 0 || c.OpenWrites {
 		return nil

@@ -53,8 +53,8 @@
 // have passed. Preference-Applied has the number of seconds granted.
 //
 // A page that has been pruned is answered with 410 Gone, at most a second later. The files of a store on disk are
-// kept open for at most that long between requests for a page that never changes. If there is a snapshot of the same
-// name as the feed, the answer links to its newest index with rel="snapshot".
+// kept open for at most that long between requests for a page that never changes. If there is a snapshot with the
+// same name as the feed, the answer links to its newest index with rel="snapshot".
 //
 // # Times
 //
@@ -82,23 +82,21 @@
 // # Remote stores
 //
 // For readers that walk from page to page, up to 16 pages are fetched ahead, within
-// Config.ReadAhead bytes for all readers together; for readers that crawl back with HEAD, their metadata is.
-// Concurrent requests for the same page share one request to the store. Polling the newest page takes one request as
-// long as that page grows. Only requests that arrived before a poll began share it, so that each sees what was
-// published before it. With Config.Cache, pages that have a next page are kept on disk. Servers share nothing but
-// the store: any number of them can serve it.
+// Config.ReadAhead bytes for all readers together; for readers that crawl back with HEAD, the metadata of pages is
+// fetched ahead. Concurrent requests for the same page share one request to the store. Polling the newest page takes
+// one request as long as that page grows. Only requests that arrived before a poll began share the poll, so each
+// request sees what was published before it. With Config.Cache, pages that have a next page are kept on disk.
+// Servers share nothing but the store: any number of them can serve it.
 //
 // # Publishing
 //
-// The Content-Type of a POST determines its entities. Those of multipart/* are its
-// parts, with their headers. Those of application/x-ndjson are its lines, described
-// by the query: key, op, op-field, content-type and content-id, as in [input.Options]
-// (op-field, key and content-id are JSON Pointers). A line has at most
-// [input.DefaultMaxLine] bytes; lines longer than [input.LengthyLine] are read one
-// at a time across all requests. Any other body is one entity with the Content-* and
-// Operation-Type fields of the request. A DELETE needs no Content-Type. The answer is a JSON object (see [Receipt])
-// and means that the entities are durable. An entity whose Content-ID is already in
-// the feed's recent pages is counted as a duplicate, so a publish can be repeated.
+// The Content-Type of a POST determines its entities. In multipart/*, the entities are the parts of the body, with
+// their headers. In application/x-ndjson, they are its lines, described by the query: key, op, op-field,
+// content-type and content-id, as in [input.Options] (op-field, key and content-id are JSON Pointers). A line has at
+// most [input.DefaultMaxLine] bytes; lines longer than [input.LengthyLine] are read one at a time across all
+// requests. Any other body is one entity with the Content-* and Operation-Type fields of the request. A DELETE needs
+// no Content-Type. The answer is a JSON object (see [Receipt]) and means that the entities are durable. An entity
+// whose Content-ID is already in the feed's recent pages is counted as a duplicate, so a publish can be repeated.
 //
 // A multipart or NDJSON body is published as it arrives. If an error interrupts it,
 // the members "published" and "duplicates" of the problem count the entities before

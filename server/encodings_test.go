@@ -103,7 +103,8 @@ func TestEncodedOnce(t *testing.T) {
 	}
 }
 
-// TestEncodingFails: the requests that wait for another one do not fail with it.
+// TestEncodingFails: if a request fails, the requests that wait for its encoding do not fail
+// with it.
 func TestEncodingFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &gatedStore{Store: memory.New(), gate: make(chan struct{}), broken: errors.New("disk on fire")}

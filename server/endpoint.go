@@ -48,7 +48,8 @@ func (s *Server) endpoint(route string, methods map[string]handler) http.Handler
 // tolerateHalfClose returns a request whose context is not cancelled when the client closes
 // its side of the connection. [http.Server] assumes that such a connection is closed, but the client
 // may still read. If it does not, sending fails. Long-polls and publishes keep their context:
-// a long-poll has to notice at once, and a publish to see that its body is incomplete.
+// a long-poll has to notice the closing at once, and a publish has to see that its body is
+// incomplete.
 func tolerateHalfClose(r *http.Request) *http.Request {
 	served := r.Context().Value(http.ServerContextKey) != nil
 	if !served || r.ProtoMajor != 1 || r.Method != http.MethodGet || r.Header.Get("Prefer") != "" {
@@ -102,9 +103,9 @@ func failureLevel(r *http.Request, err error) slog.Level {
 }
 
 // clientGone reports whether err is from sending to a client that closed the connection
-// or stalled until the deadline. Writes by [http.Server] cancel the request's context
-// then. A connection's ReadFrom, which sends files, does not, and its errors may also be
-// those of its source.
+// or stalled until the deadline. In that case, writes by [http.Server] cancel the request's context.
+// A connection's ReadFrom, which sends files, does not, and its errors may also come from its
+// source.
 func clientGone(err error) bool {
 	var sending *net.OpError
 	if !errors.As(err, &sending) || sending.Op != "readfrom" {

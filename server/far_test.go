@@ -39,8 +39,8 @@ func (s *farStore) Get(ctx context.Context, key string, offset, length int64) (*
 // Remote implements [storage.Locator].
 func (s *farStore) Remote() bool { return true }
 
-// fill publishes a feed of pages of one entity with a body of about size bytes, and one more
-// page, which is open.
+// fill publishes a feed with the given number of linked pages, each with one entity of about
+// size bytes, and an open page.
 func fill(t *testing.T, store storage.Store, name string, pages, size int) {
 	t.Helper()
 	publish := func(perPage, from, n int) {

@@ -213,7 +213,7 @@ type linkedKey struct {
 	first bool   // there is no page before it
 }
 
-// weight is the memory for a representation of a page that is shared by requests, in bytes.
+// weight returns the memory for a representation of a page that requests share, in bytes.
 func (k linkedKey) weight() int { return 3<<10 + 4*len(k.base) }
 
 // maxLinked limits the memory for representations that are shared by requests, in bytes.

@@ -129,7 +129,7 @@ func (s countedStore) Get(ctx context.Context, key string, offset, length int64)
 }
 
 // TestRangesAreVerified: before a part of a page is sent, the whole page is verified, once. Of
-// a page that grows, only what was appended is read again.
+// a page that has grown, only what was appended is read to verify it.
 func TestRangesAreVerified(t *testing.T) {
 	store := memory.New()
 	publishTo(t, store, "f", 0, 4) // a page with a next page, and one that grows

@@ -56,9 +56,9 @@ func (s *Server) base(r *http.Request) string {
 }
 
 // prefix returns the path at which the server is mounted, encoded, without a trailing slash:
-// the path that the client requested, without the path that the server routes by. It is
-// empty if the requested path does not end in the latter, as when a handler has rewritten
-// it.
+// the path that the client requested, without the path that the server routes by. The prefix
+// is empty if the requested path does not end with the path that the server routes by, as
+// when a handler has rewritten it.
 func prefix(r *http.Request) string {
 	route := chi.RouteContext(r.Context()).RoutePath
 	if r.RequestURI == route {

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// mounts are ways to mount a handler below a prefix.
+// mounts holds ways to mount a handler below a prefix.
 var mounts = map[string]struct {
 	prefix string // as in a URL
 	mount  func(http.Handler) http.Handler

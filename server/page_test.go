@@ -45,7 +45,7 @@ func header(h http.Header) map[string]string {
 	return fields
 }
 
-// wantPage is the header of a page of feed f.
+// wantPage returns the header of a page of feed f.
 func wantPage(p *chain.Page, id feed.Identity, base string, newest, floor int64, body []byte, contentLocation bool) map[string]string {
 	url := func(n int64) string { return fmt.Sprintf("%s/feeds/f/pages/%d", base, n) }
 	links := []string{fmt.Sprintf(`<%s>; rel="self"`, url(p.Number))}

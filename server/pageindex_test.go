@@ -98,7 +98,7 @@ func TestPageIndex(t *testing.T) {
 	})
 }
 
-// TestPageIndexErrors: what is not a tile is a problem.
+// TestPageIndexErrors: a request for anything but a tile is answered with a problem.
 func TestPageIndexErrors(t *testing.T) {
 	store := memory.New()
 	publishPages(t, store, 3)

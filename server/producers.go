@@ -20,7 +20,7 @@ type producers struct {
 
 	mu     sync.Mutex
 	byFeed map[string]*openProducer
-	idle   []string // names of unused producers, the longest unused first
+	idle   []string // names of unused producers, the least recently used first
 }
 
 func newProducers(store storage.Store, config producer.Config, limit int) *producers {

@@ -391,7 +391,7 @@ func TestManyFeeds(t *testing.T) {
 	}
 }
 
-// Close waits for a publish that has begun, until its context ends.
+// Close waits for a publish that has begun, until the context of Close ends.
 func TestCloseWaitsForPublishes(t *testing.T) {
 	s, err := server.New(memory.New(), server.Config{Writable: true})
 	check(t, err)

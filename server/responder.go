@@ -137,7 +137,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	}
 	switch {
 	case err == io.EOF:
-		// The server now watches the connection by a read that must not reach this
+		// The server now watches the connection with a read that must not reach this
 		// deadline.
 		_ = b.control.SetReadDeadline(time.Time{})
 	case err != nil:

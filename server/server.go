@@ -44,7 +44,7 @@ type Server struct {
 	indexes  *lru.Cache[string, *servedIndex]
 	indexing chan struct{} // held while an index is prepared
 	tiles    *lru.Cache[tileKey, *tile]
-	tiling   chan struct{} // has a value for each tile that is being made
+	tiling   chan struct{} // holds a value for each tile that is being made
 
 	producers  *producers
 	publishers chan struct{}       // limits requests to Config.MaxPublishes

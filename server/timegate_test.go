@@ -23,7 +23,8 @@ func unled(t *testing.T, h http.Handler) *site {
 	return c
 }
 
-// TestTimegate leads to the last page that is strictly older than a time, or the oldest.
+// TestTimegate: the timegate leads to the last page that is strictly older than a time, or the
+// oldest.
 func TestTimegate(t *testing.T) {
 	at := func(n int64) time.Time { return dawn.Add(time.Duration(n)*time.Minute + 300*time.Millisecond) }
 	store := longfeed.New(memory.New(), "f", 50, at)

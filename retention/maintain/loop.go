@@ -85,7 +85,7 @@ func (l *Loop) round(ctx context.Context) {
 	l.stats.Feeds, l.stats.Failing, l.stats.Complete = feeds, l.stats.Failures-failures, time.Now()
 }
 
-// count adds what a run has done, even if it failed after that.
+// count adds what a run has done, even if the run failed later.
 func (l *Loop) count(r Report) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

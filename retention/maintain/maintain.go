@@ -22,8 +22,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ReadingTime is how long a reader may take for a snapshot: one that another has replaced as the
-// newest is kept for this time, with the pages of the feed that come after it.
+// ReadingTime is how long a reader may take for a snapshot: for this time, a snapshot is kept after
+// another has replaced it as the newest, with the pages of the feed that come after it.
 const ReadingTime = 24 * time.Hour
 
 // Config holds the settings of a run.

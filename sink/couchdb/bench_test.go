@@ -16,7 +16,7 @@ const benchBatch = 1000
 
 func BenchmarkSink(b *testing.B) { sinktest.Benchmark(b, options(b, couchtest.NewDB)) }
 
-// revisionText is a document of 500 bytes with its revision.
+// revisionText returns a document of 500 bytes with its revision.
 func revisionText(n int) string {
 	text := fmt.Sprintf(`{"_id":"user-%012d","_rev":"1-%032x","_revisions":{"start":1,"ids":["%032x"]},"name":"Ada Lovelace","text":"`, n, n, n)
 	return text + strings.Repeat("x", 500-len(text)-2) + `"}`

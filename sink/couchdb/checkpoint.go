@@ -20,8 +20,8 @@ var ErrLost = errors.New("the checkpoint is missing, or older than before: the d
 // A checkpoint is the document _local/feedctl-sink-NAME.
 type checkpoint struct {
 	Rev string `json:"_rev,omitempty"`
-	// Owner is the random name of the sink that owns the document, and Writes the
-	// number of times that it was written: together they identify its state.
+	// Owner is the random name of the sink that owns the document, and Writes the number of times
+	// that the document was written: together they identify its state.
 	Owner  string `json:"owner"`
 	Writes int64  `json:"writes"`
 	// Instance is the [couchdb.Info.Instance] of the database.

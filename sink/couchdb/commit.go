@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// A retryBudget says how often a step is tried, and with which pauses.
+// A retryBudget says how many times a step is tried, and with which pauses.
 type retryBudget struct {
 	tries  int
 	pauses backoff.Backoff

@@ -114,7 +114,7 @@ func Open(ctx context.Context, c couchdb.Config, name string) (*Sink, error) {
 	return s, nil
 }
 
-// maxTries is how often a step is tried, within half a minute; openTries is how often the sink tries
+// maxTries is how many times a step is tried, within half a minute; openTries is how many times the sink tries
 // to reach the server when it is opened, within 4 s.
 const (
 	maxTries  = 8

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// mostlyNew is the least number of new documents for each document replaced for which it is faster not
-// to look up revisions.
+// mostlyNew is how many documents a step must create for each one that it replaces, for it to be
+// faster not to look up revisions.
 const mostlyNew = 8
 
 // creates reports whether to create the documents of a step as if none existed, because most documents

@@ -23,7 +23,7 @@ const (
 	attachmentsMember = "_attachments"
 )
 
-// A member of an object, with its value as JSON text.
+// A member is a member of an object, with its value as JSON text.
 type member struct {
 	name  string
 	text  []byte // with its name

@@ -35,7 +35,7 @@ func Form(contentType, body string) string {
 	return [...]string{asAttachment: "attachment", asMembers: "members", asBoth: "both"}[f]
 }
 
-// OpenPatient opens a sink as [Open] does, whose requests are made by a transport.
+// OpenPatient opens a sink as [Open] does; a transport makes its requests.
 func OpenPatient(ctx context.Context, url string, through http.RoundTripper) (*Sink, error) {
 	return Open(ctx, couchdb.Config{URL: url, HTTP: &http.Client{Transport: through}}, "")
 }

@@ -36,7 +36,7 @@ const (
 )
 
 // page reads the documents after a position, including deleted ones, and returns the next position, which
-// is the same at the end.
+// at the end is the same position.
 func (t *target) page(ctx context.Context, at json.RawMessage) (found []held, next json.RawMessage, err error) {
 	next, err = t.db.Documents(ctx, at, pageDocs, func(r *jsonscan.Reader) error {
 		h, err := readHeld(r)

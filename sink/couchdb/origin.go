@@ -58,7 +58,7 @@ const escapedID = "feedctl:"
 const maxID = 4096
 
 // docID returns the id of the document for a key: the key itself if it is a valid id.
-// Other keys are percent-encoded, or replaced by their digest, and prefixed with escapedID.
+// Other keys are percent-encoded, or replaced with their digest, and prefixed with escapedID.
 func docID(key string) string {
 	if canBeID(key) {
 		return key

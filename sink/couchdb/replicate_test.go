@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/sink/couchdb"
 )
 
-// TestRoundTrip writes the feed of a bridge into another database: one on the server, and one that
+// TestRoundTrip writes the feed of a bridge into another database, on the server and on a fake that
 // behaves like Apache CouchDB.
 func TestRoundTrip(t *testing.T) {
 	t.Run("server", func(t *testing.T) { roundTrip(t, couchtest.NewDB) })

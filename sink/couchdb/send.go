@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// maxAttempts is how often a document is written if others keep changing it.
+// maxAttempts is how many times a document is written if others keep changing it.
 const maxAttempts = 5
 
 // send sends writes. A write that conflicts may have been done before; otherwise the
@@ -107,7 +107,7 @@ func (t *target) settle(ctx context.Context, conflicts []write, o *outcome) (aga
 			again = append(again, w)
 		}
 	}
-	// The revisions were read before this check: if another sink takes over after it,
-	// its writes make these conflict again.
+	// The revisions were read before this check: if another sink takes over afterwards, its
+	// writes make these writes conflict again.
 	return again, t.load(ctx)
 }

@@ -299,7 +299,8 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestUnavailable: errors distinguish a server that is unavailable for now from one that refuses.
+// TestUnavailable: errors distinguish a server that is unavailable for now from one that refuses
+// requests.
 func TestUnavailable(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for status, want := range map[int]bool{0: true, 503: true, 429: true, 401: false, 403: false} {

@@ -6,7 +6,7 @@
 // UTF-8), contentId, lastModified (RFC 3339), contentType, and headers (name
 // to array of values). A PATCH changes body, contentId and lastModified; the
 // content type and the headers remain those of the PUT. If a snapshot has replaced the data after
-// a gap, the object also has a member replaced: the number of the batch that wrote it.
+// a gap, the object also has a member "replaced": the number of the batch that wrote it.
 //
 // # Exactly once
 //

@@ -59,7 +59,7 @@ func (c *encoder) encode(e *feed.Entity) error {
 	return nil
 }
 
-// encodeLarge writes a body that does not fit the buffer, chunk by chunk.
+// encodeLarge writes a body that does not fit into the buffer, chunk by chunk.
 func (c *encoder) encodeLarge(stream io.Reader, size int64) error {
 	if c.chunk == nil {
 		c.chunk = make([]byte, chunkSize)

@@ -71,7 +71,7 @@ type request struct {
 	failed int64
 }
 
-// Limits of tries: how often a record is written if others keep changing it, and after how many
+// Limits of tries: how many times a record is written if others keep changing it, and after how many
 // failures of the server one record of several is suspected.
 const (
 	maxConflicts = 5
@@ -164,7 +164,7 @@ func (t *target) divide(ctx context.Context, r request, err error) error {
 }
 
 // try sends a request once. It returns the changes that have not been made because others changed
-// the records in the meantime. After an error, none may have been made, or all.
+// the records in the meantime. After an error, either none or all may have been made.
 func (t *target) try(ctx context.Context, r request, again bool) (left []*change, err error) {
 	if again {
 		if err := t.load(ctx); err != nil {
@@ -328,8 +328,9 @@ type stored struct {
 	digest    []byte // nil unless the whole record was read
 }
 
-// announce says in the state what a request is going to write, which only the owner can, and then
-// reads the records. If another sink takes over after that, its writes make those of this one fail.
+// announce says in the state what a request is going to write, which only the owner can do, and then
+// reads the records. If another sink takes over after that, its writes make the writes of this sink
+// fail.
 //
 // The announcement is a separate request, although the request that writes the previous chunk could make
 // it: a state that announces a chunk says that the chunk before is complete. Otherwise the next consumer

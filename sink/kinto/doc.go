@@ -22,8 +22,9 @@
 //
 // An entity from package bridge/kinto is recognized by its ETag, which is the stamp in its body, and
 // by the id in its body, which is its key. It becomes the record that it was, without a member
-// feedctl and with a new stamp, unless some servers cannot store it, such as a record with NUL. A bridge copies
-// records, not what they mean to their server: a "deleted" of true or a "schema" is a member like any other.
+// feedctl and with a new stamp, unless it is a record that some servers cannot store, such as one with NUL. A
+// bridge copies records, not what they mean to their server: a "deleted" of true or a "schema" is a member like
+// any other.
 //
 // The sink attaches no files (plugin kinto-attachment). The member attachment of a record is copied like
 // others, and a file that is an entity becomes a record like others.

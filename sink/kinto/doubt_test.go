@@ -189,7 +189,7 @@ func TestLateAnnouncement(t *testing.T) {
 }
 
 // TestStopped: a consumer that was stopped, as by SIGSTOP, after it had announced a chunk, does not
-// write it when another one has taken over.
+// write the chunk after another consumer has taken over.
 func TestStopped(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	inLateWorld(t, func(t *testing.T, s *lateServer) {

@@ -257,7 +257,7 @@ func TestTakenOver(t *testing.T) {
 	checkListing(t, url, map[string]string{"a": `{"n":2}`, "b": `{"n":3}`})
 }
 
-// TestForms: how records hold bodies.
+// TestForms checks how records hold bodies.
 func TestForms(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"a":[1,-7,0.5,9223372036854775807,"\u00e9"],"b":{}}`: "members", `{}`: "members", `{"a":{"id":1}}`: "members",

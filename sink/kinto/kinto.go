@@ -110,7 +110,7 @@ func Open(ctx context.Context, c kinto.Config, name string) (*Sink, error) {
 }
 
 const (
-	// maxTries is how often a request is made, within half a minute.
+	// maxTries is how many times a request is made, within half a minute.
 	maxTries = 8
 	minPause = 250 * time.Millisecond
 	maxPause = 30 * time.Second
@@ -120,8 +120,8 @@ const (
 	deletionDelay = 10 * time.Second
 )
 
-// A retryBudget says how often a request is made, with which pauses, and how long to wait for a request
-// that may have been lost.
+// A retryBudget says how many times a request is made, with which pauses, and how long to wait for a
+// request that may have been lost.
 type retryBudget struct {
 	tries  int
 	pauses backoff.Backoff

@@ -100,7 +100,7 @@ func decodeState(data []byte, stamp int64) (state, error) {
 
 // errOlder is an [ErrLost]: the stored state is older than that of the sink. A server compares a stamp
 // and writes in two steps, so the request of an earlier owner, which was made just before this sink
-// took over, may overwrite its state; or the server was restored.
+// took over, may overwrite the state of this sink; or the server was restored.
 var errOlder = fmt.Errorf("%w", ErrLost)
 
 // load reads the state and checks that this sink owns it.
@@ -132,7 +132,7 @@ func same(a, b feed.Position) bool {
 	return errA == nil && errB == nil && bytes.Equal(x, y)
 }
 
-// maxTakes is how often a sink takes the position over again because an earlier owner has
+// maxTakes is how many times a sink takes the position over again because an earlier owner has
 // overwritten it.
 const maxTakes = 5
 
@@ -239,7 +239,7 @@ func (t *target) verify(ctx context.Context) error {
 	}
 }
 
-// lateTries is how often the collection is read in retryBudget.late.
+// lateTries is how many times the collection is read within retryBudget.late.
 const lateTries = 10
 
 // missing returns the id of a record that is not as the last chunk writes it, or an empty string, and the

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
-// A trouble is a reason for which a part of a batch is not stored, although the position is.
+// A trouble is a reason why a part of a batch is not stored, although the position is.
 type trouble struct {
 	name    string
 	always  bool
@@ -23,7 +23,7 @@ type trouble struct {
 	refused int64
 }
 
-// troubles holds the troubles with the batch of TestKilledInTrouble.
+// troubles holds the troubles that TestKilledInTrouble causes.
 var troubles = []trouble{
 	{name: "foreign writer", spoil: func(t *testing.T, url string, _ *http.Request) {
 		kintotest.Send(t, "PUT", url+"/records/c", `{"data":{"n":"foreign"}}`)

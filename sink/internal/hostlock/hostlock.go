@@ -17,7 +17,7 @@ import (
 // this host. It is for servers that have neither locks nor sessions.
 type Lock struct{ file *durable.File }
 
-// Take locks the sink of a kind, such as "couchdb", and a name. The error matches
+// Take locks the sink with the given kind, such as "couchdb", and name. The error matches
 // [sink.ErrLocked] if it is locked.
 func Take(kind, name string) (*Lock, error) {
 	sum := sha256.Sum256([]byte(name))

@@ -32,7 +32,7 @@ const (
 const lockWait = "1s"
 
 // PostgresKeepAlive makes the server notice within half a minute that a host is gone, and
-// release its locks. It is for a transaction.
+// release its locks. It applies to one transaction.
 const PostgresKeepAlive = `SELECT set_config('tcp_keepalives_idle', '15', true),
 	set_config('tcp_keepalives_interval', '5', true), set_config('tcp_keepalives_count', '3', true)`
 
@@ -88,7 +88,8 @@ const (
 const Seen = "feedctl_seen"
 
 // Statements on the table of seen keys. $1 and $2 are as above; %s is the table. The empty key, which no
-// entity has, stands for the replacement. A key that is not fit is possibly not a value of the column's type.
+// entity has, stands for the replacement. A key is fit unless the table has rejected its row; then the key may
+// not even be a value of the column's type.
 const (
 	PostgresCreateSeen = `CREATE TABLE %s (
 		table_name text NOT NULL,
