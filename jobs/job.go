@@ -11,23 +11,23 @@ import (
 // A Job is a document and where the job stands. Times are of the database's clock.
 type Job struct {
 	Document   Document `json:"document"`
-	Generation int64    `json:"generation"` // how often the document was changed
-	// Created is when the job was added, or last added after it was deleted.
+	Generation int64    `json:"generation"` // how many times the document was changed
+	// Created is when the job was added, for the last time if it was deleted in between.
 	Created time.Time `json:"created,omitzero"`
-	// Transient: the job was added by [Scheduler.RunOnce].
+	// Transient reports whether the job was added by [Scheduler.RunOnce].
 	Transient bool `json:"transient,omitempty"`
-	// Retry: a transient job is tried again after errors, as others are.
+	// Retry reports whether a transient job is tried again after errors, as other jobs are.
 	Retry bool `json:"retry,omitempty"`
 
 	State  State  `json:"state"`
-	Reason string `json:"reason,omitempty"` // why the job is in its state
-	// Epoch identifies the last run. It grows with each, even if the job is deleted and
-	// created again in between.
+	Reason string `json:"reason,omitempty"` // explains the state
+	// Epoch identifies the last run. It grows with each run, even if the job is deleted and created
+	// again in between.
 	Epoch int64  `json:"epoch"`
-	Owner string `json:"owner,omitempty"` // incarnation of the node that runs it
-	// Observed is the generation that the last run was started with.
+	Owner string `json:"owner,omitempty"` // incarnation of the node that runs the job
+	// Observed is the generation with which the last run was started.
 	Observed int64 `json:"observed"`
-	// Wanted counts the reasons to run, and Seen how many of them runs have answered.
+	// Wanted counts the reasons to run, and Seen is how many of them runs have handled.
 	Wanted int64 `json:"wanted"`
 	Seen   int64 `json:"seen"`
 	// NotBefore is the earliest time of the next run.
@@ -36,25 +36,25 @@ type Job struct {
 	Started   time.Time `json:"started,omitzero"` // last
 	Stopped   time.Time `json:"stopped,omitzero"` // last
 	Succeeded time.Time `json:"succeeded,omitzero"`
-	Since     time.Time `json:"since,omitzero"` // when it entered its state
-	// LastError is the error of the last run that failed; nil if none has since the document was
-	// changed.
+	Since     time.Time `json:"since,omitzero"` // when the job entered its state
+	// LastError is the error of the last run that failed; nil if no run has failed since the
+	// document was changed.
 	LastError *RunError `json:"lastError,omitempty"`
 
 	events  int64
-	text    string // of the document, as stored
+	text    string // the document, as stored
 	stored  State
 	fence   int64     // the epoch, as stored
-	origins [2]string // of source and target, as stored
+	origins [2]string // the origins of source and target, as stored
 	blamed  string    // the origin because of which the last run crashed, if it did
-	wasDue  time.Time // before it was started
-	heals   time.Time // orphaned, before it was started
+	wasDue  time.Time // when it was due, before it was started
+	heals   time.Time // the value of orphaned before it was started
 
-	behind   time.Time // since when it has not caught up; zero if it has, or has ended
-	orphaned time.Time // when its lost node was last heard from; zero if it has run since
+	behind   time.Time // since when the job has not been caught up; zero if it is caught up or has ended
+	orphaned time.Time // when its lost node was last heard from; zero if the job has run since
 }
 
-// A RunError is why a run failed.
+// A RunError describes why a run failed.
 type RunError struct {
 	Time    time.Time `json:"time"`
 	Message string    `json:"message"`
@@ -75,7 +75,7 @@ func versionOf(generation, created int64, paused bool) string {
 	return version
 }
 
-// Shown is the state as users see it: a job that waits after an error is crashing.
+// Shown returns the state as users see it: a job that waits after an error is crashing.
 func (j *Job) Shown() State {
 	if j.State == Pending && j.Errors > 0 {
 		return Crashing
@@ -118,12 +118,12 @@ type End int
 
 // The ends of runs.
 const (
-	Stopped   End = iota // while there was more to do
+	Stopped   End = iota // stopped while there was more to do
 	CaughtUp             // a job that follows: nothing more to do for now
 	Done                 // a job that does not follow: nothing more to do
-	Crashed              // by a temporary error
-	Rejected             // by a permanent error
-	Duplicate            // because something else does the same now
+	Crashed              // ended by a temporary error
+	Rejected             // ended by a permanent error
+	Duplicate            // ended because something else does the same now
 	Found                // a job that does not follow: nothing more to do, and something to report
 )
 
@@ -132,15 +132,17 @@ type Outcome struct {
 	End    End
 	Reason string // an error, or why the run was stopped
 	Hint   string // what the user can do about the error
-	// Seen is the value of Wanted that was read before the run last found nothing more to do.
+	// Seen is the value that Wanted had before the run last found nothing more to do.
 	Seen int64
 	// Origin is the error of a server because of which the run crashed, if it did.
 	Origin *OriginError
-	// Stats are the statistics of the job, this run included; nil if they are as before.
+	// Stats are the statistics of the job, including this run; nil if they have not changed.
 	Stats *Stats
-	// Behind is how long there has been more to do, if the run had caught up before; otherwise 0.
+	// Behind is how long there has been more to do, if the run had caught up before that; otherwise
+	// 0.
 	Behind time.Duration
-	// Healthy: the run lasted long enough, or got far enough, that earlier errors no longer count.
+	// Healthy reports whether the run lasted long enough, or got far enough, that earlier errors no
+	// longer count.
 	Healthy bool
 }
 
@@ -161,7 +163,7 @@ func (j *Job) finish(o Outcome, delay func(errors int64) time.Duration, now time
 	if o.Healthy || o.End == CaughtUp || o.End == Done || o.End == Found {
 		j.Errors = 0
 	}
-	switch o.End { //nolint:exhaustive // the others are no errors
+	switch o.End { //nolint:exhaustive // the other ends are no errors
 	case Crashed, Rejected, Found:
 		j.LastError = &RunError{now, o.Reason, o.Hint}
 	case CaughtUp:
@@ -190,7 +192,7 @@ func (j *Job) finish(o Outcome, delay func(errors int64) time.Duration, now time
 			j.blamed = o.Origin.Origin
 		}
 		if j.Transient && !j.Retry {
-			j.State, event = Failed, EventFailed // it is not tried again
+			j.State, event = Failed, EventFailed // the job is not tried again
 		}
 	case Duplicate:
 		j.NotBefore = now.Add(delay(1))
@@ -216,7 +218,7 @@ func (j *Job) finish(o Outcome, delay func(errors int64) time.Duration, now time
 	return event, nil
 }
 
-// adopt makes a job pending whose node was lost; heard is when it was last heard from, or zero.
+// adopt makes the job of a lost node pending; heard is when the node was last heard from, or zero.
 func (j *Job) adopt(node string, heard, now time.Time) EventType {
 	j.State, j.Owner, j.Stopped, j.orphaned = Pending, "", now, heard
 	j.Epoch++ // fences the run
@@ -227,8 +229,8 @@ func (j *Job) adopt(node string, heard, now time.Time) EventType {
 	return EventAdopted
 }
 
-// pause stops the job: at once if it is not running, else at the end of the run, which the
-// node ends. It reports false if there is nothing to change.
+// pause stops the job: at once if it is not running, otherwise when its node has ended the run. It
+// reports false if there is nothing to change.
 func (j *Job) pause() bool {
 	if j.Document.Paused || j.Finished() {
 		return false
@@ -252,7 +254,7 @@ func (j *Job) resume(now time.Time) (bool, error) {
 	return true, j.schedule(now)
 }
 
-// restart makes a job due at once, whatever happened before. A run is not interrupted.
+// restart makes a job due at once, whatever happened before. A current run is not interrupted.
 func (j *Job) restart() bool {
 	if j.State == Running || j.State == Paused {
 		return false
@@ -266,7 +268,7 @@ func (j *Job) again() {
 	j.Wanted++
 }
 
-// schedule has a job with a schedule wait for its next time.
+// schedule makes a job with a schedule wait for its next time.
 func (j *Job) schedule(now time.Time) (err error) {
 	if j.Document.Schedule != "" && j.State == Pending {
 		j.NotBefore, err = nextRun(j.Document.Schedule, now)
@@ -288,7 +290,7 @@ func (j *Job) change(d Document) {
 	}
 }
 
-// micros and fromMicros convert times of the database. 0 is no time.
+// micros and fromMicros convert times to and from those of the database, where 0 is the zero time.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -303,10 +305,10 @@ func fromMicros(n int64) time.Time {
 	return time.UnixMicro(n).UTC()
 }
 
-// columns are those of a job that change after it was created, in the order of values.
+// columns lists the columns of a job that change after it was created, in the order of values.
 const columns = "document, generation, state, paused, epoch, owner, observed, wanted, seen, not_before, errors, reason, started, stopped, succeeded, since, behind, orphaned, failed, failure, hint, events, blamed, transient, source_origin, target_origin, created, retry"
 
-// enter notes when the job came into its state, and since when it has not caught up.
+// enter records when the job entered its state, and since when it has not been caught up.
 func (j *Job) enter(now time.Time) {
 	if j.State != j.stored {
 		j.Since, j.stored = now, j.State
@@ -318,7 +320,7 @@ func (j *Job) enter(now time.Time) {
 	}
 }
 
-// values are the values of the columns from document to hint that are stored.
+// values returns the values to store in the columns from document to hint.
 func (j *Job) values() []any {
 	var owner *string
 	if j.Owner != "" {

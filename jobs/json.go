@@ -11,7 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ParseJob reads one job from JSON, with the fields that a job in a file has. It returns all that is wrong with it as [InvalidError], and the rest of the job.
+// ParseJob reads one job from JSON, with the fields that a job in a file has. It returns all problems as an [InvalidError],
+// together with the rest of the job.
 func ParseJob(text []byte) (Document, error) {
 	r := &reader{}
 	var d Document
@@ -21,8 +22,8 @@ func ParseJob(text []byte) (Document, error) {
 	return d, r.invalid()
 }
 
-// ParseJobs reads many jobs from JSON, in the form of a file of jobs. It returns all that is
-// wrong with them as [InvalidError], and the rest of the jobs.
+// ParseJobs reads many jobs from JSON, in the form of a file of jobs. It returns all problems as an [InvalidError],
+// together with the rest of the jobs.
 func ParseJobs(text []byte) ([]Document, error) {
 	r := &reader{}
 	if n := r.json(text); n != nil {
@@ -40,7 +41,7 @@ func (r *reader) invalid() error {
 
 // Limits of JSON that is read as jobs.
 const (
-	maxValues = 1 << 20 // 10,000 jobs have about 400,000
+	maxValues = 1 << 20 // 10,000 jobs have about 400,000 values
 	maxDepth  = 8
 )
 
@@ -48,12 +49,12 @@ const (
 type jsonReader struct {
 	decoder *json.Decoder
 	text    []byte
-	counted int64 // bytes whose lines were counted
+	counted int64 // bytes in which lines were counted
 	line    int
 	values  int
 }
 
-// json returns the value of a JSON text, or nil after it has noted a problem.
+// json returns the value of a JSON text. If it returns nil, it has added a problem.
 func (r *reader) json(text []byte) *yaml.Node {
 	j := &jsonReader{decoder: json.NewDecoder(bytes.NewReader(text)), text: text, line: 1}
 	j.decoder.UseNumber()
@@ -73,7 +74,7 @@ func (r *reader) json(text []byte) *yaml.Node {
 	return n
 }
 
-// count returns the line of the last token.
+// count returns the number of the line with the last token.
 func (j *jsonReader) count() int {
 	at := j.decoder.InputOffset()
 	j.line += bytes.Count(j.text[j.counted:at], []byte("\n"))
@@ -136,7 +137,7 @@ func (v *Values) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &(*v)[0])
 }
 
-// A backoff has durations as users write them.
+// A backoff is a [Backoff] with durations as users write them.
 type backoff struct {
 	Min string `json:"min,omitempty"`
 	Max string `json:"max,omitempty"`
@@ -169,7 +170,7 @@ func (b *Backoff) UnmarshalJSON(text []byte) (err error) {
 	return err
 }
 
-// seconds is a duration as JSON has it; nil if it is negative, which stands for unknown.
+// seconds returns a duration in the form that JSON has; nil if it is negative, which means unknown.
 func seconds(d time.Duration) *float64 {
 	if d < 0 {
 		return nil
@@ -178,7 +179,7 @@ func seconds(d time.Duration) *float64 {
 	return &n
 }
 
-// MarshalJSON implements [json.Marshaler]. A lag that is unknown is left out.
+// MarshalJSON implements [json.Marshaler]. An unknown lag is left out.
 func (s Stats) MarshalJSON() ([]byte, error) {
 	type plain Stats
 	return json.Marshal(struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestParseJob reads a job, and what the job is as JSON.
+// TestParseJob reads a job from JSON, and again from the JSON that it is encoded as.
 func TestParseJob(t *testing.T) {
 	t.Parallel()
 	want := jobs.Document{

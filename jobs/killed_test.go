@@ -19,9 +19,9 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// killedVariable is set in the environment of a process that is to be killed, to the number of its
-// generation of jobs, a space, the statement before which it is killed, quoted, a space, and the URL of
-// the database.
+// killedVariable is set in the environment of a process that is to be killed. Its value is the number of the
+// generation of jobs, the quoted statement before which the process is killed, and the URL of the database,
+// separated by spaces.
 const killedVariable = "FEEDCTL_JOBS_TEST_KILLED"
 
 // brief is a kind whose runs fail once and then end, or catch up.
@@ -51,8 +51,8 @@ func briefJobs(generation int) (documents []jobs.Document) {
 	return documents
 }
 
-// live applies a generation of jobs, runs them to their ends, and changes some of them in other ways. It
-// calls before before each statement.
+// live applies a generation of jobs, runs them until they end, and changes some of them in other ways. Before
+// each statement, it calls the function before.
 func live(ctx context.Context, url string, generation int, before func(context.Context, string)) (err error) {
 	db, err := jobdb.Open(ctx, url, jobdb.Options{Before: before})
 	if err != nil {
@@ -112,7 +112,7 @@ func live(ctx context.Context, url string, generation int, before func(context.C
 func TestKilledProcess(t *testing.T) {
 	text := os.Getenv(killedVariable)
 	if text == "" {
-		t.Skip("it is for TestKilledAnywhere")
+		t.Skip("only TestKilledAnywhere runs this")
 	}
 	var generation int
 	var statement, url string
@@ -124,16 +124,16 @@ func TestKilledProcess(t *testing.T) {
 			if p, err := os.FindProcess(os.Getpid()); err == nil {
 				_ = p.Kill()
 			}
-			select {} // until it is dead
+			select {} // until the process is dead
 		}
 	})
-	t.Fatalf("it has lived: %v", err)
+	t.Fatalf("the process was not killed: %v", err)
 }
 
 // TestKilledAnywhere kills the process that uses an SQLite file before each of the statements that it
-// executes, within any transaction; each process continues with the file of the one before. No file is
-// damaged, documents are applied as a whole, and at the end all jobs have run. With -short it does so before a
-// quarter of the statements, other ones in each run: the race detector sees the same code in most of them.
+// executes, in any transaction; each process continues with the file of the previous one. No file is damaged,
+// documents are applied as a whole, and at the end all jobs have run. With -short, a random quarter of the
+// statements is tried, since the race detector sees the same code for most of them.
 func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -178,7 +178,7 @@ func TestKilledAnywhere(t *testing.T) {
 		checkKilled(t, url, statement)
 	}
 	t.Logf("killed before %d of %d statements", killed, tried)
-	if killed < tried*9/10 { // some statements are not needed each time
+	if killed < tried*9/10 { // some statements are not executed each time
 		t.Errorf("%d of %d processes were killed", killed, tried)
 	}
 	if err := live(t.Context(), url, len(statements), nil); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestLingering has a run that has caught up, and one that has more to do, while a slot is free. Only
-// the latter ends at the limit, and its job is due again at once.
+// TestLingering: while a slot is free, one run has caught up, and another has more to do. Only the latter
+// ends at the limit, and its job is due again at once.
 func TestLingering(t *testing.T) {
 	t.Parallel()
 	settings := jobs.Defaults()
@@ -35,14 +35,14 @@ func TestLingering(t *testing.T) {
 		}
 		for n, at := range began[1:] {
 			if took := at.Sub(began[n]); took < settings.RunLimit || took > settings.RunLimit+3*time.Second {
-				t.Errorf("a run began %v after the one before, want %v", took, settings.RunLimit)
+				t.Errorf("a run began %v after the previous one, want %v", took, settings.RunLimit)
 			}
 		}
 	})
 }
 
-// TestQuiet has a run that has caught up, and then makes no progress: it ends, and another one asks again
-// at once whether there is more to do.
+// TestQuiet: a run that has caught up, and then makes no progress, ends, and another run checks at once
+// whether there is more to do.
 func TestQuiet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
-// TestBehind has a run that was up to date for some time when its server fails: the job has the lag of the
-// failure, not that of its last start.
+// TestBehind: a run was up to date for some time when its server fails. The lag of the job is counted from
+// then, not from the start of the run.
 func TestBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestBehind(t *testing.T) {
 			t.Fatalf("lags %v, %v", lags, err)
 		}
 		if lag := lags[0].Lag; lag < 4*time.Minute || lag > 5*time.Minute {
-			t.Errorf("the lag is %v, want that since there was more to do, 4 to 5 minutes", lag)
+			t.Errorf("the lag is %v, want the time since there was more to do, 4 to 5 minutes", lag)
 		}
 		stop()
 		if err := <-done; err != nil {
@@ -124,7 +124,7 @@ func TestBehind(t *testing.T) {
 	})
 }
 
-// TestBehindOfLost has nodes that are lost hours after their jobs began, one of which had caught up.
+// TestBehindOfLost: nodes are lost hours after their jobs began. One of the jobs had caught up.
 func TestBehindOfLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,26 +12,26 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// A Filter selects jobs. What is not set selects all.
+// A Filter selects jobs. Fields that are not set do not restrict the selection.
 type Filter struct {
 	Namespace string
-	// States are as shown: a job that waits after an error is crashing and not pending.
+	// States are the states as shown: a job that waits after an error is crashing and not pending.
 	States []State
 	Kind   string
 	// Origin is a server that the jobs use: HOST, HOST:PORT, or https://HOST:PORT.
 	Origin string
-	// Labels of which the jobs have all.
+	// Labels are labels all of which the jobs have.
 	Labels map[string]string
 	Name   string // a part of the name
 	// Persistent leaves out the jobs of [Scheduler.RunOnce].
 	Persistent bool
 
-	// After is the Next of the page before. The zero value is for the first page.
+	// After is the field Next of the previous page. The zero value selects the first page.
 	After string
-	// Limit is how many jobs a page has at most (default 100, up to 1000).
+	// Limit is the maximum number of jobs on a page (default 100, up to 1000).
 	Limit int
-	// Skip is how many jobs are left out before the page. Each of them costs time: use After
-	// to read many pages.
+	// Skip is how many jobs are left out before the page. Each skipped job takes time: use After to
+	// read many pages.
 	Skip int
 }
 
@@ -44,26 +44,26 @@ const (
 // MaxLabels is how many labels a [Filter] may have.
 const MaxLabels = 20
 
-// A Page is a part of a list of jobs, ordered by namespace and name. Jobs that are created or
-// deleted meanwhile do not make others appear twice or not at all.
+// A Page is a part of a list of jobs, ordered by namespace and name. If jobs are created or deleted
+// between pages, others nevertheless appear exactly once.
 type Page struct {
 	Jobs []Listed `json:"jobs"`
-	// Next is for [Filter.After]; it is empty in the last page.
+	// Next is the value for [Filter.After] to read the next page; it is empty on the last page.
 	Next string `json:"next,omitempty"`
 }
 
 // A Listed is a job in a list, with details from other tables.
 type Listed struct {
 	Job
-	// State is as shown.
+	// State is the state as shown.
 	State State `json:"state"`
 	// Node is the name of the node that runs the job.
 	Node string `json:"node,omitempty"`
-	// Stats are nil before the first. Their Pending and Lag are those of now, as in [Count].
+	// Stats is nil before the first report. Its Pending and Lag are current, as in [Count].
 	Stats *Stats `json:"stats,omitempty"`
 	// Updated is when the statistics were written last.
 	Updated time.Time `json:"updated,omitzero"`
-	// Now is the time of the database when it was asked, from which ages of the other times count.
+	// Now is the time of the database at the query. Subtract the other times from it to get ages.
 	Now time.Time `json:"-"`
 }
 
@@ -84,7 +84,7 @@ func (s *Scheduler) List(ctx context.Context, f Filter) (page Page, err error) {
 			c.add("(j.namespace, j.id) > (?, ?)", namespace, f.After)
 		}
 	} else if f.After != "" {
-		return Page{}, fmt.Errorf("list jobs: invalid cursor %q: want that of the page before", f.After)
+		return Page{}, fmt.Errorf("list jobs: invalid cursor %q: want that of the previous page", f.After)
 	}
 	err = s.db.View(ctx, func(tx jobdb.Tx) (err error) {
 		page.Jobs, err = list(ctx, tx, c, limit+1, max(0, f.Skip))
@@ -100,7 +100,7 @@ func (s *Scheduler) List(ctx context.Context, f Filter) (page Page, err error) {
 	return page, nil
 }
 
-// listed has the columns of [Listed].
+// listed is a query for the columns of [Listed].
 var listed = "SELECT j." + strings.ReplaceAll(columns, ", ", ", j.") + ", n.name, s.updated, s.entities, s.bytes, s.repeated, s.rejected, " +
 	pendingOf + ", " + lagOf + `, s.position, s.source_position, @now
 	FROM @job AS j LEFT JOIN @node AS n ON n.incarnation = j.owner LEFT JOIN @stats AS s ON s.job = j.id`
@@ -120,13 +120,13 @@ func list(ctx context.Context, tx jobdb.Tx, c conditions, limit, skip int) (foun
 	return found, err
 }
 
-// conditions are the conditions of a query for jobs, whose table has the alias j.
+// conditions holds the conditions of a query for jobs. The table of jobs has the alias j.
 type conditions struct {
 	all  []string
 	args []any
 }
 
-// add adds a condition in which ? are its arguments.
+// add adds a condition in which each ? stands for an argument.
 func (c *conditions) add(sql string, args ...any) {
 	for _, arg := range args {
 		c.args = append(c.args, arg)
@@ -142,7 +142,8 @@ func (c *conditions) where() string {
 	return " WHERE " + strings.Join(c.all, " AND ")
 }
 
-// contains is the condition that a string contains another. LIKE depends on the database.
+// contains returns the condition that a string contains another. It does not use LIKE, which
+// depends on the database.
 func contains(text string) string { return "replace(" + text + ", ?, '') <> " + text }
 
 func (f *Filter) conditions(ctx context.Context) (c conditions, err error) {
@@ -200,7 +201,7 @@ func origin(c *conditions, server string) {
 	c.add("("+strings.Join(either, " OR ")+")", args...)
 }
 
-// shownAs has the conditions for states as shown.
+// shownAs holds the conditions for states as shown.
 var shownAs = map[State]string{
 	Pending:   "j.state = 'pending' AND j.errors = 0",
 	Crashing:  "j.state = 'pending' AND j.errors > 0",
@@ -211,7 +212,7 @@ var shownAs = map[State]string{
 	Failed:    "j.state = 'failed'",
 }
 
-// States returns all states as shown, in the order in which lists have them.
+// States returns all states as shown, in the order of lists.
 func States() []State {
 	return []State{Pending, Running, Idle, Crashing, Paused, Completed, Failed}
 }
@@ -224,7 +225,7 @@ func joinStates(states []State) string {
 	return strings.Join(names, ", ")
 }
 
-// labelLines returns labels as they are stored.
+// labelLines returns labels in the form in which they are stored.
 func labelLines(labels map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -233,8 +234,8 @@ func labelLines(labels map[string]string) string {
 	return b.String()
 }
 
-// Totals returns how many of the jobs that a filter selects are in each state, as shown.
-// After and Limit have no effect.
+// Totals returns, for each state as shown, how many jobs the filter selects. After and Limit have
+// no effect.
 func (s *Scheduler) Totals(ctx context.Context, f Filter) (map[State]int, error) {
 	c, err := f.conditions(ctx)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// eachDatabase runs a test on an empty scheduler on each kind of database, beside other tests.
+// eachDatabase runs a test on an empty scheduler for each kind of database, in parallel with other
+// tests.
 func eachDatabase(t *testing.T, kinds jobs.Kinds, test func(*testing.T, *jobdb.DB, *jobs.Scheduler)) {
 	t.Helper()
 	t.Parallel()
@@ -44,7 +45,7 @@ func ids(t *testing.T, s *jobs.Scheduler, f jobs.Filter) (ids []string) {
 	}
 }
 
-// TestListFilter has one job in each state, each with its own labels and servers.
+// TestListFilter filters a list with one job in each state, each with its own labels and servers.
 func TestListFilter(t *testing.T) {
 	eachDatabase(t, jobs.Kinds{"fake": originKind{}, "other": originKind{}}, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		outcomes := map[string]*jobs.Outcome{
@@ -137,10 +138,10 @@ func TestListFilter(t *testing.T) {
 			t.Errorf("node %q, since %v, stats %v", l.Node, l.Since, l.Stats)
 		}
 		if _, err := s.List(t.Context(), jobs.Filter{States: []jobs.State{"error"}}); err == nil {
-			t.Error("a list of an unknown state")
+			t.Error("an unknown state is accepted")
 		}
 		if _, err := s.List(t.Context(), jobs.Filter{After: "x"}); err == nil {
-			t.Error("a list after something that is not a cursor")
+			t.Error("an invalid cursor is accepted")
 		}
 	})
 }
@@ -170,7 +171,7 @@ func TestListStable(t *testing.T) {
 				break
 			}
 			f.After = page.Next
-			apply(t, s, document(2*n+1)) // before what comes next
+			apply(t, s, document(2*n+1)) // sorts before the next page
 			if err := s.Delete(t.Context(), page.Next); err != nil {
 				t.Fatal(err)
 			}

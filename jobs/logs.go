@@ -28,8 +28,7 @@ type LogLine struct {
 	Attrs   map[string]string `json:"attrs,omitempty"`
 }
 
-// Logs returns the lines of a job's log with numbers above after, oldest first. The last 200
-// are kept.
+// Logs returns the lines of a job's log with numbers above after, oldest first. The last 200 lines are kept.
 func (s *Scheduler) Logs(ctx context.Context, id string, after int64) (lines []LogLine, err error) {
 	err = s.db.View(ctx, func(tx jobdb.Tx) error {
 		lines = []LogLine{}
@@ -60,7 +59,7 @@ func (s *Scheduler) Logs(ctx context.Context, id string, after int64) (lines []L
 	return lines, nil
 }
 
-// writeLog adds lines to the log of a job, unless it was deleted.
+// writeLog adds lines to the log of a job, unless the job was deleted.
 func (s *Scheduler) writeLog(ctx context.Context, job string, lines []LogLine) error {
 	if len(lines) == 0 {
 		return nil
@@ -95,7 +94,7 @@ func (s *Scheduler) writeLog(ctx context.Context, job string, lines []LogLine) e
 	return nil
 }
 
-// A runLog has the lines of a run that are not in the database yet.
+// A runLog holds the lines of a run that are not in the database yet.
 type runLog struct {
 	run  int64
 	node string
@@ -123,11 +122,11 @@ func (l *runLog) take() []LogLine {
 	return lines
 }
 
-// A logHandler is the handler of a run: it also keeps warnings and errors in a log.
+// A logHandler is the log handler of a run: it passes records on, and keeps warnings and errors in log.
 type logHandler struct {
 	slog.Handler
 	log    *runLog
-	attrs  []slog.Attr // those of the run, with the names of their groups
+	attrs  []slog.Attr // the attributes of the run, with the names of their groups
 	groups string      // "a.b."
 }
 
@@ -170,7 +169,7 @@ func (h *logHandler) WithGroup(name string) slog.Handler {
 	return &logHandler{h.Handler.WithGroup(name), h.log, h.attrs, h.groups + name + "."}
 }
 
-// add adds an attribute, or all of a group.
+// add adds an attribute, or all attributes of a group.
 func (l *LogLine) add(groups string, a slog.Attr) {
 	v := a.Value.Resolve()
 	if v.Kind() != slog.KindGroup {
@@ -201,14 +200,14 @@ const (
 	logPause = 200 * time.Millisecond
 )
 
-// writeLog writes the lines that a run has logged. Those that it cannot write are only in the log of the node.
+// writeLog writes the lines that a run has logged. Lines that it cannot write are only in the log of the node.
 func (w *worker) writeLog(ctx context.Context, job string, log *runLog) {
 	lines := log.take()
 	w.logged(job, within(ctx, logLimit, func(ctx context.Context) error { return w.store.writeLog(ctx, job, lines) }))
 }
 
-// writeLastLog does so when the run has ended. It waits for a while if the database is unavailable, such as during
-// a restart.
+// writeLastLog writes the remaining lines when the run has ended. It waits for a while if the database is
+// unavailable, such as during a restart.
 func (w *worker) writeLastLog(ctx context.Context, job string, log *runLog) {
 	lines := log.take()
 	w.logged(job, within(context.WithoutCancel(ctx), logLimit, func(ctx context.Context) error {

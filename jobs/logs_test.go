@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestLogs has two runs that log more lines than are kept.
+// TestLogs: two runs log more lines than are kept.
 func TestLogs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

@@ -16,8 +16,9 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// numbering is a kind whose runs write two numbers, which follow those in their target: one at the
-// start, and one when the gate is open. A write is refused if the number is there.
+// numbering is a kind whose runs write two numbers, which follow the last number in their target:
+// one at the start, and one when the gate is open. A write is refused if the number is already
+// there.
 type numbering struct {
 	fakeKind
 	db        *jobdb.DB
@@ -30,7 +31,7 @@ const gate = 12
 var errRefused = errors.New("something else has written the number")
 
 func (n numbering) Run(ctx context.Context, s *jobs.Session) error {
-	ctx = context.WithoutCancel(ctx) // as if the writes were on their way
+	ctx = context.WithoutCancel(ctx) // as if the writes were already under way
 	id := s.Document.ID()
 	var last int
 	err := n.db.View(ctx, func(tx jobdb.Tx) error {
@@ -43,7 +44,7 @@ func (n numbering) Run(ctx context.Context, s *jobs.Session) error {
 	if err != nil {
 		return err
 	}
-	conn, err := pgx.Connect(ctx, n.url) // not of the pool, which the node needs
+	conn, err := pgx.Connect(ctx, n.url) // not from the pool, which the node needs
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (n numbering) Run(ctx context.Context, s *jobs.Session) error {
 	return errors.Join(n.write(ctx, id, last+2), conn.Close(ctx))
 }
 
-// write writes a number, or that it was refused.
+// write writes a number. If it is already there, write records that the number was refused.
 func (n numbering) write(ctx context.Context, id string, number int) error {
 	var refused bool
 	err := n.db.Begin(ctx, func(tx jobdb.Tx) error {
@@ -71,8 +72,8 @@ func (n numbering) write(ctx context.Context, id string, number int) error {
 	return err
 }
 
-// TestLostNodes has three processes on PostgreSQL: one is killed, and one is frozen until its
-// jobs have run elsewhere. Then its runs continue.
+// TestLostNodes runs three processes on PostgreSQL: one is killed, and one is frozen until its jobs
+// have run elsewhere. After that, the runs of the frozen process continue.
 func TestLostNodes(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("lost")
@@ -113,12 +114,12 @@ func TestLostNodes(t *testing.T) {
 	}
 	const completed = "SELECT count(*) FROM @job WHERE state = 'completed'"
 	l.await(many, completed)
-	l.awaitNone("SELECT count(*) FROM @river_job WHERE state IN ('available', 'running')") // also those of the nodes that are lost
+	l.awaitNone("SELECT count(*) FROM @river_job WHERE state IN ('available', 'running')") // including the runs of the lost nodes
 	hold, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := hold.Exec(t.Context(), "BEGIN; LOCK TABLE feedctl_jobs.node IN EXCLUSIVE MODE"); err != nil { // no heartbeat tells the node that it is lost
+	if _, err := hold.Exec(t.Context(), "BEGIN; LOCK TABLE feedctl_jobs.node IN EXCLUSIVE MODE"); err != nil { // so that no heartbeat tells the node that it is lost
 		t.Fatal(err)
 	}
 	frozen.signal(t, syscall.SIGCONT)
@@ -140,7 +141,7 @@ func TestLostNodes(t *testing.T) {
 	}
 	const whole = "SELECT count(*) FROM (SELECT 1 FROM @number WHERE NOT refused GROUP BY job HAVING min(number) = 1 AND max(number) = count(*) AND count(*) >= 2) AS whole"
 	if n := l.number(whole); n != many {
-		t.Errorf("%d of %d targets are whole", n, many)
+		t.Errorf("%d of %d targets are complete", n, many)
 	}
 	if n := l.number(completed); n != many {
 		t.Errorf("%d of %d jobs are completed after the frozen node has ended", n, many)
@@ -159,7 +160,7 @@ type lostTest struct {
 	db *jobdb.DB
 }
 
-// number returns the number that a statement returns.
+// number returns the result of a statement: a number.
 func (t *lostTest) number(sql string, args ...any) (n int) {
 	t.Helper()
 	err := t.db.View(t.Context(), func(tx jobdb.Tx) error {
@@ -172,7 +173,7 @@ func (t *lostTest) number(sql string, args ...any) (n int) {
 	return n
 }
 
-// await waits until a statement returns a number, or a higher one.
+// await waits until a statement returns want or more.
 func (t *lostTest) await(want int, sql string, args ...any) {
 	t.Helper()
 	t.until(func(n int) bool { return n >= want }, sql, args...)

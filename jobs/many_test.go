@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestMany changes more jobs than one transaction does, and ends the call between two transactions:
-// the rest stays as it was, and a second call changes it.
+// TestMany changes more jobs than fit into one transaction, and interrupts the call between two
+// transactions: the remaining jobs stay as they were, and a second call changes them.
 func TestMany(t *testing.T) {
 	t.Parallel()
 	many, atOnce := size(1200, 510), 500
@@ -57,7 +57,7 @@ func TestMany(t *testing.T) {
 			for _, verb := range []struct {
 				name string
 				do   func(ctx context.Context, ids ...string) (int, error)
-				most int // statements for a job
+				most int // statements for each job
 			}{{"pause", s.Pause, 2}, {"resume", s.Resume, 2}, {"restart", s.Restart, 2}, {"delete", remove, 0}} {
 				ctx, cancel := context.WithCancel(t.Context())
 				stop, transactions = cancel, 0
@@ -67,11 +67,11 @@ func TestMany(t *testing.T) {
 				statements, transactions = 0, 10
 				n, err := verb.do(t.Context(), ids...)
 				want := many - atOnce
-				if verb.name == "restart" || verb.name == "delete" { // for those that it has changed, too
+				if verb.name == "restart" || verb.name == "delete" { // these also count the jobs that they had already changed
 					want = many
 				}
 				if n != want || err != nil {
-					t.Errorf("%s changed %d of the jobs that were left, %v, want %d", verb.name, n, err, want)
+					t.Errorf("%s changed %d of the remaining jobs, %v, want %d", verb.name, n, err, want)
 				}
 				if transactions -= 10; transactions != (many+atOnce-1)/atOnce || statements > verb.most*many+20 {
 					t.Errorf("%s took %d transactions and %d statements", verb.name, transactions, statements)

@@ -18,8 +18,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestMigrate opens databases that a program with version 1 of the tables has written, in which jobs
-// are in all states, and runs the jobs.
+// TestMigrate opens databases that a program with version 1 of the tables has written, with jobs in all
+// states, and runs the jobs.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{
@@ -56,7 +56,7 @@ func TestMigrate(t *testing.T) {
 			o := &counting{Observer: jobs.NoObserver, ended: make(chan string, 100)}
 			go func() { done <- s.Work(ctx, jobs.WorkerConfig{Name: "new", Slots: 1, Observer: o}) }()
 			ran := map[string]bool{}
-			for len(ran) < 3 { // the job that ran is adopted a lease after the start
+			for len(ran) < 3 { // the job that was running is adopted one lease after the start
 				ran[<-o.ended] = true
 			}
 			stop()
@@ -78,7 +78,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// counting is told which runs have ended.
+// counting is an observer that sends the IDs of jobs whose runs have ended.
 type counting struct {
 	jobs.Observer
 	ended chan string
@@ -86,7 +86,7 @@ type counting struct {
 
 func (c *counting) Ended(d *jobs.Document, _ string) { c.ended <- d.ID() }
 
-// execFile executes the statements of a file in a database that nothing has prepared.
+// execFile executes the statements of a file in an empty database.
 func execFile(t *testing.T, url, name string) {
 	t.Helper()
 	text, err := os.ReadFile(name)
@@ -118,8 +118,8 @@ func execFile(t *testing.T, url, name string) {
 	}
 }
 
-// TestMigrateExtended opens tables that have all columns of version 2, but say that they have version 1:
-// some programs have made such tables.
+// TestMigrateExtended opens tables that have all columns of version 2, but claim to have version 1: some
+// programs have made such tables.
 func TestMigrateExtended(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{

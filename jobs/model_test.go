@@ -18,7 +18,7 @@ import (
 
 var walks = flag.Int("walks", 4, "how many random walks through the states")
 
-// size returns how large a test is: as given, or smaller with -short, for the race detector.
+// size returns how large a test is: full or, with -short, for the race detector, short.
 func size(full, short int) int {
 	if testing.Short() {
 		return short
@@ -26,7 +26,7 @@ func size(full, short int) int {
 	return full
 }
 
-// fakeKind has jobs without a program.
+// fakeKind is a kind of jobs that do nothing.
 type fakeKind struct{}
 
 func (fakeKind) Check(d *jobs.Document) []jobs.Problem {
@@ -44,7 +44,7 @@ func (fakeKind) Run(context.Context, *jobs.Session) error { return nil }
 
 var fakeKinds = jobs.Kinds{"fake": fakeKind{}}
 
-// databases are empty databases with a clock that tests set.
+// databases returns empty databases, with a clock that tests set.
 func databases(t *testing.T) map[string]*jobdb.DB {
 	t.Helper()
 	all := map[string]*jobdb.DB{}
@@ -103,7 +103,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// A modelJob is where a job should stand.
+// A modelJob is the state that a job should have.
 type modelJob struct {
 	source                  string
 	desiredPaused, asPaused bool // now, and as applied
@@ -112,7 +112,7 @@ type modelJob struct {
 	epoch                   int64
 	owner                   string
 	wanted, seen            int64
-	after                   time.Time // errors: it is not due before
+	after                   time.Time // the job is not due before, because of errors
 	crashes                 int64
 }
 
@@ -131,7 +131,7 @@ type walk struct {
 	now    time.Time
 	model  map[string]*modelJob
 	nodes  []*modelNode
-	runs   []jobs.Run // all that ever began
+	runs   []jobs.Run // all runs that ever began
 	log    []string
 }
 
@@ -208,7 +208,7 @@ func (m *modelJob) due() {
 
 func (m *modelJob) finished() bool { return m.state == jobs.Failed || m.state == jobs.Completed }
 
-// change calls a method of the store, and changes the model likewise.
+// change calls a method of the store, and changes the model in the same way.
 func (w *walk) change(what string, do func(context.Context, ...string) (int, error), model func(*modelJob)) string {
 	id := w.id()
 	_, err := do(w.t.Context(), id)
@@ -272,7 +272,7 @@ func (w *walk) join() string {
 	return "join " + n.Incarnation
 }
 
-// node returns one of the last nodes, or nil. Those before are silent.
+// node returns one of the latest nodes, or nil. Earlier nodes are silent.
 func (w *walk) node() *modelNode {
 	if len(w.nodes) == 0 {
 		return nil
@@ -422,10 +422,10 @@ func (m *modelJob) finish(now time.Time, r jobs.Run, o jobs.Outcome) {
 	case jobs.Crashed:
 		m.state = jobs.Pending
 		m.crashes++
-		m.after = now.Add(1) // until compare reads when
+		m.after = now.Add(1) // a placeholder, until compare reads the time
 	case jobs.Duplicate:
 		m.state = jobs.Pending
-		m.after = now.Add(2) // likewise, but as after one error
+		m.after = now.Add(2) // a placeholder as well, for the time after one error
 	case jobs.Rejected:
 		m.state = jobs.Failed
 		m.crashes++

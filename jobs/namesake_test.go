@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestNamesakes has a second node of the same name, while the first is alive and after it was
-// killed.
+// TestNamesakes: a second node with the same name joins while the first is alive, and after the
+// first was killed.
 func TestNamesakes(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
 		clock := epoch
@@ -48,7 +48,7 @@ func TestNamesakes(t *testing.T) {
 	})
 }
 
-// TestNamesakeEnds has two nodes of the same name work at the same time.
+// TestNamesakeEnds: two nodes with the same name work at the same time, until one of them ends.
 func TestNamesakeEnds(t *testing.T) {
 	t.Parallel()
 	s, err := jobs.Open(t.Context(), "sqlite::memory:", fakeKinds, jobs.Defaults())

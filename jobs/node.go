@@ -16,9 +16,9 @@ import (
 type Node struct {
 	Incarnation string `json:"incarnation"`
 	Name        string `json:"name"`
-	Slots       int    `json:"slots"` // how many jobs it runs at most
+	Slots       int    `json:"slots"` // the maximum number of jobs that it runs
 	Version     string `json:"version"`
-	// Labels are matched with those that jobs require; see [Placement].
+	// Labels are matched with the labels that jobs require; see [Placement].
 	Labels []string `json:"labels,omitempty"`
 }
 
@@ -41,9 +41,9 @@ func (s *Scheduler) Join(ctx context.Context, n Node) (Node, error) {
 }
 
 // Heartbeat extends the lease of a node, and updates its number of slots, even if the lease has expired. It
-// returns [ErrExpired] if [Scheduler.Reap] was called in between: then other nodes run its jobs, or will. It
-// returns [ErrNamesake] if a node of the same name that joined before has called Heartbeat since this one
-// joined.
+// returns [ErrExpired] if [Scheduler.Reap] was called after the lease had expired: other nodes then run its
+// jobs, or will. It returns [ErrNamesake] if a node with the same name that joined earlier has called Heartbeat
+// since this one joined.
 func (s *Scheduler) Heartbeat(ctx context.Context, n Node) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		changed, err := tx.Exec(ctx, "UPDATE @node SET expires = @now + $2, slots = $3, beat = @now WHERE incarnation = $1 AND NOT lost", n.Incarnation, s.settings().Lease.Microseconds(), n.Slots)
@@ -68,10 +68,10 @@ func (s *Scheduler) Heartbeat(ctx context.Context, n Node) error {
 	return nil
 }
 
-// Leave ends a node: its jobs are due on other nodes at once.
+// Leave ends a node: its jobs are due at once on other nodes.
 func (s *Scheduler) Leave(ctx context.Context, n Node) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		if _, err := tx.Exec(ctx, "UPDATE @node SET lost = true WHERE incarnation = $1", n.Incarnation); err != nil { // locks it
+		if _, err := tx.Exec(ctx, "UPDATE @node SET lost = true WHERE incarnation = $1", n.Incarnation); err != nil { // locks the node
 			return err
 		}
 		if _, err := s.adopt(ctx, tx, nodeLeft, "WHERE owner = $1 ORDER BY id @lock", n.Incarnation); err != nil {
@@ -89,8 +89,8 @@ func (s *Scheduler) Leave(ctx context.Context, n Node) error {
 // reapAtOnce is how many jobs of lost nodes one transaction adopts.
 const reapAtOnce = 500
 
-// Reap makes the jobs of lost nodes due on other nodes. It returns how many there were. It also deletes what is
-// older than the retention.
+// Reap makes the jobs of lost nodes due on other nodes, and returns how many jobs there were. It also deletes
+// what is older than the retention.
 func (s *Scheduler) Reap(ctx context.Context) (jobs int, err error) {
 	for {
 		some, err := s.reapSome(ctx)
@@ -104,7 +104,7 @@ func (s *Scheduler) Reap(ctx context.Context) (jobs int, err error) {
 	}
 }
 
-// reapSome adopts up to reapAtOnce jobs of lost nodes, and returns how many.
+// reapSome adopts up to reapAtOnce jobs of lost nodes, and returns their number.
 func (s *Scheduler) reapSome(ctx context.Context) (jobs int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
@@ -118,7 +118,7 @@ func (s *Scheduler) reapSome(ctx context.Context) (jobs int, err error) {
 	return jobs, err
 }
 
-// takeOver makes the jobs of all nodes due at once. The caller knows that no node is alive.
+// takeOver makes the jobs of all nodes due at once. The caller must know that no node is alive.
 func (s *Scheduler) takeOver(ctx context.Context) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		if _, err := s.adopt(ctx, tx, nodeLost, "WHERE owner IS NOT NULL"); err != nil {
@@ -138,10 +138,10 @@ type departure int
 
 const (
 	nodeLost departure = iota // its lease has expired
-	nodeLeft                  // in order
+	nodeLeft                  // it has left
 )
 
-// adopt makes jobs due on other nodes. It returns how many there are.
+// adopt makes the jobs that the condition selects due on other nodes. It returns their number.
 func (s *Scheduler) adopt(ctx context.Context, tx jobdb.Tx, how departure, condition string, args ...any) (int, error) {
 	jobs, err := load(ctx, tx, condition, args...)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *Scheduler) adopt(ctx context.Context, tx jobdb.Tx, how departure, condi
 		if err := s.charge(ctx, tx, j, t); err != nil {
 			return 0, err
 		}
-		if how == nodeLeft { // there is nothing to heal
+		if how == nodeLeft { // no failure to heal from
 			node.heard = time.Time{}
 		}
 		event := j.adopt(owner, node.heard, t)
@@ -180,7 +180,7 @@ func (s *Scheduler) adopt(ctx context.Context, tx jobdb.Tx, how departure, condi
 	return len(jobs), nil
 }
 
-// caughtUp returns which of the jobs that run had caught up when their runs last reported.
+// caughtUp returns which of the running jobs had caught up when their runs last reported.
 func caughtUp(ctx context.Context, tx jobdb.Tx, jobs []*Job) (map[string]bool, error) {
 	var ids []string
 	for _, j := range jobs {
@@ -202,7 +202,7 @@ type owner struct {
 	heard time.Time // its last heartbeat
 }
 
-// owners returns nodes by incarnation.
+// owners returns all nodes by incarnation.
 func (s *Scheduler) owners(ctx context.Context, tx jobdb.Tx) (map[string]owner, error) {
 	found := map[string]owner{}
 	return found, jobdb.Each(ctx, tx, "SELECT incarnation, name, expires FROM @node", nil, func(scan func(...any) error) error {

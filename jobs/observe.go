@@ -15,15 +15,15 @@ import (
 type Observer interface {
 	// Started: a run has started, delay after the job was due.
 	Started(d *Document, delay time.Duration)
-	// Healed: a run has started of a job whose node was lost, this long after that node was last
+	// Healed: a run of a job whose node was lost has started, this long after the node was last
 	// heard from.
 	Healed(after time.Duration)
-	// Ended: a run has ended. How is one of a few words, such as "idle" and "crashed". The
-	// run of a job that was cancelled or deleted is "cancelled".
+	// Ended: a run has ended. How is one of a few words, such as "idle" or "crashed". If the job
+	// was cancelled or deleted, it is "cancelled".
 	Ended(d *Document, how string)
-	// Woken: this process has woken jobs that wait for changes of an origin, or of local files,
-	// whose URL origin then is. How is "event" if a watch has noticed a change, and "sweep" if they
-	// were woken because no working watch covers them.
+	// Woken: this process has woken jobs that wait for changes of an origin. For jobs that wait for
+	// local files, origin is the URL of the files. How is "event" if a watch has noticed a change,
+	// and "sweep" if the jobs were woken because no working watch covers them.
 	Woken(origin, how string, jobs int)
 	// Adopted: jobs of lost nodes are due again.
 	Adopted(jobs int)
@@ -41,7 +41,7 @@ func (noObserver) Woken(string, string, int)           {}
 func (noObserver) Adopted(int)                         {}
 func (noObserver) Looped(string, time.Duration, error) {}
 
-// due is when a job that starts was due.
+// due returns when a job that is starting was due.
 func (j *Job) due() time.Time {
 	if j.NotBefore.After(j.Since) {
 		return j.NotBefore
@@ -49,7 +49,7 @@ func (j *Job) due() time.Time {
 	return j.Since
 }
 
-// how says in a word how a run has ended, for an [Observer].
+// how returns a word for how a run has ended, for an [Observer].
 func (o *Outcome) how(cause error) string {
 	switch {
 	case errors.Is(cause, errLost):
@@ -62,8 +62,9 @@ func (o *Outcome) how(cause error) string {
 	return map[End]string{Stopped: "stopped", CaughtUp: "idle", Done: "completed", Crashed: "crashed", Rejected: "failed", Duplicate: "duplicate", Found: "found"}[o.End]
 }
 
-// lagOf and pendingOf are the lag of a job, j with the statistics s, and what it still has to do:
-// NULL if that is not known. Statistics from before it was last caught up say nothing.
+// lagOf and pendingOf are expressions for the lag of a job, j, with the statistics s, and for what
+// it still has to do. They are NULL if that is not known. Statistics from before the job was last
+// caught up are ignored.
 const (
 	lagOf = `CASE WHEN NOT j.follow OR j.state IN ('paused', 'completed', 'failed') THEN NULL
 		WHEN j.state = 'idle' THEN 0
@@ -75,15 +76,16 @@ const (
 		WHEN s.updated > j.behind AND s.pending >= 0 THEN s.pending END`
 )
 
-// A Count is how many jobs of a kind are in a state, and what they still have to do.
+// A Count holds how many jobs of a kind are in a state, and what they still have to do.
 type Count struct {
 	Namespace, Kind string
 	State           State // as shown
 	Jobs            int
-	// Pending is what these jobs still have to read in all; -1 if that is not known for any.
+	// Pending is the total of what these jobs still have to read; -1 if that is not known for any
+	// of them.
 	Pending int64
-	// Lag is the longest lag of one of them; -1 if that is not known for any. Jobs have a lag if
-	// they follow and are not paused. It grows while a job waits.
+	// Lag is the longest lag of one of these jobs; -1 if no lag is known. Jobs have a lag if they
+	// follow and are not paused. It grows while a job waits.
 	Lag time.Duration
 	// Lags is the number of jobs whose lag is known, LagSum the sum of their lags, and Within the
 	// number of lags up to each of the bounds.
@@ -92,8 +94,8 @@ type Count struct {
 	Within []int
 }
 
-// Counts returns how many jobs there are, by namespace, kind and state, and how many of these
-// have a lag within each of the bounds.
+// Counts returns how many jobs there are, by namespace, kind and state, and how many of the lags
+// are within each of the bounds.
 func (s *Scheduler) Counts(ctx context.Context, bounds ...time.Duration) (all []Count, err error) {
 	var within strings.Builder
 	var args []any
@@ -130,7 +132,7 @@ func (s *Scheduler) Counts(ctx context.Context, bounds ...time.Duration) (all []
 	return all, nil
 }
 
-// age converts an age of the database. Negative is unknown.
+// age converts an age from the database. A negative age is unknown.
 func age(n int64) time.Duration {
 	if n < 0 {
 		return -1
@@ -138,7 +140,8 @@ func age(n int64) time.Duration {
 	return time.Duration(n) * time.Microsecond
 }
 
-// A Lag is what a job with [Document.Metrics] still has to do; -1 if it is not known.
+// A Lag is what a job with [Document.Metrics] still has to do. Pending and Lag are -1 if they are
+// not known.
 type Lag struct {
 	Namespace, Name string
 	Pending         int64
@@ -146,7 +149,7 @@ type Lag struct {
 }
 
 // Lags returns what each job with [Document.Metrics] still has to do, by namespace and name, for at
-// most the given number of jobs. It also returns how many there are.
+// most the given number of jobs. It also returns how many such jobs there are.
 func (s *Scheduler) Lags(ctx context.Context, most int) (some []Lag, all int, err error) {
 	err = s.db.View(ctx, func(tx jobdb.Tx) error {
 		if _, err := jobdb.One(ctx, tx, "SELECT count(*) FROM @job WHERE metrics", nil, &all); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// An observed node notes what it is told.
+// observed is an observer that records what it is told.
 type observed struct {
 	mu      sync.Mutex
 	started int
@@ -59,7 +59,7 @@ func (waits) Run(ctx context.Context, _ *jobs.Session) error {
 	return ctx.Err()
 }
 
-// works runs a node until the test calls stop.
+// works runs a node until stop is called.
 func works(t *testing.T, store *jobs.Scheduler, o jobs.Observer) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -76,8 +76,7 @@ func works(t *testing.T, store *jobs.Scheduler, o jobs.Observer) (stop func()) {
 	}
 }
 
-// TestObserved has runs that are ended in different ways, after the process that had them before
-// was killed.
+// TestObserved: runs end in different ways, after the process that ran the jobs before was killed.
 func TestObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := inBubble(t, jobs.Kinds{"fake": waits{}})
@@ -124,7 +123,7 @@ func TestObserved(t *testing.T) {
 	})
 }
 
-// TestLostRun has a node that other nodes take to be lost, before it can know.
+// TestLostRun: other nodes consider a node lost before it can know.
 func TestLostRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store *jobs.Scheduler
@@ -147,10 +146,10 @@ func TestLostRun(t *testing.T) {
 	})
 }
 
-// TestLease has a node whose heartbeats wait for the database.
+// TestLease follows the lease of a node while its heartbeats wait for the database.
 func TestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away := make(chan struct{}, 1) // has a value while heartbeats wait
+		away := make(chan struct{}, 1) // holds a value while heartbeats wait
 		db, err := jobdb.Open(t.Context(), "sqlite::memory:", jobdb.Options{Clock: goClock(), Before: func(_ context.Context, sql string) {
 			if strings.HasPrefix(sql, "UPDATE @node SET expires") {
 				away <- struct{}{}
@@ -162,7 +161,7 @@ func TestLease(t *testing.T) {
 		}
 		store := jobs.NewScheduler(db, fakeKinds, jobs.Defaults())
 		if nodes := store.LocalNodes(); len(nodes) != 0 {
-			t.Errorf("before it works, there are nodes %v", nodes)
+			t.Errorf("before the node works, there are nodes %v", nodes)
 		}
 		stop := works(t, store, nil)
 		lease := func() time.Duration {
@@ -190,7 +189,7 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// TestLag has a job that follows at each point of its life, and what it is then known to still have
+// TestLag checks, at each point in the life of a job that follows, what it is known to still have
 // to do.
 func TestLag(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, db *jobdb.DB, store *jobs.Scheduler) {
@@ -257,8 +256,8 @@ func TestLag(t *testing.T) {
 	})
 }
 
-// TestRunError checks that the last error of a job is kept with what its user can do, however much
-// happens after it, until the job is changed.
+// TestRunError checks that the last error of a job is kept, with what its user can do about it,
+// until the job is changed, however much happens in between.
 func TestRunError(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, db *jobdb.DB, store *jobs.Scheduler) {
 		s := &scene{t: t, db: db, store: store, now: epoch}
@@ -289,7 +288,7 @@ func TestRunError(t *testing.T) {
 	})
 }
 
-// served are jobs that wait for the server that they name, or for local files.
+// served is a kind of jobs that wait for the server that they name, or for local files.
 type served struct{ fakeKind }
 
 func (served) Identify(d *jobs.Document) jobs.Identity {
@@ -300,8 +299,8 @@ func (served) Identify(d *jobs.Document) jobs.Identity {
 	return i
 }
 
-// TestWoken has jobs of a server and of local files that are woken by a watch, and because no watch
-// covers them.
+// TestWoken: jobs with a server or local files as their source are woken by a watch, and because no
+// watch covers them.
 func TestWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := inBubble(t, jobs.Kinds{"fake": served{}})

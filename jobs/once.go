@@ -9,12 +9,12 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// RunOnce adds a job that runs once, without being in a file. If it crashes, it is tried again
-// only if the caller wants that. It is deleted when it has ended for the time of
-// [Settings.Retention].
+// RunOnce adds a job that runs once, without being in a file. If it crashes, it is tried again only
+// if retry is true. It is deleted the time of [Settings.Retention] after its end.
 //
-// Its name follows from all of this but the namespace: if there is such a job in the namespace
-// already, which may have ended, RunOnce returns that. The name in the document has no effect.
+// The name of the job is derived from the arguments except the namespace: if the same job is
+// already in the namespace, even if it has ended, RunOnce returns that job. The name in the
+// document has no effect.
 func (s *Scheduler) RunOnce(ctx context.Context, d Document, retry bool) (job *Job, err error) {
 	d.Name = d.transientName(retry)
 	documents := []Document{d}
@@ -74,8 +74,8 @@ func (d *Document) transientName(retry bool) string {
 	return "run-" + hex.EncodeToString(sum[:8])
 }
 
-// forget deletes jobs that run once, and lost nodes, after the retention, and what is known about
-// origins and watches that no job uses.
+// forget deletes ended transient jobs and lost nodes after the retention. It also deletes what is
+// known about origins and watches that no job uses.
 func (s *Scheduler) forget(ctx context.Context) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		kept := s.settings().Retention.Microseconds()
@@ -97,7 +97,7 @@ func (s *Scheduler) forget(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// The empty ones are not in the indexes.
+		// Empty origins are not in the indexes.
 		_, err = tx.Exec(ctx, `DELETE FROM @origin WHERE origin IN (SELECT o.origin FROM @origin AS o WHERE o.blocked <= @now
 			AND NOT EXISTS (SELECT 1 FROM @job WHERE source_origin = o.origin AND source_origin <> '')
 			AND NOT EXISTS (SELECT 1 FROM @job WHERE target_origin = o.origin AND target_origin <> '') @skip)`)

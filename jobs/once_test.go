@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestRunOnce has jobs that run once: they exist once, are not tried again, and are deleted
-// after a day.
+// TestRunOnce: jobs that run once exist only once, are not tried again, and are deleted after a
+// day.
 func TestRunOnce(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
 		ctx := t.Context()
@@ -29,10 +29,10 @@ func TestRunOnce(t *testing.T) {
 		}
 		fails, works := once("bad", ""), once("good", "")
 		if again := once("bad", ""); again.Document.ID() != fails.Document.ID() || again.Epoch != fails.Epoch || !again.Transient {
-			t.Errorf("the same again is %+v, want %+v", again, fails)
+			t.Errorf("the same job again is %+v, want %+v", again, fails)
 		}
 		if fails.Document.ID() == works.Document.ID() {
-			t.Error("two sources are one job")
+			t.Error("two sources have one job")
 		}
 		if _, err := s.RunOnce(ctx, jobs.Document{Namespace: "n", Kind: "fake", Source: "bad", Options: map[string]jobs.Values{"limit": {"1"}}}, false); !errors.Is(err, jobs.ErrInvalid) || !strings.Contains(err.Error(), "does the same") {
 			t.Errorf("a job that does the same as another: %v", err)
@@ -65,7 +65,7 @@ func TestRunOnce(t *testing.T) {
 			}
 		}
 		if a, b := once("bad", ""), once("good", ""); a.State != jobs.Failed || b.State != jobs.Completed {
-			t.Errorf("they end as %s and %s", a.State, b.State)
+			t.Errorf("the jobs end as %s and %s", a.State, b.State)
 		}
 		for _, test := range []struct {
 			after time.Duration
@@ -90,12 +90,12 @@ func TestRunOnce(t *testing.T) {
 			t.Errorf("nodes a day after they were lost: %v, %v", nodes, err)
 		}
 		if j := once("bad", ""); j.State != jobs.Pending || j.Epoch <= fails.Epoch {
-			t.Errorf("after that, the same is %s", j.State)
+			t.Errorf("after that, the same job is %s", j.State)
 		}
 	})
 }
 
-// TestRunOnceRetry has a job that runs once and is tried again after errors.
+// TestRunOnceRetry: a job that runs once is tried again after errors if it was added with retry.
 func TestRunOnceRetry(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
 		ctx := t.Context()
@@ -124,8 +124,7 @@ func TestRunOnceRetry(t *testing.T) {
 	})
 }
 
-// TestRunOnceElsewhere has the same job for two nodes: these are two jobs, which do not run
-// side by side.
+// TestRunOnceElsewhere: the same job for two nodes is two jobs, which do not run at the same time.
 func TestRunOnceElsewhere(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		on := func(node string) (*jobs.Job, error) {

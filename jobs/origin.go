@@ -12,15 +12,15 @@ import (
 	"github.com/feedctl/feedctl/internal/origins"
 )
 
-// An OriginError is an error of a server rather than of the job that uses it: the server
-// cannot be reached, or does not work, or has too many requests. It says nothing about the job.
+// An OriginError is an error of a server rather than of the job that uses it: the server cannot be reached, does not work, or
+// has too many requests. It says nothing about the job.
 type OriginError struct {
 	Origin string // as in [Identity]
 	Err    error
 	// RetryAfter is how long the server asks its clients to wait; 0 if it does not. More than
 	// 5 minutes count as 5 minutes.
 	RetryAfter time.Duration
-	// Throttled: the server works, but has too many requests. It is not taken to be down.
+	// Throttled reports whether the server works but has too many requests. It does not count as down.
 	Throttled bool
 }
 
@@ -31,14 +31,14 @@ func (e *OriginError) Unwrap() error { return e.Err }
 
 // The rules for origins.
 const (
-	failuresToOpen = 3           // runs that fail, with no success in between,
-	failuresWithin = time.Minute // in this time, mean that the origin is down
+	failuresToOpen = 3           // failed runs, with no success in between,
+	failuresWithin = time.Minute // within this time, mean that the origin is down
 	firstProbe     = 5 * time.Second
 	lastProbe      = time.Minute
 )
 
-// originFailed notes that a run failed because of an origin. It returns until when no run is
-// to use the origin; the zero time if it may be used.
+// originFailed records that a run failed because of an origin. It returns the time until which no run is to use the origin,
+// or the zero time if runs may use it.
 func originFailed(ctx context.Context, tx jobdb.Tx, e *OriginError, t time.Time) (time.Time, error) {
 	const insert = "INSERT INTO @origin (origin, failures, since, open, probe, blocked, reason) VALUES ($1, 0, $2, false, 0, 0, '') ON CONFLICT DO NOTHING"
 	if _, err := tx.Exec(ctx, insert, e.Origin, micros(t)); err != nil {
@@ -61,7 +61,7 @@ func originFailed(ctx context.Context, tx jobdb.Tx, e *OriginError, t time.Time)
 	switch {
 	case !open && failures >= failuresToOpen:
 		open, probe = true, firstProbe.Microseconds()
-	case open && !waits: // this was a probe, or had begun before
+	case open && !waits: // the run was a probe, or had begun before the origin was known to be down
 		probe = nextProbe(probe)
 	}
 	if open && !waits {
@@ -78,14 +78,13 @@ func originFailed(ctx context.Context, tx jobdb.Tx, e *OriginError, t time.Time)
 	return until, err
 }
 
-// nextProbe returns the time to the next probe, in microseconds, given the time before the last
-// one.
+// nextProbe returns the time until the next probe, in microseconds; last is the time that preceded the last probe.
 func nextProbe(last int64) int64 {
 	return max(firstProbe.Microseconds(), min(2*last, lastProbe.Microseconds()))
 }
 
-// OriginUp notes that a run has used an origin successfully. If it was down, the jobs that crashed
-// because of it are due again, spread over a few seconds. Others wait as their own errors require.
+// OriginUp records that a run has used an origin successfully. If it was down, the jobs that crashed because of it are due
+// again, spread over a few seconds. Others wait as their own errors require.
 func (s *Scheduler) OriginUp(ctx context.Context, origin string) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		var open, asked bool
@@ -131,27 +130,27 @@ func waitingFor(ctx context.Context, tx jobdb.Tx, origin string) (ids []string, 
 	return ids, err
 }
 
-// available is the condition for a job none of whose origins is blocked, and that need not wait for
-// another job.
+// available is the condition for a job that need not wait for another job, and none of whose origins is blocked.
 const available = "source_origin NOT IN (" + blockedOrigins + ") AND target_origin NOT IN (" + blockedOrigins + ") AND " + alone
 
-// blockedOrigins selects the origins with which no run is to start. It does not depend on the job: a statement reads them once.
+// blockedOrigins selects the origins with which no run is to start. It does not depend on the job, so a statement evaluates
+// it once.
 const blockedOrigins = "SELECT origin FROM @origin WHERE open OR blocked > @now"
 
-// alone is the condition for a job that need not wait for another job that runs once and does the
-// same (CouchDB replicator RFC, "Transient Job Behavior").
+// alone is the condition for a job that need not wait for a transient job that does the same (CouchDB replicator RFC,
+// "Transient Job Behavior").
 const alone = `(transient OR NOT EXISTS (SELECT 1 FROM (SELECT work AS same_work FROM @job WHERE transient AND state NOT IN ('completed', 'failed')) AS once WHERE same_work = work)
 	AND NOT EXISTS (SELECT 1 FROM (SELECT target AS same_target FROM @job WHERE transient AND target <> '' AND state NOT IN ('completed', 'failed')) AS once WHERE same_target = target))`
 
-// probes returns one job for each origin that is down and due for a probe, at most the given number.
-// Jobs that wait for another reason, such as their schedule or an error of their own, do not probe.
+// probes returns a job for each origin that is down and due for a probe, up to the given number. Jobs that wait for another
+// reason, such as their schedule or an error of their own, do not probe.
 func (s *Scheduler) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t time.Time) (found []*Job, err error) {
 	type origin struct {
 		name  string
 		probe int64
 	}
 	var down []origin
-	const sql = "SELECT origin, probe FROM @origin WHERE open AND blocked <= @now ORDER BY blocked @skip" // all, as some may have no job for a probe
+	const sql = "SELECT origin, probe FROM @origin WHERE open AND blocked <= @now ORDER BY blocked @skip" // without a limit, since some may have no job for a probe
 	err = jobdb.Each(ctx, tx, sql, nil, func(scan func(...any) error) error {
 		var o origin
 		err := scan(&o.name, &o.probe)
@@ -167,7 +166,7 @@ func (s *Scheduler) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t
 		}
 		one, err := load(ctx, tx, `WHERE state = 'pending' AND (source_origin = $3 OR target_origin = $3) AND (blamed = $3 OR not_before <= $4) AND `+placed(1)+`
 			AND NOT EXISTS (SELECT 1 FROM @origin AS o WHERE o.blocked > $4 AND o.origin IN (source_origin, target_origin)) AND `+alone+`
-			ORDER BY started, rank, id LIMIT 1 @skip`, n.Name, n.text(), o.name, micros(t)) // not @now, or a slow transaction could find a job twice
+			ORDER BY started, rank, id LIMIT 1 @skip`, n.Name, n.text(), o.name, micros(t)) // with @now, a slow transaction could find a job twice
 		if err != nil {
 			return nil, err
 		}
@@ -188,7 +187,7 @@ func (s *Session) blamed(err error) *OriginError {
 	if e, ok := errors.AsType[*OriginError](err); ok {
 		return e
 	}
-	if _, file := errors.AsType[*fs.PathError](err); file { // of the node, such as one on a full disk
+	if _, file := errors.AsType[*fs.PathError](err); file { // an error of the node, such as a full disk
 		return nil
 	}
 	return (*OriginError)(s.client.Failure())

@@ -9,14 +9,15 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// originKind has jobs with origins, as their source and target say.
+// originKind is a kind of jobs whose source and target are their origins.
 type originKind struct{ fakeKind }
 
 func (originKind) Identify(d *jobs.Document) jobs.Identity {
 	return jobs.Identity{Work: d.ID(), SourceOrigin: d.Source, TargetOrigin: d.Target}
 }
 
-// TestOriginDown has 1,000 jobs whose server is down for half an hour, and a few with another one.
+// TestOriginDown: the server of 1,000 jobs is down for half an hour; a few other jobs use another
+// server.
 func TestOriginDown(t *testing.T) {
 	t.Parallel()
 	db := databases(t)["sqlite"]

@@ -16,21 +16,22 @@ type NodeStatus struct {
 	Started time.Time `json:"started"`
 	// Age is how long ago the node was last heard from.
 	Age time.Duration `json:"-"` // as JSON, ageSeconds
-	// Up is how long ago it was started.
+	// Up is how long ago the node was started.
 	Up time.Duration `json:"-"`
-	// Alive: its lease has not expired. The jobs of other nodes run elsewhere soon.
+	// Alive reports whether the lease of the node has not expired. If it has, its jobs run elsewhere
+	// soon.
 	Alive   bool `json:"alive"`
 	Running int  `json:"running"` // jobs
 }
 
-// A LocalNode is a node of this process, as the process knows it without the database.
+// A LocalNode is what this process knows about a node of its own without the database.
 type LocalNode struct {
 	Name string
 	// Lease is how much longer the lease lasts. If it is 0 or less, the lease has expired, and the
 	// node's jobs run elsewhere, or will.
 	Lease time.Duration
-	// Delays are the times that each job leaves between two requests to a server, because the server
-	// has refused some requests as too many; by origin.
+	// Delays holds, by origin, the time that each job leaves between two requests, because the
+	// server has refused some requests as too many.
 	Delays map[string]time.Duration
 }
 
@@ -47,15 +48,15 @@ func (s *Scheduler) LocalNodes() (nodes []LocalNode) {
 	return nodes
 }
 
-// lease notes that the lease was extended at the given time or later.
+// lease records that the lease was extended at the given time or later.
 func (w *worker) lease(extended time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.leased = extended.Add(w.store.settings().Lease)
 }
 
-// Nodes returns all nodes that have not left, by name. A node that is lost is among them for
-// the time of the setting retention.
+// Nodes returns all nodes that have not left, by name. Lost nodes are among them for the time of the
+// setting retention.
 func (s *Scheduler) Nodes(ctx context.Context) (nodes []NodeStatus, err error) {
 	err = s.db.View(ctx, func(tx jobdb.Tx) error {
 		t, err := now(ctx, tx)
@@ -96,15 +97,16 @@ func (s *Scheduler) nodes(ctx context.Context, tx jobdb.Tx, t time.Time) (nodes 
 // An OriginStatus is a server that jobs use, and its status.
 type OriginStatus struct {
 	Origin string `json:"origin"`
-	// Down: runs have failed because of it. One job at a time tries it.
+	// Down reports whether the server is considered down because runs have failed. One job at a time
+	// then tries it.
 	Down bool `json:"down,omitempty"`
-	// Until is when it is next used; the zero time if it has not failed.
+	// Until is when the server is next used; the zero time if it has not failed.
 	Until time.Time `json:"until,omitzero"`
-	// Wait is the time until then; 0 if that is over.
+	// Wait is how long it is until then; 0 if the time has passed.
 	Wait time.Duration `json:"-"`
-	// Waits: it has asked its clients to wait, and is not down.
+	// Waits reports whether the server has asked its clients to wait, and is not down.
 	Waits    bool   `json:"waits,omitempty"`
-	Failures int    `json:"failures,omitempty"` // of runs, since the last success
+	Failures int    `json:"failures,omitempty"` // failed runs since the last success
 	Reason   string `json:"reason,omitempty"`   // the last error
 	Jobs     int    `json:"jobs"`
 	Running  int    `json:"running"`
@@ -139,9 +141,10 @@ func (s *Scheduler) Origins(ctx context.Context) (origins []OriginStatus, err er
 type TenantStatus struct {
 	Namespace string `json:"namespace"`
 	Shares    int    `json:"shares"`
-	// MaxRunning is how many of its jobs may run at the same time; 0 is no limit.
+	// MaxRunning is how many jobs of the namespace may run at the same time; 0 means no limit.
 	MaxRunning int `json:"maxRunning,omitempty"`
-	// Usage is the decayed usage of ended runs, in slot seconds. It halves in [Settings.HalfLife].
+	// Usage is the decayed usage of ended runs, in slot seconds. It halves every
+	// [Settings.HalfLife].
 	Usage   float64 `json:"usage"`
 	Jobs    int     `json:"jobs"`
 	Running int     `json:"running"`
@@ -191,12 +194,12 @@ func (s *Scheduler) tenants(ctx context.Context, tx jobdb.Tx, where string, now 
 	return tenants, err
 }
 
-// A Tenant is what can be set for a namespace. Nil fields leave their values unchanged.
+// A Tenant holds what can be set for a namespace. Nil fields leave their values unchanged.
 type Tenant struct {
 	// Shares are 1 to 1000. Namespaces with waiting jobs divide the slots in proportion to their
 	// shares.
 	Shares *int `json:"shares,omitempty"`
-	// MaxRunning is how many jobs of the namespace may run at the same time; 0 is no limit.
+	// MaxRunning is how many jobs of the namespace may run at the same time; 0 means no limit.
 	MaxRunning *int `json:"maxRunning,omitempty"`
 }
 
@@ -213,8 +216,8 @@ func (t *Tenant) check(namespace string) (problems InvalidError) {
 	return problems
 }
 
-// SetTenant changes what is set for a namespace: all of t, or nothing if the error is not nil.
-// It is an [InvalidError] if the namespace or a value is invalid.
+// SetTenant changes what is set for a namespace: everything in t, or nothing if it returns an error.
+// The error is an [InvalidError] if the namespace or a value is invalid.
 func (s *Scheduler) SetTenant(ctx context.Context, namespace string, t Tenant) error {
 	if problems := t.check(namespace); len(problems) > 0 {
 		return problems
@@ -240,11 +243,11 @@ func (s *Scheduler) SetTenant(ctx context.Context, namespace string, t Tenant) e
 	return nil
 }
 
-// ResetTenant gives a namespace the shares and limits that it has when nothing is set. One without
-// jobs is then no longer listed.
+// ResetTenant gives a namespace the default shares and limits. A namespace without jobs is then no
+// longer listed.
 func (s *Scheduler) ResetTenant(ctx context.Context, namespace string) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
-		if err := exclusively(ctx, tx); err != nil { // no job of it can be added meanwhile
+		if err := exclusively(ctx, tx); err != nil { // so that no job can be added to the namespace meanwhile
 			return err
 		}
 		const unused = "DELETE FROM @tenant WHERE namespace = $1 AND NOT EXISTS (SELECT 1 FROM @job WHERE namespace = $1)"
@@ -260,15 +263,15 @@ func (s *Scheduler) ResetTenant(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// defaultShares are those of a namespace for which nothing is set.
+// defaultShares is the number of shares of a namespace for which nothing is set.
 const defaultShares = 100
 
-// SetShares is SetTenant for [Tenant.Shares].
+// SetShares calls SetTenant with [Tenant.Shares].
 func (s *Scheduler) SetShares(ctx context.Context, namespace string, shares int) error {
 	return s.SetTenant(ctx, namespace, Tenant{Shares: &shares})
 }
 
-// SetMaxRunning is SetTenant for [Tenant.MaxRunning].
+// SetMaxRunning calls SetTenant with [Tenant.MaxRunning].
 func (s *Scheduler) SetMaxRunning(ctx context.Context, namespace string, most int) error {
 	return s.SetTenant(ctx, namespace, Tenant{MaxRunning: &most})
 }

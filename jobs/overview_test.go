@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestOverview has jobs of two namespaces on two nodes, one of which is lost.
+// TestOverview lists what there is with jobs of two namespaces on two nodes, one of which is lost.
 func TestOverview(t *testing.T) {
 	eachScene(t, map[string]func(*scene){"": func(s *scene) {
 		s.join(jobs.Node{Name: "lost", Slots: 3, Labels: []string{"eu", "ssd"}})
@@ -63,7 +63,7 @@ func TestOverview(t *testing.T) {
 		}
 		wantTenants := []jobs.TenantStatus{
 			{Namespace: "n", Shares: 100, MaxRunning: 2, Jobs: 3, Running: 2, Waiting: 1},
-			{Namespace: "other", Shares: 200, Usage: 4.94, Jobs: 1, Waiting: 1}, // it decays while a run lasts, too
+			{Namespace: "other", Shares: 200, Usage: 4.94, Jobs: 1, Waiting: 1}, // usage decays during a run, too
 		}
 		if fmt.Sprint(tenants) != fmt.Sprint(wantTenants) {
 			s.t.Errorf("namespaces:\n%+v, want\n%+v", tenants, wantTenants)

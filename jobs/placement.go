@@ -9,9 +9,10 @@ import (
 
 // A Placement restricts the nodes that may run a job. The zero value allows any.
 type Placement struct {
-	// Node is the name of the only one. Jobs that use files of a node must name it.
+	// Node is the name of the only node that may run the job. Jobs that use files of a node must
+	// name that node.
 	Node string `json:"node,omitempty"`
-	// Labels are labels that the node must have, all of them; see [WorkerConfig].
+	// Labels are labels that the node must all have; see [WorkerConfig].
 	Labels []string `json:"labels,omitempty"`
 }
 
@@ -20,7 +21,7 @@ var validNodeLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9._/=-]{0,62}[a-z0-9])?
 
 const nodeLabelRule = "want up to 64 of a-z 0-9 . _ / = -, a letter or digit first and last"
 
-// CheckNodeLabels returns an error if labels of a node are invalid.
+// CheckNodeLabels returns the problems of the labels of a node.
 func CheckNodeLabels(labels []string) (problems []string) {
 	for _, label := range labels {
 		if !validNodeLabel.MatchString(label) {
@@ -30,7 +31,7 @@ func CheckNodeLabels(labels []string) (problems []string) {
 	return problems
 }
 
-// pattern is the LIKE pattern that the text of a node matches if it has all labels.
+// pattern returns the LIKE pattern that the text of a node matches if the node has all labels.
 func (p *Placement) pattern() string {
 	var b strings.Builder
 	for _, label := range sortedLabels(p.Labels) {
@@ -39,7 +40,7 @@ func (p *Placement) pattern() string {
 	return b.String() + "%"
 }
 
-// text has the labels of a node, for patterns.
+// text returns the labels of a node in the form that patterns match.
 func (n *Node) text() string {
 	var b strings.Builder
 	for _, label := range sortedLabels(n.Labels) {
@@ -52,8 +53,8 @@ func sortedLabels(labels []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(labels)))
 }
 
-// placed is the condition that a node may run a job. Its arguments are the name and the text of the
-// node: first is the number of the first one.
+// placed returns the condition that a node may run a job. The arguments of the condition are the
+// name and the text of the node; first is the number of the first argument.
 func placed(first int) string {
 	return fmt.Sprintf(`(node = '' OR node = $%d) AND CAST($%d AS text) LIKE placement ESCAPE '\'`, first, first+1)
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestPlacement has jobs that ask for labels, and nodes with some of them.
+// TestPlacement: jobs that require labels run only on nodes that have them.
 func TestPlacement(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		for _, test := range []struct {
 			node  string
 			asks  []string
 			nodes map[string][]string // node → labels
-			want  string              // nodes that may run it
+			want  string              // nodes that may run the job
 		}{
 			{"", nil, map[string][]string{"a": nil, "b": {"eu"}}, "[a b]"},
 			{"", []string{"eu"}, map[string][]string{"a": nil, "b": {"eu"}, "c": {"us"}}, "[b]"},

@@ -69,8 +69,8 @@ func follower(name, source, target string) jobs.Document {
 	return jobs.Document{Namespace: "n", Name: name, Kind: "fake", Source: source, Target: target, Follow: true}
 }
 
-// TestProbesAfterRetryAfter has a server that is found to be down while it asks its clients to wait.
-// After that, it is probed as any other.
+// TestProbesAfterRetryAfter: a server is found to be down while it asks its clients to wait. After
+// the wait, it is probed like any other.
 func TestProbesAfterRetryAfter(t *testing.T) {
 	eachDatabase(t, originKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
 		const server = "https://down.test"
@@ -84,7 +84,7 @@ func TestProbesAfterRetryAfter(t *testing.T) {
 		var probes []int
 		for second := 11; second <= 130; second++ {
 			p.at(time.Duration(second) * time.Second)
-			for range 2 { // each end of a run lets the next admission begin
+			for range 2 { // the end of each run lets the next admission begin
 				for _, r := range p.admit(10) {
 					probes = append(probes, second)
 					p.fail(r, server, 0)
@@ -97,8 +97,8 @@ func TestProbesAfterRetryAfter(t *testing.T) {
 	})
 }
 
-// TestProbeOfTwoServers has jobs both of whose servers are down, and asked their clients to wait
-// before: one job probes at a time, and others start.
+// TestProbeOfTwoServers: both servers of some jobs are down, and have asked their clients to wait.
+// One of these jobs probes at a time, and jobs with other servers start.
 func TestProbeOfTwoServers(t *testing.T) {
 	eachDatabase(t, originKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
 		servers := []string{"https://a.test", "https://b.test"}
@@ -113,13 +113,13 @@ func TestProbeOfTwoServers(t *testing.T) {
 		apply(t, s, follower("other", "https://c.test", "https://d.test"))
 		runs := p.admit(10)
 		if len(runs) != 2 || runs[1].Job.Document.Name != "other" {
-			t.Errorf("%d runs, want a probe and the job of other servers", len(runs))
+			t.Errorf("%d runs, want a probe and the job with other servers", len(runs))
 		}
 	})
 }
 
-// TestProbesOfOtherServers has two servers that are down, and one free slot. One server has no job
-// that could probe it; the other is probed nevertheless.
+// TestProbesOfOtherServers: two servers are down, and one slot is free. No job could probe one of
+// the servers; the other is probed nevertheless.
 func TestProbesOfOtherServers(t *testing.T) {
 	eachDatabase(t, originKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
 		const used, unused = "https://b.test", "https://a.test"
@@ -143,8 +143,8 @@ func TestProbesOfOtherServers(t *testing.T) {
 	})
 }
 
-// TestUnusedServers has servers that no job uses any more: what is known about them is deleted, but
-// not while they ask their clients to wait.
+// TestUnusedServers: what is known about servers that no job uses any more is deleted, but not
+// while the servers ask their clients to wait.
 func TestUnusedServers(t *testing.T) {
 	eachDatabase(t, originKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
 		deleted, kept := follower("a", "https://a.test", ""), follower("b", "https://s.test", "https://b.test")
@@ -171,7 +171,8 @@ func TestUnusedServers(t *testing.T) {
 	})
 }
 
-// TestWaitIsLimited has a run that reports that a server asks its clients to wait for decades.
+// TestWaitIsLimited: a server asks its clients to wait for decades, and its job runs again after
+// five minutes.
 func TestWaitIsLimited(t *testing.T) {
 	eachDatabase(t, originKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
 		apply(t, s, follower("a", "https://a.test", ""))
@@ -188,8 +189,8 @@ func TestWaitIsLimited(t *testing.T) {
 	})
 }
 
-// TestProbesKeepSchedules has a job that waits for its schedule while its server is down: it does
-// not probe the server before.
+// TestProbesKeepSchedules: a job that waits for its schedule while its server is down does not
+// probe the server before its time.
 func TestProbesKeepSchedules(t *testing.T) {
 	eachDatabase(t, originKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
 		const server = "https://down.test"

@@ -18,8 +18,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// nodeVariable is set in the environment of a process that is a node, to its name, a space,
-// its slots, a space and the URL of its database.
+// nodeVariable is set in the environment of a process that is a node. Its value is the name of the
+// node, the number of its slots and the URL of its database, separated by spaces.
 const nodeVariable = "FEEDCTL_JOBS_TEST_NODE"
 
 func TestMain(m *testing.M) {
@@ -75,7 +75,7 @@ func startNode(t *testing.T, name string, slots int, url string) *process {
 	return p
 }
 
-// kill ends the process at once, if it has not ended.
+// kill ends the process at once, if it is still running.
 func (p *process) kill() {
 	_ = p.Process.Kill()
 	_ = p.Wait() // the error is that it was killed
@@ -88,7 +88,7 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 	}
 }
 
-// line returns what the process prints next.
+// line returns the next line that the process prints.
 func (p *process) line(t *testing.T) string {
 	t.Helper()
 	if !p.out.Scan() {
@@ -97,7 +97,7 @@ func (p *process) line(t *testing.T) string {
 	return p.out.Text()
 }
 
-// endless is a kind whose runs print that they began, and last until they are stopped.
+// endless is a kind whose runs print that they have begun, and last until they are stopped.
 type endless struct{ fakeKind }
 
 func (endless) Run(ctx context.Context, s *jobs.Session) error {
@@ -117,8 +117,8 @@ func (c completing) Run(_ context.Context, s *jobs.Session) error {
 	return nil
 }
 
-// TestOneNode kills the node that uses an SQLite file: another cannot use the file before, and
-// runs the jobs at once after it, not when the lease of an hour has expired.
+// TestOneNode kills the node that uses an SQLite file. Before that, another node cannot use the
+// file; after that, another node runs the jobs at once, not when the lease of an hour has expired.
 func TestOneNode(t *testing.T) {
 	t.Parallel()
 	url := "sqlite:" + filepath.Join(t.TempDir(), "jobs.db")

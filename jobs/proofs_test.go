@@ -30,9 +30,9 @@ func workAs(t *testing.T, store *jobs.Scheduler, nodes ...jobs.WorkerConfig) (st
 	return func() { cancel(); all.Wait() }
 }
 
-// TestClock has nodes whose clock is an hour fast or slow against that of the database. A lost node is
-// found lost when its lease has expired, a job runs when the database says that it is time, and
-// a server that asks for a minute gets a minute.
+// TestClock has nodes whose clocks are an hour ahead of or behind that of the database. A lost node is
+// noticed when its lease has expired, a job runs when its time has come by the clock of the database, and
+// a server that asks its clients to wait for a minute gets a minute.
 func TestClock(t *testing.T) {
 	for _, off := range []time.Duration{-time.Hour, 0, time.Hour} {
 		t.Run(fmt.Sprint(off), func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestClock(t *testing.T) {
 				apply(t, store, document("told", "https://b.test"))
 				time.Sleep(55 * time.Second)
 				if n := server.set(http.StatusOK, nil, nil); n != 1 {
-					t.Errorf("%d requests while the server asks to wait, want the one that was told", n)
+					t.Errorf("%d requests while the server asks to wait, want only the one that was told to", n)
 				}
 				time.Sleep(40 * time.Second)
 				if n := server.set(http.StatusOK, nil, nil); n == 0 {
@@ -95,9 +95,9 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestMinuteAway has a database that does not answer for longer than a minute, which is longer than
-// every limit of the nodes. As in [TestDatabaseAway], runs continue, none runs twice, and the ends
-// of some are written when it answers.
+// TestMinuteAway: the database does not answer for longer than a minute, which is longer than every limit
+// of the nodes. As in [TestDatabaseAway], runs continue, no job runs twice, and the ends of some runs are
+// recorded when the database answers again.
 func TestMinuteAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := jobdb.Open(t.Context(), "sqlite::memory:", jobdb.Options{Clock: goClock()})
@@ -117,7 +117,7 @@ func TestMinuteAway(t *testing.T) {
 			<-kind.began
 		}
 		time.Sleep(time.Minute)
-		err = db.Begin(t.Context(), func(jobdb.Tx) error { // it has one connection
+		err = db.Begin(t.Context(), func(jobdb.Tx) error { // the database has only one connection
 			time.Sleep(30 * time.Second)
 			for n := range many / 2 {
 				close(kind.release[fmt.Sprint(n)])
@@ -147,8 +147,8 @@ func TestMinuteAway(t *testing.T) {
 	})
 }
 
-// TestRunsAreForgotten has a job that runs each minute: the table of runs does not grow beyond those of an
-// hour.
+// TestRunsAreForgotten: with a job that runs each minute, the table of runs does not grow beyond the runs
+// of an hour.
 func TestRunsAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestToldElsewhere(t *testing.T) {
 		apply(t, store, document("told", "fake"))
 		time.Sleep(5 * time.Second)
 		if n := told.set(http.StatusOK, nil, nil); n != 1 {
-			t.Fatalf("%d requests of the run that is told to wait, want 1", n)
+			t.Fatalf("%d requests of the run that was told to wait, want 1", n)
 		}
 		elsewhere.set(http.StatusOK, nil, nil)
 		time.Sleep(110 * time.Second)
@@ -227,7 +227,7 @@ func TestToldElsewhere(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		if n := elsewhere.set(http.StatusOK, nil, nil); n < 50 {
-			t.Errorf("%d requests after that, want one each second", n)
+			t.Errorf("%d requests after the wait, want one each second", n)
 		}
 		stop()
 		if err := store.Close(); err != nil {
@@ -236,7 +236,7 @@ func TestToldElsewhere(t *testing.T) {
 	})
 }
 
-// TestConnectionsAreKept has many jobs that take turns in a slot: all use one connection.
+// TestConnectionsAreKept: many jobs that take turns in a slot all use one connection.
 func TestConnectionsAreKept(t *testing.T) {
 	t.Parallel()
 	var opened, answered atomic.Int64
@@ -279,7 +279,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 }
 
-// requestingAt is a kind that sends a request to its source, and says when a run has ended.
+// requestingAt is a kind whose runs send a request to their source, and report when they have ended.
 type requestingAt struct {
 	requesting
 	ended chan<- string

@@ -12,7 +12,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestReads counts the statements of what people look at: they do not depend on the number of jobs.
+// TestReads counts the statements behind the views that people look at: their number does not
+// depend on the number of jobs.
 func TestReads(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{
@@ -60,7 +61,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestReadsInterrupted ends what reads a job that runs before each of its statements.
+// TestReadsInterrupted interrupts the reading of a running job before each statement.
 func TestReadsInterrupted(t *testing.T) {
 	t.Parallel()
 	end, left := func() {}, 0

@@ -9,7 +9,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestMayReap has nodes whose heartbeats come in time, slowly, and not for a while.
+// TestMayReap: a node may declare others lost once its heartbeats have succeeded for the time of a
+// lease, without a long gap.
 func TestMayReap(t *testing.T) {
 	t.Parallel()
 	const second = time.Second

@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// reasonKind has jobs with two origins and a watch.
+// reasonKind is a kind of jobs with two origins and a watch.
 type reasonKind struct{ fakeKind }
 
 func (reasonKind) Identify(d *jobs.Document) jobs.Identity {
@@ -74,8 +74,8 @@ func TestReasons(t *testing.T) {
 	})
 }
 
-// TestFinishRefused has a node with one slot, and a database that does not take the end of the
-// first run: the next job runs nevertheless.
+// TestFinishRefused: a node has one slot, and the database refuses to store the end of the first
+// run. The next job runs nevertheless.
 func TestFinishRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestFinishRefused(t *testing.T) {
 		exec(t, db, `CREATE TRIGGER refuse BEFORE UPDATE ON job WHEN NEW.id = 'n/a' AND NEW.state = 'completed' BEGIN SELECT RAISE(ABORT, 'refused'); END`)
 		for _, name := range []string{"a", "b"} {
 			apply(t, store, jobs.Document{Namespace: "n", Name: name, Kind: "fake", Source: name})
-			time.Sleep(time.Second) // the order of the jobs
+			time.Sleep(time.Second) // so that the order of the jobs is known
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		var node sync.WaitGroup
@@ -110,7 +110,7 @@ func TestFinishRefused(t *testing.T) {
 		exec(t, db, "DROP TRIGGER refuse")
 		time.Sleep(3 * time.Minute)
 		if got := state("n/a"); got != jobs.Completed {
-			t.Errorf("the job is %s when its end is taken again", got)
+			t.Errorf("the job is %s once its end can be stored", got)
 		}
 		stop()
 		node.Wait()

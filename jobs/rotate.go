@@ -9,8 +9,8 @@ import (
 )
 
 // makeRoom ends runs to make room for waiting jobs, beginning with those that have caught up. While there is
-// room, or other runs were told to end within the last interval, it ends none: the jobs that wait may then
-// start, or turn out to wait for their origins.
+// room, or after other runs were told to end within the last interval, it ends none: the waiting jobs may
+// then start, or turn out to wait for their origins.
 func (w *worker) makeRoom(ctx context.Context, n Node) error {
 	w.mu.Lock()
 	full := len(w.runs) >= w.slots()
@@ -28,7 +28,7 @@ func (w *worker) makeRoom(ctx context.Context, n Node) error {
 	return w.rotate(ctx, n, "", waiting)
 }
 
-// makeRoomAt does the same for jobs that wait because their origins are full.
+// makeRoomAt makes room for jobs that wait because their origins are full.
 func (w *worker) makeRoomAt(ctx context.Context, n Node, full []string) error {
 	crowded, err := w.store.crowded(ctx, full, w.slots())
 	if err != nil {
@@ -45,8 +45,8 @@ func (w *worker) makeRoomAt(ctx context.Context, n Node, full []string) error {
 	return nil
 }
 
-// waitsNoMore counts a job that starts no longer among those that wait for its origins: its own run
-// may keep its slot. The caller must hold w.mu.
+// waitsNoMore removes a job that starts from the counts of jobs that wait for its origins, so that its own
+// run may keep its slot. The caller must hold w.mu.
 func (w *worker) waitsNoMore(j *Job) {
 	for n, origin := range j.origins {
 		if w.crowded[origin] > 0 && (n == 0 || origin != j.origins[0]) {
@@ -55,9 +55,8 @@ func (w *worker) waitsNoMore(j *Job) {
 	}
 }
 
-// rotate ends up to most of the runs that are in the way of others: those that use an origin, or any
-// if it is "". Those that have more to do are ended only once per interval, according to the shares
-// of their namespaces.
+// rotate ends up to most runs to make room for others: runs that use an origin, or any runs if origin is "".
+// Runs that have more to do are ended only once per interval, according to the shares of their namespaces.
 func (w *worker) rotate(ctx context.Context, n Node, origin string, most int) error {
 	settings := w.store.settings()
 	w.mu.Lock()
@@ -102,15 +101,15 @@ func (w *worker) rotate(ctx context.Context, n Node, origin string, most int) er
 	return nil
 }
 
-// overShare returns the runs that are to end for jobs that wait, at most the given number. The slot of
-// each is for the namespace with waiting jobs that has used least in proportion to its shares. It
-// comes from the namespace that has used most, if that still holds after a run of the least time; if
-// not, from the waiting namespace itself. So a run does not end only to be started again.
+// overShare returns the runs that are to end for waiting jobs, at most the given number. Each slot goes to
+// the namespace with waiting jobs that has used least in proportion to its shares. It comes from the
+// namespace that has used most, if that would still have used more after the other's run of the least time;
+// otherwise it comes from the waiting namespace itself. So no run ends only to be started again.
 func overShare(tenants map[string]*tenant, long []*activeRun, most int, least time.Duration) (ending []*activeRun) {
 	runs := map[string][]*activeRun{} // by namespace, the oldest first
 	slices.SortFunc(long, func(a, b *activeRun) int { return a.began.Compare(b.began) })
 	for _, a := range long {
-		if namespace := a.session.Document.Namespace; tenants[namespace] != nil { // or its last job was deleted
+		if namespace := a.session.Document.Namespace; tenants[namespace] != nil { // otherwise its last job was deleted
 			runs[namespace] = append(runs[namespace], a)
 		}
 	}
@@ -147,7 +146,7 @@ func overShare(tenants map[string]*tenant, long []*activeRun, most int, least ti
 	return ending
 }
 
-// mostUsed returns the tenant that has used most in proportion to its shares, of those with runs.
+// mostUsed returns, of the tenants with runs, the one that has used most in proportion to its shares.
 func mostUsed(tenants map[string]*tenant, runs map[string][]*activeRun) (most *tenant) {
 	for namespace, list := range runs {
 		x := tenants[namespace]
@@ -159,8 +158,8 @@ func mostUsed(tenants map[string]*tenant, runs map[string][]*activeRun) (most *t
 	return most
 }
 
-// shrink ends runs if there are more than slots, because the number of slots was lowered: first
-// those that only linger, then those of jobs that follow, the oldest first, and others last.
+// shrink ends runs if there are more runs than slots, because the number of slots was lowered: first runs
+// that only linger, then those of jobs that follow, the oldest first, and others last.
 func (w *worker) shrink() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

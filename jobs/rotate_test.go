@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// rotating runs jobs that always have more to do on a node, in a bubble, for a time. It returns when
-// the runs of each began, since the start.
+// rotating runs, on a node in a bubble, jobs that always have more to do. It returns when the runs of
+// each job began, as times since the start.
 func rotating(t *testing.T, settings jobs.Settings, slots int, lasts time.Duration, documents ...jobs.Document) map[string][]time.Duration {
 	t.Helper()
 	began := map[string][]time.Duration{}
@@ -46,9 +46,9 @@ func rotating(t *testing.T, settings jobs.Settings, slots int, lasts time.Durati
 	return began
 }
 
-// TestRotationByShare has two slots, a namespace with six jobs that always have more to do, and one
-// with a single such job, which has used no more than its share. It is not stopped for the others;
-// these take turns.
+// TestRotationByShare has two slots, a namespace with six jobs that always have more to do, and
+// another with a single such job. The single job uses no more than its share, and is not stopped for
+// the others, which take turns.
 func TestRotationByShare(t *testing.T) {
 	t.Parallel()
 	settings := jobs.Defaults()
@@ -60,7 +60,7 @@ func TestRotationByShare(t *testing.T) {
 	}
 	began := rotating(t, settings, 2, 2*time.Minute, documents...)
 	if runs := began[single.Name]; len(runs) > 2 {
-		t.Errorf("the runs of the single job began after %v, want that it is not stopped", runs)
+		t.Errorf("the runs of the single job began after %v, want a single run", runs)
 	}
 	for _, d := range documents[1:] {
 		if runs := began[d.Name]; len(runs) < 2 {
@@ -69,8 +69,8 @@ func TestRotationByShare(t *testing.T) {
 	}
 }
 
-// TestRotationOfOrigins has two servers with as many jobs as may use them, and another one that waits
-// for each. Both get their turn at the same time.
+// TestRotationOfOrigins: two servers have as many jobs as may use them, and for each server another
+// job waits. Both waiting jobs get their turn at the same time.
 func TestRotationOfOrigins(t *testing.T) {
 	t.Parallel()
 	settings := jobs.Defaults()

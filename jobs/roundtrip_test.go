@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// parse reads jobs from YAML, as from a file.
+// parse reads jobs from YAML, as if from a file.
 func parse(text string) ([]jobs.Document, error) {
 	f, err := fakeKinds.Read(jobs.ReadOptions{Stdin: strings.NewReader(text)}, "-")
 	if err != nil {
@@ -21,8 +21,8 @@ func parse(text string) ([]jobs.Document, error) {
 	return f.Documents, nil
 }
 
-// roundTrip applies documents, exports them in both forms, and expects to read the same ones,
-// which change nothing when they are applied.
+// roundTrip applies documents and exports them in both forms. It expects to read the same
+// documents, which change nothing when they are applied.
 func roundTrip(t *testing.T, s *jobs.Scheduler, documents []jobs.Document) {
 	t.Helper()
 	apply(t, s, documents...)
@@ -33,14 +33,14 @@ func roundTrip(t *testing.T, s *jobs.Scheduler, documents []jobs.Document) {
 	check := func(form, text string, read []jobs.Document, err error) {
 		t.Helper()
 		if err != nil {
-			t.Fatalf("%s that was exported is invalid: %v\n%s", form, err, text)
+			t.Fatalf("exported %s is invalid: %v\n%s", form, err, text)
 		}
 		got := map[string]string{}
 		for n := range read {
 			got[read[n].ID()] = jobs.Canonical(&read[n])
 		}
 		if diff := cmp.Diff(byID, got); diff != "" {
-			t.Fatalf("%s that was exported differs:\n%s\n%s", form, diff, text)
+			t.Fatalf("exported %s differs:\n%s\n%s", form, diff, text)
 		}
 		changes, err := s.Apply(t.Context(), read, jobs.ApplyOptions{Prune: true})
 		if err != nil {
@@ -48,7 +48,7 @@ func roundTrip(t *testing.T, s *jobs.Scheduler, documents []jobs.Document) {
 		}
 		for _, c := range changes {
 			if c.Action != jobs.Unchanged {
-				t.Errorf("%s that was exported: job %s is %s", form, c.Job, c.Action)
+				t.Errorf("exported %s: job %s is %s", form, c.Job, c.Action)
 			}
 		}
 	}
@@ -107,7 +107,7 @@ jobs:
   source: other
 `
 
-// TestExport exports jobs, two of which were paused and resumed, and one that runs once.
+// TestExport exports jobs, two of which were paused and resumed; a job that runs once is left out.
 func TestExport(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		if _, err := s.Join(t.Context(), jobs.Node{Name: "n", Labels: []string{"eu"}}); err != nil {
@@ -138,7 +138,7 @@ func TestExport(t *testing.T) {
 		if err := jobs.WriteYAML(&text, s.Export(t.Context(), jobs.Filter{Namespace: "none"})); err != nil || text.String() != "version: 1\njobs: []\n" {
 			t.Errorf("no jobs: %v\n%s", err, &text)
 		}
-		for _, name := range []string{"a", "b"} { // more than a page
+		for _, name := range []string{"a", "b"} { // together more than a page
 			var many []jobs.Document
 			for n := range jobs.MaxLimit {
 				many = append(many, jobs.Document{Namespace: name, Name: fmt.Sprint("many-", n), Kind: "fake", Source: fmt.Sprint(name, n)})

@@ -19,8 +19,8 @@ type Run struct {
 	Node Node
 }
 
-// owned returns the job of a run that a node is to execute, and the statistics of the runs
-// before, or [ErrFenced].
+// owned returns the job of a run that a node is to execute, and the statistics of the previous runs, or
+// [ErrFenced].
 func (s *Scheduler) owned(ctx context.Context, id runID, n Node) (*Job, Stats, error) {
 	var found []*Job
 	var past Stats
@@ -44,8 +44,8 @@ func (s *Scheduler) owned(ctx context.Context, id runID, n Node) (*Job, Stats, e
 	return found[0], past, nil
 }
 
-// Finish ends a run. It returns [ErrFenced] if the job has another run since, or was
-// deleted; then nothing is changed.
+// Finish ends a run. If the job has since had another run, or was deleted, it changes nothing and returns
+// [ErrFenced].
 func (s *Scheduler) Finish(ctx context.Context, r Run, o Outcome) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		found, err := load(ctx, tx, "WHERE id = $1 AND epoch = $2 AND owner = $3 @lock", r.Job.Document.ID(), r.Job.Epoch, r.Node.Incarnation)
@@ -80,7 +80,7 @@ func (s *Scheduler) Finish(ctx context.Context, r Run, o Outcome) error {
 				return err
 			}
 			if !until.IsZero() {
-				j.NotBefore = until // the origin is to be tried then, not the job
+				j.NotBefore = until // when the origin is tried again, rather than the job
 			}
 		}
 		return s.save(ctx, tx, j, event, r.Node.Name, t)
@@ -91,7 +91,7 @@ func (s *Scheduler) Finish(ctx context.Context, r Run, o Outcome) error {
 	return nil
 }
 
-// delay returns how long a job waits after consecutive errors.
+// delay returns a function that returns how long a job waits after consecutive errors.
 func (s *Scheduler) delay(d *Document) func(errors int64) time.Duration {
 	least, most := cmp.Or(d.Backoff.Min, s.settings().Backoff.Min), cmp.Or(d.Backoff.Max, s.settings().Backoff.Max)
 	return func(errors int64) time.Duration {
@@ -103,13 +103,13 @@ func (s *Scheduler) delay(d *Document) func(errors int64) time.Duration {
 	}
 }
 
-// An Order tells a node to stop, or check again, a job that it runs.
+// An Order tells a node to stop a job that it runs, or to check again whether it has more to do.
 type Order struct {
 	Namespace, Name string
 	Epoch           int64
 	Wanted          int64 // reasons to run, so far
-	// Stop: the job was paused or changed. A job that was deleted or runs elsewhere has no
-	// order.
+	// Stop reports whether the job was paused or changed. There is no order for a job that was deleted or
+	// runs elsewhere.
 	Stop bool
 	// Age is how long ago the run was started.
 	Age time.Duration
@@ -137,8 +137,9 @@ func (s *Scheduler) Orders(ctx context.Context, n Node) (orders []Order, err err
 	return orders, nil
 }
 
-// Pause pauses jobs by ID, and stops those that run. It returns how many were not paused before. It changes
-// up to 500 jobs in a transaction, as Resume, Restart and Cancel do: if ctx ends, it may have changed a part.
+// Pause pauses jobs by ID, and stops those that run. It returns how many were not paused before. Like Resume,
+// Restart and Cancel, it changes up to 500 jobs in a transaction: if ctx ends, it may have changed only some
+// of the jobs.
 func (s *Scheduler) Pause(ctx context.Context, ids ...string) (int, error) {
 	return s.each(ctx, "pause", EventPaused, ids, func(_ jobdb.Tx, j *Job, _ time.Time) (bool, error) { return j.pause(), nil })
 }
@@ -149,7 +150,7 @@ func (s *Scheduler) Resume(ctx context.Context, ids ...string) (int, error) {
 }
 
 // Restart makes jobs that wait, are idle or have ended due at once. The error matches [ErrTaken]
-// if a job has ended, and another one does the same now or writes to its target.
+// if a job has ended, and another one now does the same or writes to its target.
 func (s *Scheduler) Restart(ctx context.Context, ids ...string) (int, error) {
 	return s.each(ctx, "restart", EventRestarted, ids, func(tx jobdb.Tx, j *Job, _ time.Time) (bool, error) {
 		if j.Finished() {
@@ -161,8 +162,8 @@ func (s *Scheduler) Restart(ctx context.Context, ids ...string) (int, error) {
 	})
 }
 
-// taken returns an error if a job that has ended cannot run again, as another one has taken what
-// it does.
+// taken returns an error if a job that has ended cannot run again, since another one has taken over its work
+// or target.
 func taken(ctx context.Context, tx jobdb.Tx, j *Job) error {
 	var other string
 	const sql = `SELECT o.id FROM @job AS j JOIN @job AS o ON o.work = j.work OR o.target = j.target AND j.target <> ''
@@ -177,9 +178,9 @@ func taken(ctx context.Context, tx jobdb.Tx, j *Job) error {
 	return err
 }
 
-// each changes jobs by ID, up to atOnce in a transaction. It returns how many change reports as
-// changed, and the errors of those that cannot be; they do not keep it from the others. If ctx ends, those
-// of the transactions before stay changed.
+// each changes jobs by ID, up to atOnce in a transaction. It returns how many jobs were changed, according to
+// change, and the errors of jobs that cannot be changed; such errors do not keep it from changing the others.
+// If ctx ends, the changes of earlier transactions stay.
 func (s *Scheduler) each(ctx context.Context, what string, event EventType, ids []string, change func(tx jobdb.Tx, j *Job, now time.Time) (bool, error)) (changed int, err error) {
 	var failed []error
 	for some := range slices.Chunk(ids, atOnce) {
@@ -199,7 +200,7 @@ func (s *Scheduler) each(ctx context.Context, what string, event EventType, ids 
 }
 
 func (s *Scheduler) eachIn(ctx context.Context, tx jobdb.Tx, what string, event EventType, ids []string, change func(tx jobdb.Tx, j *Job, now time.Time) (bool, error)) (changed int, cannot []error, err error) {
-	if err := exclusively(ctx, tx); err != nil { // or documents that are being applied could take what the jobs do
+	if err := exclusively(ctx, tx); err != nil { // otherwise documents that are being applied could take over the work of the jobs
 		return 0, nil, err
 	}
 	found, err := load(ctx, tx, "WHERE id IN ("+jobdb.List(1, len(ids))+") ORDER BY id @lock", anys(ids)...)
@@ -237,8 +238,8 @@ func (s *Scheduler) eachIn(ctx context.Context, tx jobdb.Tx, what string, event 
 	return changed, cannot, nil
 }
 
-// Delete deletes jobs, up to 500 in a transaction. What they have written stays. If ctx ends, the rest
-// stays, too.
+// Delete deletes jobs, up to 500 in a transaction. What the jobs have written stays. If ctx ends, the
+// remaining jobs stay, too.
 func (s *Scheduler) Delete(ctx context.Context, ids ...string) error {
 	for some := range slices.Chunk(ids, atOnce) {
 		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
@@ -249,14 +250,14 @@ func (s *Scheduler) Delete(ctx context.Context, ids ...string) error {
 			return remove(ctx, tx, some...)
 		})
 		if err != nil {
-			return fmt.Errorf("delete %d jobs from %s on: %w", len(some), some[0], err)
+			return fmt.Errorf("delete %d jobs, beginning with %s: %w", len(some), some[0], err)
 		}
 	}
 	return nil
 }
 
-// DeleteIf deletes a job if may, which is asked for the job's [Job.Version], allows it. If not,
-// the error matches [ErrConflict].
+// DeleteIf deletes a job if may returns true for the job's [Job.Version]. Otherwise, the error matches
+// [ErrConflict].
 func (s *Scheduler) DeleteIf(ctx context.Context, id string, may func(id, version string) bool) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		var generation, created int64

@@ -7,7 +7,7 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// nextRun returns the first time after t that a schedule names.
+// nextRun returns the first time after t that a schedule matches.
 func nextRun(schedule string, t time.Time) (time.Time, error) {
 	parsed, err := cron.ParseStandard("CRON_TZ=UTC " + schedule)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestScheduleIsKept changes, pauses and resumes a job with a schedule, before and during its runs:
-// only a restart lets it run before its time.
+// only a restart makes it run before its time.
 func TestScheduleIsKept(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
 		d := jobs.Document{Namespace: "n", Name: "nightly", Kind: "fake", Source: "s", Schedule: "17 3 * * *"}

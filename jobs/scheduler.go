@@ -22,7 +22,7 @@ type Scheduler struct {
 	cached   atomic.Pointer[Settings]
 
 	mu      sync.Mutex
-	workers map[*worker]bool // of this process
+	workers map[*worker]bool // the nodes of this process
 }
 
 // Open opens the database of a scheduler by its URL, and creates or migrates its tables:
@@ -31,21 +31,21 @@ type Scheduler struct {
 //	sqlite:FILE                                 for one node, in a file of its own; FILE-node and FILE-migration are its locks
 //	sqlite::memory:                             forgotten by Close
 //
-// The defaults are the settings where [Scheduler.Set] has stored none; all programs that use
-// the database should have the same. The error matches [ErrURL] if the URL is invalid, and
-// [ErrVersion] if a newer program has migrated the tables.
+// The defaults apply to settings for which [Scheduler.Set] has stored no value; all programs that use the database should
+// have the same defaults. The error matches [ErrURL] if the URL is invalid, and [ErrVersion] if a newer program has migrated
+// the tables.
 func Open(ctx context.Context, url string, kinds Kinds, defaults Settings) (*Scheduler, error) {
 	return open(ctx, url, kinds, defaults, jobdb.Migrate)
 }
 
-// OpenExisting does what [Open] does, but creates and migrates nothing. The error matches [ErrNone]
-// if there are no tables, and [ErrOld] if an older program has made them.
+// OpenExisting is like [Open], but creates and migrates nothing. The error matches [ErrNone] if there are no tables, and
+// [ErrOld] if an older program has made them.
 func OpenExisting(ctx context.Context, url string, kinds Kinds, defaults Settings) (*Scheduler, error) {
 	return open(ctx, url, kinds, defaults, jobdb.Write)
 }
 
-// OpenReadOnly does what [OpenExisting] does, for methods that change nothing: others fail. The user
-// of a PostgreSQL database may be one that can only read.
+// OpenReadOnly is like [OpenExisting], but methods that change anything fail. In a PostgreSQL database, the user needs only
+// the right to read.
 func OpenReadOnly(ctx context.Context, url string, kinds Kinds, defaults Settings) (*Scheduler, error) {
 	return open(ctx, url, kinds, defaults, jobdb.Read)
 }
@@ -68,8 +68,8 @@ func newScheduler(db *jobdb.DB, kinds Kinds, defaults Settings) *Scheduler {
 	return s
 }
 
-// Pages returns web pages about the runs of the last hours, below a path, until ctx ends. All
-// requests but GET and HEAD must be refused.
+// Pages returns a handler that serves web pages about the runs of the last hours, below a path, until ctx ends. The caller
+// must refuse all requests but GET and HEAD.
 func (s *Scheduler) Pages(ctx context.Context, prefix string) (http.Handler, error) {
 	return s.db.UI(ctx, prefix)
 }
@@ -84,11 +84,10 @@ func (s *Scheduler) Close() error { return s.db.Close() }
 //  3. namespaces, by name,
 //  4. origins.
 //
-// A transaction that would need another order takes only rows that are not locked (@skip), or
-// begins with what it needs: [Scheduler.OriginUp] locks jobs after their origin, but only waiting
-// jobs, which are never locked by a transaction that waits for an origin. Rows that conflict
-// through a unique index of jobs have no order: there, a deadlock is possible, and Begin tries
-// again.
+// A transaction that would need another order takes only rows that are not locked (@skip), or begins with the rows that it
+// needs: [Scheduler.OriginUp] locks an origin and then its jobs, but only waiting jobs, which are never locked by a
+// transaction that waits for an origin. Rows that conflict through a unique index of jobs have no order: a deadlock is then
+// possible, and Begin tries again.
 
 // exclusively waits for other transactions that call it, and makes later ones wait for this one. It
 // must be the first statement of a transaction.
@@ -115,8 +114,8 @@ func load(ctx context.Context, tx jobdb.Tx, condition string, args ...any) (jobs
 	return jobs, err
 }
 
-// save writes where a job stands, and adds an event to its history. The job must be in the state and the
-// epoch in which it was loaded.
+// save writes the state of a job, and adds an event to its history. In the database, the job must still have the state and
+// the epoch with which it was loaded.
 func (s *Scheduler) save(ctx context.Context, tx jobdb.Tx, j *Job, event EventType, node string, now time.Time) error {
 	state, epoch := j.stored, j.fence
 	j.events++
@@ -213,8 +212,7 @@ func histories(ctx context.Context, tx jobdb.Tx, ids ...string) (map[string][]Ev
 	return events, nil
 }
 
-// Wake records that jobs may have something to do. Idle ones become due; running ones check
-// again before they become idle.
+// Wake records that jobs may have something to do. Idle jobs become due; running jobs check again before they become idle.
 func (s *Scheduler) Wake(ctx context.Context, ids ...string) error {
 	const atOnce = 500
 	for from := 0; from < len(ids); from += atOnce {
@@ -248,8 +246,8 @@ func (s *Scheduler) observeWoken(origin, how string, jobs int) {
 	}
 }
 
-// ObserveWatching tells the observers of the nodes of this process of a round of a [Watcher], or of a
-// failure between two rounds.
+// ObserveWatching tells the observers of the nodes of this process about a round of a [Watcher], or about a failure between
+// two rounds.
 func (s *Scheduler) ObserveWatching(took time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

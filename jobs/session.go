@@ -9,32 +9,33 @@ import (
 	"github.com/feedctl/feedctl/internal/origins"
 )
 
-// A Session is the interface of a run to its [Kind].
+// A Session is what a [Kind] uses to carry out a run.
 type Session struct {
 	Document Document
-	// Linger: at the end, the run waits for more until it is stopped, and calls CaughtUp
-	// whenever it has found nothing more. Otherwise it ends there.
+	// Linger makes the run, at the end, wait for more until it is stopped, and call CaughtUp whenever
+	// it has found nothing more. Otherwise the run ends when it has found nothing more.
 	Linger bool
 	Logger *slog.Logger
 	// Transport sends requests by HTTP. All runs of a node share it: it keeps connections, and
-	// slows down for servers that ask for it. It ends the run if a server fails for too long.
+	// slows down for servers that ask for it. The transport ends the run if a server fails for too
+	// long.
 	Transport http.RoundTripper
 
-	client   *origins.Client // as Transport
+	client   *origins.Client // the same as Transport
 	log      *runLog
 	mu       sync.Mutex
-	wanted   int64     // as the database had it last
-	before   int64     // the same when the last check for more began, at the latest
-	seen     int64     // what checks have answered; 0: nothing, or more has been found since
-	found    time.Time // when more was found, the first time since the run had caught up
-	past     Stats     // of the runs before
+	wanted   int64     // the latest value in the database
+	before   int64     // the value of wanted at or before the beginning of the last check for more
+	seen     int64     // the value of wanted that checks have handled; 0: none, or more has been found since
+	found    time.Time // when more was first found after the run had caught up
+	past     Stats     // of the previous runs
 	stats    *Stats    // of this run; nil before the first report
-	written  bool      // the database has stats
+	written  bool      // stats are in the database
 	result   string
 	progress time.Time // when there was progress last
 }
 
-// CaughtUp notes that there is nothing more to do. The check for more to do began after the
+// CaughtUp records that there is nothing more to do. The check for that must have begun after the
 // previous call of CaughtUp, if there was one.
 func (s *Session) CaughtUp() {
 	s.mu.Lock()
@@ -58,7 +59,7 @@ func (s *Session) linger() {
 	}
 }
 
-// Busy notes that there is something to do.
+// Busy records that there is something to do.
 func (s *Session) Busy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +75,7 @@ func (s *Session) behind() time.Duration {
 	defer s.mu.Unlock()
 	since := s.found
 	if s.seen > 0 {
-		since = s.progress // what has happened since is not known
+		since = s.progress // there may have been more to do ever since
 	}
 	if since.IsZero() {
 		return 0
@@ -82,9 +83,9 @@ func (s *Session) behind() time.Duration {
 	return max(1, time.Since(since))
 }
 
-// Report notes how far the run has come. A run without progress for [Settings.StuckAfter] is
-// ended: without a report that differs from the one before, a call of CaughtUp, or one of Active.
-// A run of a job that does not follow may be without progress until its first report.
+// Report records how far the run has come. A run without progress for [Settings.StuckAfter] is ended.
+// Progress is a report that differs from the previous one, or a call of CaughtUp or Active. The run of
+// a job that does not follow may be without progress until its first report.
 func (s *Session) Report(stats Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +96,7 @@ func (s *Session) Report(stats Stats) {
 	s.progress = time.Now()
 }
 
-// Result notes in a few words what the run has achieved. It is shown with the job and in its
+// Result records in a few words what the run has achieved. The text is shown with the job and in its
 // history, if the job has no more to do.
 func (s *Session) Result(text string) {
 	s.mu.Lock()
@@ -103,14 +104,14 @@ func (s *Session) Result(text string) {
 	s.result = text
 }
 
-// achieved returns what the run has noted as its result.
+// achieved returns the text that the run has passed to Result.
 func (s *Session) achieved() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.result
 }
 
-// Active notes progress that the statistics do not show, such as a response of a server.
+// Active records progress that the statistics do not show, such as a response from a server.
 func (s *Session) Active() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +138,7 @@ func (s *Session) sum() Stats {
 	return sum
 }
 
-// wrote notes that the database has a total.
+// wrote records that a total has been written to the database.
 func (s *Session) wrote(total Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +155,7 @@ func (s *Session) stuck() time.Duration {
 	return time.Since(s.progress)
 }
 
-// update stores how many reasons to run there were.
+// update stores the latest number of reasons to run.
 func (s *Session) update(wanted int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

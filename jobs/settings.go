@@ -14,40 +14,41 @@ import (
 	"github.com/feedctl/feedctl/internal/units"
 )
 
-// Settings are the numbers of the scheduler. They hold for all of its nodes; [Scheduler.Set]
+// Settings holds the settings of the scheduler, which apply to all of its nodes. [Scheduler.Set]
 // changes them.
 type Settings struct {
 	// MaxJobs is how many jobs a node runs at the same time, if its [WorkerConfig] does not set it.
 	MaxJobs int
-	// Interval is the time between two rotations, in each of which a node ends up to MaxChurn
-	// runs, if other jobs wait. None ends before MinRunTime.
+	// Interval is the time between two rotations. In a rotation, a node ends up to MaxChurn runs if
+	// other jobs wait. No run ends before MinRunTime.
 	Interval   time.Duration
 	MaxChurn   int
 	MinRunTime time.Duration
-	// StartupJitter is the period over which 500 runs or more that a node starts together are spread.
-	// Fewer are spread over a part of it, so that each run leaves the same time to the next.
+	// StartupJitter is the period over which a node spreads 500 or more runs that it starts together.
+	// Fewer runs are spread over a part of the period, so that the time between two starts is the
+	// same.
 	StartupJitter time.Duration
-	// PerOrigin is how many jobs that use the same server run at the same time, about; 0: no
-	// limit.
+	// PerOrigin is the approximate number of jobs with the same server that may run at the same time;
+	// 0: no limit.
 	PerOrigin int
 	// Backoff is how long jobs wait after errors, if their documents do not set it.
 	Backoff Backoff
 	// HealthThreshold is how long a run must last before earlier errors no longer count.
 	HealthThreshold time.Duration
-	// RunLimit is how long a run of a job that follows may take to catch up. Then it ends, and the
-	// job is due again at once.
+	// RunLimit is how long a run of a job that follows may take to catch up. After that, the run
+	// ends, and the job is due again at once.
 	RunLimit time.Duration
 	// StuckAfter is how long a run may be without progress; see [Session.Report].
 	StuckAfter time.Duration
 	// StatsInterval is the time between two writes of the statistics of runs.
 	StatsInterval time.Duration
-	// HalfLife is the time in which the usage of a namespace halves.
+	// HalfLife is the time after which the usage of a namespace has halved.
 	HalfLife time.Duration
 	// Lease is how long a node may be silent before its jobs run elsewhere.
 	Lease time.Duration
 	// History is how many events of a job are kept.
 	History int
-	// Retention is how long jobs that run once are kept when they have ended, and lost nodes.
+	// Retention is how long lost nodes, and transient jobs that have ended, are kept.
 	Retention time.Duration
 }
 
@@ -72,10 +73,10 @@ func Defaults() Settings {
 	}
 }
 
-// MaxSlots is how many jobs a node can run at the same time.
+// MaxSlots is the largest number of jobs that a node can run at the same time.
 const MaxSlots = 10_000
 
-// A Setting is one of [Settings], as strings.
+// A Setting is one of the [Settings], with its values as strings.
 type Setting struct {
 	Name    string `json:"name"` // for [Scheduler.Set]: "max-churn"
 	Value   string `json:"value"`
@@ -84,7 +85,7 @@ type Setting struct {
 	Usage   string `json:"usage"`
 }
 
-// List returns the settings in the order in which users read them.
+// List returns the settings in the order in which they are shown to users.
 func (s Settings) List() []Setting {
 	defaults := Defaults()
 	list := s.fields()
@@ -177,7 +178,7 @@ func outside(is bool, n number) error {
 	return errors.New("want " + n.bounds())
 }
 
-// change applies changes by name, except those with problems, and returns all problems.
+// change applies the changes, by name, that have no problems, and returns all problems.
 func (s *Settings) change(changes map[string]string) (problems InvalidError) {
 	all, before := map[string]field{}, *s
 	for _, f := range s.fields() {
@@ -202,7 +203,7 @@ func (s *Settings) change(changes map[string]string) (problems InvalidError) {
 	return problems
 }
 
-// settings returns the settings as this process has read them last.
+// settings returns the settings that this process has read last.
 func (s *Scheduler) settings() *Settings { return s.cached.Load() }
 
 // Settings returns the settings of the scheduler.
@@ -217,8 +218,8 @@ func (s *Scheduler) Settings(ctx context.Context) (all Settings, err error) {
 	return all, nil
 }
 
-// readSettings reads the settings from the database. It ignores those with problems, which it
-// returns: a newer program may have stored them.
+// readSettings reads the settings from the database. Stored settings with problems, which may come
+// from a newer program, are ignored and returned.
 func (s *Scheduler) readSettings(ctx context.Context, tx jobdb.Tx) (all Settings, ignored InvalidError, err error) {
 	stored, err := storedSettings(ctx, tx)
 	if err != nil {
@@ -230,7 +231,7 @@ func (s *Scheduler) readSettings(ctx context.Context, tx jobdb.Tx) (all Settings
 	return all, ignored, nil
 }
 
-// readSettings reads the settings. Problems of those that it ignores are logged when they change.
+// readSettings reads the settings. The problems of ignored settings are logged when they change.
 func (w *worker) readSettings(ctx context.Context) error {
 	var problems InvalidError
 	err := w.store.db.View(ctx, func(tx jobdb.Tx) (err error) {
@@ -272,7 +273,7 @@ func (s *Scheduler) Set(ctx context.Context, changes map[string]string) (Setting
 			return err
 		}
 		valid := s.defaults
-		for _, ignored := range valid.change(stored) { // as when they are read
+		for _, ignored := range valid.change(stored) { // invalid stored settings are ignored, as when they are read
 			delete(stored, ignored.Field)
 		}
 		current := s.defaults
@@ -298,7 +299,8 @@ func (s *Scheduler) Set(ctx context.Context, changes map[string]string) (Setting
 	return all, err
 }
 
-// merged returns the stored settings with changes applied, and without those that the changes reset.
+// merged returns the stored settings with the changes applied, without the settings that the changes
+// reset.
 func merged(stored, changes map[string]string) map[string]string {
 	all := maps.Clone(stored)
 	maps.Copy(all, changes)

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestSet changes settings, and reads them by another scheduler.
+// TestSet changes settings, and reads them with another scheduler.
 func TestSet(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
 		other := jobs.NewScheduler(db, fakeKinds, jobs.Defaults())
@@ -72,8 +72,8 @@ func TestSet(t *testing.T) {
 	})
 }
 
-// TestSettingsIgnored has stored settings that this program does not know or accept, such as those
-// of another version: a node works nevertheless, and settings can be read and changed.
+// TestSettingsIgnored: the database has settings that this program does not know or accept, such as
+// those of another version. A node works nevertheless, and settings can be read and changed.
 func TestSettingsIgnored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,12 +116,12 @@ func TestSettingsIgnored(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		if running := kind.names(); len(running) > 0 {
-			t.Error("a job that is paused runs")
+			t.Error("a paused job runs")
 		}
 		stop()
 		node.Wait()
 		if n := strings.Count(log.String(), "stored settings are ignored"); n != 1 {
-			t.Errorf("logged %d times that settings are ignored:\n%s", n, log.String())
+			t.Errorf("ignored settings were logged %d times:\n%s", n, log.String())
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -129,7 +129,7 @@ func TestSettingsIgnored(t *testing.T) {
 	})
 }
 
-// TestSettingsInBounds sets each setting to its default.
+// TestSettingsInBounds: each default can be set.
 func TestSettingsInBounds(t *testing.T) {
 	t.Parallel()
 	s, err := jobs.Open(t.Context(), "sqlite::memory:", nil, jobs.Defaults())
@@ -176,8 +176,8 @@ func (b *blocking) names() map[string]bool {
 	return maps.Clone(b.running)
 }
 
-// TestSettingsAtRunTime changes settings by another scheduler while a node works: the number of its
-// runs grows and shrinks, and events of its jobs are forgotten.
+// TestSettingsAtRunTime changes settings with another scheduler while a node works: the number of
+// the node's runs grows and shrinks, and events of its jobs are deleted.
 func TestSettingsAtRunTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestSettingsAtRunTime(t *testing.T) {
 			if _, err := other.Set(t.Context(), changes); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(7 * time.Second) // the node reads settings, and then says how many slots it has
+			time.Sleep(7 * time.Second) // the node reads the settings, and then writes how many slots it has
 			synctest.Wait()
 		}
 		set(map[string]string{"max-jobs": "3"})

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// Stats are how far a run has come ([Session.Report]) or a job, over all of its runs.
+// Stats are the statistics of a run ([Session.Report]), or of a job over all of its runs.
 type Stats struct {
 	Entities int64 `json:"entities"` // published or applied
 	Bytes    int64 `json:"bytes"`
@@ -18,15 +18,15 @@ type Stats struct {
 	Rejected int64 `json:"rejected"` // entities that were set aside
 	// Pending is how many entities are still to come; -1 if that is unknown.
 	Pending int64 `json:"pending"`
-	// Lag is the age of the oldest of them; -1 if that is unknown.
+	// Lag is the age of the oldest of the pending entities; -1 if that is unknown.
 	Lag time.Duration `json:"-"` // as JSON, lagSeconds
-	// Position is where the run stands, and SourcePosition the newest known one of its source; both
-	// only mean something to its kind.
+	// Position is the position of the run, and SourcePosition the newest known position of its source. Only the kind
+	// knows what they mean.
 	Position       string `json:"position,omitempty"`
 	SourcePosition string `json:"sourcePosition,omitempty"`
 }
 
-// plus returns s, continued by a run.
+// plus returns the statistics of a job after a run; s are those before it.
 func (s Stats) plus(run Stats) Stats {
 	run.Entities += s.Entities
 	run.Bytes += s.Bytes
@@ -37,7 +37,7 @@ func (s Stats) plus(run Stats) Stats {
 	return run
 }
 
-// A total is the statistics of a job, including those of its current run.
+// A total holds the statistics of a job, including those of its current run.
 type total struct {
 	id    runID
 	stats Stats
@@ -59,8 +59,8 @@ func loadStats(ctx context.Context, tx jobdb.Tx, job string) (*Stats, error) {
 // statsAtOnce is how many rows one statement writes: SQLite allows 32,766 parameters.
 const statsAtOnce = 500
 
-// saveStats writes statistics, except those of runs that are not the current one of their job. It locks the jobs: they
-// may be deleted, with their statistics, at the same time.
+// saveStats writes statistics, except those of runs that are no longer the current run of their job. It locks the
+// jobs, since they may be deleted at the same time, with their statistics.
 func saveStats(ctx context.Context, tx jobdb.Tx, totals []total) error {
 	const columns = 10
 	for len(totals) > 0 {
@@ -86,7 +86,7 @@ func saveStats(ctx context.Context, tx jobdb.Tx, totals []total) error {
 	return nil
 }
 
-// typed is the first row of saveStats: it gives the columns their types.
+// typed is the first row of the statement in saveStats. It gives the columns their types.
 const typed = `(CAST($1 AS text), CAST($2 AS bigint), CAST($3 AS bigint), CAST($4 AS bigint), CAST($5 AS bigint), CAST($6 AS bigint),
 	CAST($7 AS bigint), CAST($8 AS bigint), CAST($9 AS text), CAST($10 AS text))`
 

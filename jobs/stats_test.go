@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// reporting is a kind whose runs do what the test says.
+// reporting is a kind whose runs call a function of the test.
 type reporting struct {
 	fakeKind
 	run func(ctx context.Context, s *jobs.Session) error
@@ -18,8 +18,8 @@ type reporting struct {
 
 func (k reporting) Run(ctx context.Context, s *jobs.Session) error { return k.run(ctx, s) }
 
-// TestStats has a run that works for 20 minutes, and then reports the same until it is ended:
-// its statistics are written all the time, and continued by the next run.
+// TestStats: a run works for 20 minutes, and then repeats its last report until it is ended. Its
+// statistics are written all the time, and the next run adds to them.
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -79,8 +79,8 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// TestStatsLinger has a run that waits for more after it has caught up: what it reports then is
-// added, and nothing is pending while it has nothing to do.
+// TestStatsLinger: a run waits for more after it has caught up. What it then reports is added to
+// the statistics, and nothing is pending while it has nothing to do.
 func TestStatsLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

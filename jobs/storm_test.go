@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// stormKind has jobs with origins that watch a server.
+// stormKind is a kind of jobs that have origins and watch a server.
 type stormKind struct{ fakeKind }
 
 func (stormKind) Identify(d *jobs.Document) jobs.Identity {
@@ -56,7 +56,7 @@ func TestStorm(t *testing.T) {
 		}
 		return nil
 	}
-	node := func() error { // from its start to its end
+	node := func() error { // a node from its start to its end
 		n, err := s.Join(t.Context(), jobs.Node{Name: "n", Slots: 20})
 		if err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestRestartTaken restarts a job that has failed, whose target another one has taken since.
+// TestRestartTaken restarts a failed job after another job has taken over its target.
 func TestRestartTaken(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		finishOne(t, s, jobs.Document{Namespace: "n", Name: "old", Kind: "fake", Source: "a", Target: "t"}, jobs.Outcome{End: jobs.Rejected, Reason: "no"})
@@ -41,7 +41,7 @@ func TestRestartTaken(t *testing.T) {
 func finishOne(t *testing.T, s *jobs.Scheduler, d jobs.Document, o jobs.Outcome) {
 	t.Helper()
 	apply(t, s, d)
-	if _, err := s.Restart(t.Context(), d.ID()); err != nil { // it may have to wait for its schedule
+	if _, err := s.Restart(t.Context(), d.ID()); err != nil { // so that it need not wait for its schedule
 		t.Fatal(err)
 	}
 	node, err := s.Join(t.Context(), jobs.Node{Name: "node", Slots: 1})
@@ -57,8 +57,7 @@ func finishOne(t *testing.T, s *jobs.Scheduler, d jobs.Document, o jobs.Outcome)
 	}
 }
 
-// TestFindings has a scheduled check that finds problems: it says so, and runs again at its next
-// time.
+// TestFindings: a scheduled check finds problems, reports them, and runs again at its next time.
 func TestFindings(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		found := jobs.Outcome{End: jobs.Found, Reason: "2 violations"}
@@ -86,7 +85,7 @@ func TestFindings(t *testing.T) {
 	})
 }
 
-// TestHow: there is a word for each way in which a run can end.
+// TestHow: each way in which a run can end has a word of its own.
 func TestHow(t *testing.T) {
 	seen := map[string]jobs.End{"": -1}
 	for end := jobs.Stopped; end <= jobs.Found; end++ {
@@ -98,8 +97,8 @@ func TestHow(t *testing.T) {
 	}
 }
 
-// TestTransientDuplicate applies a job while one that runs once writes to its target: it waits. The
-// opposite is refused.
+// TestTransientDuplicate applies a job while a transient job writes to its target: the new job
+// waits. A transient job that would write to the target of another job is refused.
 func TestTransientDuplicate(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		once, err := s.RunOnce(t.Context(), jobs.Document{Namespace: "n", Kind: "fake", Source: "a", Target: "t"}, false)

@@ -7,8 +7,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestAnyText has servers send what PostgreSQL cannot store as text: names, versions and positions are any bytes.
-// That must not disturb other jobs.
+// TestAnyText: servers send what PostgreSQL cannot store as text, since names, versions and positions may contain
+// any bytes. That must not disturb other jobs.
 func TestAnyText(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		apply(t, s, jobs.Document{Namespace: "n", Name: "x", Kind: "fake", Source: "a"})

@@ -18,7 +18,8 @@ func newTransport() http.RoundTripper {
 		Proxy:             http.ProxyFromEnvironment,
 		DialContext:       tcp.Dialer(10 * time.Second).DialContext,
 		ForceAttemptHTTP2: true,
-		// A shared connection is not closed when one of its requests times out.
+		// These detect a dead connection, since a shared one is not closed when one of its requests
+		// times out.
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 		TLSHandshakeTimeout:    10 * time.Second,
 		ResponseHeaderTimeout:  5 * time.Minute, // the answer to a publish comes when it is durable
@@ -30,7 +31,7 @@ func newTransport() http.RoundTripper {
 	}
 }
 
-// A news is the state of origins that a node has not yet written to the database.
+// news holds what a node has learned about origins and has not yet written to the database.
 type news struct {
 	waits map[string]*OriginError // the waits that servers have asked for
 	until map[string]time.Time
@@ -41,7 +42,7 @@ func newNews() *news {
 	return &news{waits: map[string]*OriginError{}, until: map[string]time.Time{}, up: map[string]bool{}}
 }
 
-// wait notes that a server asks its clients to wait.
+// wait records that a server asks its clients to wait.
 func (n *news) wait(e *OriginError, until time.Time) {
 	if until.After(n.until[e.Origin]) {
 		n.waits[e.Origin], n.until[e.Origin] = e, until
@@ -60,7 +61,7 @@ func (n *news) add(older *news) {
 	}
 }
 
-// asked notes that a server asks its clients to wait.
+// asked records that a server asks its clients to wait.
 func (w *worker) asked(e *origins.Error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +69,7 @@ func (w *worker) asked(e *origins.Error) {
 	signal(w.shares)
 }
 
-// worked notes that a run has used an origin successfully.
+// worked records that a run has used an origin successfully.
 func (w *worker) worked(origin string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +79,7 @@ func (w *worker) worked(origin string) {
 	}
 }
 
-// workedAll notes that a run has used all its origins successfully.
+// workedAll records that a run has used all its origins successfully.
 func (w *worker) workedAll(i Identity) {
 	for _, origin := range []string{i.SourceOrigin, i.TargetOrigin} {
 		if origin != "" {
@@ -105,7 +106,7 @@ func (w *worker) share(ctx context.Context) error {
 		return nil
 	}
 	err := w.write(ctx, fresh)
-	if err != nil { // or other nodes would not be told
+	if err != nil { // keep the news, or other nodes would never be told
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.news.add(fresh)
@@ -113,7 +114,7 @@ func (w *worker) share(ctx context.Context) error {
 	return err
 }
 
-// write writes news to the database, and reads what it has about origins.
+// write writes news to the database, and reads the state of origins from it.
 func (w *worker) write(ctx context.Context, fresh *news) error {
 	for origin, e := range fresh.waits {
 		if wait := time.Until(fresh.until[origin]); wait > 0 {
@@ -160,8 +161,7 @@ func (s *Scheduler) block(ctx context.Context, e *OriginError, wait time.Duratio
 	return nil
 }
 
-// blocked returns the origins that have failed, and how long no requests are to be sent because
-// they asked for that.
+// blocked returns the origins that have failed, and how long each has asked its clients to wait.
 func (s *Scheduler) blocked(ctx context.Context) (waits map[string]time.Duration, err error) {
 	waits = map[string]time.Duration{}
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {

@@ -62,14 +62,15 @@ func (f *fakeServer) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{Status: fmt.Sprint(f.status), StatusCode: f.status, Header: f.header, Body: io.NopCloser(strings.NewReader(""))}, f.down
 }
 
-// asked returns when the last request came.
+// asked returns when the last request arrived.
 func (f *fakeServer) asked() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last
 }
 
-// set changes how the server answers, and returns how many requests there were since.
+// set changes how the server answers, and returns how many requests there were since the last call
+// of set.
 func (f *fakeServer) set(status int, header http.Header, down error) (requests int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +79,7 @@ func (f *fakeServer) set(status int, header http.Header, down error) (requests i
 	return requests
 }
 
-// TestServerDown has a server of 1,000 jobs that is down for half an hour.
+// TestServerDown: a server that 1,000 jobs use is down for half an hour.
 func TestServerDown(t *testing.T) {
 	t.Parallel()
 	many, minutes := size(1000, 150), size(29, 6)
@@ -127,7 +128,7 @@ func TestServerDown(t *testing.T) {
 		if probes > minutes*60/48+2 || probes < minutes*2/3 { // the pause is a minute, the second third of which is random
 			t.Errorf("%d requests in %d minutes, want about one a minute", probes, minutes)
 		}
-		if first > 120 { // as many as run, and probes
+		if first > 120 { // one for each running job, and probes
 			t.Errorf("%d requests before the server was known to be down, want at most one for each run, and probes", first)
 		}
 		back := time.Now()
@@ -148,8 +149,8 @@ func TestServerDown(t *testing.T) {
 	})
 }
 
-// TestWaitIsShared has a server that asks its clients to wait while the database cannot be written
-// to. It is written when it can.
+// TestWaitIsShared: a server asks its clients to wait while the database cannot be written to. The
+// wait is stored once it can.
 func TestWaitIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := jobdb.Open(t.Context(), "sqlite::memory:", jobdb.Options{Clock: goClock()})
@@ -189,8 +190,8 @@ func TestWaitIsShared(t *testing.T) {
 	})
 }
 
-// TestLongRetryAfter has a server that once asks its clients to wait for decades: its job runs
-// again after five minutes.
+// TestLongRetryAfter: a server once asks its clients to wait for decades. Its job runs again after
+// five minutes.
 func TestLongRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := inBubble(t, jobs.Kinds{"fake": requesting{}})

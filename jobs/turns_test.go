@@ -13,15 +13,15 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// turns is a kind that notes when runs begin. Jobs that follow have more to do until they are ended,
-// but those named "idle" have caught up at once. Others take some time.
+// turns is a kind that records when runs begin. Jobs that follow have more to do until they are ended,
+// except that jobs named "idle" catch up at once. Other jobs take some time.
 type turns struct {
 	originKind
 	takes time.Duration
 
 	mu    *sync.Mutex
 	began map[string][]time.Time // by ID
-	cut   map[string]int         // as cuts returns
+	cut   map[string]int         // runs ended before they were done, by ID
 }
 
 func newTurns(takes time.Duration) *turns {
@@ -87,7 +87,7 @@ func inTurns(t *testing.T, k *turns, settings jobs.Settings, slots int, do func(
 				t.Error(err)
 			}
 		})
-		time.Sleep(time.Second) // it has joined
+		time.Sleep(time.Second) // by now, the node has joined
 		do(t, s)
 		stop()
 		node.Wait()
@@ -101,8 +101,9 @@ func turning(namespace, name string, follow bool) jobs.Document {
 	return jobs.Document{Namespace: namespace, Name: name, Kind: "turns", Source: "https://" + namespace + name + ".test", Follow: follow}
 }
 
-// TestTurns has four times as many jobs that always have more to do as there are slots, and some that
-// end. Each of the former has its turn in the time of one turn of all, and none of the latter is ended.
+// TestTurns has four times as many jobs that always have more to do as there are slots, and some jobs
+// that end. Within one turn of all, each of the former gets its turn, and none of the latter is ended
+// early.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	scale := size(2, 1)
@@ -131,14 +132,14 @@ func TestTurns(t *testing.T) {
 				t.Fatal(err)
 			}
 			if runs, cut := len(k.runs(d.ID())), k.cuts(d.ID()); j.State != jobs.Completed || runs != 1 || cut != 0 {
-				t.Errorf("job %s is %s, and %d of %d runs were ended early, want that its only run is not", d.ID(), j.State, cut, runs)
+				t.Errorf("job %s is %s, and %d of %d runs were ended early, want one run that is not", d.ID(), j.State, cut, runs)
 			}
 		}
 	})
 }
 
-// TestStartDelay has a namespace with many more jobs than slots, all of which always have more to do.
-// Jobs of another namespace start within an interval, at any time.
+// TestStartDelay: a namespace has many more jobs than there are slots, all of which always have more to
+// do. Jobs of another namespace nevertheless start within an interval, at any time.
 func TestStartDelay(t *testing.T) {
 	t.Parallel()
 	settings := jobs.Defaults()
@@ -164,8 +165,8 @@ func TestStartDelay(t *testing.T) {
 	})
 }
 
-// TestStartGap has jobs that are due at the same time. They begin one after another, over the part of the
-// jitter that is theirs.
+// TestStartGap: jobs that are due at the same time begin one after another, over a part of the jitter
+// that is in proportion to their number.
 func TestStartGap(t *testing.T) {
 	t.Parallel()
 	const many = 100
@@ -206,8 +207,9 @@ func TestStartGap(t *testing.T) {
 	}
 }
 
-// TestGivingWay has two slots: one of a run that has more to do, and has for longer than the least
-// time, and one of a run that has caught up. Only the latter ends for a job that is due, at once.
+// TestGivingWay: one of two slots has a run that has more to do and has lasted longer than the least
+// time, and the other has a run that has caught up. For a job that is due, only the latter ends, and at
+// once.
 func TestGivingWay(t *testing.T) {
 	t.Parallel()
 	k := newTurns(0)

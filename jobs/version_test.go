@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestVersion has tables of a newer program, which are refused and stay as they are.
+// TestVersion: the tables of a newer program are refused, and stay as they are.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{

@@ -15,8 +15,8 @@ import (
 // finishing marks the context of the call whose statements are counted.
 type finishing struct{}
 
-// TestWakeWhileFinishing wakes a job before each statement that makes it idle, and after the
-// last: another run always follows.
+// TestWakeWhileFinishing wakes a job before each of the statements that make it idle, and after the
+// last one: another run always follows.
 func TestWakeWhileFinishing(t *testing.T) {
 	t.Parallel()
 	d := jobs.Document{Namespace: "n", Name: "a", Kind: "wait", Source: "s", Target: "t", Follow: true}
@@ -73,7 +73,7 @@ func wakeWhileFinishing(t *testing.T, way string, d jobs.Document, wakeUp func(c
 					select {
 					case err := <-woke:
 						woke <- err
-					case <-time.After(50 * time.Millisecond): // it waits for this transaction
+					case <-time.After(50 * time.Millisecond): // the wake-up waits for this transaction
 					}
 				}
 				ctx := context.WithValue(t.Context(), finishing{}, true)
@@ -82,7 +82,7 @@ func wakeWhileFinishing(t *testing.T, way string, d jobs.Document, wakeUp func(c
 				}
 				points = number
 				if at > points {
-					wake(at) // after the last
+					wake(at) // after the last statement
 				}
 				if err := <-woke; err != nil {
 					t.Fatal(err)

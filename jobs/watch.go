@@ -12,7 +12,7 @@ import (
 
 // A Watcher wakes idle jobs when they may have something to do.
 type Watcher interface {
-	// Run watches until ctx ends. The function returns the current incarnation of the node.
+	// Run watches until ctx ends. The function node returns the current incarnation of the node.
 	Run(ctx context.Context, node func() Node) error
 }
 
@@ -21,7 +21,7 @@ type Watched struct {
 	Type       string `json:"type"`
 	Server     string `json:"server"`
 	Credential string `json:"credential,omitempty"`
-	Node       string `json:"node,omitempty"` // that has the server's files
+	Node       string `json:"node,omitempty"` // the node that has the server's files
 }
 
 func (w Watched) key(args ...any) []any {
@@ -29,13 +29,13 @@ func (w Watched) key(args ...any) []any {
 }
 
 const (
-	// needsWatch is the condition for jobs that wait for changes, or will.
+	// needsWatch is the condition for jobs that wait for changes, or will wait for them.
 	needsWatch = "follow AND state IN ('pending', 'running', 'idle')"
 	// atKey is the condition for the row of @watch whose key is the first parameters.
 	atKey = "type = $1 AND server = $2 AND credential = $3 AND node = $4"
 	// watchedBy is the condition for the row of @watch, w, that a job, j, needs.
 	watchedBy = "w.type = j.watch_type AND w.server = j.watch_server AND w.credential = j.watch_credential AND w.node = j.watch_node"
-	// watchedOrigin is the origin that a job watches; the URL of its files if they are local.
+	// watchedOrigin is the origin that a job watches or, if it watches local files, their URL.
 	watchedOrigin = "CASE WHEN source_origin <> '' THEN source_origin ELSE watch_server END"
 	// aliveNodes are the incarnations whose leases have not expired.
 	aliveNodes = "(SELECT incarnation FROM @node WHERE expires > @now)"
@@ -43,14 +43,15 @@ const (
 
 // Watches makes a node watch the servers that jobs it could run need and that no other node
 // watches, and give back those that no job needs. It takes only servers of the given types, and
-// none of those to be left out. It returns all that the node watches, with the saved positions.
+// none for which leaveOut returns true. It returns all servers that the node watches, with the
+// saved positions.
 func (s *Scheduler) Watches(ctx context.Context, n Node, types []string, leaveOut func(Watched) bool) (all map[Watched]string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		all = map[Watched]string{}
 		if ok, err := alive(ctx, tx, n); err != nil || !ok {
-			return err // without a lease, it has nothing
+			return err // without a lease, the node has no watches
 		}
 		needed, err := watchesNeeded(ctx, tx, n)
 		if err != nil {
@@ -103,7 +104,7 @@ func watchesNeeded(ctx context.Context, tx jobdb.Tx, n Node) (needed []Watched, 
 	})
 }
 
-// watchOwners returns the watches of live nodes.
+// watchOwners returns the watches of live nodes, with their owners.
 func watchOwners(ctx context.Context, tx jobdb.Tx) (map[Watched]string, error) {
 	owners := map[Watched]string{}
 	return owners, jobdb.Each(ctx, tx, "SELECT type, server, credential, node, owner FROM @watch WHERE owner IN "+aliveNodes, nil, func(scan func(...any) error) error {
@@ -115,8 +116,8 @@ func watchOwners(ctx context.Context, tx jobdb.Tx) (map[Watched]string, error) {
 	})
 }
 
-// WatchFailed notes why a watch of a node does not work. If the node gives up, another one
-// may take the watch.
+// WatchFailed records why a watch of a node does not work. If the node gives up, another node may
+// take the watch.
 func (s *Scheduler) WatchFailed(ctx context.Context, n Node, w Watched, reason error, giveUp bool) error {
 	owner := n.Incarnation
 	if giveUp {
@@ -134,7 +135,7 @@ func (s *Scheduler) WatchFailed(ctx context.Context, n Node, w Watched, reason e
 	return nil
 }
 
-// A WatchCheck says that all changes of a server up to a position have woken their jobs.
+// A WatchCheck records that all changes of a server up to a position have woken their jobs.
 type WatchCheck struct {
 	Watched  Watched
 	Position string
@@ -163,8 +164,8 @@ func (s *Scheduler) WatchesChecked(ctx context.Context, n Node, checks []WatchCh
 	return nil
 }
 
-// WatchStates returns the names that jobs wait for on a server, with the states that they were
-// woken with last; "" if one of a name's jobs was not.
+// WatchStates returns the names that jobs wait for on a server, each with the state with which its
+// jobs were last woken, or "" if one of these was not woken with it.
 func (s *Scheduler) WatchStates(ctx context.Context, w Watched) (states map[string]string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
@@ -190,7 +191,7 @@ func (s *Scheduler) WatchStates(ctx context.Context, w Watched) (states map[stri
 func (s *Scheduler) WakeChanged(ctx context.Context, w Watched, states map[string]string) (woken int, err error) {
 	names := make([]string, 0, len(states))
 	for name := range states {
-		if isStorable(name) { // otherwise it is not that of a job
+		if isStorable(name) { // otherwise no job has this name
 			names = append(names, name)
 		}
 	}
@@ -233,7 +234,7 @@ func (s *Scheduler) WakeChanged(ctx context.Context, w Watched, states map[strin
 	return woken, nil
 }
 
-// storedState returns a state as it is stored: a server may send any bytes.
+// storedState returns a state in the form in which it is stored, since a server may send any bytes.
 func storedState(state string) string {
 	if isStorable(state) {
 		return state
@@ -241,15 +242,16 @@ func storedState(state string) string {
 	return strconv.QuoteToASCII(state) // differs for different states
 }
 
-// A WatchAge is how long ago all changes of an origin had woken their jobs.
+// A WatchAge is the time since all changes of an origin had last woken their jobs.
 type WatchAge struct {
 	Origin string // or the URL of local files
-	// Age is that of the oldest of the checks that the origin needs; -1 if one was never made.
+	// Age is the age of the oldest check that the origin needs; -1 if one of the checks was never
+	// made.
 	Age time.Duration
 }
 
 // WatchAges returns the age of the watch of each origin that jobs wait for, for at most the given
-// number of origins: first those without a check, then the oldest.
+// number of origins: first origins without a check, then those with the oldest checks.
 func (s *Scheduler) WatchAges(ctx context.Context, most int) (ages []WatchAge, err error) {
 	const sql = `SELECT j.origin, CASE WHEN min(coalesce(w.checked, 0)) = 0 THEN -1 ELSE @now - min(w.checked) END
 		FROM (SELECT DISTINCT watch_type, watch_server, watch_credential, watch_node, ` + watchedOrigin + ` AS origin FROM @job WHERE watch_type <> '' AND ` + needsWatch + `) AS j
@@ -270,12 +272,13 @@ func (s *Scheduler) WatchAges(ctx context.Context, most int) (ages []WatchAge, e
 	return ages, nil
 }
 
-// coveredFor is how long after its last check a watch is taken to work.
+// coveredFor is how long after its last check a watch is assumed to work.
 const coveredFor = 10 * time.Minute
 
-// Sweep wakes jobs that have been idle for some time and that no watch covers: because they wait
-// for something that cannot be watched, or because the watch does not work. Those that have been
-// idle for longest come first. It returns how many jobs it has woken, at most the given number.
+// Sweep wakes jobs that have been idle for some time and that no watch covers, because they wait
+// for something that cannot be watched, or because the watch does not work. Jobs that have been
+// idle for longest come first. It wakes at most the given number of jobs, and returns how many it
+// has woken.
 func (s *Scheduler) Sweep(ctx context.Context, idle time.Duration, most int) (woken int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
@@ -312,7 +315,7 @@ func (s *Scheduler) Sweep(ctx context.Context, idle time.Duration, most int) (wo
 type WatchStatus struct {
 	Watched
 	Name string `json:"name"`
-	// By is the name of the node that watches; empty if there is none.
+	// By is the name of the node that watches; empty if no node does.
 	By string `json:"by,omitempty"`
 	// Checked is the time up to which changes have woken the job.
 	Checked time.Time `json:"checked,omitzero"`
@@ -321,7 +324,7 @@ type WatchStatus struct {
 	Swept time.Time `json:"swept,omitzero"`
 }
 
-// Watch describes how a job is woken. If Type is empty, it is woken at intervals.
+// Watch describes how a job is woken. If Type is empty, the job is woken at intervals.
 func (s *Scheduler) Watch(ctx context.Context, id string) (status WatchStatus, err error) {
 	err = s.db.View(ctx, func(tx jobdb.Tx) error {
 		found, err := watchStatus(ctx, tx, id)

@@ -11,7 +11,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// waiters are jobs that wait for their source, at the server that their target names.
+// waiters is a kind of jobs that wait for changes of their source, on the server that their target
+// names.
 type waiters struct{ fakeKind }
 
 func (waiters) Identify(d *jobs.Document) jobs.Identity {
@@ -34,7 +35,7 @@ func eachWatchTest(t *testing.T, test func(*watchTest)) {
 	}
 }
 
-// apply creates jobs that are named after their source, and that follow.
+// apply creates jobs that follow, and are named after their sources.
 func (t *watchTest) apply(server string, names ...string) {
 	t.Helper()
 	var documents []jobs.Document
@@ -111,8 +112,8 @@ func (t *watchTest) wantWatches(n jobs.Node, want map[string]string) {
 	}
 }
 
-// TestWakeChanged: jobs wake when a state differs from the one they were woken with, and only
-// those of the server.
+// TestWakeChanged: jobs of a server, and no others, wake when a state differs from the one with
+// which they were last woken.
 func TestWakeChanged(t *testing.T) {
 	eachWatchTest(t, func(t *watchTest) {
 		n := t.join("a")
@@ -132,7 +133,7 @@ func TestWakeChanged(t *testing.T) {
 			t.Errorf("states are %v (error %v), want %v", states, err, want)
 		}
 
-		// What is woken during a run is not idle after it.
+		// A job that is woken during a run is not idle after the run.
 		runs, err := t.store.Admit(t.Context(), n, 100)
 		if err != nil {
 			t.Fatal(err)
@@ -148,8 +149,8 @@ func TestWakeChanged(t *testing.T) {
 	})
 }
 
-// TestWatches: a watch has one owner, and another one as soon as that is lost, leaves or gives
-// up.
+// TestWatches: a watch has one owner, and gets another as soon as the owner is lost, leaves or
+// gives up.
 func TestWatches(t *testing.T) {
 	eachWatchTest(t, func(t *watchTest) {
 		a, b := t.join("a"), t.join("b")
@@ -164,7 +165,7 @@ func TestWatches(t *testing.T) {
 			}
 		}
 		check(a, "17")
-		check(b, "3") // it has no watch
+		check(b, "3") // b has no watch
 		t.wantWatches(a, map[string]string{"one": "17"})
 
 		t.advance(jobs.Defaults().Lease / 2)
@@ -204,12 +205,12 @@ func TestWatches(t *testing.T) {
 		}
 		t.wantWatches(b, nil)
 		if _, err := t.store.Watch(t.Context(), "test/x"); !errors.Is(err, jobs.ErrNoJob) {
-			t.Errorf("the watch of a job that was deleted: %v", err)
+			t.Errorf("the watch of a deleted job: %v", err)
 		}
 	})
 }
 
-// TestWatchForgotten has a node that is lost. What it knew of a server that no job uses is deleted.
+// TestWatchForgotten: a node is lost. Its watch of a server that no job uses is deleted.
 func TestWatchForgotten(t *testing.T) {
 	eachWatchTest(t, func(t *watchTest) {
 		t.apply("used", "x")
@@ -264,7 +265,7 @@ func TestLocalWatch(t *testing.T) {
 	})
 }
 
-// TestWatchPlacement: a node watches only what jobs need that it may run.
+// TestWatchPlacement: a node watches only what is needed by jobs that it may run.
 func TestWatchPlacement(t *testing.T) {
 	eachWatchTest(t, func(t *watchTest) {
 		d := jobs.Document{Namespace: "test", Name: "x", Kind: "wait", Source: "x", Target: "inside", Follow: true, Placement: jobs.Placement{Labels: []string{"inside"}}}
@@ -280,7 +281,7 @@ func TestWatchPlacement(t *testing.T) {
 	})
 }
 
-// TestSweep: what no working watch covers is woken when it has been idle for some time.
+// TestSweep: jobs that no working watch covers are woken when they have been idle for some time.
 func TestSweep(t *testing.T) {
 	eachWatchTest(t, func(t *watchTest) {
 		n := t.join("a")

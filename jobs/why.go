@@ -51,7 +51,8 @@ func (f *facts) why() string {
 	return why + fmt.Sprintf(", and %s of others %s due", jobsOf(f.others), are(f.others))
 }
 
-// whyUnwatched says why the server that an idle job waits for is not watched; "" if it is.
+// whyUnwatched returns the reason why the server that an idle job waits for is not watched, or ""
+// if it is.
 func (f *facts) whyUnwatched() string {
 	switch w := f.watch; {
 	case w == nil || w.Type == "":
@@ -93,7 +94,7 @@ func (f *facts) whyRunning() string {
 	return fmt.Sprintf("runs on node %s since %s", f.node, at(j.Started))
 }
 
-// whyNotYet says until when a pending job waits; "" if it is due.
+// whyNotYet explains until when a pending job waits. It returns "" if the job is due.
 func (f *facts) whyNotYet() string {
 	j := f.job
 	waits := j.NotBefore.After(f.now)
@@ -124,7 +125,7 @@ func (f *facts) whyNotYet() string {
 	return ""
 }
 
-// whyNowhere says why no node may run the job; "" if one may.
+// whyNowhere returns the reason why no node may run the job, or "" if one may.
 func (f *facts) whyNowhere() string {
 	p := &f.job.Document.Placement
 	pinned := slices.ContainsFunc(f.nodes, func(n NodeStatus) bool { return n.Name == p.Node })

@@ -10,9 +10,10 @@ import (
 
 type namespacesKey struct{}
 
-// Within returns a context for a caller who may know only what is in some namespaces, at least one.
-// [Scheduler.List], Totals, Export and Tenants leave out what is in others, and errors and explanations
-// do not name their jobs. Check the IDs of jobs that the caller gives with [Visible].
+// Within returns a context for a caller who may know only what is in some namespaces, of which there
+// must be at least one. [Scheduler.List], Totals, Export and Tenants leave out other namespaces, and
+// errors and explanations do not name jobs in them. Use [Visible] to check the IDs of jobs that the
+// caller provides.
 func Within(ctx context.Context, namespaces ...string) context.Context {
 	return context.WithValue(ctx, namespacesKey{}, namespaces)
 }
@@ -29,15 +30,15 @@ func Visible(ctx context.Context, namespace string) bool {
 	return !limited || slices.Contains(namespaces, namespace)
 }
 
-// visible adds the condition that the caller may know of a job.
+// visible adds the condition that the caller may know about a job.
 func (c *conditions) visible(ctx context.Context) {
 	if namespaces, limited := visible(ctx); limited {
 		c.add("j.namespace IN ("+jobdb.List(len(c.args)+1, len(namespaces))+")", anys(namespaces)...)
 	}
 }
 
-// nameTo returns what the caller of a context is shown of a job: its name, unless the job is in a
-// namespace that the caller may not know.
+// nameTo returns what is shown of a job to the caller of a context: its name, unless the caller may
+// not know the namespace of the job.
 func nameTo(ctx context.Context, id, name string) string {
 	if Visible(ctx, namespaceOf(id)) {
 		return name
@@ -50,7 +51,7 @@ func namespaceOf(id string) string {
 	return namespace
 }
 
-// errorTo returns what the caller of a context is shown of an error that any job may have met.
+// errorTo returns what is shown to the caller of a context of an error that may come from any job.
 func errorTo(ctx context.Context, text string) string {
 	if _, limited := visible(ctx); limited && text != "" {
 		return "the error is not shown, as it may name jobs of other namespaces"

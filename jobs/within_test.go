@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestWithin explains jobs to those who may know only of their namespace.
+// TestWithin explains jobs to callers who may know only some namespaces.
 func TestWithin(t *testing.T) {
 	const server = "https://db.test:443"
 	other := func(d *jobs.Document) { d.Namespace = "other" }
@@ -58,7 +58,7 @@ func TestWithin(t *testing.T) {
 	eachScene(t, tests)
 }
 
-// TestWatchWithin has a watch that fails for jobs of two namespaces.
+// TestWatchWithin: a watch fails that jobs of two namespaces need.
 func TestWatchWithin(t *testing.T) {
 	eachDatabase(t, jobs.Kinds{"fake": reasonKind{}}, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		apply(t, s, jobs.Document{Namespace: "n", Name: "x", Kind: "fake", Source: "x", Follow: true})

@@ -17,18 +17,18 @@ import (
 	"github.com/feedctl/feedctl/internal/origins"
 )
 
-// WorkerConfig is for [Scheduler.Work].
+// WorkerConfig configures [Scheduler.Work].
 type WorkerConfig struct {
-	// Name of the node. If another process works as a node of this name already, Work ends within
-	// seconds with [ErrNamesake].
+	// Name of the node. If another process already works as a node with this name, Work ends within seconds
+	// with [ErrNamesake].
 	Name string
 	// Transport sends the requests of jobs by HTTP; nil: one that keeps connections.
 	Transport http.RoundTripper
-	// Slots is how many jobs run at the same time at most; choose as many as fit into memory,
-	// up to [MaxSlots]. If it is 0, [Settings.MaxJobs] is used.
+	// Slots is the maximum number of jobs that run at the same time; choose as many as fit into memory, up
+	// to [MaxSlots]. If it is 0, [Settings.MaxJobs] is used.
 	Slots   int
 	Version string
-	// Labels are matched with those that jobs require; see [Placement].
+	// Labels are matched with the labels that jobs require; see [Placement].
 	Labels []string
 	Logger *slog.Logger
 	// Watcher wakes idle jobs; nil if the node does not watch.
@@ -44,13 +44,14 @@ const (
 	admitEvery     = time.Second
 	ordersEvery    = 2 * time.Second
 	shareEvery     = 2 * time.Second
-	roundLimit     = 10 * time.Second // of a round of a loop, or of a transaction of one that has many
+	roundLimit     = 10 * time.Second // limits a round of a loop or, in rounds with many transactions, each of these
 	stopLimit      = 30 * time.Second
 	leaveLimit     = 10 * time.Second
 )
 
-// startsInJitter is how many runs that start together are spread over [Settings.StartupJitter]. If there are
-// fewer, the period is shorter in proportion: a job that is woken alone starts at once.
+// startsInJitter is the number of runs that, if they start together, are spread over all of
+// [Settings.StartupJitter]. With fewer runs, the period is shorter in proportion: a job that is woken alone
+// starts at once.
 const startsInJitter = 500
 
 // Reasons why a node ends runs.
@@ -65,7 +66,7 @@ var (
 	errLost    = errors.New("the node's lease expired")
 )
 
-// A worker is a node while it works.
+// A worker is the state of a node while it works.
 type worker struct {
 	store  *Scheduler
 	config WorkerConfig
@@ -78,13 +79,13 @@ type worker struct {
 	node    Node
 	beat    time.Time // of the last heartbeat
 	leased  time.Time // until when the lease lasts, by the clock of this process
-	resumed time.Time // since when heartbeats have succeeded, with no long gap
+	resumed time.Time // since when heartbeats have succeeded without a long gap
 	runs    map[runID]*activeRun
 	stopped bool                 // runs that execute from now on end at once
-	rotated map[string]time.Time // when runs were last ended to rotate, by origin; "" for a slot
+	rotated map[string]time.Time // when runs were last ended for a rotation, by origin; "" for slots
 	news    *news
-	failing map[string]bool // origins that failed, as the database had it last
-	crowded map[string]int  // by origin, how many jobs wait because it has its maximum
+	failing map[string]bool // origins that failed, as last read from the database
+	crowded map[string]int  // by origin, how many jobs wait because the origin is full
 
 	ignored string // problems of stored settings; only readSettings uses it
 }
@@ -96,18 +97,18 @@ type runID struct {
 
 // An activeRun is a run in a slot.
 type activeRun struct {
-	document *Document     // of the job when the slot was reserved
-	began    time.Time     // to execute; until then, when the slot was reserved
-	delay    time.Duration // before it uses its origins
+	document *Document     // the document when the slot was reserved
+	began    time.Time     // when the run began to execute; before that, when the slot was reserved
+	delay    time.Duration // before the run uses its origins
 	session  *Session
 	origins  [2]string
-	end      context.CancelCauseFunc // nil until it executes
+	end      context.CancelCauseFunc // nil until the run executes
 	lingers  bool
-	told     time.Time // when it was told to end, to make room for others; zero if it was not
+	told     time.Time // when the run was told to end, to make room for others; zero if it was not
 }
 
-// Work runs jobs until ctx ends. It then stops its runs, and their jobs are due elsewhere.
-// The error matches [ErrReserved] if the database is an SQLite file that another node uses.
+// Work runs jobs until ctx ends. It then stops its runs, and their jobs become due elsewhere. The error
+// matches [ErrReserved] if the database is an SQLite file that another node uses.
 func (s *Scheduler) Work(ctx context.Context, c WorkerConfig) (err error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -177,8 +178,8 @@ func always(every time.Duration) func() time.Duration {
 	return func() time.Duration { return every }
 }
 
-// loop calls do periodically, and at once when wake has a value. Errors are logged:
-// most are of the database, and pass.
+// loop calls do periodically, and at once when wake has a value. Errors are logged, since most come from
+// the database and are temporary.
 func (w *worker) loop(ctx context.Context, name string, every func() time.Duration, wake <-chan struct{}, do func(context.Context) error) error {
 	for failed := false; ; {
 		begun := time.Now()
@@ -206,7 +207,7 @@ func (w *worker) loop(ctx context.Context, name string, every func() time.Durati
 	}
 }
 
-// within calls do with a limit: a proxy may keep connections open whose server is gone.
+// within calls do with a time limit, since a proxy may keep connections open although their server is gone.
 func within(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -244,8 +245,8 @@ func (w *worker) current() Node {
 	return w.node
 }
 
-// heartbeat extends the lease. If it has expired, the jobs may run elsewhere: the runs end,
-// and the node begins as a new one.
+// heartbeat extends the lease. If the lease has expired, the jobs may run elsewhere: the runs end, and the
+// node joins again as a new one.
 func (w *worker) heartbeat(ctx context.Context) error {
 	n, begun := w.current(), time.Now()
 	n.Slots = w.slots()
@@ -257,7 +258,7 @@ func (w *worker) heartbeat(ctx context.Context) error {
 	if !errors.Is(err, ErrExpired) {
 		return err
 	}
-	w.lease(begun.Add(-w.store.settings().Lease)) // it has expired
+	w.lease(begun.Add(-w.store.settings().Lease)) // the lease has expired
 	w.config.Logger.Warn("lease of the node has expired, its runs end", "node", w.config.Name)
 	w.endAll(errLost)
 	w.mu.Lock()
@@ -269,7 +270,7 @@ func (w *worker) heartbeat(ctx context.Context) error {
 	return w.join(ctx)
 }
 
-// beaten notes that a heartbeat has succeeded.
+// beaten records that a heartbeat has succeeded.
 func (w *worker) beaten() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -281,8 +282,8 @@ func (w *worker) beaten() {
 	w.beat = now
 }
 
-// mayReap reports whether the node has been in touch with the database for long enough to say that
-// others are lost: if the database was unavailable, their leases have expired, too.
+// mayReap reports whether the node has been in touch with the database for long enough to declare others
+// lost: while the database was unavailable, their leases may have expired, too.
 func (w *worker) mayReap() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -312,7 +313,7 @@ func (w *worker) reap(ctx context.Context) error {
 	return nil
 }
 
-// wake lets the next admission begin at once.
+// wake makes the next admission begin at once.
 func (w *worker) wake() { signal(w.admits) }
 
 // signal puts a value into a channel that holds one.
@@ -333,10 +334,10 @@ func (w *worker) admit(ctx context.Context) error {
 		id := runID{r.Job.Document.ID(), r.Job.Epoch}
 		reserved = append(reserved, id)
 		w.mu.Lock()
-		if w.runs[id] == nil { // or the transaction is tried again
+		if w.runs[id] == nil { // otherwise the transaction is being tried again
 			w.waitsNoMore(r.Job)
 		}
-		a := w.reserve(id) // before it can execute
+		a := w.reserve(id) // before the run can execute
 		a.document = &r.Job.Document
 		a.delay = time.Duration(len(reserved)-1) * w.store.settings().StartupJitter / time.Duration(max(free, startsInJitter))
 		w.mu.Unlock()
@@ -371,7 +372,7 @@ func (w *worker) admit(ctx context.Context) error {
 	return w.makeRoom(ctx, n)
 }
 
-// reserve returns the slot of a run. The caller must hold w.mu.
+// reserve returns the slot of a run, and reserves one if the run has none. The caller must hold w.mu.
 func (w *worker) reserve(id runID) *activeRun {
 	a, ok := w.runs[id]
 	if !ok {
@@ -405,8 +406,8 @@ func (w *worker) obey(ctx context.Context) error {
 // unknownAfter is the age at which a run is given back if the node does not execute it.
 const unknownAfter = time.Minute
 
-// follow obeys orders, which say nothing about runs that began after the orders were requested. It
-// returns the orders for runs that the node should execute but does not.
+// follow obeys orders, which do not cover runs that began after the orders were requested. It returns the
+// orders for runs that the node should execute but does not.
 func (w *worker) follow(orders []Order, asked time.Time) (unknown []Order) {
 	byRun := map[runID]Order{}
 	w.mu.Lock()
@@ -420,7 +421,7 @@ func (w *worker) follow(orders []Order, asked time.Time) (unknown []Order) {
 	}
 	for id, a := range w.runs {
 		switch o, ok := byRun[id]; {
-		case a.end == nil && time.Since(a.began) < unknownAfter: // it has just been started
+		case a.end == nil && time.Since(a.began) < unknownAfter: // the run has just been started
 		case a.end == nil:
 			delete(w.runs, id)
 		case !a.began.Before(asked):
@@ -446,7 +447,7 @@ func (w *worker) report(ctx context.Context) error {
 			continue
 		}
 		if a.lingers && a.session.answered() > 0 {
-			a.end(errQuiet) // another run will tell whether there is nothing to do
+			a.end(errQuiet) // another run will find out whether there is nothing to do
 		} else {
 			a.end(fmt.Errorf("%w for %v", errStuck, short(limit)))
 		}
@@ -478,8 +479,8 @@ func (w *worker) endAll(reason error) {
 	}
 }
 
-// stop ends all runs and the node. Until they have ended, the node extends its lease: their jobs
-// must not start elsewhere before.
+// stop ends all runs and the node. Until the runs have ended, the node extends its lease, since their jobs
+// must not start elsewhere before that.
 func (w *worker) stop(ctx context.Context) error {
 	w.mu.Lock()
 	w.stopped = true
@@ -487,7 +488,7 @@ func (w *worker) stop(ctx context.Context) error {
 	w.endAll(errStopped)
 	var beats sync.WaitGroup
 	running, ended := context.WithCancel(ctx)
-	beats.Go(func() { _ = w.loop(running, "heartbeat", always(heartbeatEvery), nil, limited(w.heartbeat)) }) // its error has been returned already
+	beats.Go(func() { _ = w.loop(running, "heartbeat", always(heartbeatEvery), nil, limited(w.heartbeat)) }) // the error of heartbeat has already been returned
 	err := within(ctx, stopLimit, w.queue.Stop)
 	ended()
 	beats.Wait()

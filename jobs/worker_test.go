@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// counters is a kind of jobs that copy a number from their source to their target.
+// counters is a kind of jobs that copy a number from source to target.
 type counters struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change of any number
@@ -70,7 +70,7 @@ func (c *counters) Run(ctx context.Context, s *jobs.Session) error {
 
 var errBad = errors.New("source is bad")
 
-// notify wakes what waits. The caller must hold c.mu.
+// notify wakes all waiters. The caller must hold c.mu.
 func (c *counters) notify() {
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -83,7 +83,7 @@ func (c *counters) set(source string, n int) {
 	c.notify()
 }
 
-// await waits until the condition holds, which is called with c.mu held.
+// await waits until holds returns true. It calls holds with c.mu held.
 func (c *counters) await(t *testing.T, holds func() bool) {
 	t.Helper()
 	for {
@@ -97,7 +97,7 @@ func (c *counters) await(t *testing.T, holds func() bool) {
 	}
 }
 
-// TestWork runs more jobs than there are slots, on two nodes if the database is for several, and wakes them.
+// TestWork runs more jobs than there are slots, on two nodes if the database allows several, and wakes them.
 func TestWork(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{
@@ -150,7 +150,7 @@ func TestWork(t *testing.T) {
 				})
 			}
 			l := &lostTest{t, db}
-			l.await(1, "SELECT count(*) FROM @river_leader") // which deletes what is old
+			l.await(1, "SELECT count(*) FROM @river_leader") // the leader deletes old rows
 			stop()
 			nodes.Wait()
 			if n := l.number("SELECT count(*) FROM @river_job WHERE state = 'completed'"); n < many {
@@ -172,8 +172,8 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestLateOrders: a run that begins while a node asks for orders is not ended because they do not
-// name it.
+// TestLateOrders: a run that begins while a node requests orders is not ended because the orders do not name
+// it.
 func TestLateOrders(t *testing.T) {
 	asked := time.Now()
 	for after, want := range map[time.Duration]bool{-time.Second: true, 0: false, time.Second: false} {
