@@ -98,7 +98,7 @@ func (r *jobsRig) working() []*process {
 	return slices.DeleteFunc(slices.Clone(r.workers), func(p *process) bool { return r.frozen[p] })
 }
 
-// restart ends a worker by a signal, and starts it again.
+// restart ends a worker with a signal, and starts it again.
 func (r *jobsRig) restart(signal os.Signal) bool {
 	victims := r.workers
 	if signal != os.Kill {

@@ -36,7 +36,7 @@ func rowsFeed(n int) string { return fmt.Sprint("rows-", n) }
 // A jobsRig holds the sources, the jobs and the workers of a test.
 type jobsRig struct {
 	*rig
-	several bool // workers may use the database of the jobs
+	several bool // several workers share the database of the jobs
 	pg      *pgtest.TestServer
 	host    string // its address
 	couch   *couchtest.Server

@@ -221,8 +221,8 @@ func (r *rig) inSink(consumer *process) int {
 func (r *rig) consumed() int { return int(r.jsonlSize() / r.lineSize) }
 
 // round allows more entities, waits until a random part of them has reached the producers'
-// state or the sink, and kills a process. The last part is for the processes restarted
-// after the last kill.
+// state or the sink, and kills a process. The last part of the entities is for the processes that are restarted after the
+// last kill.
 func (r *rig) round(k, kills int) {
 	before := min(r.published(), r.consumed())
 	allowed := r.each * (k + 1) / (kills + 1)
