@@ -20,8 +20,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestDuplicates publishes one Content-ID twice at the same time. Neither may be
-// acknowledged before it is written.
+// TestDuplicates publishes the same Content-ID twice at the same time. Neither publication may be
+// acknowledged before the entity is written.
 func TestDuplicates(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestDuplicates(t *testing.T) {
 				}()
 				synctest.Wait()
 			}
-			publish("<a@test>") // is being committed when the duplicates arrive
+			publish("<a@test>") // being committed when the duplicates arrive
 			publish("<b@test>")
 			publish("<b@test>")
 			for len(results) < 3 {
@@ -73,8 +73,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestStaleCheckpoint has a suspended producer resume and publish what another producer has
-// published meanwhile, half of it too long ago to be recognised as duplicates.
+// TestStaleCheckpoint has a suspended producer resume and publish what another producer has published
+// in the meantime, half of it too long ago to be recognised as duplicates.
 func TestStaleCheckpoint(t *testing.T) {
 	store := memory.New()
 	config := producer.Config{MaxPageEntities: 3}
@@ -94,7 +94,7 @@ func TestStaleCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCheckpointOfDuplicates continues after a producer was killed when it had written part of its
+// TestCheckpointOfDuplicates continues after a producer was killed that had written a part of its
 // batch, without the checkpoint.
 func TestCheckpointOfDuplicates(t *testing.T) {
 	for _, open3 := range []int{11, 12} { // the last page is open, or closed
@@ -128,7 +128,7 @@ func TestCheckpointOfDuplicates(t *testing.T) {
 	}
 }
 
-// TestRefusedAndBack has two producers that write in turn. One that was refused can continue from
+// TestRefusedAndBack has two producers write in turn. A producer that was refused can continue from
 // what the other has written since.
 func TestRefusedAndBack(t *testing.T) {
 	store := memory.New()
@@ -152,8 +152,8 @@ func TestRefusedAndBack(t *testing.T) {
 	}
 }
 
-// TestDuplicatesAndBack: a batch of duplicates leaves its checkpoint for the next commit. A publisher
-// that begins again from the stored checkpoint is not refused because of it.
+// TestDuplicatesAndBack: a batch of duplicates leaves its checkpoint for the next commit. That
+// checkpoint is no reason to refuse a publisher that begins again from the stored one.
 func TestDuplicatesAndBack(t *testing.T) {
 	store := memory.New()
 	f := open(t, store, producer.Config{})
@@ -178,7 +178,7 @@ func TestDuplicatesAndBack(t *testing.T) {
 }
 
 // TestCheckpointLostInTheMiddle has another producer write between the two pages of a batch. Half of
-// the batch is in the feed, so the error must not say that nothing is.
+// the batch is in the feed, so the error must not say that nothing was published.
 func TestCheckpointLostInTheMiddle(t *testing.T) {
 	store := memory.New()
 	other := open(t, store, producer.Config{MaxPageEntities: 3})
@@ -187,7 +187,7 @@ func TestCheckpointLostInTheMiddle(t *testing.T) {
 		if op.Verb != fault.Create || op.Key != layout.FeedPage(testFeed, 2) || !once.CompareAndSwap(false, true) {
 			return fault.Pass
 		}
-		for { // the first page is written at the same time
+		for { // until the first page is written, which happens at the same time
 			if _, err := store.Stat(context.Background(), layout.FeedPage(testFeed, 1)); err == nil {
 				break
 			}
@@ -241,7 +241,7 @@ func TestLargeBatchAgain(t *testing.T) {
 	}
 }
 
-// TestWindowIsRead publishes with a Content-ID after publishing without one. Of the long feed only
+// TestWindowIsRead publishes an entity with a Content-ID after one without. Of the long feed, only
 // the deduplication window may be read.
 func TestWindowIsRead(t *testing.T) {
 	store := memory.New()
@@ -277,7 +277,7 @@ func (g *getting) Get(ctx context.Context, key string, offset, length int64) (*s
 	return g.Store.Get(ctx, key, offset, length)
 }
 
-// A producer does not read everything that another one wrote while it was idle.
+// A producer that was idle does not read everything that another producer wrote in that time.
 func TestIdle(t *testing.T) {
 	store := &getting{Store: memory.New()}
 	config := producer.Config{MaxPageEntities: 1}
@@ -314,8 +314,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestDuplicatesUnknown publishes one Content-ID twice at the same time to a store that does not
-// report the outcome. Neither publisher learns whether it is in the feed.
+// TestDuplicatesUnknown publishes the same Content-ID twice at the same time to a store that does not
+// report the outcome. Both publishers get an error that says that the outcome is unknown.
 func TestDuplicatesUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &silent{Store: memory.New(), first: make(chan struct{})}
@@ -330,7 +330,7 @@ func TestDuplicatesUnknown(t *testing.T) {
 				t.Fatal(err)
 			}
 			begun = append(begun, p)
-			synctest.Wait() // the first is being committed when the duplicates arrive
+			synctest.Wait() // so that the first is being committed when the duplicates arrive
 		}
 		close(store.first)
 		for n, p := range begun {
@@ -344,7 +344,7 @@ func TestDuplicatesUnknown(t *testing.T) {
 	})
 }
 
-// A silent store delays the first write of a page and never answers the others.
+// A silent store delays the first write of a page, and never responds to later ones.
 type silent struct {
 	storage.Store
 	first  chan struct{}

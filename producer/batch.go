@@ -8,23 +8,25 @@ import (
 	"time"
 )
 
-// A batch holds the requests that one commit has taken from the queue, at its beginning and
-// while it was under way.
+// A batch holds the requests that a commit has taken from the queue, when it began and while it was
+// under way.
 type batch struct {
 	items      []item // still to be written
 	bytes      int64
 	spools     int
-	added      int           // number of items that were ever in it
+	added      int           // number of items that were ever in the batch
 	taken      int           // number of items that were written and removed
-	publishers int           // those whose requests the last write completed, and those that waited then
-	took       time.Duration // by the last write
-	// checkpointed is the request with a checkpoint; a batch has at most one. The checkpoint
-	// is written with the last of the first checkpointAfter items.
+	publishers int           // number of requests that the last write completed, and of those that were waiting then
+	took       time.Duration // how long the last write took
+	// checkpointed is the request with a checkpoint; a batch has at most one. The checkpoint is
+	// written together with item number checkpointAfter.
 	checkpointed    *request
 	checkpointAfter int
-	// ids has the Content-IDs of items, or is nil if it is not known which are in the feed.
+	// ids holds the Content-IDs of the items, or is nil if it is not known which items are in the
+	// feed.
 	ids map[idHash]struct{}
-	// duplicates have the Content-ID of an item in the batch, and get its outcome.
+	// duplicates holds further items with the Content-ID of an item in the batch. They get the outcome
+	// of that item.
 	duplicates map[idHash][]item
 }
 
@@ -41,9 +43,9 @@ func (b *batch) add(r *request) {
 	}
 }
 
-// settle removes from the batch what need not be written: a request that continues from
-// another checkpoint than the feed's and, with check, items that are in the feed. Of items
-// with the same Content-ID, the first stays.
+// settle removes from the batch what need not be written: a request that does not continue from the
+// feed's checkpoint and, with check, items that are in the feed. Of several items with the same
+// Content-ID, the first stays.
 func (f *Feed) settle(b *batch, check bool) {
 	if check {
 		b.restoreDuplicates()
@@ -72,7 +74,7 @@ func (f *Feed) settleCheckpoint(b *batch, check bool) {
 	}
 	last := b.checkpointAt()
 	checkpoint := f.tail.checkpoint()
-	if r.left == 0 { // it has ended
+	if r.left == 0 { // the request has ended
 		if !f.tail.precedes(r.previous) {
 			b.checkpointed = nil
 		}
@@ -101,9 +103,9 @@ func (f *Feed) settleCheckpoint(b *batch, check bool) {
 	})
 }
 
-// checkpointAt returns the index of the item with which the batch's checkpoint is
-// stored, or -1: the last of its request, or the last of all if others have the same
-// Content-IDs as what is left of it.
+// checkpointAt returns the index of the item with which the batch's checkpoint is stored, or -1 if
+// there is none. It is the last item of the request with the checkpoint or, if all items that are left
+// of that request are duplicates of others, the last item of the batch.
 func (b *batch) checkpointAt() int {
 	if b.checkpointed == nil {
 		return -1
@@ -116,7 +118,7 @@ func (b *batch) checkpointAt() int {
 	return len(b.items) - 1
 }
 
-// settleDuplicates ends those items from the given index on that are in the feed.
+// settleDuplicates ends the items at or after the given index that are in the feed.
 func (f *Feed) settleDuplicates(b *batch, from int) {
 	kept := b.items[:from]
 	for _, i := range b.items[from:] {
@@ -136,7 +138,7 @@ func (f *Feed) settleDuplicates(b *batch, from int) {
 	b.items = kept
 }
 
-// found notes in the receipt that the item is in the feed.
+// found adds an item that is in the feed to the receipt.
 func (f *Feed) found(i item) {
 	if n, _ := f.tail.recent.page(i.id); i.tried {
 		i.published(n)
@@ -145,7 +147,7 @@ func (f *Feed) found(i item) {
 	}
 }
 
-// markTried notes that item n may be in the feed, and so may its duplicates.
+// markTried records that item n and its duplicates may be in the feed.
 func (b *batch) markTried(n int) {
 	i := &b.items[n]
 	i.tried, i.request.tried = true, true
@@ -165,8 +167,8 @@ func (b *batch) mayBeInFeed() bool {
 	return slices.ContainsFunc(b.items, func(i item) bool { return i.tried || i.given })
 }
 
-// known returns the page before which none of the items is in the feed, according to their publishers,
-// or 0 if they do not know.
+// known returns a page before which, according to the publishers, none of the items is in the feed, or
+// 0 if a publisher does not know one.
 func (b *batch) known() int64 {
 	first := b.items[0].request.known
 	for _, i := range b.items {
@@ -182,8 +184,8 @@ func (b *batch) addDuplicate(i item) {
 	b.duplicates[i.id] = append(b.duplicates[i.id], i)
 }
 
-// dropFollowers ends items, from the given index on, whose request must come after one that
-// was not published.
+// dropFollowers ends the items at or after the given index whose request must come after a request
+// that was not published.
 func (b *batch) dropFollowers(from int) {
 	kept := b.items[:from]
 	for _, i := range b.items[from:] {
@@ -218,7 +220,8 @@ func (b *batch) restoreDuplicates() {
 // take completes the items that are on a page that was written.
 func (f *Feed) take(b *batch, w *write) {
 	number := w.page.Number
-	// Counted before requests end: a publisher that publishes again at once counts once.
+	// Publishers are counted before requests end, so that a publisher that publishes again at once
+	// counts once.
 	b.publishers, b.took = f.queue.len(), time.Since(w.begun)
 	for _, i := range b.items[:w.items] {
 		if f.tail.recent.fresh {
@@ -235,11 +238,11 @@ func (f *Feed) take(b *batch, w *write) {
 	b.items = b.items[w.items:]
 	b.taken += w.items
 	if b.checkpointAfter -= w.items; b.checkpointAfter <= 0 {
-		b.checkpointed = nil // it has been stored
+		b.checkpointed = nil // the checkpoint has been stored
 	}
 }
 
-// published notes in the receipt that the item is on page n.
+// published adds an item that was written to page n to the receipt.
 func (i item) published(n int64) {
 	r := &i.request.receipt
 	r.Published++
@@ -258,13 +261,13 @@ func (b *batch) complete(i item) {
 	delete(b.duplicates, i.id)
 }
 
-// end ends an item, and its request if it was the last.
+// end ends an item, and the request if this was its last item.
 func (i item) end() {
 	r := i.request
 	if r.left--; r.left == 0 {
 		r.after = nil // otherwise no request could be garbage collected
 		r.release()
-		clear(r.items) // the bodies: the next request refers to r, and a Writer to its last one
+		clear(r.items) // frees the bodies: the next request refers to r, and a Writer to its last request
 		close(r.done)
 	}
 }
@@ -291,8 +294,8 @@ func (b *batch) fail(err error) {
 	b.keep(func(item) bool { return false })
 }
 
-// unknown returns the error of a request that ends with err. It matches ErrUnknown as well, unless
-// none of the entities is in the feed, and none will be.
+// unknown returns the error of a request that ends with err. The error matches ErrUnknown as well,
+// unless none of the entities is in the feed or will be.
 func (r *request) unknown(err error) error {
 	if r.tried {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)

@@ -12,13 +12,13 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// BenchmarkPublish publishes entities of 1 KB to disk, each publisher one at a
+// BenchmarkPublish publishes entities of 1 KB to disk. Each publisher publishes one entity at a
 // time.
 func BenchmarkPublish(b *testing.B) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 64)
 	for _, test := range []struct {
 		publishers int
-		given      bool // the caller sets the Content-IDs, which must be searched for
+		given      bool // whether the caller sets the Content-IDs, which must then be searched for
 	}{{1, false}, {16, false}, {256, false}, {256, true}} {
 		publishers := test.publishers
 		b.Run(fmt.Sprintf("publishers=%d/given=%v", publishers, test.given), func(b *testing.B) {

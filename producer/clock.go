@@ -9,14 +9,14 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// clock determines the times of entities. A time that was written is permanent, because times
-// never decrease; so one that is too far ahead of the store's clock is refused.
+// clock determines the times of entities. A time that was written has lasting effect, because times
+// never decrease; so a time that is too far ahead of the store's clock is refused.
 type clock struct {
 	now   func() time.Time
 	skew  time.Duration
 	store storage.Clock // nil if the store has no clock
-	base  time.Time     // the store's time when it was asked
-	asked time.Time     // this process's monotonic time then
+	base  time.Time     // the store's time when it was last requested
+	asked time.Time     // when that was, in this process's monotonic time
 }
 
 func newClock(ctx context.Context, store storage.Store, c Config) (*clock, error) {
@@ -38,14 +38,14 @@ func (k *clock) ask(ctx context.Context) error {
 	return nil
 }
 
-// stamp returns the Last-Modified of entities that are written after an entity with the given
-// one.
+// stamp returns the Last-Modified of entities that are written after an entity with the
+// Last-Modified previous.
 func (k *clock) stamp(ctx context.Context, previous time.Time) (time.Time, error) {
 	t, err := k.check(previous)
 	if err == nil {
 		return t, nil
 	}
-	// The machine may have been suspended since: ask again.
+	// The machine may have been suspended since the time was last requested.
 	if err := k.ask(ctx); err != nil {
 		return time.Time{}, err
 	}
@@ -69,5 +69,5 @@ func (k *clock) check(previous time.Time) (time.Time, error) {
 	return now, nil
 }
 
-// reference returns the time of the store's clock without asking it.
+// reference returns the time of the store's clock without a request.
 func (k *clock) reference() time.Time { return k.base.Add(time.Since(k.asked)) }

@@ -17,21 +17,21 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// tail is what the committing goroutine knows about the end of the feed.
+// tail holds what the committing goroutine knows about the end of the feed.
 type tail struct {
-	read   bool        // the feed was read before
-	known  bool        // the rest is the state of the store when it was last read
-	newest *chain.Page // nil: the feed has no pages
-	first  int64       // number of the first page that a feed without pages gets
+	read   bool        // whether the feed has been read before
+	known  bool        // whether the other fields are the state of the store
+	newest *chain.Page // nil if the feed has no pages
+	first  int64       // number that the first page of a feed without pages gets
 	hash   hash.Cloner // of the body of newest, if that is open
-	orphan *chain.Page // in the place of the page after newest
-	ours   bool        // newest is as this producer wrote it
+	orphan *chain.Page // the page in the place after newest, if any
+	ours   bool        // whether newest was last written by this producer
 	recent recent
 	// timeline is the [chain.Reader.Timeline] when the store was last read.
 	timeline int
 
-	// A checkpoint that was not stored because all of its entities were already in the feed: it
-	// follows the stored checkpoint pendingOn, and is stored by the next commit.
+	// pending is a checkpoint that was not stored because all entities of its batch were already in the
+	// feed. It follows the stored checkpoint pendingOn, and is stored by the next commit.
 	pending, pendingOn []byte
 }
 
@@ -51,8 +51,8 @@ func (t *tail) stored() []byte {
 	return t.newest.Checkpoint
 }
 
-// precedes reports whether a batch may continue from a checkpoint: the one that waits for the
-// next commit, or the stored one, with which publishers begin again.
+// precedes reports whether a batch may continue from the given checkpoint. It may be the checkpoint that
+// waits for the next commit, or the stored one, from which publishers begin again.
 func (t *tail) precedes(previous []byte) bool {
 	return bytes.Equal(previous, t.checkpoint()) || bytes.Equal(previous, t.stored())
 }
@@ -70,8 +70,8 @@ func (f *Feed) run(ctx context.Context) {
 	for open := true; open; open = f.queue.rearm() {
 		f.idle(ctx, took)
 		f.awaitTurn(ctx)
-		// The publishers of the last write are likely to publish again, and one commit for all
-		// of them costs little more. A single publisher never waits.
+		// The publishers of the last write are likely to publish again, and one commit for all of them
+		// costs little more than a commit for one. A single publisher never waits.
 		if publishers > 1 {
 			f.queue.await(publishers, min(took/16, f.config.Linger))
 		}
@@ -89,12 +89,12 @@ func (f *Feed) run(ctx context.Context) {
 	f.leave(ctx)
 }
 
-// commit publishes all items of the batch, or ends their requests with an error. Other
-// requests may join meanwhile.
+// commit publishes all items of the batch, or ends their requests with an error. Other requests may join
+// in the meantime.
 func (f *Feed) commit(ctx context.Context, b *batch) {
 	retry := newRetry(f.config.RetryFor)
 	check := b.mayBeInFeed()
-	lost := 0      // races, one after another
+	lost := 0      // consecutive races that were lost
 	var from int64 // the first page that items may be on; 0: not known yet
 	if r := b.checkpointed; r != nil && !f.tail.precedes(r.previous) {
 		f.tail.known = false // the publisher may have seen what others have written since
@@ -127,8 +127,8 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 		if err == nil {
 			continue
 		}
-		// Some write may have landed, or may still land, unless the first one lost a race. Then
-		// only items with a Content-ID of their publisher may be in the feed.
+		// Some write may have landed, or may still land, unless the first one lost a race. If it did,
+		// only items whose publishers chose their Content-IDs may be in the feed.
 		f.tail.known, check = false, !lostRace(err) || b.mayBeInFeed()
 		if !check {
 			b.ids = nil
@@ -152,8 +152,8 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 	}
 }
 
-// join moves waiting requests into the current commit if they add up to what is lacking. A
-// request for which pages must be read waits for the next commit, and so do those after it.
+// join moves waiting requests into the current commit if they add up to what is lacking. A request for
+// which pages must be read, and those after it, wait for the next commit.
 func (f *Feed) join(b *batch, lacking amount) bool {
 	if f.turn.over() {
 		return false
@@ -169,29 +169,28 @@ func (f *Feed) join(b *batch, lacking amount) bool {
 	return joined
 }
 
-// span returns the number of pages that a published batch of this size may take up: pages other
-// than the last are at least half full, and a streamed body has a page to itself and ends the one
-// before.
+// span returns the number of pages that a published batch of this size may take up: pages other than the
+// last are at least half full, and a streamed body gets a page of its own and ends the page before.
 func (f *Feed) span(bytes int64, entities, spools int) int64 {
 	return 2*bytes/f.config.MaxPageBytes + int64(entities/f.config.MaxPageEntities) + 2*int64(spools) + 1
 }
 
 // reach returns the oldest page on which a request of this size is recognized if it was published
-// before: the window, and the pages that it takes up itself.
+// before. Pages in the window count, and as many more as the request takes up itself.
 func (f *Feed) reach(bytes int64, entities, spools int) int64 {
 	return max(1, min(f.keep(), f.tail.number()-window-f.span(bytes, entities, spools)+1))
 }
 
-// keep returns the first page whose Content-IDs are remembered: the window, and what may be under
-// way when a commit fails.
+// keep returns the first page whose Content-IDs are remembered. The pages in the window are, and as many
+// more as may be under way when a commit fails.
 func (f *Feed) keep() int64 { return f.tail.number() - window - chain.Ahead + 1 }
 
-// final reports whether a commit that failed with err fails again if it is repeated.
+// final reports whether a commit that failed with err would fail again if it were repeated.
 func final(err error) bool {
 	return storage.IsPermanent(err) || errors.Is(err, chain.ErrCorrupt) || errors.Is(err, ErrClock) || errors.Is(err, ErrInvalid)
 }
 
-// lostRace reports whether a write failed because of another producer's.
+// lostRace reports whether a write failed because of a write by another producer.
 func lostRace(err error) bool {
 	return errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrExists)
 }
@@ -238,7 +237,7 @@ func (f *Feed) refresh(ctx context.Context) error {
 	}
 	t.newest, t.hash, t.orphan, t.ours, t.recent.fresh = newest, nil, nil, false, false
 	if newest != nil {
-		// The writer of the page may have been killed before it was durable.
+		// The writer of the page may have been killed before the page was durable.
 		if err := storage.Sync(ctx, f.store, f.key(newest.Number)); err != nil {
 			return err
 		}
@@ -255,9 +254,9 @@ func (f *Feed) refresh(ctx context.Context) error {
 	return err
 }
 
-// stillThere checks that entities on the newest pages, as the tail knows them, are in the feed: the feed
-// was not deleted since and, if the tail was not read just now, the store was not restored to an older
-// state.
+// stillThere checks that the entities on the newest pages that the tail knows are still in the feed: the
+// feed has not been deleted since and, if the tail was not read just now, the store has not been
+// restored to an older state.
 func (f *Feed) stillThere(ctx context.Context, remembered bool) error {
 	same := make(chan error, 1)
 	go func() {
@@ -275,7 +274,7 @@ func (f *Feed) stillThere(ctx context.Context, remembered bool) error {
 	return errors.Join(f.checkFloor(ctx, f.tail.number()), <-same)
 }
 
-// noticeHistory reports whether the feed has a different history from when it was last read.
+// noticeHistory reports whether the history of the feed has changed since it was last read.
 func (f *Feed) noticeHistory(ctx context.Context) bool {
 	timeline := f.chain.Timeline()
 	if timeline == f.tail.timeline {
@@ -293,8 +292,8 @@ func (f *Feed) noticeHistory(ctx context.Context) bool {
 	return true
 }
 
-// openHash is hashOf for a page that is going to be appended to. It also checks that the page
-// is not below the floor.
+// openHash is like hashOf, for a page that is going to be appended to. It also checks that the page is
+// not below the floor.
 func (f *Feed) openHash(ctx context.Context, p *chain.Page) (hash.Cloner, error) {
 	writable := make(chan error, 1)
 	go func() { writable <- f.checkFloor(ctx, p.Number) }()
@@ -302,7 +301,7 @@ func (f *Feed) openHash(ctx context.Context, p *chain.Page) (hash.Cloner, error)
 	return h, errors.Join(<-writable, err)
 }
 
-// hashOf returns the state of the SHA-256 of an open page's body, which it reads.
+// hashOf reads the body of an open page, and returns the state of its SHA-256.
 func (f *Feed) hashOf(ctx context.Context, p *chain.Page) (hash.Cloner, error) {
 	now, object, err := f.chain.Open(ctx, p.Number, 0, p.Size)
 	if err != nil {
@@ -340,7 +339,7 @@ type retry struct {
 
 func newRetry(limit time.Duration) *retry { return &retry{since: time.Now(), limit: limit} }
 
-// wait pauses before the next attempt. It returns false if there is none.
+// wait pauses before the next attempt. It returns false if there is to be no other attempt.
 func (r *retry) wait(ctx context.Context) bool {
 	r.tries++
 	pauses := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/draft"
 )
 
-// Errors of this package, to be matched with [errors.Is]. Those of packages storage and chain are
+// Errors of this package, to be matched with [errors.Is]. Errors of packages storage and chain are
 // returned as well.
 var (
 	// ErrInvalid: an entity cannot be published, and its batch was not published.
@@ -24,9 +24,9 @@ var (
 	// ErrCheckpoint: the feed's checkpoint is not the one that the batch continues
 	// from, because another producer has published.
 	ErrCheckpoint = errors.New("checkpoint has moved")
-	// ErrUnknown: a write of some of the entities failed with an unknown outcome: they may be in
-	// the feed, or appear there later. Publish them again with the same Content-IDs: those that
-	// were written are recognized.
+	// ErrUnknown: a write of some of the entities failed with an unknown outcome: these may be in
+	// the feed, or appear there later. Publish the entities again with the same Content-IDs: any
+	// that were written are recognized.
 	ErrUnknown = errors.New("outcome is unknown")
 	// ErrLostPages: the store has pages that the chain does not reach and that must not be
 	// replaced, because they may not be orphans. The error is a
@@ -38,19 +38,19 @@ var (
 
 // Config holds the settings of a producer. The zero value of each is its default.
 type Config struct {
-	// MaxPageBytes closes a page before it grows beyond this many bytes; an
-	// entity that is larger gets a page of its own. Defaults to 1 MiB.
+	// MaxPageBytes is the size at which a page is closed, so that it does not grow larger. A larger
+	// entity gets a page of its own. Defaults to 1 MiB.
 	MaxPageBytes int64
-	// MaxPageEntities closes a page with this many entities. Defaults to 10,000.
+	// MaxPageEntities is the number of entities at which a page is closed. Defaults to 10,000.
 	MaxPageEntities int
-	// MaxWaiting limits the bytes of entities that are not durable yet, including those
-	// being written; further publishers wait for room. A store with a high latency needs
-	// more, up to twice chain.Ahead pages. A larger batch waits until it is alone. Streamed
+	// MaxWaiting limits the bytes of entities that are not durable yet, including entities that are
+	// being written; further publishers wait for room. A store with a high latency needs more, up to
+	// twice chain.Ahead pages. A batch larger than MaxWaiting waits until it is alone. Streamed
 	// bodies do not count. Defaults to 32 MiB.
 	MaxWaiting int64
-	// Linger limits how long a commit waits for the publishers of the previous one, if there were
-	// several: a sixteenth of the time that it took, but no longer than this. Defaults to 5 ms;
-	// negative means not at all.
+	// Linger limits how long a commit waits for the publishers of the previous commit, if there were
+	// several: it waits for a sixteenth of the time that the previous commit took, but no longer
+	// than Linger. Defaults to 5 ms; negative means that it does not wait.
 	Linger time.Duration
 	// MaxEntity is the largest body that is accepted, in bytes. Defaults to no limit.
 	MaxEntity int64
@@ -66,8 +66,8 @@ type Config struct {
 	// SpoolDir is the directory for streamed bodies until they are in the store.
 	// Defaults to the system's directory for temporary files.
 	SpoolDir string
-	// Committed, if set, is called with the newest page after each commit, in order. It must
-	// not change the page, nor wait.
+	// Committed, if set, is called with the newest page after each commit, in order. It must neither
+	// change the page nor block.
 	Committed func(*chain.Page)
 	// Observe, if set, is called before each write of a page, perhaps concurrently. It returns
 	// the context for the write, and a function that is called with its outcome.
@@ -118,31 +118,31 @@ func (c Config) validate() error {
 type PageWrite struct {
 	Feed     string
 	Page     int64
-	Entities int         // that are added
-	Traces   feed.Traces // in which they were published
+	Entities int         // number of entities that are added
+	Traces   feed.Traces // traces in which the entities were published
 }
 
 // A Batch is published in order, after everything published before it.
 type Batch struct {
 	Entities []*Entity
-	// Checkpoint, if not nil, is stored together with the last entity of the batch: the
-	// position of the producer's source, of at most chain.MaxCheckpoint bytes. The batch is
-	// refused with ErrCheckpoint unless the feed's checkpoint is Previous at that moment
-	// (nil and empty are the same). If all entities are in the feed already, nothing is
-	// written: then this producer's next commit stores the checkpoint, and its next batch
-	// continues from it, or again from the one that is stored.
+	// Checkpoint, if not nil, is stored together with the last entity of the batch. It is the
+	// position of the producer's source, of at most chain.MaxCheckpoint bytes. The batch is refused
+	// with ErrCheckpoint unless the feed's checkpoint is Previous at that moment (nil and empty are
+	// the same). If all entities are already in the feed, nothing is written. In that case this
+	// producer's next commit stores the checkpoint, and the next batch may continue from it, or
+	// again from the checkpoint that is stored.
 	Checkpoint []byte
 	Previous   []byte
-	// Known, if not 0, is the number of a page such that no earlier page has any of the entities, as
-	// the publisher knows: their Content-IDs are compared only with those on this page and later
-	// ones. It must be the page that was the newest when the feed had the checkpoint Previous, or an
-	// earlier one. It is ignored if Previous is empty: only an unchanged checkpoint shows that it is
-	// still the same feed.
+	// Known, if not 0, is the number of a page such that, as the publisher knows, no earlier page
+	// has any of the entities: Content-IDs are compared only with those on this page and later ones.
+	// It must be the page that was the newest when the feed had the checkpoint Previous, or an
+	// earlier one. Known is ignored if Previous is empty: only an unchanged checkpoint shows that
+	// the feed is still the same.
 	Known int64
-	// After, if not nil, is an earlier publication of the same Feed. The batch is published
-	// only if that one is.
+	// After, if not nil, is an earlier publication of the same Feed. The batch is published only if
+	// that publication is.
 	After *Publication
-	// More means that another batch follows at once. Entities at the end that do not fill a
-	// page wait for it, but only while other pages are being written.
+	// More means that another batch follows at once. Entities at the end that do not fill a page
+	// wait for the next batch, but only while other pages are being written.
 	More bool
 }

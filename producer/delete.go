@@ -19,8 +19,8 @@ type DeleteReport struct {
 }
 
 // Delete deletes a feed, even a damaged one. The feed ceases to exist for everyone at one moment (see
-// [chain.Delete]); then its objects are deleted. What was published before that moment is gone with
-// it; what is published after it begins a new feed of the same name, which does not reuse page
+// [chain.Delete]); then its objects are deleted. Entities published before that moment are gone with
+// the feed; entities published after it begin a new feed of the same name, which does not reuse page
 // numbers.
 //
 // Delete completes an interrupted deletion. The error matches [chain.ErrNoFeed] if there

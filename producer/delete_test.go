@@ -105,8 +105,8 @@ func TestDelete(t *testing.T) {
 }
 
 // TestDeleteKilled kills a deletion at each of its operations while one publisher has the newest page
-// open and another begins. What is acknowledged to either is in the feed until the deletion is
-// completed. What they publish later begins a new feed.
+// open and another begins. Entities that are acknowledged to either publisher are in the feed until
+// the deletion is completed. Entities that the publishers publish later begin a new feed.
 func TestDeleteKilled(t *testing.T) {
 	for _, outcome := range []fault.Outcome{fault.Lost, fault.Landed} {
 		for _, first := range []int{2, 3} { // entities: the last page is open, or closed
@@ -199,7 +199,7 @@ func TestDeleteWhilePublishing(t *testing.T) {
 						_, err := f.Publish(ctx, entities(ids(11, 17))...)
 						done <- err
 					}()
-					synctest.Wait() // until it has published, or waits for the deletion
+					synctest.Wait() // until the publisher has published, or waits for the deletion
 				}
 				return fault.Pass
 			})
@@ -216,7 +216,7 @@ func TestDeleteWhilePublishing(t *testing.T) {
 			_, err = chain.NewReader(store, testFeed).Newest(ctx)
 			switch {
 			case err == nil:
-				// The first one may be on the open page that was deleted.
+				// The first entity may be on the open page that was deleted.
 				if got := visibleIDs(t, store); !slices.Equal(got, ids(11, 17)) && !slices.Equal(got, ids(12, 17)) {
 					t.Errorf("operation %d: the new feed has %v", at, got)
 				}
@@ -227,9 +227,9 @@ func TestDeleteWhilePublishing(t *testing.T) {
 	}
 }
 
-// TestDeleteAround has a publisher write during a deletion and pauses its next write until a later
-// operation of the deletion. If the feed has been deleted by then, what is acknowledged is in the new
-// feed.
+// TestDeleteAround has a publisher write during a deletion, and pauses the publisher's next write
+// until a later operation of the deletion. If the feed has been deleted by then, entities that are
+// acknowledged are in the new feed.
 func TestDeleteAround(t *testing.T) {
 	for at, more := 1, true; more; at++ {
 		for until, within := at+1, true; within; until++ {
@@ -243,8 +243,8 @@ func TestDeleteAround(t *testing.T) {
 func deleteAround(t *testing.T, at, until, stop int) (more, within, stopped bool) {
 	ctx, store := t.Context(), memory.New()
 	resume := make(chan struct{})
-	var second atomic.Bool      // the publisher is at its second write
-	var operations atomic.Int64 // of that write
+	var second atomic.Bool      // whether the publisher is at its second write
+	var operations atomic.Int64 // number of operations of the second write
 	f, err := producer.Open(ctx, fault.Wrap(store, func(fault.Op) fault.Outcome {
 		if second.Load() && operations.Add(1) == int64(stop) {
 			<-resume
@@ -264,14 +264,14 @@ func deleteAround(t *testing.T, at, until, stop int) (more, within, stopped bool
 			_, err := f.Publish(ctx, entities(ids(first, last))...)
 			published <- err
 		}()
-		synctest.Wait() // until it has published, is stopped, or waits for the deletion
+		synctest.Wait() // until the publisher has published, is stopped, or waits for the deletion
 	}
-	gone := false // when the publisher continues
+	gone := false // whether the feed is gone when the publisher continues
 	_, err = producer.Delete(ctx, fault.Wrap(store, func(op fault.Op) fault.Outcome {
 		switch op.N {
 		case at:
 			more = true
-			publish(11, 13) // there is an open page that was not there before
+			publish(11, 13) // leaves an open page that did not exist before
 			second.Store(true)
 			publish(21, 21)
 			stopped = operations.Load() >= int64(stop)

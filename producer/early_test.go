@@ -37,9 +37,9 @@ func (s *heldStore) Stat(ctx context.Context, key string) (storage.Info, error) 
 	return s.Store.Stat(ctx, key)
 }
 
-// TestAppendBeforeFloor has a producer append to a page that it created before it knows that the page
-// is not below the floor. The entity is acknowledged when the append has landed, not when the floor
-// has been read; here another producer's append lands first.
+// TestAppendBeforeFloor has a producer append to a page that it created, before the producer knows
+// that the page is not below the floor. The entity is acknowledged when the append has landed, not
+// when the floor has been read; here another producer's append lands first.
 func TestAppendBeforeFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := memory.New()
@@ -67,7 +67,7 @@ func TestAppendBeforeFloor(t *testing.T) {
 		}
 		select {
 		case err := <-published:
-			t.Errorf("acknowledged before its append has landed: %v", err)
+			t.Errorf("acknowledged before the append has landed: %v", err)
 		default:
 		}
 		if _, err := rival.Publish(t.Context(), entities(ids(5, 5))...); err != nil {

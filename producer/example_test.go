@@ -36,7 +36,8 @@ func Example() {
 	// published 0, duplicates 1
 }
 
-// A writer publishes many entities in batches and collects the next one while others are in flight.
+// A writer publishes many entities in batches, and collects the next batch while others are in
+// flight.
 func ExampleFeed_Writer() {
 	ctx := context.Background()
 	squares, err := producer.Open(ctx, memory.New(), "squares", producer.Config{})

@@ -18,13 +18,13 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A rivalStore is a farStore as one of many producers sees it. All of them together write a page
-// each 5 ms.
+// A rivalStore is a farStore as one of many producers sees it. All producers together write one page
+// every 5 ms.
 type rivalStore struct {
 	farStore
 	disk    chan struct{}
-	noTurns bool         // the producer does not use the list of turns, like an older version
-	left    atomic.Int64 // writes after which the producer is killed; negative: it is not
+	noTurns bool         // whether the producer, like an older version, does not use the list of turns
+	left    atomic.Int64 // writes after which the producer is killed; negative: it is never killed
 }
 
 func (s *rivalStore) Stat(ctx context.Context, key string) (storage.Info, error) {
@@ -34,8 +34,8 @@ func (s *rivalStore) Stat(ctx context.Context, key string) (storage.Info, error)
 	return s.farStore.Stat(ctx, key)
 }
 
-// killed reports whether a write is the first that the producer does not live to do. No later one
-// returns, nor does this.
+// killed reports whether the producer has been killed. Then it only returns when ctx ends, so no
+// further write happens.
 func (s *rivalStore) killed(ctx context.Context) bool {
 	switch n := s.left.Load(); {
 	case n < 0:
@@ -72,11 +72,11 @@ func (s *rivalStore) Append(ctx context.Context, key string, at storage.Version,
 	return s.farStore.Append(ctx, key, at, meta, tail)
 }
 
-// TestFairness has producers with equal work, of which a turn does only a part, begin to publish to a
-// feed at the same time. They end at about the same time, and do not wait for each other longer than
-// they write.
+// TestFairness has several producers begin to publish to a feed at the same time. They have equal
+// amounts of work, and a turn does only a part of it. They end at about the same time, and do not
+// wait for each other longer than they write.
 func TestFairness(t *testing.T) {
-	const pages = 6 * 4 // of each producer
+	const pages = 6 * 4 // for each producer
 	bulk := func(ctx context.Context, f *producer.Feed) error {
 		w := f.Writer(producer.WriterOptions{MaxEntities: 5, Ahead: 16})
 		for range 3 * pages {
@@ -100,8 +100,8 @@ func TestFairness(t *testing.T) {
 		name      string
 		work      func(context.Context, *producer.Feed) error
 		producers int
-		killed    int64 // after how many writes the first one is killed; 0: never
-		old       int   // how many do not use the list of turns
+		killed    int64 // number of writes after which the first producer is killed; 0: never
+		old       int   // how many producers do not use the list of turns
 		most      time.Duration
 	}{
 		{"many pages", bulk, 20, 0, 0, 8 * time.Second},
@@ -124,7 +124,7 @@ func TestFairness(t *testing.T) {
 						store.left.Store(test.killed)
 						dead.Go(func() {
 							if err := test.work(ctx, f); err == nil {
-								t.Error("it was not killed")
+								t.Error("the first producer was not killed")
 							}
 						})
 						context.AfterFunc(ctx, f.Abort)

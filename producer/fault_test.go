@@ -24,8 +24,8 @@ func ids(from, to int) []string {
 	return out
 }
 
-// publishing returns the path of a publish of entities with these numbers, after
-// those before them.
+// publishing returns the path of publishing the entities with these numbers to a feed that has all
+// earlier ones.
 func publishing(name string, from, to int) faulttest.Path {
 	return faulttest.Path{
 		Name: name,
@@ -74,8 +74,8 @@ func visibleIDs(t *testing.T, store storage.Store) []string {
 	return got
 }
 
-// orphaned leaves the pages after the first of a producer that wrote ahead and was killed before
-// its page 1 existed.
+// orphaned leaves the pages after page 1, as a producer does that writes ahead and is killed before
+// page 1 exists.
 func orphaned(t *testing.T, store storage.Store) {
 	mustPublish(t, store, ids(101, 107))
 	forget(t, store)
@@ -84,8 +84,8 @@ func orphaned(t *testing.T, store storage.Store) {
 	}
 }
 
-// forget removes what pages record about earlier ones from their metadata, as if they had been
-// written by a version that does not record it.
+// forget removes from the metadata of pages what they record about earlier pages, as if they had
+// been written by a version that does not record this.
 func forget(t *testing.T, store storage.Store) {
 	t.Helper()
 	for entry, err := range store.List(t.Context(), layout.FeedPages(testFeed), "") {
@@ -134,7 +134,8 @@ func paths() []faulttest.Path {
 	}
 }
 
-// withCheckpoint publishes a batch of several pages with a checkpoint unless it is in the feed.
+// withCheckpoint publishes a batch of several pages with a checkpoint, unless the feed already has
+// the batch.
 func withCheckpoint() faulttest.Path {
 	p := publishing("batch with a checkpoint", 2, 11)
 	p.Do = func(ctx context.Context, store storage.Store) error {
@@ -156,7 +157,7 @@ func withCheckpoint() faulttest.Path {
 	return p
 }
 
-// streaming publishes entities with streamed bodies, each of which gets a page.
+// streaming publishes entities with streamed bodies, each of which gets a page of its own.
 func streaming() faulttest.Path {
 	p := publishing("streamed bodies", 3, 5)
 	p.Do = func(ctx context.Context, store storage.Store) error {
@@ -208,5 +209,5 @@ func pruning(name string, policy producer.PrunePolicy, floor int64) faulttest.Pa
 	}
 }
 
-// TestFaults fails each operation of each path, and repeats the path.
+// TestFaults makes each operation of each path fail, and repeats the path.
 func TestFaults(t *testing.T) { faulttest.Run(t, paths()) }

@@ -2,14 +2,13 @@
 //
 // A [Feed] appends entities to a feed. The newest page is the only thing that
 // changes: a commit is one conditional write to it, or to the page after it, and
-// the page's metadata is the whole record of the commit. There is no journal, no
-// lease and no recovery: a producer reads the newest page when it starts, as it does
-// when it has lost a race. Any number of producers, in any number of processes, may
-// publish to one feed.
+// the page's metadata is the whole record of the commit. There is no journal, no lease and no
+// recovery: when a producer starts, it reads the newest page, as it does after losing a race. Any
+// number of producers, in any number of processes, may publish to one feed.
 //
-// Several pages are written at the same time, each with the digest of the one before.
-// They become visible in order, as the chain reaches them. Pages that a killed producer
-// left beyond the end of the chain are never visible, and are replaced.
+// Several pages are written at the same time, each with the digest of the page before. They become
+// visible in order, as the chain reaches them. Pages that a killed producer left behind beyond the end
+// of the chain are never visible, and are replaced.
 package producer
 
 import (
@@ -34,8 +33,8 @@ type Entity = feed.Entity
 // A Receipt is the result of publishing entities.
 type Receipt struct {
 	Published  int // entities that were written
-	Duplicates int // entities whose Content-ID was in the feed already
-	// Page and ContentID are those of the last entity written.
+	Duplicates int // entities whose Content-ID was already in the feed
+	// Page and ContentID are the page and the Content-ID of the last entity written.
 	Page      int64
 	ContentID string
 }
@@ -49,15 +48,15 @@ type Feed struct {
 	chain *chain.Reader
 	clock *clock
 	tail  tail // owned by the goroutine that commits
-	turn  turn // and so is this
+	turn  turn // owned by the same goroutine
 	queue queue
 	room  *semaphore.Weighted // bytes that may wait for their commit
 	// A Content-ID of this producer consists of idStart (random), a number and idEnd.
 	idStart, idEnd string
 	count          atomic.Uint64
 
-	free   []draft.Memory    // for pages, of the goroutine that commits
-	header feed.HeaderBuffer // and so is this
+	free   []draft.Memory    // for pages; owned by the goroutine that commits
+	header feed.HeaderBuffer // owned by the same goroutine
 	stop   context.CancelFunc
 	closed chan struct{}
 }
@@ -76,7 +75,7 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 	if err != nil {
 		return nil, fmt.Errorf("open producer of feed %q: %w", name, err)
 	}
-	// Commits do not end with the context of a publisher, but with Close.
+	// Commits end with Close, not with the context of a publisher.
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	f := &Feed{
 		name: name, store: store, config: c,
@@ -91,9 +90,9 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 	return f, nil
 }
 
-// Publish appends entities to the feed, in order and one right after the other.
-// When it returns nil they are durable, and they are in the feed after all
-// entities of calls that returned before it was called.
+// Publish appends entities to the feed, in order and one right after the other. When the error is nil,
+// the entities are durable, and are in the feed after all entities of calls that returned before this
+// call began.
 //
 // An entity without a Content-ID gets one, and an entity without a trace context gets that of ctx
 // ([feed.ContextWithTrace]). An entity whose Content-ID is already on one of
@@ -101,21 +100,20 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 // [Batch].Known). LastModified is set by the commit, not by the caller. The body of an entity with a
 // Stream is spooled to disk first.
 //
-// After an error that matches ErrUnknown the entities may be in the feed, all of them
-// or the first few; after any other error none of them is. When ctx ends before the
-// commit has begun, nothing is published; a commit that has begun is awaited, for at
-// most Config.RetryFor.
+// After an error that matches ErrUnknown the entities may be in the feed, all of them or the first
+// few; after any other error none of them is. If ctx ends before the commit has begun, nothing is
+// published; Publish waits for a commit that has begun, for at most Config.RetryFor.
 func (f *Feed) Publish(ctx context.Context, entities ...*Entity) (Receipt, error) {
 	return f.publish(ctx, entities, Batch{})
 }
 
-// PublishBatch does what [Feed.Publish] does, and stores a checkpoint.
+// PublishBatch is like [Feed.Publish], but also stores a checkpoint.
 func (f *Feed) PublishBatch(ctx context.Context, b Batch) (Receipt, error) {
 	return f.publish(ctx, b.Entities, b)
 }
 
-// publish publishes the entities of a batch. They are a parameter of their own, because what the batch
-// refers to escapes to the heap: callers of Publish need not allocate their slice.
+// publish publishes the entities of a batch. The entities are a separate parameter because everything
+// that b refers to escapes to the heap: this way, callers of Publish need not allocate their slice.
 func (f *Feed) publish(ctx context.Context, entities []*Entity, b Batch) (Receipt, error) {
 	r, err := f.begin(ctx, entities, b)
 	if err != nil {
@@ -127,10 +125,10 @@ func (f *Feed) publish(ctx context.Context, entities []*Entity, b Batch) (Receip
 // A Publication is a batch that is being published.
 type Publication struct{ request *request }
 
-// Begin does what [Feed.PublishBatch] does, but does not wait until the batch is
-// durable: it returns as soon as there is room for it (Config.MaxWaiting). The entities must
-// not be changed before Wait has returned. To publish many batches in order, use a
-// [Writer], or set [Batch].After, and [Batch].More for all but the last.
+// Begin is like [Feed.PublishBatch], but does not wait until the batch is durable: it returns as soon
+// as there is room for the batch (Config.MaxWaiting). The entities must not be changed before Wait has
+// returned. To publish many batches in order, use a [Writer], or set [Batch].After, and [Batch].More
+// for all but the last batch.
 func (f *Feed) Begin(ctx context.Context, b Batch) (*Publication, error) {
 	r, err := f.begin(ctx, b.Entities, b)
 	if err != nil {
@@ -148,7 +146,7 @@ func (p *Publication) Wait() (Receipt, error) {
 	return p.request.receipt, nil
 }
 
-// wait does what Wait does, but withdraws the batch if ctx ends before its commit has begun.
+// wait is like Wait, but withdraws the batch if ctx ends before its commit has begun.
 func (p *Publication) wait(ctx context.Context) (Receipt, error) {
 	select {
 	case <-p.request.done:
@@ -185,9 +183,9 @@ func (f *Feed) begin(ctx context.Context, entities []*Entity, b Batch) (_ *reque
 	return r, nil
 }
 
-// Seen tells the producer which page another reader of the feed has found to be the newest, so that it
-// need not search as well. The reader must have found no page beyond that one
-// ([chain.Reader.Beyond]): the producer would have to examine it.
+// Seen tells the producer which page another reader of the feed has found to be the newest, so that
+// the producer need not search for it as well. The reader must have found no page beyond the newest
+// one ([chain.Reader.Beyond]), since the producer would have to examine that page.
 func (f *Feed) Seen(newest *chain.Page) { f.chain.Remember(newest) }
 
 // Checkpoint returns the feed's checkpoint, or nil if there is none.
@@ -236,7 +234,7 @@ func (f *Feed) release(m draft.Memory) {
 	}
 }
 
-// trimBuffers keeps only a few buffers for the next commit.
+// trimBuffers frees all but a few buffers, which are kept for the next commit.
 func (f *Feed) trimBuffers() {
 	const idle = 4
 	if len(f.free) > idle {

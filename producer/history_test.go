@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// replace replaces the contents of a store by those of another.
+// replace replaces the contents of a store with those of another.
 func replace(t *testing.T, store, from storage.Store) {
 	t.Helper()
 	for entry, err := range store.List(t.Context(), "", "") {
@@ -46,8 +46,8 @@ func replace(t *testing.T, store, from storage.Store) {
 	}
 }
 
-// TestRestoredUnderneath restores the store of a running producer to an older state. The producer says
-// so, and publishes entities again that are gone, although it has seen their Content-IDs.
+// TestRestoredUnderneath restores the store of a running producer to an older state. The producer logs
+// this, and publishes again the entities that are gone, although it has seen their Content-IDs.
 func TestRestoredUnderneath(t *testing.T) {
 	for _, c := range []struct {
 		kept, published, again int

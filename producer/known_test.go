@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/storage/observe"
 )
 
-// TestKnown: with Batch.Known, pages before it are not read, but those from it on are, and only if the
-// checkpoint shows that the feed is the one that the publisher knows.
+// TestKnown: with Batch.Known, pages before the known page are not read, but that page and later ones
+// are. This only holds if the checkpoint shows that the feed is the one that the publisher knows.
 func TestKnown(t *testing.T) {
 	config := producer.Config{MaxPageEntities: 3}
 	for _, test := range []struct {
@@ -71,8 +71,8 @@ func TestKnownOfAnotherFeed(t *testing.T) {
 	}
 }
 
-// TestSeen: a producer that was told the newest page publishes after it, and after those that others
-// have written since.
+// TestSeen: a producer that was told which page is the newest publishes after that page, and after
+// pages that others have written since.
 func TestSeen(t *testing.T) {
 	store := memory.New()
 	config := producer.Config{MaxPageEntities: 3}

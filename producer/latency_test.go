@@ -16,11 +16,11 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// roundTrip is how long each operation on a distant store takes.
+// roundTrip is how long an operation on a distant store takes.
 const roundTrip = 50 * time.Millisecond
 
-// distant is a remote store: each operation takes a round trip, and any number may be in flight. It
-// counts them.
+// distant is a remote store: each operation takes a round trip, and any number of operations may be in
+// flight. It counts the operations.
 type distant struct {
 	storage.Store
 	writes, reads, lists atomic.Int64
@@ -84,7 +84,7 @@ func pages(n int) [][]*feed.Entity {
 	return batches
 }
 
-// smallPages has three entities of pages on a page.
+// smallPages limits a page to three of the entities that the function pages makes.
 var smallPages = producer.Config{MaxPageEntities: 3, MaxPageBytes: 1800}
 
 // TestRoundTrips measures how many round trips publishing takes.
@@ -122,7 +122,7 @@ func TestRoundTrips(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &distant{Store: memory.New()}
 				f := open(t, store, smallPages)
-				publishAll(t, f, entities([]string{""})) // after which the newest page is open
+				publishAll(t, f, entities([]string{""})) // so that the newest page is open
 				store.reset()
 				start := time.Now()
 				test.publish(t, f)
@@ -143,8 +143,8 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// TestNewFeed publishes to a feed that does not exist: two round trips show that, one gives it an
-// identity, one stores the first page, one the others, and one reads the floor.
+// TestNewFeed publishes to a feed that does not exist: two round trips show that it does not, one gives
+// it an identity, one stores the first page, one the other pages, and one reads the floor.
 func TestNewFeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t, &distant{Store: memory.New()}, smallPages)
@@ -159,8 +159,8 @@ func TestNewFeed(t *testing.T) {
 	})
 }
 
-// TestMore has one source publish batches that do not end with a page and of which few may wait at a
-// time. Pages must be full, and the store must be kept busy.
+// TestMore has one source publish batches that do not end at the end of a page. Only a few batches may
+// wait at a time. Pages must be full, and the store must be kept busy.
 func TestMore(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -223,8 +223,8 @@ func publishAll(t *testing.T, f *producer.Feed, entities []*feed.Entity) {
 	}
 }
 
-// TestSteadyPublishers has publishers that continue as soon as they get a response: the store must be
-// kept busy.
+// TestSteadyPublishers has publishers that publish again as soon as they get a response: the store must
+// be kept busy.
 func TestSteadyPublishers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &distant{Store: memory.New()}
@@ -250,8 +250,8 @@ func TestSteadyPublishers(t *testing.T) {
 	})
 }
 
-// TestSinglePublisher checks that a lone publisher does not wait for others, however soon it continues,
-// except for a pause every few seconds in which others could write.
+// TestSinglePublisher checks that a lone publisher does not wait for others, however soon it publishes
+// again, except for a pause every few seconds in which others could write.
 func TestSinglePublisher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &distant{Store: memory.New()}
@@ -263,7 +263,7 @@ func TestSinglePublisher(t *testing.T) {
 			publishAll(t, f, entities([]string{""}))
 		}
 		if took := time.Since(start); took > many*roundTrip*103/100 {
-			t.Errorf("%d commits took %v, want at most %d round trips and 3 %%", many, took, many)
+			t.Errorf("%d commits took %v, want at most %d round trips plus 3%%", many, took, many)
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)

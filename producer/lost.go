@@ -18,8 +18,8 @@ func (f *Feed) checkBeyond(newest *chain.Page) error {
 	return f.refuse(newest, old)
 }
 
-// orphan returns the page in the place of the one after newest, or nil if there is none. It is
-// an error if that page must not be replaced.
+// orphan returns the page that is in the place after newest, or nil if there is none. It returns an error if that page
+// must not be replaced.
 func (f *Feed) orphan(ctx context.Context, newest *chain.Page) (*chain.Page, error) {
 	p, err := f.chain.Orphan(ctx, newest)
 	if err != nil || p == nil {
@@ -42,9 +42,9 @@ func (f *Feed) refuse(newest *chain.Page, old []*chain.Page) error {
 // must not be replaced.
 func (f *Feed) isOld(p, newest *chain.Page) bool { return p.Overdue(newest, f.clock.reference()) }
 
-// recordSettled records in the newest page that all pages before it are linked. The page may lack
-// that because it was written at the same time as they were. With the record, if one of them is
-// lost later, the others are not mistaken for orphans. The feed is valid without the record, so an error is only logged.
+// recordSettled records in the newest page that all pages before it are linked. The page may lack that record because
+// it was written at the same time as those pages. If one of them is lost later, the record keeps the others from being
+// mistaken for orphans. The feed is valid without the record, so an error is only logged.
 func (f *Feed) recordSettled(ctx context.Context) {
 	t := &f.tail
 	if ctx.Err() != nil || !t.known || !t.ours || t.newest.Settled >= t.newest.Number-1 {
@@ -59,6 +59,6 @@ func (f *Feed) recordSettled(ctx context.Context) {
 		_, err = f.store.Append(ctx, f.key(p.Number), p.Version, meta, storage.Last(storage.Bytes()))
 	}
 	if err != nil && !lostRace(err) {
-		f.config.Logger.Warn("could not record in the newest page that those before it are complete", "feed", f.name, "page", p.Number, "error", err)
+		f.config.Logger.Warn("could not record in the newest page that the pages before it are complete", "feed", f.name, "page", p.Number, "error", err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// burst publishes entities on pages of two, all but the first page at once, and closes the producer or
-// not.
+// burst publishes entities, two on a page, with all pages but the first written at once. Then it closes
+// the producer, or aborts it if closes is false.
 func burst(t *testing.T, store storage.Store, closes bool, first, last int) {
 	t.Helper()
 	f, err := producer.Open(t.Context(), store, testFeed, producer.Config{MaxPageEntities: 2})
@@ -63,8 +63,8 @@ func versions(t *testing.T, store storage.Store) map[string]storage.Version {
 	return all
 }
 
-// TestLostPage deletes one page of a feed that was written in one burst and whose last page is open or
-// closed, and publishes.
+// TestLostPage deletes one page of a feed that was written in one burst, and whose last page is open or
+// closed. Then it publishes to the feed.
 func TestLostPage(t *testing.T) {
 	for _, last := range []int{7, 8} {
 		for lost := range int64(4) {
@@ -76,7 +76,7 @@ func TestLostPage(t *testing.T) {
 			}
 			before := versions(t, store)
 			err := publishOne(t, store, "<new@test>")
-			if lost == 4 { // nothing is beyond it
+			if lost == 4 { // there is no page beyond it
 				if err != nil {
 					t.Errorf("newest page lost: %v", err)
 				}
@@ -100,8 +100,8 @@ func TestLostPage(t *testing.T) {
 	}
 }
 
-// TestOldOrphans leaves pages beyond a missing one that record nothing about it: a killed producer may
-// have left them. They are replaced as long as it could still be running, and not later.
+// TestOldOrphans leaves pages beyond a missing page that record nothing about it, as a killed producer
+// may leave them. They are replaced as long as that producer could still be running, but not later.
 func TestOldOrphans(t *testing.T) {
 	for name, write := range map[string]func(*testing.T, storage.Store){
 		"killed after a burst": func(t *testing.T, store storage.Store) { burst(t, store, false, 1, 10) },
@@ -141,8 +141,8 @@ func TestOldOrphans(t *testing.T) {
 	}
 }
 
-// TestReachedOrphans has a page beyond the open one, which was left by a producer that lost the race to
-// fill that one. The feed grows slowly and reaches it hours later.
+// TestReachedOrphans: beyond the open page there is an orphan, left behind by a producer that lost the
+// race to fill the open page. The feed grows slowly and reaches the orphan hours later.
 func TestReachedOrphans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()

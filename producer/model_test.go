@@ -23,15 +23,16 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 400, "number of random schedules over the memory store, an eighth with -short; a tenth of it over the file store")
+	schedules = flag.Int("schedules", 400, "number of random schedules over the memory store (with -short, an eighth of it); over the file store, a tenth")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first schedule")
 )
 
 // TestSchedules runs several producers on one feed under random schedules with delays, lost responses,
 // late writes, kills and pruning. After each step it checks what a reader sees: the feed only grows at
 // its end and shrinks at its beginning; nothing in it changes or is repeated; it has everything that was
-// acknowledged; a closed page never changes; and every new reader finds the same newest page. In the
-// end one page is lost: nothing beyond it may be hidden or replaced if its writer knew that page.
+// acknowledged; a closed page never changes; and every new reader finds the same newest page. In the end
+// one page is lost: no page beyond the lost one may be hidden or replaced if the writer of that page
+// knew the lost page.
 func TestSchedules(t *testing.T) {
 	var seen counts
 	count := *schedules
@@ -61,15 +62,15 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// counts says what the schedules covered.
+// counts counts what the schedules covered.
 type counts struct{ acknowledged, late, deaths, pruned, replaced, retried, lost int }
 
-// A publish is one batch, by its Content-IDs.
+// A publish is the publication of one batch. The batch consists of Content-IDs.
 type publish struct {
 	ids   []string
-	after *publish // begun before it by the same writer
+	after *publish // the batch that the same writer began before this one
 	done  chan error
-	since int64 // the newest page when it began
+	since int64 // the newest page when this batch began
 	ended bool
 	acked bool
 }
@@ -83,11 +84,11 @@ type run struct {
 	log       []string
 	writers   []*writer
 	publishes []*publish
-	history   []string // what has been visible, without what was pruned
+	history   []string // the entities that have been visible, without those that were pruned
 	pruned    map[string]bool
 	closed    map[int64]string // page -> digest
 	doomed    []string         // keys of pages to be deleted
-	large     bool             // there was a large batch
+	large     bool             // whether there was a large batch
 }
 
 const testFeed = "test"
@@ -115,7 +116,7 @@ func runSchedule(t *testing.T, seed uint64, store storage.Store, seen *counts) {
 				break
 			}
 		}
-		// What is still in flight fails, and the producers end.
+		// Operations that are still in flight fail, and the producers end.
 		end()
 		for _, w := range r.writers {
 			r.die(w)
@@ -127,8 +128,8 @@ func runSchedule(t *testing.T, seed uint64, store storage.Store, seen *counts) {
 	})
 }
 
-// spawn starts a writer that publishes batches one after another: new ones, or one whose outcome
-// another writer did not learn.
+// spawn starts a writer that publishes new batches one after another or, if again is set, one batch
+// whose outcome another writer did not learn.
 func (r *run) spawn(ctx context.Context, n int, again *publish) {
 	w := &writer{scheduler: r.scheduler, name: fmt.Sprintf("w%02d", n), noTurns: n%4 != 0}
 	r.writers = append(r.writers, w)
@@ -150,11 +151,11 @@ func (r *run) spawn(ctx context.Context, n int, again *publish) {
 	go publishInOrder(ctx, w, r.publishes[first:len(r.publishes):len(r.publishes)])
 }
 
-// batches makes new Content-IDs for writer n.
+// batches makes batches of new Content-IDs for writer n.
 func (r *run) batches(n int) (batches [][]string) {
 	sizes := []int{[]int{1, 1, 2, 5, 14}[r.rnd.IntN(5)]}
 	switch k := r.rnd.IntN(20); {
-	case k == 0 && !r.large: // once: more would push others out of the window
+	case k == 0 && !r.large: // only once: more large batches would push others out of the window
 		r.large, sizes = true, []int{3 * (chain.Ahead + 4)} // more pages than may be ahead
 	case k < 5:
 		sizes = []int{2, 5, 1, 4}
@@ -171,8 +172,8 @@ func (r *run) batches(n int) (batches [][]string) {
 	return batches
 }
 
-// publishInOrder begins a batch when the scheduler allows it: while earlier ones are queued, in flight
-// or in the feed.
+// publishInOrder begins each batch when the scheduler allows it: while earlier batches are queued, in
+// flight or in the feed.
 func publishInOrder(ctx context.Context, w *writer, publishes []*publish) {
 	f, err := producer.Open(ctx, w, testFeed, producer.Config{MaxPageEntities: 3, MaxPageBytes: 900, RetryFor: 20 * time.Second})
 	if err == nil {
@@ -207,7 +208,7 @@ func entities(ids []string) []*feed.Entity {
 	return es
 }
 
-// collect notes which batches were acknowledged, and has some of those with an unknown outcome
+// collect records which batches were acknowledged, and has some of the batches with an unknown outcome
 // published again.
 func (r *run) collect(ctx context.Context) {
 	for _, p := range r.publishes {
@@ -336,7 +337,7 @@ func (r *run) delete() {
 func (r *run) loseOne() {
 	floor, pages := r.chain()
 	ctx := context.Background()
-	known := int64(0) // the last page that a later one records as linked
+	known := int64(0) // the last page that a later page records as linked
 	closed := map[int64]string{}
 	for _, p := range pages {
 		info, err := r.store.Stat(ctx, layout.FeedPage(testFeed, p.number))

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// check compares what is visible now with what was before.
+// check compares what is visible now with what was visible before.
 func (r *run) check() {
 	if r.t.Failed() {
 		return
@@ -37,7 +37,7 @@ func (r *run) check() {
 		r.t.Fatalf("what is visible changed:\n%v\n%v", r.history, now)
 	}
 	r.history = now
-	once := map[string]int{} // where it is, from 1
+	once := map[string]int{} // the position of each entity, from 1
 	for n, id := range now {
 		if once[id] > 0 || r.pruned[id] {
 			r.t.Fatalf("%s is in the feed twice: %v", id, now)
@@ -62,7 +62,7 @@ func (r *run) check() {
 	r.checkCold(pages)
 }
 
-// checkCold finds the newest page as a new process does.
+// checkCold checks that a new process finds the right newest page.
 func (r *run) checkCold(pages []visiblePage) {
 	newest, err := chain.NewReader(r.store, testFeed).Newest(context.Background())
 	switch {
@@ -74,8 +74,7 @@ func (r *run) checkCold(pages []visiblePage) {
 	}
 }
 
-// A visiblePage is a page as a reader sees it, found without package chain's
-// Reader.
+// A visiblePage is a page as a reader sees it, found without the Reader of package chain.
 type visiblePage struct {
 	number int64
 	ids    []string
@@ -129,7 +128,7 @@ func walkChain(t *testing.T, store storage.Store, floor int64) []visiblePage {
 	}
 }
 
-// contentIDs reads the entities of a page with another implementation.
+// contentIDs returns the Content-IDs of the entities of a page, read with another implementation.
 func contentIDs(t *testing.T, p *chain.Page, body []byte) []string {
 	t.Helper()
 	end := []byte("--" + p.Boundary + "--\r\n")

@@ -21,8 +21,9 @@ type mutant struct {
 	edits []edit
 }
 
-// rare has a seed for each mutant that one in hundreds of schedules finds. That schedule runs first. If a change makes
-// another seed the first one, the search still finds the mutant, but takes longer: write the new seed here.
+// rare holds a seed for each mutant that only one in hundreds of schedules finds. The schedule with that seed runs
+// first. If a change means that another seed is the first to find the mutant, the search still finds it, but takes
+// longer: write the new seed here.
 var rare = map[string]string{
 	"accept a page below the floor":                                                 "747",
 	"read the floor before the page has landed":                                     "524",
@@ -83,7 +84,7 @@ var mutants = []mutant{
 	}},
 }
 
-// deleteMutants lack a rule of the deletion of a feed.
+// deleteMutants lists mutants that lack a rule of the deletion of a feed.
 var deleteMutants = []mutant{
 	{"do not record that the feed is being deleted", []edit{
 		{"chain/delete.go", "if !r.Deleting {\n\t\t\tr.Deleting = true", "if false {\n\t\t\tr.Deleting = true"},
@@ -117,7 +118,8 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// isFound expects a test to fail. Only the files that it needs are compiled: the others link whole servers.
+// isFound expects a test to fail. Only the files that the test needs are compiled, since others link whole
+// servers.
 func (m mutant) isFound(t *testing.T, test string, files []string, args ...string) {
 	t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
 		t.Parallel()
@@ -131,7 +133,7 @@ func (m mutant) isFound(t *testing.T, test string, files []string, args ...strin
 	})
 }
 
-// runMutant runs "go test" with files of the module replaced by way of its -overlay.
+// runMutant runs "go test" with an -overlay that replaces files of the module.
 func runMutant(t *testing.T, m mutant, args []string) (string, error) {
 	t.Helper()
 	root, err := filepath.Abs("..")

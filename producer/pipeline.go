@@ -9,34 +9,34 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A pipeline writes the items of a batch, and of requests that join it, as consecutive
-// pages, several at the same time: up to chain.Ahead beyond the last that is known to be
-// in the store. Each write goes through these states:
+// A pipeline writes the items of a batch, and of requests that join it, as consecutive pages. It
+// writes several pages at the same time: up to chain.Ahead beyond the last that is known to be in
+// the store. Each write goes through these states:
 //
 //	planned    its metadata is complete, with the digest of the page before
 //	landed     the store has it; if all before it have landed, it is on the chain
 //	confirmed  the floor was read after it had landed, and is not above it
 //
-// Items are removed from the batch, and their requests end, in order: when their page and
-// all before it are confirmed. After an error nothing more is planned, and the pipeline
-// waits for writes under way.
+// Items are removed from the batch, and their requests end, in order, when their page and all pages
+// before it are confirmed. After an error nothing more is planned, and the pipeline waits for
+// writes under way.
 type pipeline struct {
 	feed    *Feed
 	batch   *batch
 	planner planner
 	writes  []*write // planned and not yet confirmed in order, oldest first
-	planned int      // items of the batch that are on them
-	top     int64    // the last page that has landed with all before it
-	settled int64    // the last of these that is closed
+	planned int      // number of items of the batch that are on these writes
+	top     int64    // the last page that has landed together with all before it
+	settled int64    // the last closed page up to top
 	checked int64    // the last page for which the floor was read, or is being read
-	running int      // goroutines that will report
+	running int      // number of goroutines that will report
 	reports chan report
-	failed  error // why no more is planned, other than a failed write
-	broken  bool  // a write failed
+	failed  error // why nothing more is planned, other than a failed write
+	broken  bool  // whether a write failed
 }
 
-// A report is the result of a write, or of reading the floor after all writes up to this one
-// had landed.
+// A report is the result of a write or, if floor is set, of reading the floor after all writes up
+// to this one had landed.
 type report struct {
 	write *write
 	floor bool
@@ -73,7 +73,7 @@ func (f *Feed) advance(ctx context.Context, b *batch) error {
 	return p.outcome()
 }
 
-// fill plans pages and starts to write them, as many as may be under way.
+// fill plans as many pages as may be under way, and starts to write them.
 func (p *pipeline) fill(ctx context.Context) {
 	for p.free() && p.begins() {
 		p.feed.lookAround(ctx)
@@ -88,11 +88,11 @@ func (p *pipeline) fill(ctx context.Context) {
 	}
 }
 
-// begins reports whether to begin a page, if necessary with items of the queue. Items that do not
-// fill a page are better left to the next commit, which more publishers may join; and so is the
-// rest of a batch that another follows, while there are writes to wait for.
+// begins reports whether to begin a page, if necessary with items from the queue. Items that do not
+// fill a page are better left to the next commit, which more publishers may join. The same holds
+// for the rest of a batch that is followed by another, while there are writes to wait for.
 func (p *pipeline) begins() bool {
-	for { // again if all that joined was in the feed
+	for { // again if all items that joined were already in the feed
 		rest := p.batch.items[p.planned:]
 		if n := len(rest); n > 0 && (len(p.writes) == 0 || !rest[n-1].request.more) {
 			return true
@@ -111,7 +111,7 @@ func (p *pipeline) begins() bool {
 
 // supply reports whether there is an item to plan, if necessary from the queue.
 func (p *pipeline) supply() bool {
-	for p.planned == len(p.batch.items) { // again if all that joined was in the feed
+	for p.planned == len(p.batch.items) { // again if all items that joined were already in the feed
 		if !p.feed.join(p.batch, amount{}) {
 			return false
 		}
@@ -119,8 +119,8 @@ func (p *pipeline) supply() bool {
 	return true
 }
 
-// free reports whether another page may be written now: not after an open page, which is going
-// to change, nor after one that replaces an orphan, because there may be more orphans.
+// free reports whether another page may be written now. It may not after an open page, which is
+// going to change, nor after a page that replaces an orphan, because there may be more orphans.
 func (p *pipeline) free() bool {
 	if p.failed != nil || p.broken || len(p.writes) >= 2*chain.Ahead {
 		return false
@@ -128,7 +128,7 @@ func (p *pipeline) free() bool {
 	if len(p.writes) == 0 {
 		return true
 	}
-	// Pages after a write that loses a race are useless, and in the way of others.
+	// Pages after a write that loses a race are useless, and get in the way of other producers.
 	if t := &p.feed.turn; !t.ours && (!p.feed.tail.ours || t.shared()) && !p.writes[0].landed {
 		return false
 	}
@@ -139,7 +139,8 @@ func (p *pipeline) free() bool {
 	return last.page.Number < p.top+chain.Ahead
 }
 
-// more returns a channel that receives when requests are waiting, or nil if they could not join.
+// more returns a channel from which a value can be received when requests are waiting, or nil if
+// they could not join.
 func (p *pipeline) more() <-chan struct{} {
 	if p.free() {
 		return p.feed.queue.wake
@@ -180,7 +181,7 @@ func (p *pipeline) perform(ctx context.Context, w *write) {
 	version, err := p.feed.put(ctx, w)
 	w.version = version
 	if err == nil && w.replaces() && w.Closed {
-		// Where an orphan was, there may be more. If that cannot be found out, or if it may
+		// After an orphan there may be another. If this cannot be found out, or if the other may
 		// not be replaced, the next write will fail.
 		w.orphan, _ = p.feed.chain.Orphan(ctx, &w.page)
 	}
@@ -215,9 +216,9 @@ func (p *pipeline) confirm(ctx context.Context) {
 	}()
 }
 
-// checkFloor returns an error if page n, which was read or created, is below the floor, or the feed
-// is being deleted. That is possible if this process was suspended for long, or the feed was
-// deleted.
+// checkFloor returns an error if page n, which was read or created, is below the floor, or if the
+// feed is being deleted. A page can be below the floor if this process was suspended for long, or
+// the feed was deleted.
 func (f *Feed) checkFloor(ctx context.Context, n int64) error {
 	ctx, cancel := context.WithTimeout(ctx, f.config.RetryFor)
 	defer cancel()
@@ -233,7 +234,7 @@ func (f *Feed) checkFloor(ctx context.Context, n int64) error {
 
 func (w *write) replaces() bool { return !w.grow && w.at != "" }
 
-// note records a report.
+// note processes a report.
 func (p *pipeline) note(r report) {
 	p.running--
 	w := r.write
@@ -242,7 +243,8 @@ func (p *pipeline) note(r report) {
 		w.err, p.broken = r.err, true
 	case r.floor:
 		for _, before := range p.writes {
-			// An append to the page may have begun since, and need not have landed.
+			// An append to the page may have begun since the floor was read, and may not have
+			// landed.
 			before.confirmed = before.confirmed || before.landed && before.page.Number <= w.page.Number
 		}
 	default:
@@ -272,7 +274,8 @@ func (p *pipeline) note(r report) {
 	}
 }
 
-// take makes the last of the writes the known end of the feed, and completes their items.
+// take makes the last of the given writes the known end of the feed, and completes the items of all
+// of them.
 func (p *pipeline) take(done []*write) {
 	f, last := p.feed, done[len(done)-1]
 	newest := last.page

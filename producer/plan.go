@@ -16,30 +16,30 @@ import (
 type write struct {
 	draft.Draft
 	page  chain.Page      // the metadata that is written
-	at    storage.Version // what is appended to or replaced; empty: create
-	grow  bool            // append
-	items int             // number of items of the batch, after those of the writes before
-	// traces are those of the items, if Config.Observe is set.
+	at    storage.Version // the version that is appended to or replaced; empty: create
+	grow  bool            // whether to append
+	items int             // number of items of the batch on this page; they follow those of earlier writes
+	// traces holds the traces of the items, if Config.Observe is set.
 	traces feed.Traces
 
 	begun     time.Time
 	version   storage.Version
-	orphan    *chain.Page // what stands after the page, if the page took an orphan's place
+	orphan    *chain.Page // the orphan after the page, if the page itself replaced an orphan
 	err       error
-	landed    bool // the store has it
-	confirmed bool // it is not below the floor
+	landed    bool // whether the store has the page
+	confirmed bool // whether the page is known not to be below the floor
 }
 
-// A planner turns items into writes that follow the newest page: an append if
-// that page is open, and pages after it. It plans ahead while writes are under
-// way: the next write depends only on what the page will be after the one before.
+// A planner turns items into writes that follow the newest page: an append if that page is open,
+// and pages after it. It plans ahead while writes are under way: the next write depends only on
+// what the end of the feed will be after the previous write.
 type planner struct {
 	feed       *Feed
 	end        *chain.Page // the page after which the next one comes; nil: none
-	first      int64       // number of the next page if there is none before it
+	first      int64       // number of the next page if there is no page before it
 	hash       hash.Cloner // of the body of end, if that is open
-	orphan     *chain.Page // stands where the page after end belongs
-	checkpoint []byte      // that the next page carries
+	orphan     *chain.Page // the page in the place after end, if any
+	checkpoint []byte      // the checkpoint that the next page carries
 	stamp      time.Time   // Last-Modified of the entities on the page
 }
 
@@ -76,7 +76,7 @@ func (p *planner) begin(ctx context.Context) (*write, error) {
 	return w, nil
 }
 
-// add puts an item on the page. It reports false if the item belongs on the next.
+// add puts an item on the page. It returns false if the item belongs on the next page.
 func (p *planner) add(w *write, i item) (bool, error) {
 	if w.Closed || w.Entities >= p.feed.config.MaxPageEntities {
 		return false, nil
@@ -99,9 +99,9 @@ func (p *planner) add(w *write, i item) (bool, error) {
 	return true, nil
 }
 
-// finish completes the metadata of the page, which is then the end of the feed. A
-// page that is full is closed, and so is one that will not hold as much again: the
-// next commit need not write to two pages then.
+// finish completes the metadata of the page, which is then the end of the feed. A page is closed if
+// it is full, or if it would not hold as much again: this way, the next commit need not write to
+// two pages.
 func (p *planner) finish(w *write, full bool) error {
 	limits := &p.feed.config
 	full = full || w.Size()+w.Added() > limits.MaxPageBytes || w.Entities >= limits.MaxPageEntities

@@ -12,24 +12,24 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// minPruneAge is the least age at which a page may be pruned: no producer that
-// is alive can still be trying to write near it.
+// minPruneAge is the minimum age at which a page may be pruned: no producer that is alive can still
+// be trying to write near such a page.
 const minPruneAge = chain.MaxCommit
 
 // A PrunePolicy says which pages at the old end of a feed may be deleted: those that no rule keeps.
 // The newest page is always kept.
 type PrunePolicy struct {
-	// KeepAge keeps pages with an entity younger than this.
+	// KeepAge keeps pages that have an entity younger than this.
 	KeepAge time.Duration
 	// KeepPages keeps this many of the newest pages.
 	KeepPages int64
-	// Before keeps the page with this number and all after it: for instance the
-	// page at which the oldest snapshot continues in the feed.
+	// Before keeps the page with this number and all pages after it: for instance the page at which
+	// the oldest snapshot continues in the feed.
 	Before int64
-	// Entry keeps a page that is strictly older than this time, in whole seconds
-	// as on the wire, and all after it: for instance the createdAt of the oldest
-	// snapshot. A consumer that knows only the specification enters the feed at
-	// such a page (section "Consumer Algorithm": crawl back via timestamp).
+	// Entry keeps a page that is strictly older than this time, in whole seconds as on the wire,
+	// and all pages after it: for instance the createdAt of the oldest snapshot. A consumer that
+	// knows only the specification enters the feed at such a page (section "Consumer Algorithm":
+	// crawl back via timestamp).
 	Entry time.Time
 	// MinAge keeps pages that were written to less than this time ago, by the
 	// store's clock. It may not be less than 1 hour, the default.
@@ -45,13 +45,13 @@ type PruneReport struct {
 	Floor   int64 `json:"oldestPage"`   // the oldest page that is left
 	Newest  int64 `json:"newestPage"`   // the newest page
 	Pages   int64 `json:"pagesDeleted"` // pages that were deleted
-	Bytes   int64 `json:"bytesDeleted"` // their size
+	Bytes   int64 `json:"bytesDeleted"` // the size of these pages
 	Limited bool  `json:"limited"`      // MinAge kept pages from being deleted
 }
 
-// Prune removes old pages from a feed. First it raises the floor, which hides
-// them from all readers and producers, then it deletes them. If it is interrupted, the next
-// call deletes the rest.
+// Prune removes old pages from a feed. First it raises the floor, which hides the pages from all
+// readers and producers; then it deletes them. If it is interrupted, the next call deletes the
+// rest.
 func Prune(ctx context.Context, store storage.Store, name string, policy PrunePolicy) (PruneReport, error) {
 	report, err := prune(ctx, store, name, policy)
 	if err != nil {
@@ -132,7 +132,7 @@ func (policy PrunePolicy) raise(ctx context.Context, reader *chain.Reader, newes
 	return err
 }
 
-// keeps reports whether p, which is followed by the page after, has to stay.
+// keeps reports whether page p has to stay; after is the page that follows it.
 func (policy PrunePolicy) keeps(p, after, newest *chain.Page, now time.Time) bool {
 	return policy.KeepAge > 0 && now.Sub(p.Last) < policy.KeepAge ||
 		policy.KeepPages > 0 && p.Number > newest.Number-policy.KeepPages ||
@@ -140,8 +140,8 @@ func (policy PrunePolicy) keeps(p, after, newest *chain.Page, now time.Time) boo
 		!policy.Entry.IsZero() && !feed.Truncate(after.Last).Before(feed.Truncate(policy.Entry))
 }
 
-// sweep deletes the pages below the floor, oldest first, including those that an earlier call left.
-// Unknown keys are left alone.
+// sweep deletes the pages below the floor, oldest first, including pages that an earlier call left
+// behind. Unknown keys are left alone.
 func sweep(ctx context.Context, store storage.Store, name string, report *PruneReport, dryRun bool) error {
 	for entry, err := range store.List(ctx, layout.FeedPages(name), "") {
 		if err != nil {

@@ -27,7 +27,7 @@ func tenPages(t *testing.T) storage.Store {
 }
 
 func TestPrune(t *testing.T) {
-	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // the fake clock's
+	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // where the fake clock starts
 	for _, test := range []struct {
 		name    string
 		policy  producer.PrunePolicy
@@ -86,8 +86,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestPruneLeftovers kills an earlier call between raising the floor and deleting the pages, and has a
-// suspended producer create one of them again.
+// TestPruneLeftovers: an earlier call was killed after it raised the floor and before it deleted the
+// pages, and a suspended producer then created one of the pages again.
 func TestPruneLeftovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := tenPages(t)
@@ -109,8 +109,7 @@ func TestPruneLeftovers(t *testing.T) {
 	})
 }
 
-// TestPruneUnknownKeys has unknown keys among the pages. They are left alone and do not prevent
-// pruning.
+// TestPruneUnknownKeys: unknown keys among the pages are left alone, and do not prevent pruning.
 func TestPruneUnknownKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := tenPages(t)

@@ -14,17 +14,18 @@ type amount struct {
 func (a amount) plus(b amount) amount  { return amount{a.bytes + b.bytes, a.entities + b.entities} }
 func (a amount) minus(b amount) amount { return amount{a.bytes - b.bytes, a.entities - b.entities} }
 
-// reaches reports whether a is at least b in one of the two, so that it fills a page with room b.
+// reaches reports whether a is at least b in bytes or in entities, so that it fills a page that has
+// room for b.
 func (a amount) reaches(b amount) bool { return a.bytes >= b.bytes || a.entities >= b.entities }
 
 // queue holds the requests that wait for a commit.
 type queue struct {
 	mu      sync.Mutex
 	waiting []*request
-	load    amount // of all waiting requests
+	load    amount // the sum of all waiting requests
 	closed  bool
 	wake    chan struct{} // wakes the goroutine that commits
-	target  int           // number of requests that await waits for; 0: it does not wait
+	target  int           // number of requests that await waits for; 0: await is not waiting
 	reached chan struct{}
 }
 
@@ -32,7 +33,7 @@ func newQueue() queue {
 	return queue{wake: make(chan struct{}, 1), reached: make(chan struct{}, 1)}
 }
 
-// add reports false if the queue is closed.
+// add adds a request. It returns false if the queue is closed.
 func (q *queue) add(r *request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -56,7 +57,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// await returns when this number of requests wait, or after d.
+// await returns when that many requests are waiting, or after d.
 func (q *queue) await(requests int, d time.Duration) {
 	q.mu.Lock()
 	if len(q.waiting) >= requests || q.closed {
@@ -72,7 +73,7 @@ func (q *queue) await(requests int, d time.Duration) {
 	case <-timer.C:
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if q.target == 0 { // reached after all
+		if q.target == 0 { // the target was reached at the last moment
 			<-q.reached
 		}
 		q.target = 0
@@ -85,8 +86,8 @@ func (q *queue) len() int {
 	return len(q.waiting)
 }
 
-// withdraw removes r and makes it fail with err, as requests that must come after it then do. It
-// reports false if r was no longer waiting.
+// withdraw removes r and makes it fail with err, and with it the requests that must come after it.
+// It returns false if r was no longer waiting.
 func (q *queue) withdraw(r *request, err error) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,7 +103,7 @@ func (q *queue) withdraw(r *request, err error) bool {
 }
 
 // take moves requests into b until they have at least most bytes, or one is not accepted. It moves
-// none if all that wait do not add up to what is lacking. It reports whether it moved any.
+// none if the waiting requests do not add up to what is lacking. It reports whether it moved any.
 func (q *queue) take(b *batch, lacking amount, most int64, accept func(*request) bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -125,7 +126,7 @@ func (q *queue) take(b *batch, lacking amount, most int64, accept func(*request)
 	return n > 0
 }
 
-// within returns about how many of the waiting entities have that many bytes.
+// within estimates how many of the waiting entities add up to that many bytes.
 func (q *queue) within(bytes int64) int {
 	if q.load.bytes <= bytes {
 		return q.load.entities
@@ -133,8 +134,8 @@ func (q *queue) within(bytes int64) int {
 	return int(int64(q.load.entities)*bytes/q.load.bytes) + 1
 }
 
-// rearm wakes the goroutine that commits if requests wait. It returns false if the queue is closed
-// and empty.
+// rearm wakes the goroutine that commits if requests are waiting. It returns false if the queue is
+// closed and empty.
 func (q *queue) rearm() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

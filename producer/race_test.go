@@ -11,9 +11,9 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestLostRaceReads has a producer lose a race after another has written many pages. It reads them only
-// if they may have what it publishes: a Content-ID set by the caller, or an earlier write of its own
-// with an unknown outcome.
+// TestLostRaceReads has a producer lose a race after another has written many pages. The producer reads
+// these pages only if they may contain what it publishes: if the caller set the Content-ID, or if an
+// earlier write of its own had an unknown outcome.
 func TestLostRaceReads(t *testing.T) {
 	const none = ""
 	for _, test := range []struct {
@@ -21,7 +21,7 @@ func TestLostRaceReads(t *testing.T) {
 		outcome    fault.Outcome // of the first write
 		reads      bool
 		duplicates int
-		pages      int64 // with an entity each
+		pages      int64 // pages in the feed, each with one entity
 	}{
 		{"generated", none, fault.Pass, false, 0, 11},
 		{"given", "<own@test>", fault.Pass, true, 0, 11},

@@ -9,25 +9,25 @@ import (
 	"github.com/feedctl/feedctl/chain"
 )
 
-// window is the number of a feed's newest pages on which a Content-ID is recognized, in addition
-// to those that its batch may take up itself.
+// window is the number of a feed's newest pages on which a Content-ID is recognized, in addition to
+// as many pages as its batch may take up itself.
 const window = 16
 
 // An idHash represents a Content-ID in less memory.
 type idHash [16]byte
 
 func hashID(id string) idHash {
-	sum := sha256.Sum256(append(make([]byte, 0, 128), id...)) // not allocated, as a rule
+	sum := sha256.Sum256(append(make([]byte, 0, 128), id...)) // usually without an allocation
 	return idHash(sum[:16])
 }
 
-// recent knows the Content-IDs on the newest pages of a feed.
+// recent holds the Content-IDs on the newest pages of a feed.
 type recent struct {
 	first int64 // the first page whose Content-IDs are known; 0: none are
-	last  int64 // the last page whose Content-IDs were known when last fresh
-	fresh bool  // no other producer can have written since
+	last  int64 // the last page whose Content-IDs were known when fresh was last true
+	fresh bool  // whether no other producer can have written since
 	pages map[int64][]idHash
-	ids   map[idHash]int64 // the page
+	ids   map[idHash]int64 // the page of each Content-ID
 }
 
 func newRecent() recent {
@@ -46,7 +46,7 @@ func (r *recent) has(i item) bool {
 	return ok
 }
 
-// add notes an entity that was written to page n.
+// add adds an entity that was written to page n.
 func (r *recent) add(n int64, id idHash) {
 	if _, ok := r.ids[id]; !ok {
 		r.ids[id] = n
@@ -58,7 +58,7 @@ func (r *recent) add(n int64, id idHash) {
 // trim forgets the pages before n.
 func (r *recent) trim(n int64) {
 	if r.first == 0 {
-		return // nothing is known
+		return // no Content-IDs are known
 	}
 	for ; r.first < n; r.first++ {
 		for _, h := range r.pages[r.first] {
@@ -68,15 +68,14 @@ func (r *recent) trim(n int64) {
 	}
 }
 
-// fill makes sure that the Content-IDs from page from up to the newest are
-// known, and reads the pages whose Content-IDs are not. newest is nil in a feed
-// without pages.
+// fill makes sure that the Content-IDs on the pages from page from to the newest page are known, by
+// reading the pages whose Content-IDs are not. newest is nil in a feed without pages.
 func (r *recent) fill(ctx context.Context, c *chain.Reader, newest *chain.Page, from int64) error {
 	if r.fresh && r.first <= from {
 		return nil
 	}
 	if r.first == 0 || r.first > from || r.last < from {
-		*r = newRecent() // there would be a gap
+		*r = newRecent() // otherwise there would be a gap
 		r.first, r.last = from, from
 	}
 	if newest != nil {
@@ -95,7 +94,7 @@ func (r *recent) fill(ctx context.Context, c *chain.Reader, newest *chain.Page, 
 	return nil
 }
 
-// read notes the entities of page n.
+// read adds the entities of page n.
 func (r *recent) read(ctx context.Context, c *chain.Reader, n int64) error {
 	p, object, err := c.Open(ctx, n, 0, -1)
 	if err != nil {

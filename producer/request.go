@@ -13,20 +13,20 @@ import (
 type request struct {
 	feed       *Feed
 	items      []item
-	one        [1]item // the memory of items, if there is only one
-	bytes      int64   // of all headers, and of bodies that are not spooled
+	one        [1]item // the memory of items, if there is only one item
+	bytes      int64   // size of all headers, and of bodies that are not spooled
 	spools     int     // number of spooled bodies
-	spooled    int64   // their bytes
-	given      bool    // some item has a Content-ID of the caller
+	spooled    int64   // size of the spooled bodies
+	given      bool    // whether the caller set the Content-ID of an item
 	checkpoint []byte
 	previous   []byte
-	known      int64 // the page before which none of the items is; 0: not known
+	known      int64 // a page before which none of the items is; 0: not known
 
-	after  *request // must be published before
-	more   bool     // another request follows at once
-	weight int64    // how much of Feed.room it holds
+	after  *request // the request that must be published before this one
+	more   bool     // whether another request follows at once
+	weight int64    // how much of Feed.room the request holds
 
-	tried   bool // some entity is in the feed, or may be
+	tried   bool // whether some entity is or may be in the feed
 	left    int  // items that are neither written nor found to be duplicates
 	receipt Receipt
 	err     error
@@ -39,12 +39,12 @@ type request struct {
 type item struct {
 	request *request
 	entity  *Entity
-	id      idHash       // of its Content-ID
+	id      idHash       // hash of the Content-ID
 	spool   *draft.Spool // holds the body, if the entity came with a stream
-	load    int64        // how many bytes it adds to a page
-	place   int          // in its batch
-	given   bool         // the Content-ID is the caller's: it may be in the feed already
-	tried   bool         // it has been part of a write that may have taken effect
+	load    int64        // how many bytes the item adds to a page
+	place   int          // place in the batch
+	given   bool         // whether the caller set the Content-ID, so that it may already be in the feed
+	tried   bool         // whether the item was part of a write that may have taken effect
 }
 
 func (i item) size() int64 {
@@ -61,7 +61,7 @@ func loadOf(e *Entity, size int64) int64 {
 	for digits := size; digits > 9; digits /= 10 {
 		n++
 	}
-	n++ // the last digit
+	n++ // for the last digit
 	fields, header := e.HeaderSize()
 	return int64(n+fields*len(": \r\n")+header) + size
 }
@@ -110,7 +110,7 @@ func (f *Feed) newRequest(ctx context.Context, entities []*Entity, b Batch) (_ *
 			}
 		}
 		i.load = loadOf(e, i.size())
-		r.items[n] = i // from here on, discard removes its spool
+		r.items[n] = i // from now on, discard removes the spool
 		if limit := f.config.MaxEntity; limit > 0 && i.size() > limit {
 			return nil, fmt.Errorf("%w: entity %d: body has %d bytes, the limit is %d", ErrInvalid, n, i.size(), limit)
 		}
@@ -126,7 +126,7 @@ func (f *Feed) newRequest(ctx context.Context, entities []*Entity, b Batch) (_ *
 	return r, nil
 }
 
-// load returns what the request adds to pages.
+// load returns the amount that the request adds to pages.
 func (r *request) load() amount { return amount{r.bytes + r.spooled, len(r.items)} }
 
 // release releases what the request holds.

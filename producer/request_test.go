@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// TestRequestAllocates: publishing an entity takes three allocations until it is committed: the
-// request, its Content-ID and the channel that its publisher waits for.
+// TestRequestAllocates: publishing an entity takes three allocations before it is committed: the
+// request, the Content-ID and the channel on which the publisher waits.
 func TestRequestAllocates(t *testing.T) {
 	f := &Feed{idStart: "<ABCDEFGHIJKLMNOPQRSTUVWXYZ-", idEnd: "@" + strings.Repeat("a", 30) + ">"}
 	e := feed.Entity{Operation: feed.Put, ContentType: "application/json", ContentLocation: "key"}
@@ -24,7 +24,7 @@ func TestRequestAllocates(t *testing.T) {
 	}
 }
 
-// TestLoad compares the size expected of a part with its size on a page.
+// TestLoad compares the expected size of a part with its size on a page.
 func TestLoad(t *testing.T) {
 	for _, size := range []int{0, 9, 10, 99, 100, 999, 1000, 12_345} {
 		e := feed.Entity{ContentID: "<1@test>", Operation: feed.Put, ContentType: "text/plain", Body: make([]byte, size)}

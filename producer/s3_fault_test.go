@@ -32,8 +32,8 @@ import (
 
 var s3Part = flag.Int("s3-part", 20, "one in how many cases of the fault tables runs on S3, a sixth of them with -short; 1: all")
 
-// s3Retry is how long a producer retries that meets faults; patience, how long one that meets none
-// does, which must not give up on a slow machine.
+// s3Retry is how long a producer that meets faults retries. patience is how long a producer that meets
+// no faults retries: it must not give up on a slow machine.
 const (
 	s3Retry  = 100 * time.Millisecond
 	patience = 5 * time.Minute
@@ -71,7 +71,7 @@ func (b *s3Bed) next(t *testing.T) (prefix string, clean storage.Store) {
 	return prefix, clean
 }
 
-// open opens a store and has decide, unless it is nil, choose the outcome of each request.
+// open opens a store. Unless decide is nil, it chooses the outcome of each request.
 func (b *s3Bed) open(t *testing.T, prefix string, decide func(s3fault.Request) s3fault.Fault) storage.Store {
 	t.Helper()
 	config := b.config
@@ -91,8 +91,8 @@ func (b *s3Bed) open(t *testing.T, prefix string, decide func(s3fault.Request) s
 	return store
 }
 
-// s3Paths are the paths of which each request may fail. Each does one kind of write, and retries it
-// for the given time.
+// s3Paths returns the paths in which each request in turn is made to fail. Each path does one kind of
+// write, and retries it for the given time.
 func s3Paths(retryFor time.Duration) []faulttest.Path {
 	publishing := func(name string, from, to int) faulttest.Path {
 		p := publishing(name, from, to)
@@ -180,8 +180,8 @@ func publishOnce(ctx context.Context, store storage.Store, retryFor time.Duratio
 	return errors.Join(err, f.Close())
 }
 
-// floorRaising prunes the first two pages of four, whatever their age: it raises the floor and deletes
-// as pruning does.
+// floorRaising prunes the first two of four pages, whatever their age: it raises the floor and deletes
+// the pages, as Prune does.
 func floorRaising() faulttest.Path {
 	return faulttest.Path{
 		Name:  "floor",
@@ -202,7 +202,7 @@ func floorRaising() faulttest.Path {
 	}
 }
 
-// An s3Fault is something that one request can meet.
+// An s3Fault is a fault that a request can meet.
 type s3Fault struct {
 	name  string
 	fits  func(s3fault.Operation) bool
@@ -248,13 +248,13 @@ func chosen(t *testing.T) func() bool {
 		part *= 6
 	}
 	n := rand.IntN(part)
-	t.Logf("every case that leaves %d when divided by %d", n, part)
+	t.Logf("running every case whose number leaves %d when divided by %d", n, part)
 	n = part - n
 	return func() bool { n++; return n%part == 0 }
 }
 
 // TestFaultsS3 has each HTTP request of each path meet each applicable fault. Then another producer
-// does the same and more.
+// repeats the write and publishes more.
 func TestFaultsS3(t *testing.T) {
 	bed := newS3Bed(t)
 	chosen := chosen(t)
@@ -295,7 +295,7 @@ func (b *s3Bed) operations(t *testing.T, p faulttest.Path) (all []s3fault.Operat
 	return all
 }
 
-// meet performs the path's write, in which the fault hits the request with the given number.
+// meet performs the write of a path, in which the fault hits the request with the given number.
 func (b *s3Bed) meet(t *testing.T, p faulttest.Path, do func(context.Context, storage.Store) error, f s3Fault, number int) {
 	prefix, clean := b.next(t)
 	p.Setup(t, clean)
@@ -315,8 +315,8 @@ func (b *s3Bed) meet(t *testing.T, p faulttest.Path, do func(context.Context, st
 	})
 }
 
-// goOn has another producer do the same and more, and checks that what readers see then stays the
-// same when delayed requests have landed.
+// goOn has another producer repeat the write and publish more, and checks that what readers see
+// afterwards stays the same when delayed requests land.
 func goOn(t *testing.T, p faulttest.Path, store storage.Store, land func()) {
 	t.Helper()
 	if err := p.Do(t.Context(), store); err != nil {
@@ -338,8 +338,8 @@ func goOn(t *testing.T, p faulttest.Path, store storage.Store, land func()) {
 	}
 }
 
-// TestStorageFaultsS3 has each operation of each path fail, once or from then on, whether it has
-// landed, is lost, or lands later.
+// TestStorageFaultsS3 has each operation of each path fail, alone or with all later ones. The
+// operation may have landed, be lost, or land later.
 func TestStorageFaultsS3(t *testing.T) {
 	bed := newS3Bed(t)
 	chosen := chosen(t)

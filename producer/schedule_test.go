@@ -43,7 +43,7 @@ type writer struct {
 	*scheduler
 	name    string
 	dead    bool
-	noTurns bool // like an older version, it does not use the list of turns
+	noTurns bool // whether the producer, like an older version, does not use the list of turns
 }
 
 // call waits until the scheduler answers.
@@ -59,8 +59,8 @@ func (w *writer) call(name string, read bool, do func() error) error {
 	return <-op.answer
 }
 
-// waiting returns the operations that have not taken effect, in an order that
-// does not depend on how goroutines ran.
+// waiting returns the operations that have not taken effect, in an order that does not depend on
+// the scheduling of goroutines.
 func (s *scheduler) waiting() []*operation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,8 @@ func (s *scheduler) drop(op *operation) {
 	s.pending = slices.DeleteFunc(s.pending, func(o *operation) bool { return o == op })
 }
 
-// land has an operation take effect, and returns the outcome to its writer if that still waits.
+// land has an operation take effect, and returns the outcome to the writer if the writer still
+// waits for it.
 func (s *scheduler) land(op *operation) string {
 	s.drop(op)
 	err := op.do()
@@ -92,7 +93,7 @@ func (op *operation) tell(err error) {
 	}
 }
 
-// lose fails an operation with errLost; it may still take effect.
+// lose makes an operation fail with errLost. Unless never is set, a write may still take effect.
 func (s *scheduler) lose(op *operation, never bool) {
 	op.tell(errLost)
 	if op.read || never {
@@ -103,7 +104,7 @@ func (s *scheduler) lose(op *operation, never bool) {
 // die ends a writer; its operations may still take effect.
 func (s *scheduler) die(w *writer) {
 	s.mu.Lock()
-	w.dead = true // first: a writer that is told of a loss begins its next operation
+	w.dead = true // before lose, after which the writer would begin its next operation
 	s.mu.Unlock()
 	for _, op := range s.waiting() {
 		if op.writer == w {
@@ -112,7 +113,8 @@ func (s *scheduler) die(w *writer) {
 	}
 }
 
-// copied reads a body at once, because the operation may take effect after its writer has ended.
+// copied returns a copy of a body that it reads at once, because the operation may take effect
+// after its writer has ended.
 func copied(b storage.Body) storage.Body {
 	r, err := b.Open()
 	if err != nil {

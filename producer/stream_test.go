@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// emptyDir is an empty stream that checks at its end that a directory has no files.
+// emptyDir is an empty stream that checks, when it is read, that a directory has no files.
 type emptyDir struct {
 	t    *testing.T
 	path string
@@ -69,8 +69,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestSlowStream publishes a slow stream to a slow store, which takes less time than a body of that
-// size may take.
+// TestSlowStream publishes a stream to a slow store. The write takes longer than RetryFor, but not
+// longer than a body of that size may take.
 func TestSlowStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t, slow{memory.New()}, producer.Config{RetryFor: time.Second, SpoolDir: t.TempDir()})

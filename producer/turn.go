@@ -13,53 +13,53 @@ import (
 
 // Limits of a producer's turn.
 const (
-	// While others wait for their turn, a producer writes turnPages full pages, or for sharedTurn
-	// if that is less. Equal work then ends at about the same time, even if it is only a few
-	// times as much.
+	// While others wait for their turn, a producer writes turnPages full pages, or for sharedTurn if
+	// that is less. So producers with equal work end at about the same time, even if the work is only
+	// that of a few turns.
 	turnPages  = 4
 	sharedTurn = 100 * time.Millisecond
-	// longestLook limits the time between two checks whether others wait, unless a write takes long.
+	// longestLook limits the time between two checks whether others wait, unless a write takes longer.
 	longestLook = 300 * time.Millisecond
 	// A producer that does not take turns pauses after soloTurn, but after sharedTurn once it has
 	// noticed another. While it notices none, each turn is four times as long as the one before, up to
 	// soloTurn.
 	soloTurn = 4 * time.Second
-	// competitorAge is how long a producer counts as active after it was noticed.
+	// competitorAge is how long another producer counts as active after it was noticed.
 	competitorAge = 5 * time.Second
 	// maxPause limits the pause between turns.
 	maxPause = 500 * time.Millisecond
 )
 
-// A turn is a time in which a producer writes. A producer that has just written knows the end of
-// the feed, which all others must read first: it would win each race, and they would wait until it
+// A turn is a time in which a producer writes. A producer that has just written knows the end of the
+// feed, which all others must first read. It would win each race, and the others would wait until it
 // has nothing more to write.
 //
-// So producers that lose races take turns, in the order of a list in the store. One that writes
-// without a turn looks from time to time whether there is a list, and joins it. It pauses as well,
-// for those that do not use the list.
+// So producers that lose races take turns, in the order of a list in the store. A producer that writes
+// without a turn checks from time to time whether there is a list, and joins it. It also pauses, for
+// the sake of producers that do not use the list.
 type turn struct {
 	*turns
-	joined  bool  // this producer is in the list
-	ours    bool  // it is its turn
+	joined  bool  // whether this producer is in the list
+	ours    bool  // whether it is this producer's turn
 	written int64 // bytes that were added to the feed in the turn
-	planned int64 // and those that are being added
-	quota   int64 // of both
+	planned int64 // bytes that were added or are being added
+	quota   int64 // limit of both
 
-	lookAt   time.Time // when this producer looks whether others wait
-	lookWhen int64     // or after how many planned bytes
+	lookAt   time.Time // when this producer next checks whether others wait
+	lookWhen int64     // or after how many planned bytes it does
 	looking  sync.WaitGroup
-	busy     atomic.Bool // it is looking
-	wanted   atomic.Bool // others wait
+	busy     atomic.Bool // whether it is checking
+	wanted   atomic.Bool // whether others wait
 
-	length     time.Duration // 0 before the first pause: soloTurn
+	length     time.Duration // of a turn; 0, before the first pause, means soloTurn
 	began      time.Time     // zero between turns
 	ended      time.Time     // end of the last write
 	competitor time.Time     // when another producer was last noticed
-	crowded    bool          // others must be given turns: there are several, or they are faster
+	crowded    bool          // whether others must be given turns: there are several, or they are faster
 }
 
-// begin begins a turn unless there is one. A producer that had nothing to write for a moment
-// has paused.
+// begin begins a turn unless one has begun. If a producer had nothing to write for a moment, this
+// counts as a pause.
 func (t *turn) begin(took time.Duration) {
 	now := time.Now()
 	if t.began.IsZero() || now.Sub(t.ended) > took && !t.ours {
@@ -83,8 +83,8 @@ func (t *turn) over() bool {
 	return t.wanted.Load() || spent > cmp.Or(t.length, soloTurn)
 }
 
-// plan records that a page of a turn is planned that adds this many bytes. It reports whether it
-// is the last.
+// plan records that a page with that many bytes is planned in this turn. It reports whether the page
+// is the last of the turn.
 func (t *turn) plan(added int64) bool {
 	t.planned += added
 	return t.ours && t.over()
@@ -99,7 +99,7 @@ func (t *turn) crowd() {
 	t.crowded = true
 }
 
-// lookLater determines when to look whether others wait: at first after the time, or the amount, of a
+// lookLater determines when to check whether others wait: first after the time or the amount of a
 // turn, and then at intervals that grow with the time that has passed.
 func (t *turn) lookLater() {
 	now := time.Now()
@@ -107,7 +107,7 @@ func (t *turn) lookLater() {
 	t.lookWhen = t.planned + max(t.quota, t.planned/8)
 }
 
-// lookAround looks in the background, from time to time, whether others wait for a turn.
+// lookAround checks in the background, from time to time, whether others wait for a turn.
 func (f *Feed) lookAround(ctx context.Context) {
 	t := &f.turn
 	if t.joined || t.planned < t.lookWhen && time.Now().Before(t.lookAt) || !t.busy.CompareAndSwap(false, true) {
@@ -157,8 +157,8 @@ func (f *Feed) queueUp(ctx context.Context) {
 	}
 }
 
-// endTurn gives up this producer's turn, or its place in the list. If again, it takes the last
-// place, unless no other producer waits.
+// endTurn gives up this producer's turn, or its place in the list. With again, the producer takes the
+// last place in the list, unless no other producer waits.
 func (f *Feed) endTurn(ctx context.Context, again bool) {
 	t := &f.turn
 	page, digest := f.tail.lastClosed()
@@ -174,19 +174,19 @@ func (f *Feed) endTurn(ctx context.Context, again bool) {
 // leave gives up this producer's turn, or its place in the list, for good.
 func (f *Feed) leave(ctx context.Context) {
 	if f.turn.joined {
-		ctx, cancel := context.WithTimeout(ctx, turnLimit) // others do not wait longer
+		ctx, cancel := context.WithTimeout(ctx, turnLimit) // others do not wait longer than that
 		defer cancel()
 		f.endTurn(ctx, false)
 	}
 	f.turn.looking.Wait()
 }
 
-// pause ends a turn that is over with a pause, during which another producer can read the end of the
-// feed and write, and then checks whether one has. took is how long a write takes.
+// If a turn is over, pause ends it and waits, so that another producer can read the end of the feed
+// and write; then it checks whether one has. took is how long a write takes.
 func (f *Feed) pause(ctx context.Context, took time.Duration) {
 	t := &f.turn
 	if t.ended.Before(t.began) {
-		t.lookLater() // what the first commit reads takes long
+		t.lookLater() // not counting the time that the reads of the first commit took
 	}
 	t.ended = time.Now()
 	switch {
@@ -196,7 +196,7 @@ func (f *Feed) pause(ctx context.Context, took time.Duration) {
 		f.endTurn(ctx, f.queue.len() > 0)
 		return
 	case t.wanted.Load():
-		return // to wait for a turn
+		return // the caller then waits for a turn
 	}
 	t.began, t.length = time.Time{}, min(4*cmp.Or(t.length, soloTurn), soloTurn)
 	pause := took
@@ -213,7 +213,8 @@ func (f *Feed) pause(ctx context.Context, took time.Duration) {
 	}
 }
 
-// idle returns when requests wait. If that takes a moment, it gives up this producer's turn.
+// idle returns when requests are waiting. If there are none for a moment, it gives up this producer's
+// turn.
 func (f *Feed) idle(ctx context.Context, took time.Duration) {
 	if f.turn.joined {
 		timer := time.NewTimer(min(max(took, time.Millisecond), sharedTurn/4))

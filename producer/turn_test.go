@@ -44,7 +44,7 @@ func (s farStore) Stat(ctx context.Context, key string) (storage.Info, error) {
 	return s.Store.Stat(ctx, key)
 }
 
-// TestTurns has producers with equal work write to one feed. None waits until another is done.
+// TestTurns has producers with equal work write to one feed. None has to wait until another is done.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := farStore{memory.New()}
@@ -81,8 +81,8 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestListLeftBehind has two producers publish to a feed whose list of turns is damaged, or has only
-// producers that are dead.
+// TestListLeftBehind has two producers publish to a feed whose list of turns is damaged, or contains
+// only producers that are dead.
 func TestListLeftBehind(t *testing.T) {
 	const members = `{"format":1,"feed":"test","producers":[%s{"id":"dead"}]}`
 	for name, test := range map[string]struct {

@@ -17,8 +17,8 @@ import (
 )
 
 // turns is the list of producers that wait for their turn to write to a feed, as this producer sees
-// it. It is an object of its own, and decides nothing: all writes to the feed are conditional. So it
-// does no harm if it is lost, or if some producers do not use it.
+// it. The list is an object of its own, and nothing depends on it for safety: all writes to the feed
+// are conditional. So no harm is done if the list is lost, or if some producers do not use it.
 type turns struct {
 	store storage.Store
 	feed  string
@@ -26,9 +26,9 @@ type turns struct {
 
 	list  turnList // as last read or written
 	at    storage.Version
-	since time.Time     // when that was first seen; zero: the list has to be read
-	moved time.Time     // when this producer's place in it last changed
-	rtt   time.Duration // the shortest time that reading it has taken
+	since time.Time     // when that version was first seen; zero: the list has to be read
+	moved time.Time     // when this producer's place in the list last changed
+	rtt   time.Duration // the shortest time that reading the list has taken
 	pace  time.Duration // how long the turns of others take
 }
 
@@ -36,7 +36,7 @@ type turns struct {
 type turnList struct {
 	Format int    `json:"format"`
 	Feed   string `json:"feed"`
-	// Producers are those that take turns. It is the first one's turn.
+	// Producers lists the producers that take turns. It is the turn of the first one.
 	Producers []waiter `json:"producers"`
 	// Page is the last closed page of the feed when the last turn ended, and Digest its digest:
 	// the next producer need not search for the end of the feed.
@@ -47,19 +47,20 @@ type turnList struct {
 // A waiter is a producer in the list.
 type waiter struct {
 	ID string `json:"id"`
-	// Skip is how many turns it lets pass, because it has written as much without having a turn.
+	// Skip is how many of its turns the producer lets pass, because it has already written that much
+	// without a turn.
 	Skip int `json:"skip,omitempty"`
 }
 
 const (
 	turnsFormat = 1
-	// maxSkip limits waiter.Skip: a producer has about as much in flight, in turns, when it
-	// notices that others wait.
+	// maxSkip limits waiter.Skip. When a producer notices that others wait, it has about that many
+	// turns' worth of pages in flight.
 	maxSkip = chain.Ahead / turnPages
-	// turnLimit is how long the list may stay the same before the producers ahead are
-	// presumed dead. It is longer if turns take long.
+	// turnLimit is how long the list may stay the same before the producers ahead are presumed dead.
+	// More time is allowed if turns take long.
 	turnLimit = time.Second
-	// longestPoll limits the time between two looks at the list.
+	// longestPoll limits the time between two reads of the list.
 	longestPoll = 200 * time.Millisecond
 )
 
@@ -83,7 +84,7 @@ func (t *turns) read(ctx context.Context) error {
 	}
 	t.list, t.at, t.since = list, at, now
 	if after := t.place(); before > 0 && 0 <= after && after < before {
-		// A turn that took long may have been that of a producer that has died.
+		// A turn that took long may have belonged to a producer that has died.
 		t.pace = min(now.Sub(t.moved)/time.Duration(before-after), t.pace*5/4)
 		t.moved = now
 	}
@@ -123,7 +124,7 @@ func (l turnList) others(id string) bool {
 	return slices.ContainsFunc(l.Producers, func(w waiter) bool { return w.ID != id })
 }
 
-// change writes what edit makes of the list, and repeats that if another producer has changed it.
+// change edits the list and writes it, and starts again if another producer has changed the list.
 func (t *turns) change(ctx context.Context, edit func(*turnList)) error {
 	if t.since.IsZero() {
 		if err := t.read(ctx); err != nil {
@@ -176,7 +177,7 @@ func (t *turns) write(ctx context.Context, list turnList) (storage.Version, erro
 	return at, nil
 }
 
-// join adds this producer at the end of the list unless it is in it.
+// join adds this producer at the end of the list, unless it is already in the list.
 func (t *turns) join(ctx context.Context, skip int) error {
 	return t.change(ctx, func(l *turnList) {
 		if l.place(t.id) < 0 {
@@ -185,8 +186,8 @@ func (t *turns) join(ctx context.Context, skip int) error {
 	})
 }
 
-// end ends the turn of this producer, and puts it at the end of the list if it wants another one and
-// there are others. page and digest are those of the last closed page.
+// end ends the turn of this producer. With again, the producer goes to the end of the list, if the
+// list has others. page and digest are the number and the digest of the last closed page.
 func (t *turns) end(ctx context.Context, again bool, skip int, page int64, digest string) error {
 	return t.change(ctx, func(l *turnList) {
 		l.Page, l.Digest = page, digest
@@ -205,8 +206,8 @@ func (t *turns) end(ctx context.Context, again bool, skip int, page int64, diges
 	})
 }
 
-// await returns when it is this producer's turn, at once if the list has no others.
-// If the producer is not in the list, it joins at the end, and lets some turns pass.
+// await returns when it is this producer's turn, which is at once if no others are in the list. If
+// the producer is not in the list, it joins at the end, and lets skip of its turns pass.
 func (t *turns) await(ctx context.Context, skip int) error {
 	if err := t.read(ctx); err != nil {
 		return err
@@ -219,7 +220,8 @@ func (t *turns) await(ctx context.Context, skip int) error {
 		if n == 0 {
 			return nil
 		}
-		// Each of those behind the first waits a little longer, so that one of them acts.
+		// The farther back a producer is in the list, the longer it waits, so that only one of them
+		// acts.
 		limit := turnLimit + 4*t.pace
 		limit += time.Duration(n-1) * limit / 8
 		if time.Since(t.since) >= limit {
@@ -239,7 +241,7 @@ func (t *turns) await(ctx context.Context, skip int) error {
 }
 
 // drop removes the first n producers, which are presumed dead, unless another producer has changed
-// the list. One that is not dead joins again.
+// the list. If one of them is alive after all, it joins again.
 func (t *turns) drop(ctx context.Context, n int) error {
 	at := t.at
 	return t.change(ctx, func(l *turnList) {

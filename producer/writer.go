@@ -8,44 +8,44 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// WriterOptions limit what a [Writer] holds. The zero value of each is its default.
+// WriterOptions limits what a [Writer] holds. The zero value of each field is its default.
 type WriterOptions struct {
-	// MaxEntities and MaxBytes limit a batch; bytes are those of bodies. A larger entity is a
-	// batch by itself. They default to 1000 and 1 MiB.
+	// MaxEntities and MaxBytes limit the number of entities in a batch and the bytes of their bodies.
+	// A larger entity is a batch by itself. The defaults are 1000 and 1 MiB.
 	MaxEntities int
 	MaxBytes    int64
-	// Ahead is how many batches may be under way when a method of the writer returns. With 0,
-	// batches are durable by then.
+	// Ahead is how many batches may be under way when a method of the writer returns. If it is 0,
+	// batches are durable when the method returns.
 	Ahead int
-	// Memory, if set, limits in bytes what several writers hold together, from Add until an
-	// entity is durable. An entity counts with its body, and 768 bytes for the rest. Writers
-	// never wait for one another: an entity for which there is no room is published at once,
-	// when nothing else of its writer is under way.
+	// Memory, if set, limits in bytes what several writers hold together. Each entity counts, from
+	// Add until it is durable, with its body and 768 bytes for the rest. Writers never wait for one
+	// another: an entity for which there is no room is published at once, as soon as nothing else of
+	// its writer is under way.
 	Memory *semaphore.Weighted
-	// Done, if set, is called when a batch is durable or has failed: in order, one at a time, and
-	// not after the first that failed. If it returns an error, the writer has failed.
+	// Done, if set, is called when a batch is durable or has failed: in order, one at a time, and not
+	// again after the first batch that failed. If it returns an error, the writer has failed.
 	Done func(Outcome) error
 }
 
 // An Outcome is what became of a batch of a [Writer].
 type Outcome struct {
 	Entities []*Entity
-	Marks    []any // those of [Writer.Mark]
+	Marks    []any // the values added with [Writer.Mark]
 	Receipt  Receipt
 	Err      error // why the batch was not published
 }
 
 // A BeginFunc begins to publish a batch, which comes after the batches of all earlier calls; it
-// ignores Batch.After. It reads all Streams before it returns. The returned function
-// waits until the batch is durable; an error of an earlier batch must be one of this batch, too.
+// ignores Batch.After. It reads all Streams before it returns. The returned function waits until the
+// batch is durable. If an earlier batch has failed, it must return an error, too.
 type BeginFunc func(ctx context.Context, b Batch) (wait func() (Receipt, error), err error)
 
-// entityOverhead estimates the memory of an entity besides its body, in bytes: the header as
-// read and as on the page, and bookkeeping.
+// entityOverhead estimates the memory that an entity takes in addition to its body, in bytes: the
+// header as it was read and as it is on the page, and bookkeeping.
 const entityOverhead = 768
 
 // A Writer publishes entities in order, in batches. It gathers entities until a batch is full, and
-// publishes it while it gathers the next. Its methods may be called concurrently.
+// publishes that batch while it gathers the next one. Its methods may be called concurrently.
 //
 // A writer has failed if a batch could not be published. All methods then return the error, and
 // nothing more is published. Errors are those of [Feed.Publish].
@@ -60,23 +60,23 @@ type Writer struct {
 	mu       sync.Mutex
 	underway []*writing    // in order
 	idle     chan struct{} // closed while nothing is under way
-	settled  sync.Cond     // a batch was settled
+	settled  sync.Cond     // signals that a batch was settled
 	receipt  Receipt
 	err      error // why the writer has failed
-	broken   bool  // a batch that had begun has failed
+	broken   bool  // whether a batch that had begun has failed
 }
 
 // A writing is a batch of a writer.
 type writing struct {
 	entities []*Entity
 	marks    []any
-	bytes    int64 // of the bodies
-	reserved int64 // of the memory
+	bytes    int64 // size of the bodies
+	reserved int64 // how much of WriterOptions.Memory is reserved
 	wait     func() (Receipt, error)
 }
 
-// NewWriter returns a writer that publishes by begin. Call [Writer.Close] when it is no longer
-// used.
+// NewWriter returns a writer that publishes batches with begin. Call [Writer.Close] when it is no
+// longer used.
 func NewWriter(begin BeginFunc, o WriterOptions) *Writer {
 	o.MaxEntities, o.MaxBytes = cmp.Or(o.MaxEntities, 1000), cmp.Or(o.MaxBytes, 1<<20)
 	w := &Writer{begin: begin, options: o, next: &writing{}, idle: make(chan struct{})}
@@ -102,8 +102,8 @@ func (f *Feed) Writer(o WriterOptions) *Writer {
 }
 
 // Add adds an entity to the batch. If the entity no longer fits, the batch is published first. If the
-// entity has a Stream, the batch is published at once, and Add returns when the stream has been
-// read; if that fails, the batch is dropped, but the writer has not failed.
+// entity has a Stream, the batch is published at once, and Add returns when the stream has been read;
+// if reading fails, the batch is dropped, but the writer has not failed.
 func (w *Writer) Add(ctx context.Context, e *Entity) error {
 	w.adding.Lock()
 	defer w.adding.Unlock()
@@ -128,8 +128,8 @@ func (w *Writer) Add(ctx context.Context, e *Entity) error {
 	return nil
 }
 
-// Mark adds a value to the batch, which may have no entities: it is passed to WriterOptions.Done
-// when all entities that were added before are durable.
+// Mark adds a value to the batch, even if the batch has no entities. The value is passed to
+// WriterOptions.Done when all entities that were added before it are durable.
 func (w *Writer) Mark(v any) {
 	w.adding.Lock()
 	defer w.adding.Unlock()
@@ -146,12 +146,12 @@ func (w *Writer) Flush(ctx context.Context) error {
 	return w.publish(ctx, false)
 }
 
-// Wait does what Flush does, and returns when everything that was added is durable.
+// Wait is like Flush, but returns when everything that was added is durable.
 func (w *Writer) Wait(ctx context.Context) error {
 	return w.WaitFor(ctx, 0)
 }
 
-// WaitFor does what Flush does, and returns when at most n batches are under way.
+// WaitFor is like Flush, but returns when at most n batches are under way.
 func (w *Writer) WaitFor(ctx context.Context, n int) error {
 	if err := w.Flush(ctx); err != nil {
 		return err
@@ -172,8 +172,8 @@ func (w *Writer) Idle() <-chan struct{} {
 	return w.idle
 }
 
-// Close drops the batch that has not begun, waits for those under way, and returns the error if the
-// writer has failed. Later calls of other methods return [ErrClosed].
+// Close drops the batch that is being gathered, waits for the batches under way, and returns the
+// error if the writer has failed. Later calls of other methods return [ErrClosed].
 func (w *Writer) Close() error {
 	w.adding.Lock()
 	defer w.adding.Unlock()
@@ -183,7 +183,7 @@ func (w *Writer) Close() error {
 	return w.await(0)
 }
 
-// Receipt returns the receipts of all batches so far as one.
+// Receipt returns one receipt for all batches so far.
 func (w *Writer) Receipt() Receipt {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -225,7 +225,7 @@ func (w *Writer) release(b *writing) {
 	}
 }
 
-// publish begins to publish the batch. The caller holds adding.
+// publish begins to publish the batch. The caller must hold adding.
 func (w *Writer) publish(ctx context.Context, more bool) (err error) {
 	b := w.next
 	if len(b.entities) == 0 && len(b.marks) == 0 {

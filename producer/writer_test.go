@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A batch is published when the next entity does not fit; an entity is published at once if there is no
+// A batch is published when the next entity does not fit. An entity is published at once if there is no
 // memory for it. Dropped and refused entities are not published, and their memory is freed.
 func TestWriter(t *testing.T) {
 	store := memory.New()
@@ -51,7 +51,7 @@ func TestWriter(t *testing.T) {
 	if !room.TryAcquire(3200) {
 		t.Fatal("published entities still take memory")
 	}
-	add(all[4:7]...) // there is no memory for the second
+	add(all[4:7]...) // there is no memory for the second entity
 	wait()
 	room.Release(3200)
 	if want := []int{3, 1, 2, 1}; !slices.Equal(batches, want) {
@@ -80,7 +80,7 @@ func TestWriter(t *testing.T) {
 // A target completes its batches when the test says so.
 type target struct {
 	begun []producer.Batch
-	end   []chan error // of each batch
+	end   []chan error // each batch completes with the value sent here
 }
 
 func (g *target) begin(_ context.Context, b producer.Batch) (func() (producer.Receipt, error), error) {
@@ -111,8 +111,8 @@ func TestWriterMaxBytes(t *testing.T) {
 	}
 }
 
-// While batches are in flight the next one is collected, within the limits. Batches and marks complete
-// in order, whatever the order in which writes end.
+// While batches are in flight, the next one is collected, within the limits. Batches and marks complete
+// in order, in whatever order writes end.
 func TestWriterAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var done []string
@@ -140,7 +140,7 @@ func TestWriterAhead(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		// The seventh is in a batch that begins after one of three has ended.
+		// The seventh entity is in a batch that begins only after one of three batches has ended.
 		if added != 6 || len(g.begun) != 3 || !g.begun[0].More {
 			t.Fatalf("%d entities were added, %d batches begun", added, len(g.begun))
 		}
@@ -178,7 +178,7 @@ func TestWriterAhead(t *testing.T) {
 	})
 }
 
-// After a batch that failed, or whose Done returned an error, no other begins or completes.
+// After a batch has failed, or Done has returned an error for it, no other batch begins or completes.
 func TestWriterFails(t *testing.T) {
 	broken := errors.New("broken")
 	for _, published := range []error{broken, nil} {
@@ -213,7 +213,8 @@ func TestWriterFails(t *testing.T) {
 	}
 }
 
-// A batch that waits for others is not published if its context ends, and neither are later ones.
+// If the context of a batch that waits for others ends, neither this batch nor later ones are
+// published.
 func TestWriterWithdraws(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
@@ -231,7 +232,7 @@ func TestWriterWithdraws(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // its page is in flight
+		synctest.Wait() // until the page is in flight
 		ctx, cancel := context.WithCancel(t.Context())
 		w := f.Writer(producer.WriterOptions{MaxEntities: 1, Ahead: 9})
 		add := func(ctx context.Context, from, to int) {
