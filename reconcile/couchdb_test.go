@@ -173,8 +173,8 @@ func TestCouchDBAhead(t *testing.T) {
 	})
 }
 
-// TestCouchDBChangedMeanwhile: a document that somebody changes between the comparison and its write is
-// left alone, and the others of the batch are written.
+// TestCouchDBChangedMeanwhile: a document that someone else changes between the comparison and its
+// write is left alone, and the others of the batch are written.
 func TestCouchDBChangedMeanwhile(t *testing.T) {
 	large := `{"s":"` + strings.Repeat("x", 300<<10) + `"}` // written alone
 	withCouch(t, func(t *testing.T, w *couch) {

@@ -180,8 +180,8 @@ func TestKintoAhead(t *testing.T) {
 	})
 }
 
-// TestKintoChangedMeanwhile: a record that somebody changes between the comparison and its write is left
-// alone, and the others of the batch are written.
+// TestKintoChangedMeanwhile: a record that someone else changes between the comparison and its write is
+// left alone, and the others of the batch are written.
 func TestKintoChangedMeanwhile(t *testing.T) {
 	withKinto(t, func(t *testing.T, w *collection) {
 		w.publish(10)

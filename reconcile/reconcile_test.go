@@ -105,7 +105,7 @@ func TestFindsAndRepairs(t *testing.T) {
 	}
 }
 
-// TestExtraCut: an extra key between two leaves is found even if a leaf would begin at it, so that both
+// TestExtraCut: an extra key between two leaves is found even if a leaf would begin at it, and both
 // leaves are unchanged.
 func TestExtraCut(t *testing.T) {
 	w := newWorld(t)

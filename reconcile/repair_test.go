@@ -27,10 +27,10 @@ func TestMaxDeletes(t *testing.T) {
 	c.MaxDeletes = func(deletes, rows int64) bool { asked = append(asked, deletes, rows); return true }
 	report, err := w.run(c, true)
 	if !errors.Is(err, reconcile.ErrDeletes) || report == nil || report.Differences() != 2 {
-		t.Errorf("%v, want ErrDeletes with a report, which is %+v", err, report)
+		t.Errorf("%v, want ErrDeletes with a report; got %+v", err, report)
 	}
 	if !slices.Equal(asked, []int64{1, 5000}) {
-		t.Errorf("the limit was asked about %v", asked)
+		t.Errorf("MaxDeletes was called with %v", asked)
 	}
 	w.untouched("limit")
 	if report, err := w.run(c, false); err != nil || report.Differences() != 2 {
@@ -52,7 +52,8 @@ func (m *meddler) Begin(ctx context.Context) (consumer.Batch, error) {
 	return m.Sink.Begin(ctx)
 }
 
-// TestChangedMeanwhile: a row that somebody changes between the comparison and the repair is not undone.
+// TestChangedMeanwhile: a row that someone else changes between the comparison and the repair is not
+// undone.
 func TestChangedMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	w.publish(2000)

@@ -115,7 +115,7 @@ func repair(ctx context.Context, store storage.Store, name string, c Config) (*R
 	x.report.Applied = true
 	again, err := examine(ctx, store, name, c.Now)
 	if err == nil && len(again.report.Steps) > 0 {
-		err = fmt.Errorf("%s has changed during the repair: stop all producers of the feed, and repair it again", again.report.Steps[0].Key)
+		err = fmt.Errorf("%s changed during the repair: stop all producers of the feed, and repair it again", again.report.Steps[0].Key)
 	}
 	if err != nil && x.report.Newest > 0 {
 		return x.report, err

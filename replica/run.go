@@ -183,8 +183,8 @@ func (c *Copy) pass(ctx context.Context) error {
 	return nil
 }
 
-// sync brings one feed up to date. It skips a feed whose last page was deleted since the
-// feed was listed.
+// sync brings one feed up to date. It skips a feed whose last page has been deleted since the feed
+// was listed.
 func (c *Copy) sync(ctx context.Context, f *Feed) error {
 	before := f.stats
 	err := f.Sync(ctx)

@@ -46,7 +46,7 @@ type Checked struct {
 	Differences []Difference `json:"differences"`
 	Omitted     int64        `json:"omitted,omitempty"`
 	// KeysOnly counts the keys whose rows have neither the body as it was published nor a
-	// Content-ID, so that only their existence was compared.
+	// Content-ID, so only their existence was compared.
 	KeysOnly int64 `json:"keysOnly,omitempty"`
 }
 

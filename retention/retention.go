@@ -107,7 +107,7 @@ func read(ctx context.Context, store storage.Store, feed string) (Policy, storag
 	case r.Format != format:
 		err = fmt.Errorf("format %d is unknown", r.Format)
 	case r.Feed != feed:
-		err = fmt.Errorf("it is that of feed %q", r.Feed)
+		err = fmt.Errorf("it belongs to feed %q", r.Feed)
 	default:
 		err = p.Check()
 	}

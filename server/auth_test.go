@@ -78,7 +78,7 @@ func TestCredentials(t *testing.T) {
 					t.Errorf("GET %s: WWW-Authenticate %q", path, got.Header["Www-Authenticate"])
 				}
 				if cache := got.Header.Get("Cache-Control"); want == 200 && len(tt.config.ReadAuth) > 0 && strings.Contains(cache, "public") {
-					t.Errorf("GET %s: Cache-Control %q of what is not public", path, cache)
+					t.Errorf("GET %s: Cache-Control %q of a resource that is not public", path, cache)
 				}
 			}
 			if got := c.do(t, http.MethodPost, "/feeds/f", "x", fields...); got.StatusCode != tt.write {
@@ -134,7 +134,7 @@ func TestCheckExposure(t *testing.T) {
 		}
 	}
 	if err := server.CheckExposure("nonsense", server.Config{Writable: true}); err == nil {
-		t.Error("an address without port is taken")
+		t.Error("an address without a port is accepted")
 	}
 }
 

@@ -127,7 +127,7 @@ func TestEncodingFails(t *testing.T) {
 			}
 		}
 		if failed != 1 {
-			t.Errorf("%d of 4 requests failed, want that which read the page", failed)
+			t.Errorf("%d of 4 requests failed, want only the one that read the page", failed)
 		}
 	})
 }

@@ -102,7 +102,7 @@ func TestRot(t *testing.T) {
 							t.Errorf("logged: %s", logged.String())
 						}
 						if metrics := inside(t, s).get(t, "/metrics"); !strings.Contains(string(metrics.body), "\nfeedctl_corrupt_objects_total 1\n") {
-							t.Error("it was not counted")
+							t.Error("the damage was not counted")
 						}
 					})
 				}

@@ -61,7 +61,7 @@ func (f *follower) follow(t *testing.T) bool {
 	f.etag = got.Header.Get("Etag")
 	whole := append(f.page, got.body...)
 	if got.Header.Get("Repr-Digest") != reprDigest(whole) {
-		t.Fatalf("Repr-Digest is %q, but %q of what was read", got.Header.Get("Repr-Digest"), reprDigest(whole))
+		t.Fatalf("Repr-Digest is %q, but that of the bytes read is %q", got.Header.Get("Repr-Digest"), reprDigest(whole))
 	}
 	delimiter := []byte("--" + boundary(t, got))
 	f.page = whole[:bytes.LastIndex(whole, delimiter)]
@@ -97,7 +97,7 @@ func TestFollowerBehind(t *testing.T) {
 			t.Errorf("the store was asked for metadata %d times and for a body %d times, want 0 and 1", stats, gets)
 		}
 		if f.follow(t) {
-			t.Error("something new, though nothing was published")
+			t.Error("something is new, although nothing was published")
 		}
 	})
 }

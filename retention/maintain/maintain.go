@@ -205,7 +205,7 @@ func (r *run) prune(ctx context.Context) (err error) {
 		}
 	}
 	if policy.Before == 0 {
-		return fmt.Errorf("the snapshot that was made is gone: run it again")
+		return fmt.Errorf("the snapshot that was just made is gone: maintain the feed again")
 	}
 	r.report.PruneReport, err = producer.Prune(ctx, r.store, r.feed, policy)
 	if r.report.Pages > 0 && !r.DryRun {

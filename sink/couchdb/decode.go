@@ -52,7 +52,7 @@ func (t *target) decode(ctx context.Context, p *couchdb.Put) error {
 }
 
 // takesCompressed reports whether the server supports compressed attachments: any but PouchDB
-// Server does. It asks the server once. A server behind a proxy that exposes only databases is
+// Server does. The server is asked once. A server behind a proxy that exposes only databases is
 // assumed to be CouchDB.
 func (t *target) takesCompressed(ctx context.Context) (bool, error) {
 	if t.vendor == "" {

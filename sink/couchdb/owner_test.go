@@ -65,7 +65,7 @@ func TestTakenOver(t *testing.T) {
 			mustWrite(t, second, put(3, "a", `{"n":3}`), put(4, "b", `{"n":4}`))
 			for range 2 {
 				if err := sinktest.Write(t.Context(), first, put(3, "a", `{"n":"late"}`), put(4, "b", `{"n":"late"}`)); err == nil {
-					t.Fatal("a consumer wrote though another has taken over")
+					t.Fatal("a consumer wrote although another had taken over")
 				}
 				if _, err := first.Position(t.Context()); !errors.Is(err, couchdb.ErrTaken) {
 					t.Errorf("position: %v, want %v", err, couchdb.ErrTaken)
@@ -346,7 +346,7 @@ func TestLock(t *testing.T) {
 					return
 				}
 				if n := holders.Add(1); n != 1 {
-					t.Errorf("%d consumers have the sink", n)
+					t.Errorf("%d consumers have the sink open", n)
 				}
 				turns.Add(1)
 				holders.Add(-1)

@@ -22,7 +22,7 @@ import (
 type replacing struct {
 	on      bool
 	since   int64 // the first batch of the replacement, or 0
-	remove  bool  // files that were not written since then are removed
+	remove  bool  // files that have not been written since then are removed
 	removed int64 // number of files removed
 }
 
@@ -41,7 +41,7 @@ func (t *target) appendReplaced(meta []byte) []byte {
 	return append(strconv.AppendInt(meta, t.committed.Batch+1, 10), ',')
 }
 
-// RemoveOthers makes the commit remove the files that were not written since the replacement began.
+// RemoveOthers makes the commit remove the files that have not been written since the replacement began.
 func (t *target) RemoveOthers(context.Context) error {
 	if t.batch.since == 0 {
 		return consumer.ErrNoReplacement
@@ -74,7 +74,7 @@ func (t *target) changes() iter.Seq2[change, error] {
 // namesAtOnce is how many names of files are read at a time.
 const namesAtOnce = 1000
 
-// others calls fn with the names of files that were not written since the replacement began, until fn
+// others calls fn with the names of files that have not been written since the replacement began, until fn
 // returns false.
 func (t *target) others(fn func(name string) bool) error {
 	meta, err := os.Open(t.meta())

@@ -8,7 +8,7 @@ import (
 )
 
 // OpenImpatient opens a sink that makes each request at most tries times, without pauses, and waits
-// for late requests as long as given.
+// the given time for late requests.
 func OpenImpatient(ctx context.Context, c kinto.Config, name string, tries int, late time.Duration) (*Sink, error) {
 	return open(ctx, c, name, retryBudget{tries: tries, late: late})
 }

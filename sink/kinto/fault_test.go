@@ -247,7 +247,7 @@ func TestTakenOver(t *testing.T) {
 	mustWrite(t, second, put(2, "a", `{"n":2}`))
 	for range 2 {
 		if err := sinktest.Write(t.Context(), first, put(2, "a", `{"n":"late"}`)); err == nil {
-			t.Fatal("a consumer wrote though another has taken over")
+			t.Fatal("a consumer wrote although another had taken over")
 		}
 		if _, err := first.Position(t.Context()); !errors.Is(err, kinto.ErrTaken) {
 			t.Errorf("position: %v, want %v", err, kinto.ErrTaken)

@@ -113,7 +113,7 @@ func (t *target) prepare(ctx context.Context) error {
 // Begin does nothing: the first Apply, or Commit, begins the transaction.
 func (t *target) Begin(context.Context) error { return nil }
 
-// begin begins the transaction of the batch. It reconnects if the connection was lost since
+// begin begins the transaction of the batch. It reconnects if the connection has been lost since
 // the previous batch.
 func (t *target) begin(ctx context.Context) error {
 	if t.tx != nil {
