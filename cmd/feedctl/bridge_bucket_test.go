@@ -52,14 +52,14 @@ func (r *bucketRig) bridge(status int, flags ...string) (result task.KintoBucket
 	return result, stderr
 }
 
-// check compares the feed of a collection with it.
+// check compares a collection with its feed.
 func (r *bucketRig) check(name string) {
 	r.Helper()
 	mustRun(r.T, "", "verify", r.store+"#k-"+name, "--against", "kinto:"+r.bucket+"/collections/"+name, "--deep")
 }
 
-// TestBridgeBucket publishes the collections of a bucket to a feed each, those that patterns select, and
-// treats those that are gone as --on-gone says.
+// TestBridgeBucket publishes the collections of a bucket that patterns select, each to its own feed, and
+// treats collections that are gone as --on-gone says.
 func TestBridgeBucket(t *testing.T) {
 	r := newBucketRig(t, "hosts", "users", "zones")
 	result, _ := r.bridge(exit.OK, "--collections", "h*", "--collections", "zones", "--snapshot")
@@ -106,7 +106,7 @@ func TestBridgeBucket(t *testing.T) {
 	r.check("users")
 }
 
-// TestBridgeBucketFollow: a bucket is followed until Ctrl-C, with its new collections.
+// TestBridgeBucketFollow: a bucket is followed until Ctrl-C, including its new collections.
 func TestBridgeBucketFollow(t *testing.T) {
 	r := newBucketRig(t, "zones")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -28,21 +28,21 @@ func newBridgeCouchDB(a *app.App) *cobra.Command {
 to FEED in the store, which is created if it does not exist. Each change becomes one entity:
 a PUT with the document's JSON as the server wrote it, or a DELETE for a tombstone.
 
-The position in the database is kept in the newest page of the feed, so an interrupted or
-killed run continues where it was, and each revision is in the feed once. Documents that
-cannot be published go into the quarantine of the feed: see "feedctl bridge quarantine". The
-exit status is 6 if there are more of them than --max-quarantine allows; by default, if no
-document could be published.
+The position in the database is kept in the newest page of the feed, so after an
+interrupted or killed run, the next one continues from there, and each revision is in the
+feed once. Documents that cannot be published go into the quarantine of the feed: see
+"feedctl bridge quarantine". The exit status is 6 if there are more of them than
+--max-quarantine allows; by default, if no document could be published.
 
 To replicate to another CouchDB, with the same revisions, conflicts and attachments, use
 --revs --conflicts --design-docs --attachments multipart. Filters are applied by the
-database; if the filter changes, what the feed does not have is published.
+database; if the filter changes, revisions that the feed does not have are published.
 
 --snapshot makes a snapshot with the name of the feed when all changes have been published,
 before --follow waits for more. A consumer that starts with it continues in the feed without
 a gap.
 
-At the end, or at Ctrl-C with --follow, it prints the statistics of CouchDB's replication
+At the end, or on Ctrl-C with --follow, it prints the statistics of CouchDB's replication
 protocol.` + sourceHelp + exit.Help(exit.NotFound, exit.Quarantine, exit.Interrupted),
 		Example: `  feedctl bridge couchdb https://couch.example.org/zones zones
   feedctl bridge couchdb https://couch.example.org/zones zones --follow --metrics 127.0.0.1:9464
@@ -73,7 +73,7 @@ func runBridgeCouchDB(ctx context.Context, a *app.App, t *task.BridgeCouchDB, ad
 	return cmp.Or(err, a.Print(result, func(w io.Writer) error { return writeReplication(w, result) }))
 }
 
-// published counts what a bridge has done.
+// published holds the counts of what a bridge has done.
 type published struct{ published, quarantined, repeated int64 }
 
 // writePublished writes what a bridge has done, as a line.

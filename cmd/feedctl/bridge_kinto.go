@@ -20,31 +20,31 @@ func newBridgeKinto(a *app.App) *cobra.Command {
 	address := ""
 	c := &cobra.Command{
 		Use:   "kinto COLLECTIONURL|BUCKETURL FEED|STORE#FEED",
-		Short: "Publish the changes of a Kinto collection, or of all in a bucket",
+		Short: "Publish the changes of a Kinto collection, or of all collections in a bucket",
 		Long: `Kinto publishes the changes of the collection at COLLECTIONURL to FEED in the store, which
 is created if it does not exist. A record becomes a PUT of its JSON object as the server
-sent it, the tombstone of a record that the feed has becomes a DELETE.
+sent it; the tombstone of a record that the feed has becomes a DELETE.
 
-The position is kept in the newest page of the feed, so an interrupted or killed run
-continues where it was, and each version of a record is in the feed once. Records that
-cannot be published go into the quarantine of the feed: see "feedctl bridge quarantine".
-The exit status is 6 if there are more of them than --max-quarantine allows; by default,
-if no record could be published.
+The position is kept in the newest page of the feed, so after an interrupted or killed run,
+the next one continues from there, and each version of a record is in the feed once.
+Records that cannot be published go into the quarantine of the feed: see "feedctl bridge
+quarantine". The exit status is 6 if there are more of them than --max-quarantine allows;
+by default, if no record could be published.
 
 A server may make changes visible late (--window), and forget tombstones. So all ids are
 compared with the feed once per --reconcile, and whenever there is a sign that something is
-missing; what is gone without a tombstone is deleted from the feed, but at most
---max-gone. Without the right to read the collection, nothing is published. "feedctl
-verify --against" proves that the feed has what the collection has.
+missing; records that are gone without a tombstone are deleted from the feed, but no more
+than --max-gone allows. Without the right to read the collection, nothing is published.
+"feedctl verify --against" proves that the feed has what the collection has.
 
-With the URL of a bucket, each of its collections has a feed of its own: FEED has one "*",
-which is replaced by the name of the collection. --collections selects some of them.
-With --follow, the collections are listed again after six times --interval, and new ones
-are published, too. A collection that fails does not affect the others: without --follow,
-the exit status is that of the failure; with it, the failure is logged, and the collection
-is tried again. If a collection that has a feed no longer exists, --on-gone says what
-happens to its feed: with stop, it stays as it is, which counts as a failure.
---max-quarantine is for all collections together.
+With the URL of a bucket, each of its collections has its own feed: FEED has one "*", which
+is replaced with the name of the collection. --collections selects some of them. With
+--follow, the collections are listed again after six times --interval, and new ones are
+published, too. A collection that fails does not affect the others: without --follow, the
+exit status is that of the failure; with it, the failure is logged, and the collection is
+tried again. If a collection that has a feed no longer exists, --on-gone says what happens
+to its feed: with stop, the feed stays as it is, which counts as a failure.
+--max-quarantine applies to all collections together.
 
 The credential for the server, in --credentials-file or FEEDCTL_CREDENTIALS, is a line
 "basic USER:PASSWORD" or "bearer TOKEN".` + exit.Help(exit.NotFound, exit.Quarantine, exit.Interrupted),
@@ -80,7 +80,8 @@ func runBridgeKinto(ctx context.Context, a *app.App, t *task.BridgeKinto) error 
 	return cmp.Or(err, a.Print(result, func(w io.Writer) error { return writeKinto(w, result) }))
 }
 
-// runBridgeBucket also prints what it has done if some of the collections failed.
+// runBridgeBucket publishes a bucket. It prints what it has done even if some of the collections
+// failed.
 func runBridgeBucket(ctx context.Context, a *app.App, t *task.BridgeKinto) error {
 	result, err := t.RunBucket(ctx, &a.Env)
 	if result == nil {

@@ -144,7 +144,8 @@ func TestSnapshotOfConflictsWithoutRevs(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfRetried: a feed that begins with quarantined entities has its leaves, too.
+// TestSnapshotOfRetried: the snapshot of a feed that begins with quarantined entities has all
+// leaves, too.
 func TestSnapshotOfRetried(t *testing.T) {
 	r := newCopyRig(t)
 	r.write("", "doc 2-b 1-a", "doc 2-c 1-a")

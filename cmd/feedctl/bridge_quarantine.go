@@ -62,7 +62,7 @@ func runBridgeQuarantine(ctx context.Context, a *app.App, source *task.CouchSour
 	return err
 }
 
-// writeQuarantined writes one line: there may be too many for a table.
+// writeQuarantined writes an entry as one line: there may be too many entries for a table.
 func writeQuarantined(w io.Writer, thing bridge.Quarantined) error {
 	what := fmt.Sprintf("%q %s", thing.ID, thing.Rev)
 	if thing.ID == "" {

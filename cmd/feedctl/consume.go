@@ -24,8 +24,9 @@ func newConsume(a *app.App) *cobra.Command {
 		Use:   "consume URL|FEED|STORE#FEED --into SINK",
 		Short: "Copy a feed into a file, a directory or a database, each entity exactly once",
 		Long: `Consume reads a feed in order, from URL on a server or from a store, and applies each entity
-to a sink. The sink keeps the position in the feed together with the data, so a run that was
-interrupted or killed continues where it was, and each entity takes effect exactly once.
+to a sink. The sink keeps the position in the feed together with the data, so after a run
+that was interrupted or killed, the next one continues from there, and each entity takes
+effect exactly once.
 
 The sink is one of:
   jsonl:FILE           one line of JSON for each entity
@@ -42,33 +43,34 @@ Without a position in the sink, --from says where to begin:
   beginning     at the oldest page (default)
   latest        after the newest entity there is now
   snapshot      with the snapshot of the feed's name, then the feed
-  snapshot:URL  with the snapshot whose index is at URL; snapshot:NAME of a feed in a store
+  snapshot:URL  with the snapshot whose index is at URL; snapshot:NAME for a feed in a store
   TIME          with the entities since that time (RFC 3339)
 
 With --until, consume ends before the end of the feed: after all entities of a second (RFC
-3339), which must be over, or after the one with a Content-ID. The sink is then as the feed
-was at that time, and another run can continue. --from snapshot begins with the newest
-snapshot that is not later, if the server has it. If the sink or the snapshot is past that
-place, or the feed does not have the Content-ID, nothing is applied.
+3339), which must be over, or after the entity with a Content-ID. The sink then has the
+state that the feed had at that time, and another run can continue. --from snapshot begins
+with the newest snapshot that is not later, if the server has it. If the sink or the
+snapshot is past that point, or the feed does not have the Content-ID, nothing is applied.
 
 With --newest-first a new sink in SQLite or PostgreSQL has the newest data at once: the
 feed is read back page by page, while new entities are still applied. In the end the sink
-is the same as after reading in order. It is complete when the beginning of the feed was
-reached, or the snapshot with --from snapshot, which a feed with pruned pages needs.
+is the same as after reading in order. The sink is complete when the beginning of the feed
+has been reached or, with --from snapshot, the snapshot. A feed with pruned pages needs
+--from snapshot.
 
 There is a gap if the feed no longer has the entities after the sink's position:
   --on-gap fail      ends with exit status 4; nothing is applied (default)
-  --on-gap replay    applies everything again that the feed has since the position's time
-  --on-gap snapshot  starts over from the snapshot. At its end, what it does not have is
+  --on-gap replay    applies again everything that the feed has since the position's time
+  --on-gap snapshot  starts over from the snapshot. At the end, what it does not have is
                      removed from SQLite, PostgreSQL and directories; other sinks keep it
 
 Requests tell the server a name and the committed position, so that its operators see who
-reads the feed, and how far behind. The name is made from the sink, without host, user,
-password and directory; --announce sets another name, or none.
+reads the feed and how far behind each reader is. The name is made from the sink, without
+host, user, password and directory; --announce sets another name, or none.
 
 The exit status is 6 if all entities went into quarantine or were refused, or more than
 --max-quarantine allows. Ctrl-C and SIGTERM commit what was applied; the next run continues
-there. After SIGTERM the exit status of a run with --follow is 0.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Quarantine, exit.Interrupted),
+from there. After SIGTERM the exit status of a run with --follow is 0.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Quarantine, exit.Interrupted),
 		Example: `  feedctl consume http://127.0.0.1:8080/feeds/zones --into 'sqlite:zones.db?table=zones'
   feedctl consume https://data.example.org/feeds/products --into 'postgres://shop@db.example.org/shop?table=public.products' \
     --columns 'id=@key:bigint,name=/name:text not null,price=/price:numeric(10,2)' --follow
@@ -131,6 +133,6 @@ func warnRefused(a *app.App, r consumer.Rejected, into string) {
 	}
 }
 
-// missingStub is CouchDB's code for a document with an attachment of which it is sent, and has,
-// only the name.
+// missingStub is CouchDB's code for a document with an attachment of which CouchDB has, and was
+// sent, only the name.
 const missingStub = "missing_stub"

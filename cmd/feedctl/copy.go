@@ -28,16 +28,17 @@ func newCopy(a *app.App) *cobra.Command {
 		Use:   "copy STORE|STORE#NAME STORE",
 		Short: "Copy feeds and snapshots to another store while they are in use",
 		Long: `Copy copies the feed NAME and the snapshots of that name, or without NAME all feeds and
-snapshots of the store, to another store of any kind, as a backup or to move to it. The copy
-has the same pages, positions and names: consumers and bridges continue with it where they
-were. At any moment it is an earlier state of the feed. Run the same command again to
-continue a copy that was interrupted, or to bring it up to date. Pages that were pruned from
-the source are pruned from the copy, too; snapshots that were deleted from the source stay.
+snapshots of the store, to another store of any kind, as a backup or to move to it. The
+copy has the same pages, positions and names: consumers and bridges continue with the copy
+at their positions. At any moment, the copy is an earlier state of the feed. Run the same
+command again to continue a copy that was interrupted, or to bring it up to date. Pages
+that were pruned from the source are pruned from the copy, too; snapshots that were deleted
+from the source stay.
 
-With --follow, copy runs until it is stopped. To switch over: stop publishing to the source,
-stop copy by Ctrl-C or SIGTERM, on which it copies what is left and ends with status 0, and
-publish to the copy. A target that has other entities than the source is refused and left as
-it is.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Interrupted),
+With --follow, copy runs until it is stopped. To switch over: stop publishing to the
+source; stop copy with Ctrl-C or SIGTERM, after which it copies what is left and ends with
+status 0; then publish to the copy. A target that has other entities than the source is
+refused and left as it is.` + exit.Help(exit.NotFound, exit.Gap, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl copy file:/var/lib/feedctl file:/backup/feedctl
   feedctl copy file:/var/lib/feedctl#zones 's3://bucket/prefix?region=eu-central-1' --follow
   feedctl copy 'postgres://feedctl@db.example.org/shop' file:./copy --json`,
@@ -87,7 +88,7 @@ func runCopy(ctx context.Context, a *app.App, source, target string, follow bool
 	return errors.Join(hintCopy(err), printCopied(a, c.Report(), sink.Redact(source), sink.Redact(target)))
 }
 
-// storeOrStored reads an argument that is a store or names something in one.
+// storeOrStored reads an argument that is a store, or names something in a store.
 func storeOrStored(a *app.App, arg string) (store, name string, err error) {
 	if stores.IsURL(arg) && !strings.Contains(arg, "#") {
 		return arg, "", nil

@@ -38,7 +38,7 @@ func TestCopyMetrics(t *testing.T) {
 	}
 }
 
-// TestCopy copies a feed and a snapshot from each kind of store to each.
+// TestCopy copies a feed and a snapshot from each kind of store to each kind of store.
 func TestCopy(t *testing.T) {
 	files := func() string { return "file:" + filepath.Join(t.TempDir(), "store") }
 	database, bucket := pgtest.Start(t), s3test.Start(t)

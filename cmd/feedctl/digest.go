@@ -18,9 +18,9 @@ func newDigest(a *app.App) *cobra.Command {
 		Use:   "digest FEED|STORE#FEED|URL",
 		Short: "Make or show a digest of a feed's state, for comparing copies",
 		Long: `Digest reads FEED in the store and writes a state digest: hashes of the last state of all
-things that were not deleted, in the order of their keys. Anyone who has a copy can find
-out with it what differs, without reading the state ("feedctl reconcile"). It takes about
-150 bytes for each thing, of which a comparison reads little.
+things that were not deleted, in the order of their keys. With the digest, anyone who has a
+copy can find out what differs, without reading the state ("feedctl reconcile"). The digest
+takes about 150 bytes for each thing; a comparison reads little of it.
 
 The server finds the newest digest in the store. Digests share what has not changed. A
 digest is removed when there has been a newer one for a day.
@@ -29,7 +29,7 @@ With --state-dir, the state is kept, and the next run reads only new entities an
 only what they change. Use one directory for each store. "feedctl snapshot from-feed
 --digest" makes a snapshot and a digest of the same state.
 
-With a URL, or --show, digest shows the newest one.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
+With a URL, or with --show, the command shows the newest digest.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl digest zones
   feedctl digest s3://bucket/data#zones --state-dir /var/lib/feedctl
   feedctl digest https://data.example.org/feeds/zones --json`,

@@ -21,7 +21,7 @@ func digestJSON(t *testing.T, args ...string) (d task.StateDigest) {
 	return d
 }
 
-// TestDigest makes digests in each kind of store, with state that is kept and without, and finds
+// TestDigest makes digests in each kind of store, with and without state that is kept, and finds
 // them there and on a server.
 func TestDigest(t *testing.T) {
 	eachStore(t, func(t *testing.T, url string) {

@@ -107,7 +107,7 @@ func examineURL(ctx context.Context, a *app.App, f *doctorFlags, target string) 
 	})
 }
 
-// examineStore examines a store. It is a finding, too, if the store cannot be opened.
+// examineStore examines a store. If the store cannot be opened, that is a finding, too.
 func examineStore(ctx context.Context, a *app.App, target string) (findings []doctor.Finding, err error) {
 	target, _, _ = strings.Cut(target, "#") // a feed in it is as healthy as the store
 	store, err := a.OpenStore(ctx, target, task.Access{})

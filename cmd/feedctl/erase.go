@@ -25,17 +25,17 @@ func newErase(a *app.App) *cobra.Command {
 place of each entity of a KEY, the feed has a DELETE of the KEY, with the same Content-ID
 and time. If the last entity of a KEY is not a DELETE, one is published for consumers that
 have read the feed. All other entities stay as they are, and so do the positions of
-consumers. Snapshots of FEED with a KEY are replaced by a new one.
+consumers. Snapshots of FEED with a KEY are replaced with a new one.
 
-All pages are written again, under new numbers, and the former ones are deleted. The feed
+All pages are written again, under new numbers, and the former pages are deleted. The feed
 can be read and published to meanwhile; at the end, producers wait for a moment. If the
 command is interrupted, run it again. It asks for confirmation; without a terminal it needs
 --yes. First update servers, producers and consumers of versions without this command.
 
-The KEY itself stays in the feed, so that consumers can obey. When all of them have read the
-DELETE, --forget-keys replaces it. Content-IDs are never changed. What consumers, caches,
-backups and former versions of objects have is not erased: see "Erase a key" in
-docs/operations.md.` + exit.Help(exit.NotFound, exit.Interrupted),
+The KEY itself stays in the feed, so that consumers can apply the DELETE. When all of them
+have read it, --forget-keys replaces the KEY. Content-IDs are never changed. What
+consumers, caches, backups and former versions of objects hold is not erased: see "Erase a
+key" in docs/operations.md.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl erase people ann@example.org --dry-run
   feedctl erase s3://bucket/prefix#people --keys-from keys.txt --yes
   feedctl erase events 4711 --key /user/id`,
@@ -78,7 +78,7 @@ func runErase(ctx context.Context, a *app.App, t *task.Erase) error {
 	return nil
 }
 
-// eraseText describes what will be erased, or was.
+// eraseText describes what was erased, or would be.
 func eraseText(e *task.Erased) string {
 	var b strings.Builder
 	erased, wrote, published, replaced := "erased", "wrote", "published", "replaced"

@@ -121,7 +121,8 @@ func obeyed(text string) int {
 	return -1
 }
 
-// Entities written to a file or a pipe are unchanged; those on a terminal are escaped.
+// TestEntitiesOnTerminal: entities written to a file or a pipe are unchanged; entities on a
+// terminal are escaped.
 func TestEntitiesOnTerminal(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(hostile))
 	t.Cleanup(web.Close)

@@ -50,7 +50,7 @@ func runInit(ctx context.Context, a *app.App, rawURL string) error {
 	if err != nil {
 		return err
 	}
-	// Not every driver has asked its server yet.
+	// Not every driver has contacted its server yet.
 	if _, err := store.Stat(ctx, "init"); err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return err
 	}

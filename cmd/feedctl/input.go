@@ -33,7 +33,7 @@ func (f *inputFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.ContentType, "content-type", "", "media `TYPE` of all entities (default application/json for ndjson, else by file name); multipart: that of the whole input")
 }
 
-// addFeed adds the flags that mean something in feeds only.
+// addFeed adds the flags that apply only to feeds.
 func (f *inputFlags) addFeed(flags *pflag.FlagSet) {
 	flags.StringVar(&f.ContentID, "content-id", "", "ndjson: JSON `POINTER` to the unique name of the event; with it, publishing again changes nothing. raw: that name")
 	flags.StringVar(&f.operation, "op", "PUT", "`OPERATION` of all entities: PUT, PATCH or DELETE")

@@ -31,9 +31,9 @@ func newInspect(a *app.App) *cobra.Command {
 		Short: "Show the pages of a feed: counts, sizes, times and links",
 		Long: `Inspect prints a line for each page of the feed at URL, or of FEED in the store, oldest
 first, and the totals. A feed at a URL is read completely, and the sizes are those of the
-entities' BODIES. Of a feed in the store only the metadata is read, and the sizes are those
-of the pages in BYTES. With --index the argument is the URL of a snapshot's index, or the
-name of a snapshot in the store, and the index is shown.
+entities' BODIES. For a feed in the store, only the metadata is read, and the sizes are
+those of the pages in BYTES. With --index the argument is the URL of a snapshot's index, or
+the name of a snapshot in the store, and the index is shown.
 
 With --json it prints a line {"page":{...}} for each page and a line {"feed":{...}}, or one
 line {"snapshot":{...}}. The member "bytes" is the size shown in the table.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),

@@ -86,8 +86,8 @@ type pageJSON struct {
 }
 
 // feedJSON is the last line of "inspect", as the member "feed". Its members are
-// the sums of those of the pages. Of a snapshot, "inspect" prints a task.Snapshot
-// as the member "snapshot".
+// the sums of those of the pages. For a snapshot, "inspect" prints a task.Snapshot as the member
+// "snapshot".
 type feedJSON struct {
 	Feed     string    `json:"feed"` // name or URL
 	Pages    int64     `json:"pages"`

@@ -42,8 +42,8 @@ It takes a few requests for each line, however large a feed is, and prints it at
 --limit and --after it pages through a large store. With --json, each line is an
 object.
 
-With the URL of a server, it prints the names and URLs that the server lists, with a request
-for each 1,000. --credentials-file and the flags after it are for this.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
+With the URL of a server, it prints the names and URLs that the server lists, with one
+request for every 1,000. --credentials-file and the flags after it are for servers.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl list file:/var/lib/feedctl
   feedctl list 's3://bucket/prefix?region=eu-central-1' --limit 100 --after zones --json
   feedctl list https://data.example.org`,
@@ -64,7 +64,7 @@ for each 1,000. --credentials-file and the flags after it are for this.` + exit.
 	return c
 }
 
-// check finds what is wrong with the flags.
+// check checks the flags.
 func (f *listFlags) check() error {
 	if f.limit < 0 {
 		return exit.Usagef("invalid --limit %d: must not be negative", f.limit)
@@ -133,7 +133,7 @@ func listServer(ctx context.Context, a *app.App, rawURL string, f *listFlags) er
 	return nil
 }
 
-// errDamaged is wrapped by the error of a list with lines that say what is damaged.
+// errDamaged is wrapped by the error of a list in which lines say what is damaged.
 var errDamaged = fmt.Errorf("%w: see the lines with an error", chain.ErrCorrupt)
 
 func kindOf(isSnapshot bool) string {

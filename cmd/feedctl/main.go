@@ -17,9 +17,9 @@ import (
 	"github.com/feedctl/feedctl/internal/memlimit"
 )
 
-// memoryLimit is the soft limit of Go's memory, in bytes, as long as no more is in use
-// than fits well. What else a process has in memory (its code, SQLite's cache) fits beside
-// it into 64 MiB.
+// memoryLimit is the soft memory limit of the Go runtime, in bytes, as long as the memory in use is
+// well below it. Together with the rest of the memory of a process (its code, SQLite's cache), it
+// fits into 64 MiB.
 const memoryLimit = 29 << 20
 
 func main() {
@@ -34,8 +34,8 @@ func main() {
 }
 
 // interrupt cancels the command on the first SIGINT or SIGTERM, so that it can
-// finish or undo what it is doing, and leaves the second one to the system's
-// default, which kills.
+// finish or undo what it is doing, and leaves the second signal to the system's default, which
+// kills the process.
 func interrupt(signals <-chan os.Signal, cancel context.CancelCauseFunc) {
 	cause := exit.ErrInterrupted
 	if <-signals == syscall.SIGTERM {

@@ -29,7 +29,7 @@ statements instead.
 
 No other command migrates; an error says if a migration is required. Servers and publishers
 can be updated one by one, before or after the migration: programs that know the previous
-version can use a migrated store, and this program one that was not migrated.` + exit.Help(exit.NotFound, exit.Interrupted),
+version can use a migrated store, and this program can use a store that was not migrated.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl migrate 'postgres://owner@db.example.org/shop?schema=feedctl' --dry-run
   feedctl migrate 'postgres://owner@db.example.org/shop?schema=feedctl'`,
 		Args: cobra.MaximumNArgs(1),

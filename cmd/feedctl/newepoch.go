@@ -24,15 +24,15 @@ func newNewEpoch(a *app.App) *cobra.Command {
 		Long: `New-epoch begins a new epoch of each FEED. Run it after the store was restored from a
 backup, and before anything is published to it or served from it. Consumers that have read
 nothing but what was restored continue; those that have read more end with exit status 4,
-and say so. Without it, they may mistake what is published from now on for what
+and say so. Without a new epoch, they may mistake what is published from now on for what
 they had read.
 
-With --all it does this for all feeds in the store, which may be given as STORE instead of
-by --store; a restored store needs it. With --json, the result for each feed is a line with
-an object. If the command is interrupted, run it again: that is harmless. Running servers
-notice the new epoch within a second.
+With --all, the command does this for all feeds in the store, which may be given as STORE
+instead of with --store; a restored store needs --all. With --json, the result for each
+feed is a line with an object. If the command is interrupted, run it again: that is
+harmless. Running servers notice the new epoch within a second.
 
-A feed of an older version gets an identity. A feed that has no pages gets another one. Run
+A feed of an older version gets an identity. A feed without pages gets another identity. Run
 new-epoch once on a copy that is to be published to on its own.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl new-epoch --all --dry-run
   feedctl new-epoch --all 's3://bucket/prefix?region=eu-central-1'
@@ -86,7 +86,7 @@ func (e *epochs) store(ctx context.Context, rawURL string) error {
 		if err == nil {
 			err = e.feed(ctx, store, name)
 		}
-		if err != nil && !errors.Is(err, chain.ErrNoFeed) { // of which other objects are left
+		if err != nil && !errors.Is(err, chain.ErrNoFeed) { // only other objects of the feed are left
 			return err
 		}
 	}

@@ -36,9 +36,9 @@ updated, a DELETE when it is deleted or truncated, and both when its key changes
 must own the table. Attaching a table again replaces its columns, key and feed; do so after
 adding a partition.
 
-With --snapshot the current contents become a snapshot with the name of the feed, and the
-feed continues exactly where it ends ("feedctl consume --from snapshot"). Writers are not
-blocked meanwhile. Use the same --store as for "run".` + exit.Help(exit.Interrupted),
+With --snapshot, the current contents become a snapshot with the name of the feed, and the
+feed continues exactly where the snapshot ends ("feedctl consume --from snapshot"). Writers
+are not blocked meanwhile. Use the same --store as for "run".` + exit.Help(exit.Interrupted),
 		Example: `  feedctl outbox attach --db postgres://owner@db.example.org/shop --table public.products --feed products
   feedctl outbox attach --db postgres://owner@db.example.org/shop --table products --feed products --key sku --columns sku,name,price --snapshot`,
 		Args: cobra.NoArgs,

@@ -31,7 +31,7 @@ func shop(t *testing.T) (database string, exec func(sql string)) {
 	}
 }
 
-// Status names the problem of a captured table, and the remedy.
+// TestOutboxCapturedTables: status names the problem of a captured table, and the remedy.
 func TestOutboxCapturedTables(t *testing.T) {
 	database, exec := shop(t)
 	outbox := func(want int, args ...string) string {
@@ -77,7 +77,7 @@ func TestOutboxCapturedTables(t *testing.T) {
 	outbox(exit.Usage, "detach")
 }
 
-// A patient writer records its input, and calls done when a command begins to wait.
+// A patientWriter records its input, and calls done when a command begins to wait.
 type patientWriter struct {
 	bytes.Buffer
 	done func()
@@ -90,7 +90,7 @@ func (w *patientWriter) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// An unreachable server is not reported as missing, and is waited for.
+// TestNoDatabase: an unreachable server is not reported as missing; the command waits for it.
 func TestNoDatabase(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	for _, url := range []string{"postgres://ann:secret@/d?host=" + t.TempDir(), "postgres://ann:secret@127.0.0.1:1/d"} {

@@ -24,7 +24,7 @@ func newOutboxDetach(a *app.App) *cobra.Command {
 		Short: "Stop publishing the changes of a table",
 		Long: `Detach removes the triggers and everything else that attach has created. Published entities
 remain, and rows in the outbox are still moved. Detach a dropped table by its feed, or by
-its name when it was attached.` + exit.Help(exit.NotFound, exit.Interrupted),
+the name that it had when it was attached.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl outbox detach --db postgres://owner@db.example.org/shop --table public.products
   feedctl outbox detach --db postgres://owner@db.example.org/shop --feed products`,
 		Args: cobra.NoArgs,
@@ -34,7 +34,7 @@ its name when it was attached.` + exit.Help(exit.NotFound, exit.Interrupted),
 	}
 	addOutbox(c, &f.Outbox)
 	c.Flags().StringVar(&f.table, "table", "", "`TABLE` that is captured")
-	c.Flags().StringVar(&f.feed, "feed", "", "`FEED` that has its changes")
+	c.Flags().StringVar(&f.feed, "feed", "", "`FEED` that has the changes of the table")
 	c.MarkFlagsOneRequired("table", "feed")
 	c.MarkFlagsMutuallyExclusive("table", "feed")
 	return c

@@ -17,8 +17,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// Metrics and status show the rows in the outbox, their age, and the oldest transaction
-// that keeps rows from being moved.
+// TestOutboxLag: metrics and status show the rows in the outbox, their age, and the oldest
+// transaction that keeps rows from being moved.
 func TestOutboxLag(t *testing.T) {
 	database, exec := shop(t)
 	db, err := outbox.Create(t.Context(), database)
@@ -72,7 +72,7 @@ func TestOutboxLag(t *testing.T) {
 	if err := open.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for status := (outbox.Status{Transaction: &outbox.Transaction{}}); status.Transaction != nil; { // the server may not know yet
+	for status := (outbox.Status{Transaction: &outbox.Transaction{}}); status.Transaction != nil; { // the server may not have noticed the end yet
 		if status, err = db.Status(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -25,9 +25,9 @@ func newOutboxStatus(a *app.App) *cobra.Command {
 		Short: "Show what waits in the outbox, for how long, and who moves it",
 		Long: `Status shows for each feed how many rows of the outbox are committed and not moved yet, how
 long the oldest of them has waited, how many are in quarantine, and which runner works on
-it. It also shows the oldest transaction that has written to the outbox and been open for
-more than a second, captured tables that were dropped, and partitions that were added to
-captured tables later.` + exit.Help(),
+it. It also shows the oldest transaction that has written to the outbox and has been open
+for more than a second, captured tables that were dropped, and partitions that were added
+to captured tables later.` + exit.Help(),
 		Example: `  feedctl outbox status --db postgres://feedctl@db.example.org/shop
   feedctl outbox status --db postgres://feedctl@db.example.org/shop --feed orders --json`,
 		Args: cobra.NoArgs,

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/outbox"
 )
 
-// Errors that need intervention name the remedy, and have their own exit status.
+// TestOutboxHints: errors that need intervention name the remedy, and have their own exit status.
 func TestOutboxHints(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -34,7 +34,7 @@ func TestOutboxHints(t *testing.T) {
 	}
 }
 
-// Errors of a URL are usage errors, and do not show the password.
+// TestInvalidDatabases: errors in a URL are usage errors, and do not show the password.
 func TestInvalidDatabases(t *testing.T) {
 	for url, want := range map[string]string{
 		"shop.db":                                    "postgres://USER@HOST/DATABASE",

@@ -56,12 +56,12 @@ Publishing is idempotent if entities have a Content-ID (--content-id, or a heade
 multipart): an entity whose Content-ID is on one of the 16 newest pages is not published
 again. If it is unknown whether something was published, publish it again soon.
 
-With --resume STATE, a file for each feed and input, the next run with the same STATE and
-input continues after the entities that are durable. After a kill, some of the following
-ones may be in the feed already, so use Content-IDs.
+With --resume STATE (a separate file for each feed and input), the next run with the same
+STATE and input continues after the entities that are durable. After a kill, some of the
+following entities may be in the feed already, so use Content-IDs.
 
 Ctrl-C finishes the batch that is being written and reports how many entities of the input
-were published. With --to, a request that fails then is not retried.` + exit.Help(exit.NotFound, exit.Interrupted),
+were published. With --to, a request that fails after Ctrl-C is not retried.` + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl publish zones data/zones.ndjson --key /id
   generate | feedctl publish events --key /user/id --content-id /event --op-field /op
   feedctl publish pictures ./pictures --format dir
@@ -87,8 +87,8 @@ were published. With --to, a request that fails then is not retried.` + exit.Hel
 	return c
 }
 
-// Limits of the memory for entities being published, in bytes. A remote store takes long to
-// answer, so more pages are written at a time: nine with entities of 1 KB. The process stays
+// Limits of the memory for entities being published, in bytes. A remote store takes a long time to
+// respond, so more pages are written at a time: nine with entities of 1 KB. The process stays
 // small; see memoryLimit.
 const (
 	localMemory  = 4 << 20
@@ -197,7 +197,7 @@ func (f *publishFlags) check() error {
 	return f.input.check()
 }
 
-// identity returns what the feed is called in a resume file.
+// identity returns the name of the feed in a resume file.
 func (f *publishFlags) identity(at locate.Stored) (string, error) {
 	if f.to == "" {
 		return at.Identity(), nil
@@ -210,7 +210,7 @@ func (f *publishFlags) identity(at locate.Stored) (string, error) {
 	return u.JoinPath(layout.FeedPath(at.Name)).String(), nil
 }
 
-// openFeed has an import publish to a feed in a store.
+// openFeed makes an import publish to a feed in a store.
 func (f *publishFlags) openFeed(ctx context.Context, a *app.App, at locate.Stored, im *publish.Import) error {
 	store, err := a.OpenStore(ctx, at.Store, task.Access{Create: true})
 	if err != nil {
@@ -233,7 +233,7 @@ func (f *publishFlags) openFeed(ctx context.Context, a *app.App, at locate.Store
 	return nil
 }
 
-// openClient returns what publishes to the server at --to.
+// openClient returns a target that publishes to the server at --to.
 func (f *publishFlags) openClient(a *app.App, name string) (publish.Target, error) {
 	u, err := locate.ParseURL(f.to)
 	if err != nil {

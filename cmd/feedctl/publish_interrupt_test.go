@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// After a signal, a failed request is not retried, whatever --retries says.
+// TestPublishInterrupted: after a signal, a failed request is not retried, whatever --retries says.
 func TestPublishInterrupted(t *testing.T) {
 	ctx, signal := context.WithCancelCause(t.Context())
 	tries := 0

@@ -7,7 +7,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// Errors say how much of the input is in the feed.
+// TestPublishStopped: errors say how much of the input is in the feed.
 func TestPublishStopped(t *testing.T) {
 	store := "file:" + t.TempDir() + "/store"
 	for _, test := range []struct{ input, want string }{

@@ -11,7 +11,8 @@ import (
 	"github.com/feedctl/feedctl/internal/task"
 )
 
-// A wrong type in --columns quarantines all entities, which is not success.
+// TestConsumeIntoQuarantine: a wrong type in --columns puts all entities into quarantine, which is
+// not success.
 func TestConsumeIntoQuarantine(t *testing.T) {
 	database := pgtest.Start(t).URL("quarantine")
 	store := "file:" + t.TempDir() + "/store#zones"

@@ -22,8 +22,8 @@ func newReconcile(a *app.App) *cobra.Command {
 		Long: `Reconcile compares what a sink has with the newest state digest of its feed, which
 "feedctl digest" makes where the feed is published. It reads the whole table once, in the
 order of the keys, and requests only those parts of the digest that differ. A consumer may
-run meanwhile. It must have reached the position of the digest; what the feed has after
-that, up to the position of the consumer, is taken into account.
+run meanwhile. The consumer must have reached the position of the digest; what the feed has
+after that, up to the position of the consumer, is taken into account.
 
 It prints a line for each key that differs, as "rclone check --combined" does:
   * KEY  the contents differ
@@ -38,7 +38,7 @@ compared, if a column has @content_id, and otherwise only that the key exists; t
 holds if the column body was altered to jsonb. In CouchDB and Kinto, the Content-ID in the
 member "feedctl" of a document or record is compared; those without it are ignored. A copy
 of a database in CouchDB with its revisions ("bridge couchdb --revs") is compared leaf by
-leaf with the feed, which needs no digest. The output says so.
+leaf with the feed, which needs no digest. The output says how the copy was compared.
 
 With --repair, rows that differ are written again as the feed has them, and rows that only
 the copy has are deleted; if these are more than --max-deletes allows, nothing is changed

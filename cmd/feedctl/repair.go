@@ -25,8 +25,8 @@ func newRepair(a *app.App) *cobra.Command {
 		Use:   "repair FEED|STORE#FEED...",
 		Short: "Bring back feeds that lost objects in the store",
 		Long: `Repair looks for missing and incomplete pages of each FEED in the store, and prints what it
-would do. With --apply it does it. A feed without damage is not changed. With --all it
-examines all feeds in the store, which may be given as STORE instead of by --store. With
+would do. With --apply it does it. A feed without damage is not changed. With --all, it
+examines all feeds in the store, which may be given as STORE instead of with --store. With
 --json, the result for each feed is a line with an object.
 
 If a backup has the missing object, restore that instead: read the output without --apply
@@ -106,15 +106,15 @@ func (r *repairer) store(ctx context.Context, rawURL string) error {
 			r.progress(name)
 			err = r.feed(ctx, store, name, name)
 		}
-		if err != nil && !errors.Is(err, chain.ErrNoFeed) { // of which objects are left besides pages
+		if err != nil && !errors.Is(err, chain.ErrNoFeed) { // only objects other than pages are left
 			return err
 		}
 	}
 	return r.result()
 }
 
-// feed repairs a feed and prints the result. It returns an error if there is no such feed, or
-// no use in continuing with others.
+// feed repairs a feed and prints the result. It returns an error if there is no such feed, or if
+// there is no use in continuing with other feeds.
 func (r *repairer) feed(ctx context.Context, store storage.Store, name, arg string) error {
 	report, err := repair.Feed(ctx, store, name, r.config)
 	if ctx.Err() != nil || errors.Is(err, chain.ErrNoFeed) || errors.Is(err, storage.ErrNoStore) || errors.Is(err, storage.ErrUnavailable) {

@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// A resume file for another feed or input is an error, since the input has not been
-// published.
+// TestResumeOtherInput: a resume file for another feed or input is an error, since the input has
+// not been published.
 func TestResumeOtherInput(t *testing.T) {
 	dir := t.TempDir()
 	store, state := "file:"+filepath.Join(dir, "store"), filepath.Join(dir, "state")
@@ -50,7 +50,8 @@ func TestResumeOtherInput(t *testing.T) {
 	}
 }
 
-// A file of an earlier version has only the number of published entities.
+// TestResumeOfEarlierVersion: a resume file of an earlier version has only the number of published
+// entities.
 func TestResumeOfEarlierVersion(t *testing.T) {
 	dir := t.TempDir()
 	store, state := "file:"+filepath.Join(dir, "store"), filepath.Join(dir, "state")

@@ -20,7 +20,7 @@ func newRetain(a *app.App) *cobra.Command {
 	var off, run bool
 	c := &cobra.Command{
 		Use:   "retain FEED|STORE#FEED",
-		Short: "Say how much of a feed is kept, and carry it out",
+		Short: "Set the policy for how much of a feed is kept, and carry it out",
 		Long: `Retain stores a policy with FEED: --keep-age says how long entities are kept,
 --snapshot-every how often a snapshot is made, and --keep-snapshots how many are kept. Flags
 that are not given leave that part of the policy as it is. Without flags, retain prints the
@@ -34,8 +34,9 @@ this order:
   1. If the newest snapshot FEED is older than --snapshot-every and the feed has new
      entities, a snapshot is made, as "feedctl snapshot from-feed FEED" does.
   2. Pages whose entities are all older than --keep-age are pruned, if the newest snapshot
-     has their state. Its position stays, and one older page for consumers that know only
-     the specification. A page that was written in the last hour is never pruned.
+     has their state. The page of its position is kept, and so is one older page, for
+     consumers that know only the specification. A page that was written in the last hour is
+     never pruned.
   3. Snapshots beyond --keep-snapshots are deleted. One that was the newest within the last
      day is kept, with the pages that follow it, since a consumer may be reading it.
 

@@ -18,13 +18,13 @@ file, a directory or a database, each entity exactly once.
 
 Wherever a command takes the NAME of a feed or snapshot in the store of --store, it also
 takes STORE#NAME, such as s3://bucket/prefix#zones or file:/var/lib/feedctl#zones. Commands
-that read also take the URL of one on a server.
+that read also take the URL of a feed or snapshot on a server.
 
 Every flag can also be set by the environment and by a configuration file. The command line
 wins over the environment, which wins over the file. The variable of a flag is its name in
 capitals, with FEEDCTL_ before it and "_" for "-": --public-url is FEEDCTL_PUBLIC_URL.
-The file is YAML, --config FILE or else ~/.config/feedctl/config.yaml, with flags by their
-names at the top, or in a section named like the command, which wins:
+The file is YAML: --config FILE or else ~/.config/feedctl/config.yaml. It has flags by
+their names, at the top or in a section named after the command, which wins:
 
   store: file:/var/lib/feedctl
   serve:

@@ -61,7 +61,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 	})
 }
 
-// A variable with a credential must not be taken for a flag.
+// TestFlagNames: a variable with a credential must not be taken for a flag.
 func TestFlagNames(t *testing.T) {
 	walk(newRoot(app.New(app.Streams{})), func(c *cobra.Command) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -125,7 +125,7 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-// Usage errors name the help, or what is expected.
+// TestUsageErrorsHelp: usage errors name the help, or what is expected.
 func TestUsageErrorsHelp(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"publish", "Try: feedctl publish --help\n"},
@@ -150,7 +150,7 @@ func TestUsageErrorsHelp(t *testing.T) {
 	}
 }
 
-// A table is not printed before its first row.
+// TestInspectErrors: a table is not printed before its first row.
 func TestInspectErrors(t *testing.T) {
 	code, stdout, stderr := feedctl(t, "", "inspect", "zones", "--store", "file:"+t.TempDir())
 	if code != exit.NotFound || stdout != "" {
@@ -158,7 +158,7 @@ func TestInspectErrors(t *testing.T) {
 	}
 }
 
-// A server that fails to start must not report that it is ready.
+// TestServeWithoutCertificate: a server that fails to start must not report that it is ready.
 func TestServeWithoutCertificate(t *testing.T) {
 	dir := t.TempDir()
 	garbage, ready := filepath.Join(dir, "garbage.pem"), filepath.Join(dir, "ready")
@@ -233,7 +233,7 @@ func TestGenDocs(t *testing.T) {
 	}
 }
 
-// With a full disk, commands that print must fail.
+// TestFailingOutput: with a full disk, commands that print must fail.
 func TestFailingOutput(t *testing.T) {
 	full := errors.New("no space left")
 	for _, line := range []string{"--help", "publish --help", "help publish", "version", "completion bash", "snapshot --help"} {
@@ -250,7 +250,8 @@ type brokenWriter struct{ err error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
-// A variable that sets no flag is logged, with the one that was probably meant.
+// TestUnknownVariable: a variable that sets no flag is logged, with the variable that was probably
+// meant.
 func TestUnknownVariable(t *testing.T) {
 	t.Setenv("FEEDCTL_STOER", "file:x")
 	t.Setenv("FEEDCTL_READ_CREDENTIALS", "bearer x")

@@ -47,7 +47,7 @@ func TestSecretsInArguments(t *testing.T) {
 	}
 }
 
-// Schemes are case-insensitive (RFC 3986, section 3.1).
+// TestSchemeCase: schemes are case-insensitive (RFC 3986, section 3.1).
 func TestSchemeCase(t *testing.T) {
 	dir := t.TempDir()
 	mustRun(t, zones, "publish", "FILE:"+dir+"/store#zones", "--key", "/name")

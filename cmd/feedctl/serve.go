@@ -69,10 +69,10 @@ to one process and may be removed when the process has ended. While a client wai
 entities of a feed, a remote store is polled every --poll-interval, with one request for
 each feed: this is the longest delay, and it determines the cost.
 
-With --console, serve also has web pages for people, at an address of their own: how fresh
+With --console, serve also serves web pages for people, at a separate address: how fresh
 each feed is, its entities and snapshots, and who reads it. If there are credentials, the
-console requires them to read, and write credentials to act. Without credentials, it listens
-only on a loopback address.
+console requires them for reading, and write credentials for actions. Without credentials,
+it listens only on a loopback address.
 
 With --maintain, serve also carries out the retention policies of all feeds (see "feedctl
 retain"), one after another, at the start and about once an hour. Several servers of a store
@@ -221,7 +221,7 @@ func serverCredentials(file, variable string) (credentials []server.Credential, 
 	return credentials, err
 }
 
-// tlsConfig reads the certificate; nil without one.
+// tlsConfig reads the certificate. It returns nil if there is none.
 func (f *serveFlags) tlsConfig() (*tls.Config, error) {
 	if f.tlsCert == "" {
 		return nil, nil

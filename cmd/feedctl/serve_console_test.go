@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// TestServeConsole: the console has an address of its own, and its credentials.
+// TestServeConsole: the console has its own address, and requires the credentials of the server.
 func TestServeConsole(t *testing.T) {
 	dir := t.TempDir()
 	store, readers, writers := "file:"+dir+"/store", filepath.Join(dir, "readers"), filepath.Join(dir, "writers")

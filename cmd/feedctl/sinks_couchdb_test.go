@@ -175,7 +175,7 @@ func behindPassword(t *testing.T, db string) string {
 	})
 }
 
-// proxy returns another URL of a database, whose handler may respond itself.
+// proxy returns another URL of a database, for which answers may respond instead of the database.
 func proxy(t *testing.T, db string, answers func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
 	u, err := url.Parse(db)

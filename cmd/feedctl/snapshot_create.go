@@ -28,10 +28,10 @@ func newSnapshotCreate(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create NAME|STORE#NAME [FILE|-]",
 		Short: "Make a snapshot of entities from a file",
-		Long: `Create makes a new snapshot NAME in the store of the entities in FILE or, without it, from
-standard input. The input formats are those of "feedctl publish". The snapshot becomes
+		Long: `Create makes a new snapshot NAME in the store from the entities in FILE or, without FILE,
+on standard input. The input formats are those of "feedctl publish". The snapshot becomes
 visible when the command succeeds. "feedctl snapshot collect" removes the remains of an
-interrupted one.` + publicHelp + exit.Help(exit.NotFound, exit.Interrupted),
+interrupted command.` + publicHelp + exit.Help(exit.NotFound, exit.Interrupted),
 		Example: `  feedctl snapshot create zones data/zones.ndjson --key /id
   feedctl snapshot create pictures ./pictures --format dir
   feedctl snapshot create s3://bucket/data#zones zones.ndjson --public-url https://cdn.example.org/data

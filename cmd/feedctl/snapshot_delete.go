@@ -42,7 +42,7 @@ func runSnapshotDelete(ctx context.Context, a *app.App, arg, id string) error {
 		return err
 	}
 	err = snapshots.Delete(ctx, store, at.Name, id)
-	if errors.Is(err, storage.ErrNotFound) { // in the words of the store, which knows no snapshots
+	if errors.Is(err, storage.ErrNotFound) { // the error of the store does not mention snapshots
 		return exit.WithHint(
 			fmt.Errorf("delete snapshot %s of %s: %w: no snapshot has this ID", id, at.Identity(), storage.ErrNotFound),
 			"\"feedctl snapshot list\", which has the IDs",

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// TestForeignIndexes: objects of others among the indexes of snapshots are ignored.
+// TestForeignIndexes: foreign objects among the indexes of snapshots are ignored.
 func TestForeignIndexes(t *testing.T) {
 	url := "file:" + filepath.Join(t.TempDir(), "store")
 	var made task.Snapshot

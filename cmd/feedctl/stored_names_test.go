@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/internal/locate"
 )
 
-// Feeds read from a store are named by their URL, not by the name inside.
+// TestStoredNames: errors and reports name feeds in a store by their URL, not by an internal name.
 func TestStoredNames(t *testing.T) {
 	eachStore(t, func(t *testing.T, store string) {
 		mustRun(t, zones, "publish", store+"#zones", "--key", "/name")
@@ -48,7 +48,8 @@ func TestStoredNames(t *testing.T) {
 	})
 }
 
-// So are the locations of violations.
+// TestStoredViolations: the locations of violations have the URL of the page, too, not an internal
+// name.
 func TestStoredViolations(t *testing.T) {
 	dir := t.TempDir()
 	store := "file:" + dir

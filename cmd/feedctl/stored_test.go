@@ -125,7 +125,7 @@ func TestConsumeStore(t *testing.T) {
 		}
 		mustRun(t, "", "verify", "--index", name("zones"))
 		mustRun(t, "", "prune", name("zones"), "--keep-pages", "1")
-		// Replacing the feed by another one is a gap.
+		// Replacing the feed with another one is a gap.
 		mustRun(t, zones, "publish", name("zones2"), "--key", "/name")
 		if code, _, stderr := feedctl(t, "", "consume", name("zones2"), "--into", into); code != exit.Gap {
 			t.Errorf("exit status %d\n%s", code, stderr)
@@ -220,8 +220,8 @@ func TestInvalidStores(t *testing.T) {
 	}
 }
 
-// turnLook is after how long a producer looks whether others wait for their turn to write to the feed: once
-// in a publish of one page.
+// turnLook is the time after which a producer checks whether others wait for their turn to write to the
+// feed: once in a publish of one page.
 const turnLook = 100 * time.Millisecond
 
 func TestVerbose(t *testing.T) {
@@ -292,7 +292,7 @@ func TestDoctor(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &report); err != nil || report.Problems != 0 || len(report.Findings) < 8 {
 			t.Errorf("%v: %s", err, out)
 		}
-		if got := mustRun(t, "", "doctor", "--store", store); !regexp.MustCompile(`\nOK +conditions`).MatchString(got) { // wider with a warning
+		if got := mustRun(t, "", "doctor", "--store", store); !regexp.MustCompile(`\nOK +conditions`).MatchString(got) { // the column is wider with a warning
 			t.Errorf("table:\n%s", got)
 		}
 	})
@@ -381,7 +381,7 @@ func TestStaticSnapshot(t *testing.T) {
 }
 
 // publicBucket returns the URL of a proxy that serves only the objects of a store, publicly
-// below /data, and that of a server of its feeds.
+// below /data, and the URL of a server of its feeds.
 func publicBucket(t *testing.T, rawURL string) (public, feeds string) {
 	t.Helper()
 	store, err := stores.Open(t.Context(), rawURL, stores.Options{})

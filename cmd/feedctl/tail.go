@@ -86,7 +86,7 @@ func runTail(ctx context.Context, a *app.App, f *tailFlags, arg string) error {
 	return nil
 }
 
-// entityWriter returns what prints an entity as a line.
+// entityWriter returns a function that prints an entity as a line.
 func entityWriter(a *app.App) func(context.Context, *feed.Entity) error {
 	if !a.JSON {
 		return func(_ context.Context, e *feed.Entity) error { return writeEntity(a.Out, e) }

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/internal/app"
 )
 
-// Every flag for a size or a duration accepts units.
+// TestFlagUnits: every flag for a size or a duration accepts units.
 func TestFlagUnits(t *testing.T) {
 	walk(newRoot(app.New(app.Streams{})), func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {

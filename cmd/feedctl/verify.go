@@ -23,10 +23,10 @@ func newVerify(a *app.App) *cobra.Command {
 specification: headers, order of times, links, loops, duplicate Content-IDs. In a store it
 also checks the chain, the digests of the pages, and that no page is missing.
 
-A snapshot is checked if the response for URL is JSON, or with --index, with which a name is
-that of a snapshot in the store. With --state FILE, verify also reports pages that have
-changed since the last run with the same FILE, other than by growing at the end. With --json
-it prints a report, which package verify documents.
+A snapshot is checked if the response for URL is JSON, or with --index; then a name is that
+of a snapshot in the store. With --state FILE, verify also reports pages that have changed
+since the last run with the same FILE, other than by growing at the end. With --json it
+prints a report, which package verify documents.
 
 With --against SOURCE, verify then compares the state of the feed, which is what a
 consumer that read all of it has, with the database that the feed was made from, or with a
@@ -43,9 +43,9 @@ values. If the source changes meanwhile, verify compares again. SOURCE is one of
   postgres:URL  of the database with the outbox ("outbox attach"): the rows of the table
                 that is attached to the feed, whose bodies are always compared.
 
-Verify prints the differences, the first thousand of them; with --json they are the member
-"against" of the report. The exit status is 5 if there are any. A feed without its oldest
-pages needs --from snapshot. The credential for the source, in --against-credentials-file or
+Verify prints the first thousand differences; with --json, they are the member "against" of
+the report. The exit status is 5 if there are any. A feed without its oldest pages needs
+--from snapshot. The credential for the source, in --against-credentials-file or
 FEEDCTL_AGAINST_CREDENTIALS, is a line "basic USER:PASSWORD" or "bearer TOKEN".` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl verify https://data.example.org/feeds/zones
   feedctl verify zones --store file:/var/lib/feedctl

@@ -83,7 +83,7 @@ func TestVerifyAgainst(t *testing.T) {
 	verify(exit.OK, store+"#things", "--from", "snapshot")
 }
 
-// TestVerifyAgainstCopy compares a feed with what consume made of it.
+// TestVerifyAgainstCopy compares a feed with the copy that consume made of it.
 func TestVerifyAgainstCopy(t *testing.T) {
 	collection := kintotest.Start(t, kintotest.Memory).NewCollection(t)
 	feed := "file:" + filepath.Join(t.TempDir(), "store") + "#things"
