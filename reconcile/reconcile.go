@@ -101,7 +101,7 @@ type Report struct {
 	Repair *Repaired `json:"repair,omitempty"`
 }
 
-// Counts count keys.
+// Counts holds the numbers of keys of each kind.
 type Counts struct {
 	Equal   int64 `json:"equal"`
 	Changed int64 `json:"changed"`

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestServerAway follows a feed while the server fails longer than the sink waits for it.
+// TestServerAway follows a feed while the server fails for longer than the sink waits.
 func TestServerAway(t *testing.T) {
 	t.Parallel()
 	store := memory.New()

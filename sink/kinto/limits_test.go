@@ -14,7 +14,7 @@ import (
 	client "github.com/feedctl/feedctl/kinto"
 )
 
-// TestLongIDs: URLs remain short, although the ids of a chunk may have 25 KB.
+// TestLongIDs: URLs remain short, although the ids of a chunk may take up 25 KB.
 func TestLongIDs(t *testing.T) {
 	t.Parallel()
 	f := kintotest.NewFake(t)

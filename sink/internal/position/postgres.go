@@ -99,9 +99,9 @@ const (
 		PRIMARY KEY (table_name, name, key, fit))`
 	PostgresForget = `DELETE FROM %s WHERE table_name = $1 AND name = $2`
 	PostgresBegin  = `INSERT INTO %s (table_name, name, key, fit) VALUES ($1, $2, '', false)`
-	// PostgresBegun has a row if there is a replacement.
+	// PostgresBegun returns a row if there is a replacement.
 	PostgresBegun = `SELECT FROM %s WHERE table_name = $1 AND name = $2 AND key = '' AND NOT fit`
 )
 
-// PostgresShared has a row if other consumers write to the table, too. %s is the table of positions.
+// PostgresShared returns a row if other consumers write to the table, too. %s is the table of positions.
 const PostgresShared = `SELECT FROM %s WHERE table_name = $1 AND name <> $2 AND position <> '{}'`
