@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/server"
 )
 
-// TestAccess asks for each kind of resource with each kind of credential.
+// TestAccess requests each kind of resource with each kind of credential.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	reader, writer := api.Credential{Credential: server.Credential{Bearer: "r"}}, api.Credential{Credential: server.Credential{Bearer: "w"}}
@@ -77,7 +77,7 @@ func TestExposure(t *testing.T) {
 	}
 }
 
-// TestMetricsExposure has addresses to serve metrics at, and requests for them.
+// TestMetricsExposure tries addresses to serve metrics at, and requests for the metrics.
 func TestMetricsExposure(t *testing.T) {
 	t.Parallel()
 	one := []api.Credential{{Credential: server.Credential{Bearer: "x"}}}

@@ -21,14 +21,14 @@ import (
 // Config holds the settings of an [API]. The zero value of each is its default.
 type Config struct {
 	// ReadAuth and WriteAuth are the credentials that allow reading and changing jobs; with an
-	// empty list no credentials are required. They are separate: one that allows both is in
-	// both lists, and may be for more namespaces in one of them.
+	// empty list no credentials are required. The lists are separate: a credential that allows both
+	// is in both lists, and may be for more namespaces in one of them.
 	ReadAuth, WriteAuth []Credential
 	// PublicURL is the URL of the root as clients see it. It is only needed behind a proxy that
 	// changes the Host.
 	PublicURL string
 	// Runs serves pages about runs below /runs/ to those who may read all namespaces; see
-	// [jobs.Scheduler.Pages]. If it is nil, there are none.
+	// [jobs.Scheduler.Pages]. If it is nil, there are no such pages.
 	Runs http.Handler
 	// Logger logs errors. Defaults to discarding them.
 	Logger *slog.Logger
@@ -39,7 +39,8 @@ var ErrExposed = errors.New("jobs would be open to everyone")
 
 // CheckExposure reports whether an API with this configuration may listen on the TCP address
 // ("host:port", as for [net.Listen]): [ErrExposed] if other machines could read or change jobs
-// without credentials. It does not resolve names: only "localhost" is taken for this machine.
+// without credentials. It does not resolve names: the only name that stands for this machine is
+// "localhost".
 func CheckExposure(addr string, c Config) error {
 	if len(c.ReadAuth) > 0 && len(c.WriteAuth) > 0 {
 		return nil
@@ -50,8 +51,8 @@ func CheckExposure(addr string, c Config) error {
 	return fmt.Errorf("listen on %q: %w on the network: give read and write credentials, or listen on a loopback address", addr, ErrExposed)
 }
 
-// CheckMetrics does what CheckExposure does for an address that serves metrics by [Guard]. They name
-// namespaces, servers and jobs.
+// CheckMetrics is like [CheckExposure], for an address that serves metrics through [Guard]. Metrics
+// contain the names of namespaces, servers and jobs.
 func CheckMetrics(addr string, c Config) error {
 	if len(c.ReadAuth) > 0 {
 		return nil
@@ -62,8 +63,7 @@ func CheckMetrics(addr string, c Config) error {
 	return fmt.Errorf("serve metrics at %q: %w on the network: give read credentials, listen on a loopback address, or confirm that this is intended", addr, ErrExposed)
 }
 
-// Guard returns a handler that serves what h does for GET, to those who may read
-// all namespaces.
+// Guard returns a handler that passes GET requests to h if the client may read all namespaces.
 func Guard(h http.Handler, c Config) (http.Handler, error) {
 	a, err := New(nil, c)
 	if err != nil {
@@ -135,6 +135,6 @@ func (a *API) routes(runs http.Handler) chi.Router {
 		mux.Handle(r.pattern, a.endpoint(handlers))
 	}
 	mux.NotFound(a.endpoint(methods{"GET": a.nothing}).ServeHTTP)
-	mux.MethodNotAllowed(a.endpoint(nil).ServeHTTP) // for methods that chi does not know
+	mux.MethodNotAllowed(a.endpoint(nil).ServeHTTP) // handles methods that chi does not know
 	return mux
 }

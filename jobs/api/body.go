@@ -37,7 +37,7 @@ func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	return nil, p
 }
 
-// word reads a body that is one of the given words, as JSON.
+// word reads a body that must be one of the given words, as a JSON string.
 func word(w http.ResponseWriter, r *http.Request, words ...string) (string, error) {
 	text, err := body(w, r, maxJob)
 	if err != nil {

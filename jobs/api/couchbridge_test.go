@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/jobs/kinds"
 )
 
-// TestCouchBridge: the views have what a run of a bridge has reported.
+// TestCouchBridge: the views show what a run of a bridge has reported.
 func TestCouchBridge(t *testing.T) {
 	t.Parallel()
 	dir, db := t.TempDir(), couchtest.NewFake(t).NewDB(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// The views of this file have the form of CouchDB's (API reference, "/_scheduler/jobs",
-// "/_scheduler/docs" and "/_active_tasks"), so that scripts for its replicator can read them.
+// The views in this file have the form of CouchDB's (API reference, "/_scheduler/jobs",
+// "/_scheduler/docs" and "/_active_tasks"), so that scripts for CouchDB's replicator can read them.
 // A namespace is the database NAMESPACE/_replicator, and a job a document in it.
 
 const replicator = "/_replicator"
@@ -33,7 +33,7 @@ type couchJob struct {
 	Target    string       `json:"target"`
 	Database  *string      `json:"database"` // null for a job of POST /api/v1/runs
 	User      *string      `json:"user"`
-	DocID     *string      `json:"doc_id"` // null as database
+	DocID     *string      `json:"doc_id"` // null if Database is
 	Info      *couchInfo   `json:"info"`   // null before the first statistics
 	History   []couchEvent `json:"history"`
 	Node      *string      `json:"node"` // where the job ran last
@@ -76,7 +76,8 @@ type couchTask struct {
 	UpdatedOn          int64   `json:"updated_on"`
 }
 
-// The pages of both, for the description of the API.
+// A couchJobs is a page of /_scheduler/jobs, and a couchDocs one of /_scheduler/docs. They are for
+// the description of the API.
 type (
 	couchJobs struct {
 		TotalRows int        `json:"total_rows"`
@@ -114,21 +115,21 @@ type couchEvent struct {
 	Reason    string `json:"reason,omitempty"` // of a crash
 }
 
-// couchStates are the states in which CouchDB has jobs, by ours.
+// couchStates maps our states to the names that CouchDB has for them.
 var couchStates = map[jobs.State]string{
 	jobs.Pending: "pending", jobs.Paused: "pending",
 	jobs.Running: "running", jobs.Idle: "running",
 	jobs.Crashing: "crashing", jobs.Completed: "completed", jobs.Failed: "failed",
 }
 
-// couchEvents are the types of CouchDB's events, by ours; the others are "stopped".
+// couchEvents maps our types of events to CouchDB's; all others are "stopped".
 var couchEvents = map[jobs.EventType]string{
 	jobs.EventAdded: "added", jobs.EventChanged: "added", jobs.EventResumed: "added", jobs.EventRestarted: "added",
 	jobs.EventStarted: "started",
 	jobs.EventCrashed: "crashed", jobs.EventAdopted: "crashed", jobs.EventFailed: "crashed",
 }
 
-// statesAs returns the states that CouchDB has as one of the given.
+// statesAs returns the states for which CouchDB has one of the given names.
 func statesAs(names ...string) (states []jobs.State) {
 	for _, state := range jobs.States() {
 		if slices.Contains(names, couchStates[state]) {
@@ -144,7 +145,8 @@ type viewed struct {
 	events []jobs.Event
 }
 
-// views returns jobs with their histories; with onlyNodes, those of jobs without a node.
+// views returns jobs with their histories. With onlyNodes, it reads only the histories of jobs
+// without a node.
 func (a *API) views(ctx context.Context, page []jobs.Listed, onlyNodes bool) ([]viewed, error) {
 	var ids []string
 	for n := range page {
@@ -163,10 +165,10 @@ func (a *API) views(ctx context.Context, page []jobs.Listed, onlyNodes bool) ([]
 	return all, nil
 }
 
-// couchTime returns a time as CouchDB does.
+// couchTime returns a time in CouchDB's form.
 func couchTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// startTime is when the job was started last, or was added.
+// startTime returns when the job was last started or, if it never was, added.
 func (v *viewed) startTime() time.Time {
 	if v.Started.IsZero() {
 		return v.Since
@@ -186,7 +188,7 @@ func (v *viewed) node() *string {
 	return nil
 }
 
-// pid names the run of a job that is running.
+// pid returns a name for the run of a running job.
 func (v *viewed) pid() *string {
 	if couchStates[v.State] != "running" {
 		return nil
@@ -234,7 +236,7 @@ func (v *viewed) info() *couchInfo {
 	return i
 }
 
-// sequence returns a position, of which CouchDB has 0 as the first.
+// sequence returns a position, or 0 if there is none, as in CouchDB.
 func sequence(position string) any {
 	if position == "" {
 		return 0
@@ -305,12 +307,12 @@ func (v *viewed) couchTask(interval time.Duration) any {
 	return t
 }
 
-// A couchFilter says which jobs a view has, and how many of them.
+// A couchFilter selects the jobs of a view, and limits their number.
 type couchFilter struct {
 	jobs.Filter
 	none  bool // no job can be in the view
 	limit int
-	// onlyNodes: histories are only for [viewed.node], so those of jobs with a node are not read.
+	// onlyNodes: only [viewed.node] needs the histories, so those of jobs with a node are not read.
 	onlyNodes bool
 }
 
@@ -319,7 +321,7 @@ func (f *couchFilter) paged(p *parameters) {
 	f.limit, f.Skip = p.number("limit", jobs.DefaultLimit), p.number("skip", 0)
 }
 
-// atOnce is how many jobs a view has in memory, with their histories.
+// atOnce is how many jobs a view holds in memory at once, with their histories.
 const atOnce = 200
 
 // each calls do for the jobs of a view, page by page.
@@ -348,7 +350,8 @@ func (a *API) each(ctx context.Context, f couchFilter, do func(v *viewed) error)
 	return nil
 }
 
-// sendView answers with an object that has jobs in a member, as CouchDB does.
+// sendView answers with an object whose member with the given name is the list of jobs, as CouchDB
+// does.
 func (a *API) sendView(w http.ResponseWriter, r *http.Request, f couchFilter, member string, row func(*viewed) any) error {
 	total := 0
 	if !f.none {

@@ -28,8 +28,8 @@ func (s *site) start(t *testing.T, n jobs.Node) map[string]jobs.Run {
 	return byName
 }
 
-// fill brings a job into each state: its name says which. It returns the name of one that runs
-// once.
+// fill brings jobs into all states; each has the name of its state. It returns the name of a job
+// that runs once.
 func (s *site) fill(t *testing.T) string {
 	t.Helper()
 	n, err := s.Join(t.Context(), jobs.Node{Name: "node-1", Slots: 100})
@@ -58,7 +58,7 @@ func (s *site) fill(t *testing.T) string {
 	finish(runs, "failed", jobs.Outcome{End: jobs.Rejected, Reason: "there is a gap"})
 	finish(runs, "completed", jobs.Outcome{End: jobs.Done, Stats: stats})
 	finish(runs, once.Document.Name, jobs.Outcome{End: jobs.Stopped})
-	runs = s.start(t, n) // what was stopped
+	runs = s.start(t, n) // the jobs that were stopped
 	finish(runs, "pending", jobs.Outcome{End: jobs.Stopped})
 	return once.Document.Name
 }
@@ -133,7 +133,7 @@ func typeOf(v any) string {
 	return "object"
 }
 
-// TestCouchMembers: all that CouchDB's answers have is there, and nothing else.
+// TestCouchMembers: answers have all members that CouchDB's answers have, and no others.
 func TestCouchMembers(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {
@@ -205,7 +205,7 @@ func (s *site) tasks(t *testing.T) []any {
 	return decode[[]any](t, w)
 }
 
-// TestCouchValues: the members say what CouchDB's do.
+// TestCouchValues: the members have the same meaning as CouchDB's.
 func TestCouchValues(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {
@@ -229,7 +229,7 @@ func TestCouchValues(t *testing.T) {
 		if done := s.want(t, 200, "GET", "/_scheduler/docs/other/_replicator/completed", ""); done["id"] != nil || at(done, "info", "docs_written") != 7.0 {
 			t.Errorf("completed: %v", done)
 		}
-		// Running jobs, and those that would be.
+		// The tasks are running jobs, and idle jobs, which CouchDB would keep running.
 		var names []string
 		for _, task := range s.tasks(t) {
 			names = append(names, fmt.Sprint(at(task, "doc_id"), " ", at(task, "process_status"), " ", at(task, "node")))
@@ -237,7 +237,7 @@ func TestCouchValues(t *testing.T) {
 		if want := []string{"<nil> running node-1", "idle waiting node-1", "orders running node-1"}; !slices.Equal(names, want) {
 			t.Errorf("tasks %q, want %q", names, want)
 		}
-		// A job without a document is among the jobs only.
+		// A job without a document is listed only among the jobs.
 		rows, _ := s.want(t, 200, "GET", "/_scheduler/jobs?limit=1", "")["jobs"].([]any)
 		if at(rows[0], "id") != "other/"+once || at(rows[0], "database") != nil || at(rows[0], "doc_id") != nil {
 			t.Errorf("once: %v", rows[0])
@@ -254,7 +254,7 @@ func TestCouchValues(t *testing.T) {
 	})
 }
 
-// TestCouchPages reads pages by limit and skip.
+// TestCouchPages reads pages with limit and skip.
 func TestCouchPages(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {
@@ -288,7 +288,7 @@ func TestCouchPages(t *testing.T) {
 	})
 }
 
-// TestCouchManyPages: a view is read in several statements if it is long.
+// TestCouchManyPages: a long view is read with several statements.
 func TestCouchManyPages(t *testing.T) {
 	t.Parallel()
 	s := open(t, "sqlite::memory:", api.Config{}, fakeKind{})
@@ -305,7 +305,7 @@ func TestCouchManyPages(t *testing.T) {
 	}
 }
 
-// A leaver is a client that leaves when the answer begins.
+// A leaver is a client that disconnects when the answer begins.
 type leaver struct {
 	*httptest.ResponseRecorder
 	leave func()

@@ -39,9 +39,8 @@
 // file. Unknown fields are refused, and so are unknown parameters, before anything is done.
 //
 // The list takes the parameters namespace, state, kind, origin, name and label (NAME=VALUE),
-// of which state and label may have several values, separated by commas: jobs have one of the
-// states, and all of the labels, of which there may be up to 20. A page has up to limit jobs; its "next" is the cursor of the
-// next page.
+// of which state and label may have several values, separated by commas: a job must have one of the states and all of the
+// labels, of which there may be up to 20. A page has up to limit jobs; its "next" is the cursor of the next page.
 //
 // The export takes the same parameters, except cursor and limit, and format: json or yaml.
 //
@@ -50,33 +49,31 @@
 // server stops or the job is deleted; empty lines keep it alive. Up to 100 clients can follow
 // logs at the same time.
 //
-// A run has the fields of a job; its name follows from them, and its namespace is "default" if
-// there is none. While the same job runs, that is the answer; if it has ended, it runs again.
+// A run has the fields of a job. Its name is derived from them, and its namespace is "default" if it has none. While the
+// same job has not ended, the answer is that job; once it has ended, it runs again.
 //
-// The ETag of a job changes with its document, and when the job is paused or resumed, but not with its runs; a job
-// that is deleted and created again has a new one. A PUT with If-Match changes only the job with this ETag, and one
-// with "If-None-Match: *" only creates.
+// The ETag of a job changes with its document, and when the job is paused or resumed, but not with its runs; a job that is
+// deleted and created again has a new ETag. A PUT with If-Match changes only the job with this ETag, and one with
+// "If-None-Match: *" only creates.
 //
-// Requests can be repeated without harm, except two that make a job run once more: a restart, and
-// POST /api/v1/runs after the end of the run.
+// Requests can be repeated without harm, except two that make a job run again: a restart, and POST /api/v1/runs after the
+// end of the run.
 //
 // # CouchDB
 //
 // The resources that begin with "_" are read-only. They have the form of CouchDB's, version 3, for
 // scripts that watch its replicator. A namespace is the database NS/_replicator, and a job is a
 // document in it; the ID of a replication is NS/NAME. A job that is idle is "running" with no
-// pending changes, and one that is paused is "pending". Statistics are those of [jobs.Stats]:
-// entities are documents, those known already count as revisions that were checked, and
-// positions are sequences. The parameters are limit, skip and states; limit has no maximum, and
-// an answer that takes more than 30 seconds is cut off.
+// pending changes, and one that is paused is "pending". Statistics are those of [jobs.Stats]: entities are documents,
+// entities that the target already had count as revisions that were checked, and positions are sequences. The parameters are
+// limit, skip and states; limit has no maximum, and an answer that takes more than 30 seconds is cut off.
 //
 // # Access
 //
-// Credentials are for reading or for writing, as those of [server.Config]. Checking a job is
-// reading. A [Credential] may be limited to namespaces: lists then leave out what is in others, and
-// requests for other namespaces are answered with 403, whether the job exists or not. /healthz and
-// /readyz need no credentials. Browsers may not send requests that change something for web pages
-// of other origins. See [CheckExposure].
+// Credentials are for reading or for writing, like those of [server.Config]. Validating a job counts as reading. A
+// [Credential] may be limited to namespaces: lists then leave out other namespaces, and requests for these are answered with
+// 403, whether the job exists or not. /healthz and /readyz need no credentials. Requests that change something are refused
+// if a browser sends them for a web page of another origin. See [CheckExposure].
 //
 // # Problems
 //

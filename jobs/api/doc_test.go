@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestDocumentation: the package documentation lists the resources and problems in the code,
-// and no others.
+// TestDocumentation: the package documentation lists all resources and problems in the code, and no
+// others.
 func TestDocumentation(t *testing.T) {
 	t.Parallel()
 	docs, err := os.ReadFile("doc.go")

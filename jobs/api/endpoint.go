@@ -23,8 +23,8 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 
 type methods = map[string]handler
 
-// requestTime is how long a request may take, from its header to the end of the answer, unless
-// it follows something.
+// requestTime is how long a request may take, from its header to the end of the answer, unless the
+// request follows a log.
 const requestTime = 30 * time.Second
 
 // endpoint returns the handler of one route. The handler of GET also serves HEAD.
@@ -65,7 +65,7 @@ func (a *API) writes(s scope, h handler) handler { return a.writers.allowed(s, b
 // bounded wraps a handler that ends within requestTime.
 func bounded(h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		control := http.NewResponseController(w) // in tests, a writer may have no deadlines
+		control := http.NewResponseController(w) // in tests, a writer may not support deadlines
 		_ = control.SetWriteDeadline(time.Now().Add(requestTime + 5*time.Second))
 		if r.ContentLength != 0 {
 			_ = control.SetReadDeadline(time.Now().Add(requestTime))

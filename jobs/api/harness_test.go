@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/jobs/api"
 )
 
-// fakeKind has jobs that pretend to write their source to their target.
+// fakeKind is a kind of jobs that pretend to copy their source to their target.
 type fakeKind struct {
 	run func(context.Context, *jobs.Session) error
 }
@@ -76,7 +76,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// ask sends a request; fields are of its header.
+// ask sends a request with the given header fields.
 func (s *site) ask(t testing.TB, method, path, body string, fields ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	var in io.Reader
@@ -93,7 +93,7 @@ func (s *site) ask(t testing.TB, method, path, body string, fields ...string) *h
 	return w
 }
 
-// want sends a request, and compares the status of the answer, which it decodes.
+// want sends a request, checks the status of the answer, and returns the decoded body.
 func (s *site) want(t testing.TB, status int, method, path, body string, fields ...string) map[string]any {
 	t.Helper()
 	w := s.ask(t, method, path, body, fields...)

@@ -18,7 +18,7 @@ func id(r *http.Request) string {
 
 func etag(version string) string { return `"` + version + `"` }
 
-// sendJob answers with all that is known about a job.
+// sendJob answers with everything that is known about a job.
 func (a *API) sendJob(w http.ResponseWriter, r *http.Request, id string, status int) error {
 	d, err := a.jobs.Describe(r.Context(), id)
 	if err != nil {
@@ -32,7 +32,8 @@ func (a *API) getJob(w http.ResponseWriter, r *http.Request) error {
 	return a.sendJob(w, r, id(r), http.StatusOK)
 }
 
-// condition returns what If-Match and If-None-Match ask of a job (RFC 9110, section 13).
+// condition returns a function that reports whether If-Match and If-None-Match hold for a job (RFC
+// 9110, section 13).
 func condition(r *http.Request) func(id, version string) bool {
 	match, noneMatch := r.Header.Values("If-Match"), r.Header.Values("If-None-Match")
 	return func(_, version string) bool {
@@ -43,7 +44,7 @@ func condition(r *http.Request) func(id, version string) bool {
 	}
 }
 
-// bodyJob reads the job in a body. The path says what it is called.
+// bodyJob reads the job in a body. The name and namespace of the job are in the path.
 func bodyJob(w http.ResponseWriter, r *http.Request) (jobs.Document, error) {
 	text, err := body(w, r, maxJob)
 	if err != nil {
@@ -60,7 +61,7 @@ func bodyJob(w http.ResponseWriter, r *http.Request) (jobs.Document, error) {
 	}{{"namespace", &d.Namespace}, {"name", &d.Name}} {
 		path := chi.URLParam(r, name.field)
 		if *name.value != "" && *name.value != path {
-			problems = append(problems, jobs.Problem{Field: name.field, Message: fmt.Sprintf("%q is not that of the path, %q", *name.value, path)})
+			problems = append(problems, jobs.Problem{Field: name.field, Message: fmt.Sprintf("%q differs from %q in the path", *name.value, path)})
 		}
 		*name.value = path
 	}
@@ -111,13 +112,13 @@ func (a *API) validate(w http.ResponseWriter, r *http.Request, documents []jobs.
 	return answer(w, http.StatusOK, validated{changes})
 }
 
-// validated is what applying documents would do.
+// validated is the answer with what applying documents would do.
 type validated struct {
 	Changes []jobs.Change `json:"changes"`
 }
 
-// apply applies documents that were read with an error, or none. If they are invalid, the
-// error has all that is wrong with them.
+// apply applies documents; read is the error with which they were read, or nil. If the documents
+// are invalid, the error has all of their problems.
 func (a *API) apply(r *http.Request, documents []jobs.Document, read error, o jobs.ApplyOptions) ([]jobs.Change, error) {
 	problems, ok := errors.AsType[jobs.InvalidError](read)
 	if read != nil && !ok {
@@ -176,7 +177,7 @@ func (a *API) getEvents(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, history{events})
 }
 
-// history are the last events of a job.
+// history is the answer with the last events of a job.
 type history struct {
 	Events []jobs.Event `json:"events"` // newest first
 }

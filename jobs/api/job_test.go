@@ -36,7 +36,7 @@ func TestJob(t *testing.T) {
 		if at(got, "state") != "pending" || at(got, "generation") != 1.0 || at(got, "document", "options", "limit") != "20" || at(got, "document", "namespace") != "shop" {
 			t.Errorf("got %v", got)
 		}
-		// What GET answers can be sent back, and changes nothing.
+		// The document that GET returns can be sent back, and changes nothing.
 		same := s.ask(t, "PUT", orders, jsonOf(t, got["document"]))
 		if same.Code != 200 || same.Header().Get("ETag") != created.Header().Get("ETag") {
 			t.Errorf("again: %d %v %s", same.Code, same.Header(), same.Body)
@@ -72,7 +72,7 @@ func TestJob(t *testing.T) {
 	})
 }
 
-// TestConditions changes a job only if it is of the right version.
+// TestConditions: a job is changed only if it has the right version.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {
@@ -111,7 +111,7 @@ func TestConditions(t *testing.T) {
 	})
 }
 
-// TestInvalid has all that is wrong with a job in one answer, and stores nothing.
+// TestInvalid: all problems of a job are in one answer, and nothing is stored.
 func TestInvalid(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {
@@ -125,7 +125,7 @@ func TestInvalid(t *testing.T) {
 			}
 			want := []string{
 				`<nil>: unknown field "colour"`,
-				`namespace: "other" is not that of the path, "shop"`,
+				`namespace: "other" differs from "shop" in the path`,
 				`credentials.source: want env:NAME or file:PATH, a reference instead of the credential`,
 				`schedule: a job that follows always runs: remove schedule or follow`,
 				`source: there is no source`,
@@ -171,7 +171,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestDatabaseAway asks while the database does not work.
+// TestDatabaseAway sends requests while the database does not work.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	s := open(t, "sqlite::memory:", api.Config{}, fakeKind{})
@@ -187,7 +187,7 @@ func TestDatabaseAway(t *testing.T) {
 	s.want(t, 200, "GET", "/healthz", "")
 }
 
-// TestLeaseLost has a node that cannot extend its lease.
+// TestLeaseLost: /readyz reports a node that cannot extend its lease.
 func TestLeaseLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -276,7 +276,8 @@ func labels(n int) string {
 	return strings.Join(all, "&")
 }
 
-// TestNotText: a path that is not text names nothing, and is not an error of the server.
+// TestNotText: a path that is not valid text names nothing, and does not cause an error of the
+// server.
 func TestNotText(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {
@@ -294,7 +295,7 @@ func TestNotText(t *testing.T) {
 	})
 }
 
-// TestAfter: a job is to run after one that exists already.
+// TestAfter: a job may run after one that already exists.
 func TestAfter(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {
@@ -316,7 +317,7 @@ func TestAfter(t *testing.T) {
 		s.want(t, 422, "POST", path+"a:validate", doc("a", `"c"`))
 		n, err := s.Join(t.Context(), jobs.Node{Name: "node", Slots: 3})
 		check(t, err)
-		for _, name := range []string{"a", "b", "c"} { // c has a rank above that of b, which is only stored
+		for _, name := range []string{"a", "b", "c"} { // c has a higher rank than b, which is only in the database
 			runs, err := s.Admit(t.Context(), n, 1)
 			check(t, err)
 			if len(runs) != 1 || runs[0].Job.Document.Name != name {

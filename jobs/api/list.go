@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// parameters are the query parameters of a request, and what is wrong with those that were read.
+// parameters holds the query parameters of a request, and the error in those that were read.
 type parameters struct {
 	values url.Values
 	err    error
@@ -33,7 +33,7 @@ func (p *parameters) invalid(format string, args ...any) {
 	}
 }
 
-// text returns a parameter that may be given once.
+// text returns a parameter that may be given only once.
 func (p *parameters) text(name string) string {
 	all := p.values[name]
 	if len(all) > 1 {
@@ -54,7 +54,8 @@ func (p *parameters) yes(name string) bool {
 	return false
 }
 
-// number returns a parameter that is a number, 0 or more, or the default if it is not given.
+// number returns a parameter that is a number, 0 or more. If the parameter is not given, it returns
+// otherwise.
 func (p *parameters) number(name string, otherwise int) int {
 	text := p.text(name)
 	if text == "" {
@@ -68,7 +69,7 @@ func (p *parameters) number(name string, otherwise int) int {
 	return n
 }
 
-// list returns a parameter with values that are separated by commas, or given several times.
+// list returns the values of a parameter, which may be separated by commas, or given several times.
 func (p *parameters) list(name string) (all []string) {
 	for _, values := range p.values[name] {
 		for value := range strings.SplitSeq(values, ",") {
@@ -80,7 +81,7 @@ func (p *parameters) list(name string) (all []string) {
 	return all
 }
 
-// only returns an error if there are parameters that are not known, or not text.
+// only returns an error if there are parameters that are unknown, or not valid text.
 func (p *parameters) only(known []string) error {
 	for _, name := range slices.Sorted(maps.Keys(p.values)) {
 		if !slices.Contains(known, name) {
@@ -127,7 +128,7 @@ func (p *parameters) filter(r *http.Request) jobs.Filter {
 type list struct {
 	Jobs   []jobs.Listed      `json:"jobs"`
 	Next   string             `json:"next,omitempty"` // the cursor of the next page
-	Totals map[jobs.State]int `json:"totals"`         // of all pages
+	Totals map[jobs.State]int `json:"totals"`         // on all pages
 }
 
 func (a *API) listJobs(w http.ResponseWriter, r *http.Request) error {

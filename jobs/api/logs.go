@@ -15,15 +15,16 @@ import (
 const (
 	// followEvery is how often a request that follows a log reads the database.
 	followEvery = time.Second
-	// beatEvery is how often it sends an empty line, so that a client that is gone is noticed.
+	// beatEvery is how often such a request sends an empty line, so that a disconnected client is
+	// noticed.
 	beatEvery = 15 * time.Second
 	writeTime = 30 * time.Second
-	// maxFollowers is how many requests may follow logs at the same time: each of them costs a
+	// maxFollowers is how many requests may follow logs at the same time. Each of them costs a
 	// transaction a second.
 	maxFollowers = 100
 )
 
-// logLines are the last lines of a job's log.
+// logLines is the answer with the last lines of a job's log.
 type logLines struct {
 	Lines []jobs.LogLine `json:"lines"` // oldest first
 }
@@ -65,7 +66,7 @@ func (a *API) followLogs(w http.ResponseWriter, r *http.Request, after int64) er
 	defer timer.Stop()
 	var sent time.Time
 	for {
-		_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // in tests, a writer may have no deadlines
+		_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // in tests, a writer may not support deadlines
 		for n := range lines {
 			if err := encoder.Encode(&lines[n]); err != nil {
 				return nil //nolint:nilerr // the client has disconnected
@@ -97,7 +98,7 @@ func (a *API) followLogs(w http.ResponseWriter, r *http.Request, after int64) er
 	}
 }
 
-// A begunWriter knows whether an answer has begun.
+// A begunWriter records whether an answer has begun.
 type begunWriter struct {
 	io.Writer
 	begun bool
@@ -108,7 +109,7 @@ func (w *begunWriter) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-// stream answers with what write writes. If that fails after the answer has begun, the answer is
+// stream answers with what write writes. If write fails after the answer has begun, the answer is
 // cut off.
 func (a *API) stream(w http.ResponseWriter, r *http.Request, media string, write func(io.Writer) error) error {
 	w.Header().Set("Content-Type", media)

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/jobs/api"
 )
 
-// TestRuns adds a job that runs once, cancels it and has it run again.
+// TestRuns adds a job that runs once, cancels it, and makes it run again.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {
@@ -50,7 +50,7 @@ func TestRuns(t *testing.T) {
 	})
 }
 
-// TestOverviews reads and sets what does not belong to a single job.
+// TestOverviews reads lists of what does not belong to a single job, and changes settings.
 func TestOverviews(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {
@@ -72,7 +72,7 @@ func TestOverviews(t *testing.T) {
 		}
 		got = s.want(t, 200, "GET", "/api/v1/tenants", "")
 		if shop := got["tenants"].([]any)[1]; at(shop, "shares") != 250.0 || at(shop, "maxRunning") != 3.0 {
-			t.Errorf("after changes that are refused: %v", got)
+			t.Errorf("after refused changes: %v", got)
 		}
 		s.want(t, 422, "PATCH", "/api/v1/tenants/Shop!", `{"shares": 1}`)
 		value := func(got map[string]any, name string) any {
@@ -115,7 +115,7 @@ func TestExport(t *testing.T) {
 	})
 }
 
-// TestLogs reads what a run logs, at the end and as it comes.
+// TestLogs reads what a run logs, after its end and as it is logged.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	logged := make(chan string)
@@ -212,9 +212,9 @@ func TestFollowers(t *testing.T) {
 	if refused.StatusCode != 503 || refused.Header.Get("Retry-After") == "" {
 		t.Fatalf("one more: %s %v", refused.Status, refused.Header)
 	}
-	s.want(t, 200, "GET", orders+"/logs", "") // without following
+	s.want(t, 200, "GET", orders+"/logs", "") // a request that does not follow
 	check(t, last.Body.Close())
-	for refused.StatusCode == 503 { // until the server has noticed
+	for refused.StatusCode == 503 { // until the server has noticed that a client has left
 		refused = follow()
 		check(t, refused.Body.Close())
 	}

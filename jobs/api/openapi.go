@@ -87,7 +87,7 @@ func (s schemas) content(v any) map[string]any {
 	return map[string]any{"application/json": map[string]any{"schema": s.of(reflect.TypeOf(v))}}
 }
 
-// schemas are the JSON schemas of the structs that the API sends and takes, by name.
+// schemas holds the JSON schemas of the structs that the API sends and receives, by name.
 type schemas map[string]any
 
 // of returns the schema of a type.
@@ -101,7 +101,7 @@ func (s schemas) of(t reflect.Type) map[string]any {
 	if t.Implements(reflect.TypeFor[json.Marshaler]()) {
 		return map[string]any{} // anything
 	}
-	switch t.Kind() { //nolint:exhaustive // the others have no JSON
+	switch t.Kind() { //nolint:exhaustive // the other kinds do not occur
 	case reflect.Pointer:
 		return s.of(t.Elem())
 	case reflect.Slice:
@@ -126,7 +126,7 @@ func (s schemas) ofStruct(t reflect.Type) map[string]any {
 	name := t.Name()
 	if _, ok := s[name]; !ok {
 		properties, required := map[string]any{}, []string{}
-		s[name] = nil // it may refer to itself
+		s[name] = nil // the struct may refer to itself
 		s.members(t, properties, &required)
 		s[name] = map[string]any{"type": "object", "properties": properties, "required": required}
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/feedctl/feedctl/jobs/api"
 )
 
-// samples are valid values of parameters.
+// samples holds valid values of parameters.
 var samples = map[string]string{
 	"namespace": "shop", "state": "idle", "kind": "fake", "origin": "host", "name": "orders", "label": "a=b", "cursor": "a/b", "limit": "1",
 	"skip": "0", "states": "running", "format": "yaml", "after": "0", "follow": "false",
 }
 
-// TestOpenAPI asks for all that the description has, and compares the answers with it.
+// TestOpenAPI requests everything that the description lists, and compares the answers with the
+// description.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	s := open(t, "sqlite::memory:", api.Config{}, fakeKind{})
@@ -50,7 +51,7 @@ func TestOpenAPI(t *testing.T) {
 			if method == "delete" {
 				continue
 			}
-			if method != "get" { // the others are in the tests of access and jobs
+			if method != "get" { // the tests of access and jobs cover the others
 				if got := s.ask(t, strings.ToUpper(method), path, "{").Code; got == 404 && !strings.HasSuffix(path, "orders") || got == 405 || got == 501 {
 					t.Errorf("%s %s: %d", method, path, got)
 				}
@@ -72,7 +73,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// TestCreatedIsDescribed: a job that is created is not a problem.
+// TestCreatedIsDescribed: the status for a job that is created is described, and not as a problem.
 func TestCreatedIsDescribed(t *testing.T) {
 	t.Parallel()
 	s := open(t, "sqlite::memory:", api.Config{}, fakeKind{})

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// overview returns the handler of a list that is short: of nodes, servers or namespaces.
+// overview returns the handler of a short list: nodes, servers or namespaces.
 func overview[T any](member string, list func(context.Context) ([]T, error)) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		all, err := list(r.Context())
@@ -39,7 +39,7 @@ func (a *API) patchTenant(w http.ResponseWriter, r *http.Request) error {
 	return overview("tenants", a.jobs.Tenants)(w, r)
 }
 
-// settings are all settings of the scheduler.
+// settings is the answer with all settings of the scheduler.
 type settings struct {
 	Settings []jobs.Setting `json:"settings"`
 }

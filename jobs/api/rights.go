@@ -17,29 +17,29 @@ import (
 // A Credential allows requests.
 type Credential struct {
 	server.Credential
-	// Namespaces are those that the credential is for. If there are none, it is for all of them, and
-	// for what belongs to none.
+	// Namespaces are the namespaces that the credential is for. If there are none, it is for all
+	// namespaces, and for what belongs to no namespace.
 	Namespaces []string
 }
 
-// A scope says which of the credentials that allow reading, or changes, allow a request.
+// A scope determines which of the credentials for reading, or for changes, allow a request.
 type scope int
 
 const (
-	forAll  scope = iota // those for all namespaces
-	forPath              // also those for the namespace in the path
-	forAny               // also those for any namespaces: others do not matter to the handler, or are left out
+	forAll  scope = iota // credentials for all namespaces
+	forPath              // these, and credentials for the namespace in the path
+	forAny               // all credentials: to the handler, other namespaces do not matter, or it leaves them out
 )
 
-// rights are the credentials for reading or for changes.
+// rights holds the credentials for reading or for changes.
 type rights struct {
 	credentials []Credential
 	check       func(http.Header, *http.Request) error
 	find        func(*http.Request) int // the index of a request's credential
 }
 
-// allowed wraps a handler of requests that need a right. The context of those that are limited to
-// namespaces is that of [jobs.Within].
+// allowed wraps a handler of requests that need a right. If the credential is limited to
+// namespaces, the handler gets a context from [jobs.Within].
 func (g *rights) allowed(s scope, h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := g.check(w.Header(), r); err != nil {
@@ -63,7 +63,7 @@ func (g *rights) allowed(s scope, h handler) handler {
 	}
 }
 
-// mayUse returns an error if the credentials of a request are not for a namespace.
+// mayUse returns an error if the credential of a request is not for the given namespace.
 func mayUse(r *http.Request, namespace string) error {
 	if jobs.Visible(r.Context(), namespace) {
 		return nil
@@ -71,8 +71,9 @@ func mayUse(r *http.Request, namespace string) error {
 	return problem.New(http.StatusForbidden, "forbidden", "these credentials are not for namespace %.100q", namespace)
 }
 
-// unlimited returns credentials without their namespaces. It refuses one that is in the list twice
-// with namespaces: which of them count would be unclear. What the list is for is in the error.
+// unlimited returns credentials without their namespaces. It refuses a credential that is in the
+// list twice, with namespaces, since it would be unclear which of these apply. The error says what
+// the list is for, which is use.
 func unlimited(list []Credential, use string) ([]access.Credential, error) {
 	converted := make([]access.Credential, len(list))
 	namespaces := map[server.Credential][]string{}

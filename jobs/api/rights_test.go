@@ -31,8 +31,8 @@ func limitedConfig() api.Config {
 	return api.Config{ReadAuth: both, WriteAuth: both}
 }
 
-// openShared returns a site with jobs of the namespaces shop and hidden. All of the latter has "hidden"
-// in its name.
+// openShared returns a site with jobs in the namespaces shop and hidden. Everything in the latter has
+// "hidden" in its name.
 func openShared(t *testing.T, url string) *site {
 	t.Helper()
 	s := open(t, url, limitedConfig(), fakeKind{})
@@ -48,7 +48,7 @@ func openShared(t *testing.T, url string) *site {
 	return s
 }
 
-// decisions are the rights of a limited credential, by the words that docs/jobs.md has for them.
+// decisions holds the rights of a limited credential, by the words that docs/jobs.md uses for them.
 var decisions = map[string]string{
 	"need none":            "none",
 	"are answered":         "any",
@@ -58,7 +58,7 @@ var decisions = map[string]string{
 	"403, since they show": "all",
 }
 
-// documented returns the right of each route that the table in docs/jobs.md has.
+// documented returns the rights of the routes in the table in docs/jobs.md.
 func documented(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/jobs.md")
@@ -78,7 +78,7 @@ func documented(t *testing.T) map[string]string {
 	return rights
 }
 
-// bodies are those of requests that change something, with the namespace %s.
+// bodies holds the bodies of requests that change something; %s stands for the namespace.
 var bodies = map[string]string{
 	"POST /api/v1/validate":                                    `{"version": 1, "namespace": "%s", "jobs": [{"name": "new", "kind": "fake", "source": "new"}]}`,
 	"POST /api/v1/runs":                                        `{"namespace": "%s", "kind": "fake", "source": "new"}`,
@@ -89,8 +89,8 @@ var bodies = map[string]string{
 	"PUT /api/v1/namespaces/{namespace}/jobs/{name}/desired":   `"paused"`,
 }
 
-// TestRights sends the request of each route for the own namespace and for another one. The table in
-// docs/jobs.md says what the answers are.
+// TestRights sends the request of each route for the credential's own namespace and for another one. The
+// table in docs/jobs.md says what the answers must be.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	s := openShared(t, "sqlite::memory:")
@@ -116,7 +116,7 @@ func TestRights(t *testing.T) {
 			}
 			w := s.ask(t, method, path, body, as)
 			if w.Code < 300 && as == asShop && strings.Contains(w.Body.String(), "hidden") {
-				t.Errorf("%s shows what is hidden: %s", route, w.Body)
+				t.Errorf("%s reveals the hidden namespace: %s", route, w.Body)
 			}
 			return w.Code
 		}
@@ -139,7 +139,7 @@ func TestRights(t *testing.T) {
 		t.Errorf("the events of the hidden job were\n%s\nand are\n%s", before, after)
 	}
 	for route := range rights {
-		t.Errorf("docs/jobs.md has %s, which does not exist", route)
+		t.Errorf("docs/jobs.md lists %s, which does not exist", route)
 	}
 }
 
@@ -158,7 +158,7 @@ func (s *site) routes(t *testing.T) (routes []string) {
 	return routes
 }
 
-// TestRightsOfVerbs changes jobs of the own namespace, and none of another one.
+// TestRightsOfVerbs: a limited credential can change jobs of its own namespace, and none of another one.
 func TestRightsOfVerbs(t *testing.T) {
 	t.Parallel()
 	const others, doc = "/api/v1/namespaces/hidden/jobs/", `{"kind": "fake", "source": "x"}`
@@ -178,7 +178,7 @@ func TestRightsOfVerbs(t *testing.T) {
 		{"GET", "/_scheduler/docs/hidden%2F_replicator", ""},
 		{"GET", "/api/v1/jobs?namespace=hidden", ""},
 		{"GET", "/api/v1/export?namespace=hidden", ""},
-		{"POST", "/api/v1/runs", doc}, // of namespace default
+		{"POST", "/api/v1/runs", doc}, // in namespace default
 		{"POST", "/api/v1/validate", `{"version": 1, "namespace": "shop", "jobs": [{"name": "a", "kind": "fake", "source": "a"}, {"name": "b", "namespace": "hidden", "kind": "none"}]}`},
 	} {
 		if got := s.want(t, 403, r.method, r.path, r.body, asShop); got["type"] != "urn:feedctl:problem:forbidden" {
@@ -186,9 +186,9 @@ func TestRightsOfVerbs(t *testing.T) {
 		}
 	}
 	if got := s.want(t, 200, "GET", "/api/v1/jobs", "", asAll); len(got["jobs"].([]any)) != 3 {
-		t.Errorf("after requests that were refused: %v", got)
+		t.Errorf("after refused requests: %v", got)
 	}
-	// The path says which job a document is.
+	// The path names the job of a document.
 	s.want(t, 422, "PUT", orders, `{"namespace": "hidden", "kind": "fake", "source": "x"}`, asShop)
 	for _, r := range []struct {
 		status             int
@@ -205,7 +205,7 @@ func TestRightsOfVerbs(t *testing.T) {
 	}
 }
 
-// TestRightsDiffer has a credential that reads two namespaces, and writes to one of them.
+// TestRightsDiffer: a credential may read two namespaces and write to one of them.
 func TestRightsDiffer(t *testing.T) {
 	t.Parallel()
 	c := api.Config{ReadAuth: []api.Credential{limited("x", "shop", "bills")}, WriteAuth: []api.Credential{limited("x", "bills")}}
@@ -220,7 +220,8 @@ func TestRightsDiffer(t *testing.T) {
 	}
 }
 
-// TestListsOfNamespaces reads and counts the jobs of two namespaces among many.
+// TestListsOfNamespaces: a credential for two of many namespaces lists and counts only the jobs in
+// these.
 func TestListsOfNamespaces(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, limitedConfig(), fakeKind{}, func(t *testing.T, s *site) {
@@ -272,8 +273,8 @@ func TestListsOfNamespaces(t *testing.T) {
 	})
 }
 
-// TestOthersAreNotNamed has jobs that are in the way of each other: only those who may see the other one
-// read its name.
+// TestOthersAreNotNamed: when jobs are in the way of each other, only clients that may see the other job
+// are told its name.
 func TestOthersAreNotNamed(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, limitedConfig(), fakeKind{}, func(t *testing.T, s *site) {
@@ -301,7 +302,7 @@ func TestOthersAreNotNamed(t *testing.T) {
 		same(http.StatusUnprocessableEntity, "a job of another namespace writes to the same target", "POST", "/api/v1/validate",
 			`{"version": 1, "jobs": [{"namespace": "shop", "name": "x", "kind": "fake", "source": "c", "target": "t"}]}`)
 		same(http.StatusUnprocessableEntity, "a job of another namespace writes to the same target", "POST", "/api/v1/runs", `{"namespace": "shop", "kind": "fake", "source": "d", "target": "t"}`)
-		// Others wait for a job that runs once.
+		// Other jobs wait for a job that runs once.
 		s.want(t, 204, "DELETE", others, "", asAll)
 		s.want(t, 202, "POST", "/api/v1/runs", `{"namespace": "hidden", "kind": "fake", "source": "e", "target": "t"}`, asAll)
 		s.want(t, 201, "PUT", job+"waits", fmt.Sprintf(doc, "f"), asShop)

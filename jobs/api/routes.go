@@ -14,20 +14,21 @@ type route struct {
 
 type operations map[string]operation // by method
 
-// An operation is what a method does. The handler and the parameters count; the rest describes it.
+// An operation is what a method does. The handler and the names of the parameters are used to serve
+// requests; the other fields only describe the operation.
 type operation struct {
 	handle   handler
 	summary  string
-	query    []string // names of parameters; others are refused
-	takes    any      // a value of the type of the body of the request; nil if it has none
-	gives    any      // the same for the answer; a string is its media type
-	statuses []int    // without errors; 200 if it is nil
+	query    []string // names of parameters; other parameters are refused
+	takes    any      // a value with the type of the request's body; nil if there is none
+	gives    any      // the same for the answer; a string is the media type of the answer
+	statuses []int    // of success; nil means 200
 }
 
-// anyOf is a JSON object with members of its own.
+// anyOf describes a JSON object with arbitrary members.
 type anyOf map[string]any
 
-// collections are the documents of a file.
+// A collection holds the documents of a file.
 type collection struct {
 	Version   int             `json:"version"`
 	Namespace string          `json:"namespace,omitempty"`

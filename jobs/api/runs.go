@@ -8,7 +8,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// postRun adds a job that runs once; with "retry", it is tried again after errors. If it has ended before, it runs again.
+// postRun adds a job that runs once; with "retry", it is tried again after errors. If the same job has ended before, it
+// runs again.
 func (a *API) postRun(w http.ResponseWriter, r *http.Request) error {
 	p := query(r)
 	retry := p.yes("retry")
