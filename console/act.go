@@ -105,7 +105,8 @@ func (c *Console) feedActions(r *http.Request, feed string) (links []link) {
 	return links
 }
 
-// confirmFeed answers GET with a page that asks for what the action needs, and for confirmation.
+// confirmFeed returns the handler of GET requests for an action on a feed. Its page asks for
+// what the action needs, and for confirmation.
 func (c *Console) confirmFeed(v feedVerb) func(*http.Request) (content, error) {
 	return func(r *http.Request) (content, error) {
 		feed := r.URL.Query().Get("feed")
@@ -124,7 +125,7 @@ func (c *Console) confirmFeed(v feedVerb) func(*http.Request) (content, error) {
 	}
 }
 
-// postFeed answers POST: it starts an action on a feed.
+// postFeed returns the handler of POST requests, which start an action on a feed.
 func (c *Console) postFeed(v feedVerb) func(*http.Request) (string, error) {
 	return func(r *http.Request) (string, error) {
 		if err := parseForm(r); err != nil {
@@ -197,7 +198,7 @@ type runView struct {
 	Back    string
 }
 
-// getRun answers "/run?id=NUMBER".
+// getRun answers requests for "/run?id=NUMBER".
 func (c *Console) getRun(r *http.Request) (content, error) {
 	x, ok := c.runs.get(r.Context(), number(r.URL.Query().Get("id")))
 	if !ok {

@@ -90,7 +90,7 @@ func everyAction() map[string]url.Values {
 	}
 }
 
-// TestWhoActs requests every action as each kind of person, and in other ways than with the form.
+// TestWhoActs requests every action as each kind of person, and in ways other than the form.
 func TestWhoActs(t *testing.T) {
 	t.Parallel()
 	const asAnn = "Authorization: Basic YW5uOnA=" // ann:p

@@ -9,12 +9,12 @@ import (
 type Action struct {
 	// Name is a verb, such as "verify".
 	Name string
-	// About says in a few sentences what it does, to a person who is to confirm it.
+	// About tells the person who is to confirm the action, in a few sentences, what it does.
 	About string
 	// Command is the equivalent command line, for a POSIX shell, without secrets.
 	Command string
-	// Run does it. It may call progress to report how far it has come. If ctx ends, it leaves behind what the command
-	// would if it were interrupted.
+	// Run carries out the action. It may call progress to report how far it has come. If ctx ends, it leaves behind
+	// what the command leaves when it is interrupted.
 	Run func(ctx context.Context, progress func(text string)) (Result, error)
 }
 

@@ -91,7 +91,7 @@ func (r repeated) Open() (io.ReadCloser, error) {
 	return io.NopCloser(io.MultiReader(strings.NewReader(r.head), io.LimitReader(letters{}, r.size), strings.NewReader(r.tail))), nil
 }
 
-// letters is a reader of text without an end.
+// letters is an endless reader of text.
 type letters struct{}
 
 func (letters) Read(b []byte) (int, error) {

@@ -124,7 +124,8 @@ func (s span) bounds(now, first, last time.Time) (from, to time.Time) {
 	return to.Add(-s.step * time.Duration(s.steps)), to
 }
 
-// chosen returns the span with a name or, if there is none, the shortest span of at least a day with an entity in it.
+// chosen returns the span with the given name or, if there is none, the shortest span of at least a day with an entity
+// in it.
 func chosen(name string, now, last time.Time) span {
 	all := spans()
 	for _, s := range all {

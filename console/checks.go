@@ -7,7 +7,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// checkRows is how many checks, and how many jobs that check, the page of checks shows.
+// checkRows is the largest number of checks, and of jobs that check, on the page of checks.
 const checkRows = 20
 
 // A checksView is the page of checks.
@@ -15,7 +15,7 @@ type checksView struct {
 	page
 	Checks []checkRow // newest first
 	More   int        // older checks that the console remembers
-	// Corrupt is how many objects this process has read whose digests were wrong.
+	// Corrupt is how many objects with wrong digests this process has read.
 	Corrupt int64
 	HasJobs bool
 	Jobs    []jobRow // the first jobs of kind verify
@@ -34,7 +34,7 @@ type checkRow struct {
 // isCheck reports whether an action checks something.
 func isCheck(name string) bool { return name == "verify" || name == "doctor" || name == "reconcile" }
 
-// getChecks answers "/checks": the checks that were made from the console, and the jobs that check.
+// getChecks answers requests for "/checks": the checks that were made from the console, and the jobs that check.
 func (c *Console) getChecks(r *http.Request) (content, error) {
 	v := &checksView{page: page{Title: "Checks"}, HasJobs: c.config.Jobs != nil, Live: "checks?part=checks"}
 	for _, x := range c.runs.list(r.Context()) {

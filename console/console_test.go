@@ -36,7 +36,7 @@ func get(c http.Handler, path string, fields ...string) *httptest.ResponseRecord
 	return do(c, httptest.NewRequest(http.MethodGet, path, nil), fields...)
 }
 
-// post returns the answer to a form.
+// post sends a form, and returns the answer.
 func post(c http.Handler, path string, form url.Values, fields ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
 	return do(c, r, append(fields, "Content-Type: application/x-www-form-urlencoded")...)
@@ -155,7 +155,8 @@ func TestCSS(t *testing.T) {
 	}
 }
 
-// TestRebinding: a console without credentials answers no web page that resolves its own name to a loopback address.
+// TestRebinding: a console without credentials refuses the requests of a web page whose host name resolves to a
+// loopback address.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, memory.New(), nil)

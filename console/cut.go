@@ -2,7 +2,7 @@ package console
 
 import "strings"
 
-// cut shortens a text to at most that many bytes, in whole characters, and appends "…" if there was more.
+// cut shortens a text to at most the given number of bytes, in whole characters, and appends "…" if there was more.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// getBody answers "/body" with the body of an entity, of any size. Whatever its media type is, browsers save it to
-// a file and do not interpret it. The connection is closed early if the page turns out to be damaged.
+// getBody answers requests for "/body" with the body of an entity, of any size. Whatever its media type is, browsers
+// save it to a file and do not interpret it. The connection is closed early if the page turns out to be damaged.
 func (c *Console) getBody(w http.ResponseWriter, r *http.Request) error {
 	ref, err := parseRef(r)
 	if err != nil {

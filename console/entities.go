@@ -104,8 +104,9 @@ func (c *Console) skim(ctx context.Context, p *chain.Page, from int, at int64, l
 	return rows, next, nil
 }
 
-// chunk yields the entities whose headers are in the chunk of a page that begins at the offset at; index is that of the
-// first. It ends with an error in the middle of a header, and without an error after a body that ends beyond the chunk.
+// chunk yields the entities whose headers are in the chunk of a page that begins at the offset at; index is the index
+// of the first one. It ends with an error in the middle of a header, and without an error after a body that ends beyond
+// the chunk.
 func (c *Console) chunk(ctx context.Context, p *chain.Page, index int, at int64) iter.Seq2[entityRow, error] {
 	return func(yield func(entityRow, error) bool) {
 		object, err := c.config.Store.Get(ctx, layout.FeedPage(p.Feed, p.Number), at, chunkSize)

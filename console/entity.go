@@ -55,7 +55,7 @@ type bodyForm struct {
 	Current   bool
 }
 
-// getEntity answers "/entity".
+// getEntity answers requests for "/entity".
 func (c *Console) getEntity(r *http.Request) (content, error) {
 	ref, err := parseRef(r)
 	if err != nil {

@@ -148,7 +148,7 @@ func (h *hub) tell(feeds []feedstore.FeedVersion) {
 	}
 }
 
-// tell marks a topic as pending if the stream has it. The hub's mu must be held.
+// tell marks a topic as pending if the stream asks for it. The caller must hold the hub's mu.
 func (s *stream) tell(topic string) {
 	if !slices.Contains(s.topics, topic) {
 		return
@@ -185,8 +185,8 @@ func (h *hub) tick(s *stream) {
 	s.tell(topicTick)
 }
 
-// answer answers "/events" with server-sent events (HTML, section 9.2) until the client disconnects. The event "change"
-// lists the topics that may have changed.
+// answer sends server-sent events (HTML, section 9.2) in response to "/events", until the client disconnects. The event
+// "change" lists the topics that may have changed.
 func (h *hub) answer(c *Console, w http.ResponseWriter, r *http.Request) {
 	topics := r.URL.Query()["topic"]
 	slices.Sort(topics)

@@ -179,7 +179,7 @@ func TestEventsLimits(t *testing.T) {
 	})
 }
 
-// TestEventsRequests sends requests that are refused, and the smallest that are not.
+// TestEventsRequests sends valid and invalid requests for events.
 func TestEventsRequests(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, memory.New(), func(c *Config) { c.ReadAuth = Credentials([]server.Credential{{Bearer: "r"}}) })

@@ -49,7 +49,7 @@ type feedView struct {
 	Readers    ReadersSummary
 }
 
-// getFeed answers "/feed". In the query, "name" is the feed, and "range" is the time that the chart shows.
+// getFeed answers requests for "/feed". In the query, "name" is the feed, and "range" is the time that the chart shows.
 func (c *Console) getFeed(r *http.Request) (content, error) {
 	ctx, query := r.Context(), r.URL.Query()
 	name := query.Get("name")

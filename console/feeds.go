@@ -83,7 +83,7 @@ type feedsView struct {
 	Looked int
 }
 
-// getFeeds answers "/feeds". In the query, "q" is a part of the name, and "after" is where to continue.
+// getFeeds answers requests for "/feeds". In the query, "q" is a part of the name, and "after" is where to continue.
 func (c *Console) getFeeds(r *http.Request) (content, error) {
 	query, err := searched(r)
 	if err != nil {

@@ -202,7 +202,7 @@ func (s *manyNames) Names(_ context.Context, prefix, after string) iter.Seq2[str
 	}
 }
 
-// TestSlowStore: a list does not wait for a slow store, and shows that something is not known yet.
+// TestSlowStore: a list does not wait for a slow store, and shows which feeds are still being read.
 func TestSlowStore(t *testing.T) {
 	t.Parallel()
 	store := &slowStore{Store: memory.New()}

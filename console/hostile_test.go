@@ -83,7 +83,7 @@ var dangerous = regexp.MustCompile(`(?i)<script(?: src="assets/)?[^>]*>|<(?:img|
 // inputs matches the text fields of forms.
 var inputs = regexp.MustCompile(`<input [^>]*>`)
 
-// checkHostile fails the test if a page shows anything from a feed in any other way than as text.
+// checkHostile fails the test if a page shows anything from a feed other than as text.
 func checkHostile(t *testing.T, path, html string) {
 	t.Helper()
 	for _, found := range dangerous.FindAllString(html, -1) {

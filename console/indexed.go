@@ -55,7 +55,7 @@ func (c *Console) entityWith(ctx context.Context, name string, e digest.Entry) (
 	return nil, nil
 }
 
-// ignore returns nil for an error that matches one of the given ones.
+// ignore returns err, or nil if err matches one of the given errors.
 func ignore(err error, these ...error) error {
 	for _, this := range these {
 		if errors.Is(err, this) {

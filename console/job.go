@@ -57,7 +57,7 @@ type logLine struct {
 	Text  string
 }
 
-// getJob answers "/job?name=NAMESPACE/NAME".
+// getJob answers requests for "/job?name=NAMESPACE/NAME".
 func (c *Console) getJob(r *http.Request) (content, error) {
 	d, err := c.describe(r, r.URL.Query().Get("name"))
 	if err != nil {

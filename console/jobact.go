@@ -79,7 +79,7 @@ func (c *Console) jobActions(d *jobs.Description) (links []link) {
 	return links
 }
 
-// confirmJob answers GET with a page that asks for confirmation.
+// confirmJob returns the handler of GET requests for a verb. Its page asks for confirmation.
 func (c *Console) confirmJob(v jobVerb) func(*http.Request) (content, error) {
 	return func(r *http.Request) (content, error) {
 		d, err := c.describe(r, r.URL.Query().Get("job"))
@@ -95,7 +95,7 @@ func (c *Console) confirmJob(v jobVerb) func(*http.Request) (content, error) {
 	}
 }
 
-// postJob answers POST: it changes the state of a job.
+// postJob returns the handler of POST requests, which change the state of a job.
 func (c *Console) postJob(v jobVerb) func(*http.Request) (string, error) {
 	return func(r *http.Request) (string, error) {
 		id, err := c.formJob(r)
@@ -136,7 +136,7 @@ func (c *Console) offered(r *http.Request, id, name string) (*jobs.Description, 
 	return nil, Action{}, problem.New(http.StatusNotFound, "no-action", "A job of kind %.100q has no action %.100q.", d.Document.Kind, name)
 }
 
-// confirmOffered answers "/act?job=NAME&action=ACTION".
+// confirmOffered answers requests for "/act?job=NAME&action=ACTION".
 func (c *Console) confirmOffered(r *http.Request) (content, error) {
 	query := r.URL.Query()
 	d, a, err := c.offered(r, query.Get("job"), query.Get("action"))

@@ -74,7 +74,7 @@ type jobRow struct {
 	Errors               int64
 }
 
-// getJobs answers "/jobs".
+// getJobs answers requests for "/jobs".
 func (c *Console) getJobs(r *http.Request) (content, error) {
 	query := r.URL.Query()
 	form := jobsForm{

@@ -22,8 +22,8 @@ type keyHistoryView struct {
 // errNoKey means that an entity has no key, and therefore no history.
 var errNoKey = problem.New(http.StatusNotFound, "no-key", "The entity has no key (Content-Location), and therefore no history.")
 
-// getKeyHistory answers "/history": the entities with the key of an entity, backwards from that entity or a given
-// place.
+// getKeyHistory answers requests for "/history": the entities with the key of an entity, backwards from that entity or
+// a given place.
 func (c *Console) getKeyHistory(r *http.Request) (content, error) {
 	ref, err := parseRef(r)
 	if err != nil {

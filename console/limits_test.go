@@ -25,7 +25,7 @@ import (
 	"github.com/feedctl/feedctl/storage/observe"
 )
 
-// manyFeeds is the number of feeds in a store with which all pages of the console must be small and fast.
+// manyFeeds is a number of feeds with which all pages of the console must still be small and fast.
 const manyFeeds = 10_000
 
 // manyName returns the name of feed i: the longest that a feed may have.
@@ -79,7 +79,7 @@ func manyReaders(now time.Time, feeds int) *readers.Tracker {
 	return w.tracker
 }
 
-// manyConsole returns a console with all parts but jobs. The credentials of its requests are "Bearer all".
+// manyConsole returns a console with all parts but jobs. Its requests need the credentials "Bearer all".
 func manyConsole(t testing.TB, store storage.Store, tracker *readers.Tracker) *Console {
 	t.Helper()
 	reader := feedstore.NewLocal(store, nil)

@@ -11,10 +11,11 @@ import (
 // uuid7 matches a UUID of version 7 (RFC 9562, section 5.7), which begins with the time at which it was made.
 var uuid7 = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
 
-// publishTime is the time from the making of a Content-ID by which a search expects its entity in the feed.
+// publishTime is how long it takes at most, as a search assumes, from the making of a Content-ID until its
+// entity is in the feed.
 const publishTime = 5 * time.Minute
 
-// madeAt returns the time of the first such UUID in a text, or the zero time.
+// madeAt returns the time of the first UUID of version 7 in a text, or the zero time.
 func madeAt(text string) time.Time {
 	digits := strings.ReplaceAll(uuid7.FindString(text), "-", "")
 	if digits == "" {
@@ -28,7 +29,7 @@ func madeAt(text string) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// beginAt returns where a search for an entity that was made at a time begins.
+// beginAt returns the place at which to begin a search for an entity that was made at the given time.
 func (c *Console) beginAt(ctx context.Context, feed string, made time.Time) (place, error) {
 	n, err := c.config.Feeds.PageBefore(ctx, feed, made.Add(publishTime))
 	return place{Page: n + 1}, err

@@ -73,7 +73,7 @@ type mapEdge struct {
 	Class string
 }
 
-// getMap answers "/map". It shows the feeds with the most readers, and then those with the newest entities.
+// getMap answers requests for "/map". It shows the feeds with the most readers, and then those with the newest entities.
 func (c *Console) getMap(r *http.Request) (content, error) {
 	v := &mapView{page: page{Title: "Map", Command: c.metricsCommand("^feedctl_reader_")}, Live: "map?part=map"}
 	var with map[string]int
@@ -137,8 +137,8 @@ func named(r readers.Reader) int {
 	return 0
 }
 
-// draw places the boxes: each feed has one row for each of its readers, at least one, and is in the first of these,
-// like its source.
+// draw places the boxes. Each feed takes one row for each of its readers, and at least one; the feed and its source
+// are in the first of these rows.
 func (v *mapView) draw() {
 	v.Width = mapWidth
 	row := 0
@@ -182,7 +182,7 @@ func (v *mapView) box(x, y int, class, link, text string) {
 	})
 }
 
-// edge adds a curve between the boxes whose sides are at these places.
+// edge adds a curve between two boxes whose sides are at the given places.
 func (v *mapView) edge(x1, y1, x2, y2 int, class string) {
 	y1, y2 = y1+mapBox/2, y2+mapBox/2
 	middle := (x1 + x2) / 2

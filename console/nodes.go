@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// mostListed is how many nodes, how many servers and how many namespaces a page lists.
+// mostListed is the largest number of nodes, of servers and of namespaces that a page lists.
 const mostListed = 100
 
 // nodesView shows what runs jobs, and for whom.
@@ -38,8 +38,8 @@ type originRow struct {
 	State, Next, URL, Why string
 }
 
-// getNodes answers "/nodes". It shows what namespaces share, so it refuses people whose credentials are limited to some
-// namespaces.
+// getNodes answers requests for "/nodes". It shows what namespaces share, so it refuses people whose credentials are
+// limited to some namespaces.
 func (c *Console) getNodes(r *http.Request) (content, error) {
 	if namespaces := namespacesOf(r); len(namespaces) > 0 {
 		return nil, problem.New(http.StatusForbidden, "forbidden", "Your credentials are only for jobs of the namespaces %s.", strings.Join(namespaces, ", "))

@@ -52,7 +52,7 @@ type Space struct{ Free, Total int64 } // bytes
 // Low reports whether less than 5 % or 1 GiB is free, as "feedctl doctor" does.
 func (s *Space) Low() bool { return s.Free < 1<<30 || s.Free*20 < s.Total }
 
-// getOverview answers "/".
+// getOverview answers requests for "/".
 func (c *Console) getOverview(r *http.Request) (content, error) {
 	v := &overviewView{page: page{Title: "Overview", Command: shell.Line("feedctl", "list", "--store", c.config.StoreName)}}
 	now := c.config.Now()

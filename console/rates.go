@@ -21,7 +21,7 @@ const (
 	rateTime  = 5 * time.Minute // a sample that is older says nothing about now
 )
 
-// samples are the last two reports of a job that pages have shown.
+// samples holds the last two reports of a job that pages have shown.
 type samples struct{ before, last sample }
 
 type sample struct {

@@ -60,7 +60,7 @@ type readersView struct {
 	NotTold       bool // no reader announces a name
 }
 
-// An orderLink is a choice of the order of a list.
+// An orderLink is a link to a list in another order.
 type orderLink struct {
 	URL, Text string
 	Current   bool
@@ -73,7 +73,7 @@ func orders() []order {
 	return []order{{"", "furthest behind"}, {"seen", "seen last"}, {"name", "by name"}}
 }
 
-// getReaders answers "/readers". In the query, "feed" and "q" limit the list, and "sort" is its order.
+// getReaders answers requests for "/readers". In the query, "feed" and "q" limit the list, and "sort" is its order.
 func (c *Console) getReaders(r *http.Request) (content, error) {
 	query := r.URL.Query()
 	from, err := parameter(r, "from", 1)
@@ -214,7 +214,7 @@ type readerView struct {
 	Live      string
 }
 
-// getReader answers "/reader". In the query, "id" is the reader.
+// getReader answers requests for "/reader". In the query, "id" is the reader.
 func (c *Console) getReader(r *http.Request) (content, error) {
 	id := r.URL.Query().Get("id")
 	known, history, ok := c.config.Readers.Reader(id)
@@ -238,7 +238,7 @@ func (c *Console) getReader(r *http.Request) (content, error) {
 	return v, nil
 }
 
-// readerCommand returns the command line that shows the metrics of a reader; "" if it has none.
+// readerCommand returns the command line that shows the metrics of a reader, or "" if the reader has none.
 func (c *Console) readerCommand(r *readers.Reader) string {
 	if r.Name == "" {
 		return ""

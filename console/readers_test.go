@@ -61,7 +61,7 @@ func rows(body string) (labels, urls []string) {
 	return labels, urls
 }
 
-// TestReaders: readers are listed in the order that is asked for, by feed and by text, and each has a page.
+// TestReaders: readers are listed in the requested order, and can be found by feed and by text; each has a page.
 func TestReaders(t *testing.T) {
 	t.Parallel()
 	w := newReaderWorld(t, "tea", "coffee")

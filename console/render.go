@@ -107,7 +107,7 @@ func text(t string) string {
 	return human.Printable(t)
 }
 
-// lines returns a text of several lines, each made safe like a text.
+// lines returns a text of several lines, each of them made safe.
 func lines(t string) string {
 	all := strings.Split(t, "\n")
 	for n, line := range all {
@@ -186,7 +186,7 @@ func (c *Console) act(route route) http.HandlerFunc {
 			c.fail(w, r, err)
 			return
 		}
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTime)) // not all servers can
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTime)) // not supported by all servers
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		see, err := route.post(r)
 		if err != nil {
@@ -267,7 +267,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, p *
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "private, no-cache")
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendTime)) // not all servers can
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendTime)) // not supported by all servers
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body.Bytes()) // an error means that the client has disconnected

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/storage/observe"
 )
 
-// requestMinutes is the number of minutes for which requests are counted by the minute.
+// requestMinutes is the number of past minutes whose requests are counted separately.
 const requestMinutes = 60
 
 // Requests counts the requests to a store. The zero value is ready; its methods may be called concurrently.
@@ -28,7 +28,7 @@ type minuteCount struct {
 	requestCount
 }
 
-// Observe counts a request. It is a function for [observe.Wrap].
+// Observe counts a request. It can be passed to [observe.Wrap].
 func (q *Requests) Observe(_ context.Context, o observe.Operation) {
 	q.count(o.Name, o.Failed(), time.Now())
 }

@@ -114,8 +114,8 @@ func (r *runs) close(ctx context.Context) error {
 	}
 }
 
-// begin adds a run. It refuses a run in the background if another one with the same target is in progress, or too many
-// are.
+// begin adds a run. It refuses a run in the background if another run with the same target, or too many runs, are in
+// progress.
 func (r *runs) begin(new *run) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

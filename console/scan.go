@@ -25,8 +25,8 @@ const (
 	scanTimeFar = 2 * time.Second       // the same for a remote store
 )
 
-// A place is where a scan begins: at the entity before Index on Page, or at the last one of Page if Index is 0. The
-// zero place is that of the newest entity.
+// A place is where a scan begins: at the entity before Index on Page, or at the last entity of Page if Index is 0. The
+// zero place stands for the newest entity.
 type place struct {
 	Page  int64
 	Index int

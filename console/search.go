@@ -30,7 +30,7 @@ type searchView struct {
 	MoreFeeds string
 	// Page is the page with that number, if the text is the number of a page, or 0.
 	Page int64
-	// At is the time that the text means, and AtEntity the first entity that is not older.
+	// At is the time that the text denotes, and AtEntity is the first entity that is not older.
 	At       time.Time
 	AtEntity *hit
 	// Indexed is the last PUT of the key that the text is, according to the state digest of the time IndexedAt.
@@ -44,7 +44,8 @@ type searchView struct {
 	AsText string
 }
 
-// getSearch answers "/search". The query has the name of a feed, which may be empty, the text q, and where to begin.
+// getSearch answers requests for "/search". The query contains the name of a feed, which may be empty, the text q, and
+// where to begin.
 func (c *Console) getSearch(r *http.Request) (content, error) {
 	query := r.URL.Query()
 	v := &searchView{page: page{Title: "Search"}}
@@ -170,7 +171,7 @@ func (c *Console) firstFrom(ctx context.Context, name string, n int64, t time.Ti
 	return nil, nil
 }
 
-// matcher returns a function that reports whether a header has a text in its Content-ID, its key, or a field that
+// matcher returns a function that reports whether a header contains a text in its Content-ID, its key, or a field that
 // feedctl does not know, whatever the case of its letters. The field is "" for the first two.
 func matcher(text string) func(multipart.Header) (string, bool) {
 	want, lower := []byte(strings.ToLower(text)), []byte(nil)

@@ -45,7 +45,7 @@ type snapshotRow struct {
 	Problem  string // why it cannot be read
 }
 
-// getSnapshots answers "/snapshots". In the query, "name" is a name of snapshots, and "after" is where to
+// getSnapshots answers requests for "/snapshots". In the query, "name" is a name of snapshots, and "after" is where to
 // continue.
 func (c *Console) getSnapshots(r *http.Request) (content, error) {
 	ctx, name, after := r.Context(), r.URL.Query().Get("name"), r.URL.Query().Get("after")

@@ -37,7 +37,7 @@ func parameter(r *http.Request, name string, least int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < least {
-		return 0, badRequest("The %s %.40q is not a number from %d on.", name, text, least)
+		return 0, badRequest("The %s %.40q is not a number of at least %d.", name, text, least)
 	}
 	return n, nil
 }

@@ -10,7 +10,7 @@ import (
 
 // Limits of requesting pages ahead.
 const (
-	// pagesAhead is how many pages after the next one are requested ahead at most.
+	// pagesAhead is the largest number of pages after the next one that are requested ahead.
 	pagesAhead = 8
 	// firstWaits is how many pages a walk waits for before it requests the page index. A client that
 	// follows a feed comes to its end earlier, and never requests the index.
@@ -21,8 +21,8 @@ const (
 
 // An ahead requests pages before the walk learns their URLs from next links. It takes the URLs from
 // the feed's page index, which it does not trust: a page is used only if the page before it links to
-// it, and is then checked like any other page. A page whose request or body fails is requested again
-// by the walk, and halves how many pages are requested ahead, until the next tile.
+// it, and is then checked like any other page. If the request or the body of a page fails, the walk
+// requests the page again, and only half as many pages are requested ahead until the next tile.
 //
 // A page ahead is buffered in memory, in ReadAhead bytes. A larger page is not requested ahead.
 type ahead struct {

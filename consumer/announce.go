@@ -7,8 +7,8 @@ import (
 	"github.com/feedctl/feedctl/internal/origins"
 )
 
-// announce makes requests to the feed's own origin announce a position, the one that was committed
-// last. A source that is not a server is told nothing.
+// announce sets the position that requests to the feed's own origin announce: the one that was
+// committed last. A source that is not a server is told nothing.
 func (s *session) announce(at feed.Position) {
 	if s.web == nil {
 		return

@@ -92,8 +92,8 @@ func TestAnnounceFollowing(t *testing.T) {
 	})
 }
 
-// TestAnnounceHome: other origins are told nothing, neither by links nor by redirects, nor is a
-// server told the position in the feed of another. Without a name no one is told anything.
+// TestAnnounceHome: other origins are told nothing, whether links or redirects lead there, and no server is told
+// the position in the feed of another. Without a name, nothing is announced.
 func TestAnnounceHome(t *testing.T) {
 	for _, name := range []string{"stock", ""} {
 		f := newFeed("a0 | b1 | c2")

@@ -56,8 +56,9 @@ type Config struct {
 	// decompression. 0: 16 GiB.
 	MaxPage int64
 	// ReadAhead is how many bytes of a page are buffered before they are parsed. In a feed, the
-	// current page and the next one are buffered and, while many pages are still to be read and the
-	// server has an index of them, eight more; in a snapshot, Concurrency pages are. 0: 1 MiB.
+	// buffered pages are the current one, the next one and, while many pages are still to be read and
+	// the server has an index of them, eight more; in a snapshot, they are Concurrency pages. 0: 1
+	// MiB.
 	ReadAhead int
 	// MaxHeld is the largest page, in bytes, that is verified before any of its entities is yielded:
 	// against Repr-Digest or Content-Digest (RFC 9530), or the checksum of its content coding. A page

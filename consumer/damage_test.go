@@ -90,8 +90,8 @@ func reprDigest(body []byte) http.Header {
 	return http.Header{"Repr-Digest": {"sha-512=:AA==:, sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"}}
 }
 
-// TestBitFlips changes each bit of a page in transit. Damaged entities are never delivered without an
-// error, and none of a page that is held in memory are delivered.
+// TestBitFlips changes each bit of a page in transit. Damaged entities are never delivered without an error,
+// and no entity of a damaged page that is held in memory is delivered.
 func TestBitFlips(t *testing.T) {
 	var gz, zs bytes.Buffer
 	zipped := gzip.NewWriter(&gz)
@@ -122,7 +122,7 @@ func TestBitFlips(t *testing.T) {
 							continue // one bit of each byte
 						}
 						if testing.Short() && bit/8%4 > 0 {
-							continue // of each fourth byte, for the race detector
+							continue // of every fourth byte, for the race detector
 						}
 						damaged := bytes.Clone(way.body)
 						damaged[bit/8] ^= 1 << (bit % 8)
@@ -207,8 +207,8 @@ func (s verifiedSource) Get(context.Context, Request) (*Response, error) {
 	}, nil
 }
 
-// TestVerifiedBySource: no entity of a body that its source verifies is delivered before its
-// end, as if it had a digest.
+// TestVerifiedBySource: if the source verifies a body, none of its entities is delivered before the end of the
+// body was read, as if the body had a digest.
 func TestVerifiedBySource(t *testing.T) {
 	wrong := permanentError{errors.New("wrong")}
 	for name, end := range map[string]struct {

@@ -8,15 +8,15 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// Limits of the bytes that are requested for an entity: first firstLength, then 16 times as many each
-// time or, if that would be more than maxLength, the rest of the page.
+// Numbers of bytes to request for an entity: firstLength at first, then 16 times as many each time or,
+// if that would be more than maxLength, the rest of the page.
 const (
 	firstLength = 4 << 10
 	maxLength   = 1 << 20
 )
 
 // EntityAt calls use with the entity that begins at an offset of a page of the feed at url, and returns
-// its error. Only a part of the page from there is requested, so that the page is not verified: the
+// the error of use. Only a part of the page from there is requested, so the page is not verified: the
 // caller has to know what to expect. The error matches [ErrNotFound], or is a [*StatusError], if the
 // page no longer exists.
 func (c *Client) EntityAt(ctx context.Context, url, page string, offset int64, use func(*Entity) error) error {

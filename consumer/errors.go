@@ -159,8 +159,7 @@ type streamError struct{ err error }
 func (e *streamError) Error() string { return e.err.Error() }
 func (e *streamError) Unwrap() error { return e.err }
 
-// isTransport reports whether err needs no more context: it is a transport error, or
-// that of the caller's context.
+// isTransport reports whether err needs no more context: it is a transport error, or the error of the caller's context.
 func isTransport(err error) bool {
 	var broken *transportError
 	return errors.As(err, &broken) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)

@@ -30,7 +30,7 @@ const (
 type testFeed struct {
 	mu    sync.Mutex
 	pages []*testPage // from number 1 on
-	floor int         // the number of the oldest page; 0 is 1
+	floor int         // the number of the oldest page; 0 means 1
 	grown chan struct{}
 
 	chained  bool // pages have the header fields of a chain
@@ -144,8 +144,8 @@ func (f *testFeed) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	f.serve(rw, r, number)
 }
 
-// serve serves a page. While the page is not newer than the request's, it holds the request
-// for as long as the request asks for.
+// serve serves a page. While the page has the entity tag in the request, serve holds the request for as long as the
+// request asks for.
 func (f *testFeed) serve(rw http.ResponseWriter, r *http.Request, number int) {
 	var wait <-chan time.Time
 	if seconds, ok := strings.CutPrefix(r.Header.Get("Prefer"), "wait="); ok && f.longPoll {

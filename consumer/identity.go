@@ -65,7 +65,7 @@ func (e *EpochError) Is(target error) bool { return target == ErrEpoch }
 // Unwrap returns the error that showed the change of epoch, or nil.
 func (e *EpochError) Unwrap() error { return e.Err }
 
-// Since returns the time from which to read again what the position may have missed.
+// since returns the time from which to read again what the position may have missed.
 func (e *EpochError) since() time.Time {
 	at := e.Position.LastModified
 	if e.Epoch.Number > 0 && e.Epoch.Last.Before(at) {

@@ -52,10 +52,10 @@ type Job struct {
 	// From is where to start if the sink has no position.
 	From  Start
 	OnGap GapPolicy
-	// Until is where to end before the end of the feed. The position is then that of the last
-	// entity that was applied, so that another Job can continue. It is not an error if the feed has
-	// no entity after a time. With [FromSnapshot], the newest snapshot that is not after Until
-	// is chosen, if the server can choose one. If it cannot, a snapshot after Until is a [PassedError].
+	// Until is where to end, if before the end of the feed. The position is then that of the last
+	// entity that was applied, so that another Job can continue. It is not an error if the feed has no
+	// entity after a time. With [FromSnapshot], the newest snapshot that is not after Until is chosen,
+	// if the server can choose one. If it cannot, a snapshot after Until is a [PassedError].
 	Until Until
 	// NewestFirst makes a sink without a position receive the newest entities first: the feed is read
 	// back, page by page, to its beginning or, with [FromSnapshot], to the snapshot, while

@@ -16,8 +16,8 @@ const maxJumps = 4
 var errJump = errors.New("server leads to a wrong page")
 
 // approach shortens a crawl from the entry point to a time. If jump is set, it follows a link of the
-// entry point that leads to where the crawl would end: to the oldest page, or to that of the time (RFC
-// 7089). If the specification's rule holds for that page, approach returns the page. Otherwise it
+// entry point that leads to where the crawl would end: to the oldest page, or to the page of the time
+// (RFC 7089). If the specification's rule holds for that page, approach returns the page. Otherwise it
 // returns the page to crawl back from: that one if it belongs to the feed, or one that an earlier crawl
 // has passed, or the entry point. So a wrong link costs time, but no entity is lost.
 func (w *walk) approach(entry *Page, to time.Time, jump bool) (*reading, *Page, error) {

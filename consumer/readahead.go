@@ -92,8 +92,8 @@ func (a *readAhead) free() []byte {
 	return a.buf[from:min(to, from+maxRead)]
 }
 
-// grow enlarges the buffer, from which nothing has been read yet or, at its limit, ends holding.
-// The caller must hold mu.
+// grow enlarges the buffer, from which nothing has been read yet, or ends holding if the buffer
+// is at its limit. The caller must hold mu.
 func (a *readAhead) grow() {
 	if len(a.buf) >= a.limit {
 		a.held = false

@@ -178,7 +178,7 @@ func (r *reading) each(fn func(*Entity) bool) error {
 	return nil
 }
 
-// check reads a page that was damaged, all of it, and returns an error if the page is still
+// check reads all of a page that was damaged, and returns an error if the page is still
 // damaged. A page that does not exist is left to the walk that follows.
 func (s *session) check(r *reading) error {
 	s.config.Logger.InfoContext(s.ctx, "page was damaged, reading it to its end before it is delivered again", "page", shown(r.url))

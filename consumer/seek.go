@@ -55,7 +55,8 @@ func (k *seek) end() error {
 	return nil
 }
 
-// left is called when a page has been read to its end. The first page of a walk was the newest one when the walk began.
+// left is called when a page has been read to its end. If latest is set, the first page was the newest one when the
+// walk began.
 func (k *seek) left() {
 	if k.latest {
 		k.active = false

@@ -191,8 +191,8 @@ func TestSnapshotReplaced(t *testing.T) {
 	})
 }
 
-// TestSnapshotContentLocation: an entry point to the newest snapshot can name its URL, if that has a
-// permitted origin.
+// TestSnapshotContentLocation: the entry point that leads to the newest snapshot can name the
+// snapshot's own URL, if that has a permitted origin.
 func TestSnapshotContentLocation(t *testing.T) {
 	for location, want := range map[string]string{
 		"/snapshot/by-id":                 "http://feed.test/snapshot/by-id#id-1",

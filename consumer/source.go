@@ -148,7 +148,7 @@ func (s *session) tryWithin(within context.Context, q Request) (*response, error
 	return &response{resp, func() { cancel(nil) }}, nil
 }
 
-// A sourceBody is the body of an answer of a [Source], whose errors are those of a request.
+// A sourceBody is the body of a response of a [Source]. Its errors are those of a request.
 type sourceBody struct {
 	io.ReadCloser
 	s   *session

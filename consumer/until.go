@@ -96,7 +96,7 @@ func (j *Job) checkUntil() error {
 	case j.NewestFirst:
 		return errors.New("Until needs a feed that is read in order: not NewestFirst")
 	case j.From.latest:
-		return errors.New("Until is always before the newest entity: begin elsewhere")
+		return errors.New("Until is always before the newest entity: it needs a From other than Latest")
 	}
 	return j.Until.Check()
 }
@@ -105,8 +105,8 @@ func (j *Job) checkUntil() error {
 var errFilling = errors.New("the sink is being filled newest first: consume to the end first, without Until")
 
 // latest returns the time after which the position of a snapshot must not be if the run is to begin
-// with that snapshot, or zero if there is no such time. With a Content-ID, snapshots of the same
-// second may be after it.
+// with that snapshot, or zero if there is no such time. With a Content-ID, that is the second before
+// its entity, since snapshots of the same second may be after the entity.
 func (r *run) latest(ctx context.Context) (time.Time, error) {
 	if r.Until.contentID == "" {
 		return r.Until.time, nil

@@ -219,7 +219,7 @@ func (db *DB) Local(ctx context.Context, name string, v any) error {
 }
 
 // PutLocal writes the document _local/name and returns its new revision. doc is encoded as JSON, and
-// must have the _rev of the stored document. If its _rev is not that one, the error matches
+// must have the _rev of the stored document. If the _rev is a different one, the error matches
 // ErrConflict with PouchDB and CouchDB 1; CouchDB from 2.0 on overwrites the document.
 func (db *DB) PutLocal(ctx context.Context, name string, doc any) (rev string, err error) {
 	body, err := json.Marshal(doc)

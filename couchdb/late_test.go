@@ -114,7 +114,7 @@ func TestTLSPort(t *testing.T) {
 				return
 			}
 			n++
-			_, _ = conn.Read(make([]byte, 4096)) // the request: what is not read resets the connection
+			_, _ = conn.Read(make([]byte, 4096)) // read the request: unread bytes would reset the connection
 			_, _ = conn.Write([]byte("\x15\x03\x03\x00\x02\x02\x46"))
 			conn.Close()
 		}

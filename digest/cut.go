@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// Limits of leaves and nodes. They are part of the format: other values cut elsewhere.
+// Limits of leaves and nodes. They are part of the format: other values would cut elsewhere.
 const (
 	MinLeaf     = 128       // keys of a leaf, except the last of a digest or one of long keys
 	MaxLeaf     = 4096      // keys of a leaf

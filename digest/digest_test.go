@@ -65,7 +65,7 @@ func numbered(n int) state {
 	return s
 }
 
-// isCut reports whether a key begins a leaf by its hash.
+// isCut reports whether a key begins a leaf because of its hash.
 func isCut(key string, bits uint) bool {
 	sum := sha256.Sum256([]byte(key))
 	return binary.BigEndian.Uint64(sum[:])>>(64-bits) == 0
@@ -126,8 +126,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestEveryChange: any change of one key changes the hash of the root, of one leaf or a few, and
-// nothing else.
+// TestEveryChange: any change of one key changes the hash of the root and of one leaf or a few, and nothing else.
 func TestEveryChange(t *testing.T) {
 	const keys = 10_000
 	rng := rand.New(rand.NewPCG(1, 2))

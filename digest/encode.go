@@ -50,7 +50,7 @@ type rootLine struct {
 // version is the version of the algorithm: sums, hashes, cuts and encoding.
 const version = 1
 
-// lines encodes values, one a line.
+// lines encodes values, one on each line.
 type lines struct {
 	buf     bytes.Buffer
 	encoder *json.Encoder

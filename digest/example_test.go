@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/digest"
 )
 
-// objects are the nodes and leaves of digests.
+// objects holds the nodes and leaves of digests.
 type objects map[digest.Hash]string
 
 func (o objects) Put(_ context.Context, name digest.Hash, data []byte) error {

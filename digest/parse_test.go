@@ -16,7 +16,8 @@ import (
 	"github.com/feedctl/feedctl/snapshot"
 )
 
-// small returns a root with one node of one leaf with two keys, the bytes of the three, and the leaves of the node.
+// small returns a root with one node of one leaf with two keys, the encoded root, node and leaf, and the leaves of
+// the node.
 func small(t testing.TB) (root *digest.Root, encoded, node, leaf []byte, leaves []digest.Child) {
 	t.Helper()
 	o := objects{}

@@ -6,8 +6,8 @@ import "github.com/feedctl/feedctl/snapshot"
 type Entry struct {
 	Key string
 	Sum Sum
-	// ContentID is that of the last entity of the key. It is empty if that entity has none, as
-	// in snapshots that are not of a feed, or if it is longer than [MaxContentID].
+	// ContentID is that of the last entity of the key. It is empty if that entity has none, as in
+	// snapshots that were not made from a feed, or if it is longer than [MaxContentID].
 	ContentID string
 	// Page is the number of the page that contains the key's last PUT, and Offset is where the
 	// PUT's delimiter line begins, in bytes from the start of the page. Page is 0 if it is

@@ -92,7 +92,7 @@ func (b sourceBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A sourceError is an error of reading the store.
+// A sourceError is an error in reading the store.
 type sourceError struct{ err error }
 
 func (e *sourceError) Error() string { return e.err.Error() }

@@ -82,7 +82,7 @@ func (w *Writer) reusable(ctx context.Context) (map[digest.Hash]bool, error) {
 	return there, nil
 }
 
-// copy stores the nodes of a digest, and its leaves that are not in there.
+// copy stores the nodes of a digest, and those of its leaves that are not in the set there.
 func (w *Writer) copy(ctx context.Context, r *digest.Reader, there map[digest.Hash]bool) error {
 	for i, node := range r.Root.Nodes {
 		data, err := r.Objects.Get(ctx, node.Object)

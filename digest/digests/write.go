@@ -35,7 +35,7 @@ const (
 // ErrBase means that the digest whose leaves were to be reused no longer exists, so the leaves may be missing.
 var ErrBase = errors.New("the earlier state digest does not exist any more")
 
-// Config holds the settings of Write. The zero value of each is its default.
+// Config holds the settings of [Write]. The zero value of each field selects its default.
 type Config struct {
 	// Base is the ID of the digest whose leaves are reused.
 	Base string
@@ -50,8 +50,8 @@ type Config struct {
 type Result struct {
 	ID   string
 	Root *digest.Root
-	// Objects and Bytes are the number and size of the nodes and leaves that were built; those
-	// that were reused are not included. Written is how many of them were not in the store.
+	// Objects and Bytes are the number and size of the nodes and leaves that were built; those that were
+	// reused are not included. Written is how many of these were not in the store.
 	Objects, Bytes, Written int64
 }
 
