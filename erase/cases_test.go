@@ -67,7 +67,7 @@ func TestForgetKeys(t *testing.T) {
 	verified(t, store)
 }
 
-// TestPruned erases from a feed without its first pages.
+// TestPruned erases from a feed whose first pages have been pruned.
 func TestPruned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
@@ -106,7 +106,7 @@ func TestPrunedMeanwhile(t *testing.T) {
 					more = true
 					report, err := producer.Prune(t.Context(), store, testFeed, producer.PrunePolicy{KeepPages: 5})
 					check(t, err)
-					pruned = !report.Limited // which it is when the copies are new
+					pruned = !report.Limited // which pruning is while the copies are new
 				}
 				return fault.Pass
 			}), erase.Config{})
@@ -356,7 +356,7 @@ func TestTwo(t *testing.T) {
 	}
 }
 
-// TestSlow: an erasure that is suspended while producers are stopped finds that they have continued,
+// TestSlow: an erasure that is suspended while producers are stopped finds that the producers have continued,
 // and copies what they have added.
 func TestSlow(t *testing.T) {
 	for _, first := range []int{5, 6} {

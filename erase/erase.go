@@ -26,7 +26,7 @@ type Config struct {
 	// Content-Location. A body that has no such value, or is larger than 1 MiB, is an error.
 	KeyPointer string
 	// ForgetKeys also replaces the keys with random ones. Consumers that have not read the DELETE of a key by
-	// then keep what they have for the key.
+	// then keep the data that they have for the key.
 	ForgetKeys bool
 	// Progress, if set, is called from time to time.
 	Progress func(Progress)

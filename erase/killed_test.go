@@ -152,8 +152,8 @@ func eraseKilled(t *testing.T, outcome fault.Outcome, first, at int) (killed boo
 	return killed
 }
 
-// A moment of an erasure is the time before one of its operations: it has begun to write the floor floors
-// times, and performed more operations since.
+// A moment of an erasure is the time before one of its operations: the number of writes of the floor that
+// have begun, and of operations since.
 type moment struct{ floors, more int }
 
 // A tracker keeps track of the moment that an erasure has reached, and lets it perform one operation at a time.
@@ -175,9 +175,9 @@ func (k *tracker) before(op fault.Op, do func(now moment)) fault.Outcome {
 	return fault.Pass
 }
 
-// TestAround has a publisher write during an erasure, and pauses its next write until a later moment
-// of the erasure, mostly while producers are stopped or just after the erasure was committed. With -short it
-// tries every fifth schedule, starting at a random one.
+// TestAround lets a publisher write during an erasure, and pauses its next write until a later moment of the
+// erasure, mostly while producers are stopped or just after the erasure was committed. With -short it tries
+// every fifth schedule, starting at a random one.
 func TestAround(t *testing.T) {
 	step := 1
 	if testing.Short() {

@@ -12,8 +12,8 @@ import (
 )
 
 // InSnapshot reports whether a snapshot of the feed in the store has one of the keys. A snapshot that is
-// being deleted has none. If all entities of a key have been pruned and the snapshot has it, consumers may
-// have it as well: Run then publishes a DELETE or, with [Config.ForgetKeys], the error matches [ErrTold].
+// being deleted has none. If all entities of a key have been pruned and the snapshot has the key, consumers
+// may have it as well: Run then publishes a DELETE or, with [Config.ForgetKeys], the error matches [ErrTold].
 func (p *Plan) InSnapshot(ctx context.Context, name, id string) (has bool, err error) {
 	for entry, err := range p.store.List(ctx, layout.SnapshotPages(name, id), "") {
 		found := false

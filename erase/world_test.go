@@ -75,7 +75,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// eraseKeys erases from the test feed.
+// eraseKeys erases keys from the test feed.
 func eraseKeys(ctx context.Context, store storage.Store, c erase.Config) (erase.Report, error) {
 	if c.Keys == nil {
 		c.Keys = []string{ann}

@@ -15,7 +15,7 @@ import (
 // every request as they would without it.
 const ConsumerHeader = "Feedctl-Consumer"
 
-// Limits of an [Announcement], in bytes. Longer values are not sent, and are refused.
+// Limits of an [Announcement], in bytes. Longer values are neither sent nor accepted.
 const (
 	MaxConsumerName      = 64
 	maxAnnouncedPosition = 256 // of a Content-ID, and of a path

@@ -59,15 +59,15 @@ type Position struct {
 	// for the Content-ID, since it may be the same feed after a move.
 	Feed string `json:"feed,omitempty"`
 	// Identity and Epoch are [Identity.ID] and [Epoch.ID] of the feed when the position was taken.
-	// Identity is empty if it had none, or is not known, and Epoch is empty in the first epoch.
+	// Identity is empty if the feed had none, or it is not known, and Epoch is empty in the first epoch.
 	Identity string `json:"identity,omitempty"`
 	Epoch    string `json:"epoch,omitempty"`
 	// Committed is when a consumer committed the position, by its clock, in whole
 	// milliseconds. It is zero if no consumer did, or an earlier version wrote it.
 	Committed time.Time `json:"committed,omitzero"`
 	// Damaged is the URL of the page after the position, if it was found to be damaged
-	// after entities of it had been committed. A consumer delivers nothing more of it until
-	// it has read the whole page without an error. It is empty otherwise.
+	// after entities of it had been committed. A consumer delivers nothing more of the page until it has read
+	// the whole page without an error. It is empty otherwise.
 	Damaged string `json:"damaged,omitempty"`
 	// Restore is the time (RFC 3339) or Content-ID to which a sink is being restored, or was restored. Only a
 	// restore to the same point continues from the position. It is empty otherwise.
@@ -102,8 +102,8 @@ type SnapshotPosition struct {
 	Index    string `json:"index"` // URL of the index
 	Page     int    `json:"page"`
 	Entities int    `json:"entities"`
-	// Replaces is set if the snapshot replaces the data of the consumer's sink: at the end of the snapshot,
-	// what it does not have is removed.
+	// Replaces is set if the snapshot replaces the data of the consumer's sink: data that the snapshot does
+	// not have is removed at its end.
 	Replaces bool `json:"replaces,omitempty"`
 }
 

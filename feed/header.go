@@ -17,9 +17,8 @@ const (
 	MaxHeader    = 32 << 10 // all names and values together
 )
 
-// deleteType is the media type of a DELETE that has no Content-Type: that of any part
-// without one (RFC 2046, section 5.1). It is written, since the specification requires
-// the field.
+// deleteType is the media type of a DELETE that has no Content-Type: the default for any part (RFC 2046,
+// section 5.1). It is written, since the specification requires the field.
 const deleteType = "text/plain; charset=us-ascii"
 
 // mediaType returns the Content-Type to write.

@@ -9,7 +9,7 @@ import (
 	"github.com/tomnomnom/linkheader"
 )
 
-// Links are the links of a page, as absolute URLs. A missing link is "".
+// Links holds the links of a page, as absolute URLs. A missing link is "".
 type Links struct {
 	// Self, Prev and Next are the links that the specification defines.
 	Self, Prev, Next string
@@ -70,7 +70,7 @@ func (l *Links) add(base *url.URL, link linkheader.Link) error {
 		case err == nil && (*target == "" || *target == resolved):
 			*target = resolved
 		case !specified:
-			// No reason to refuse a page.
+			// This is no reason to refuse a page.
 		case err != nil:
 			return fmt.Errorf("%w: rel %q: %w", ErrInvalidHeader, rel, err)
 		default:

@@ -72,7 +72,7 @@ func TestRounding(t *testing.T) {
 		{"2023-10-05T03:00:13.5Z", "2023-10-05T03:00:13Z", "2023-10-05T03:00:13.5Z", "Thu, 05 Oct 2023 03:00:13 GMT"},
 		{"2023-10-05T03:00:13Z", "2023-10-05T03:00:13Z", "2023-10-05T03:00:13Z", "Thu, 05 Oct 2023 03:00:13 GMT"},
 		{"2023-10-05T03:00:13.0000001+02:00", "2023-10-05T01:00:13Z", "2023-10-05T01:00:13Z", "Thu, 05 Oct 2023 01:00:13 GMT"},
-		// Half an hour off, so that rounding in local time would be detected.
+		// The zone is half an hour off, so that rounding in local time would be detected.
 		{"2023-10-05T03:00:13.7+05:30", "2023-10-04T21:30:13Z", "2023-10-04T21:30:13.7Z", "Wed, 04 Oct 2023 21:30:13 GMT"},
 		// Before 1970, and before the zero of time.Time: truncation is towards earlier
 		// times, not towards zero.
@@ -92,7 +92,7 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestRoundingPreservesOrder: rounding preserves order, on which starting at a time depends.
+// TestRoundingPreservesOrder: rounding preserves order, as starting at a time requires.
 func TestRoundingPreservesOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 10_000 {

@@ -17,7 +17,8 @@ const (
 const maxTraceState = 512
 
 // A Trace says in which trace, and where in it, an entity was published: the values of the header
-// fields of W3C Trace Context (https://www.w3.org/TR/trace-context/). The zero Trace means that there is none.
+// fields of W3C Trace Context (https://www.w3.org/TR/trace-context/). The zero Trace means that there is no
+// trace context.
 type Trace struct {
 	Parent string // traceparent
 	State  string // tracestate; may be empty
@@ -84,8 +85,8 @@ func (e *Entity) Trace() Trace {
 	return ParseTrace(t.Parent, t.State)
 }
 
-// SetTrace adds the header fields of a trace context to an entity that has none, if its header does not
-// become larger than [MaxHeader].
+// SetTrace adds the header fields of a trace context to an entity that has none, if the entity's header does
+// not become larger than [MaxHeader].
 func (e *Entity) SetTrace(t Trace) {
 	if t.IsZero() || slices.ContainsFunc(e.Header, func(f Field) bool { return strings.EqualFold(f.Name, traceParent) }) {
 		return
@@ -105,8 +106,8 @@ func (e *Entity) SetTrace(t Trace) {
 
 type traceKey struct{}
 
-// ContextWithTrace returns a context for publishing in a trace: package producer adds it to
-// entities that have none. Without a trace it returns ctx.
+// ContextWithTrace returns a context for publishing in a trace: package producer adds the trace to entities
+// that have none. Without a trace, it returns ctx.
 func ContextWithTrace(ctx context.Context, t Trace) context.Context {
 	if t.IsZero() {
 		return ctx

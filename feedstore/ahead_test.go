@@ -36,8 +36,8 @@ func far64(t *testing.T) *farStore {
 	return store
 }
 
-// TestReadAhead: a reader that goes from page to page waits for one round trip in 24 pages, and
-// requests each page once.
+// TestReadAhead: a reader that goes from page to page waits for one round trip per 24 pages, and requests
+// each page once.
 func TestReadAhead(t *testing.T) {
 	for name, limits := range map[string]struct {
 		memory     int64
@@ -69,8 +69,8 @@ func TestReadAhead(t *testing.T) {
 	}
 }
 
-// TestCrawlAhead: a reader of metadata waits for one round trip in 16 pages, whether it crawls
-// back or lists all pages.
+// TestCrawlAhead: a reader of metadata waits for one round trip per 16 pages, whether it crawls back or lists
+// all pages.
 func TestCrawlAhead(t *testing.T) {
 	for name, walk := range map[string]func(*testing.T, reader){
 		"back": func(t *testing.T, r reader) {
@@ -252,8 +252,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestErrorsWhileReadingAhead: an error of the store is returned to the callers that wait for the
-// page, and not to later ones.
+// TestErrorsWhileReadingAhead: an error of the store is returned to the callers that wait for the page, but
+// not to later callers.
 func TestErrorsWhileReadingAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := memory.New()

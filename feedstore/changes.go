@@ -56,9 +56,9 @@ const (
 //
 // A change is noticed at once if it is made through this reader or the store reports it, otherwise
 // when the feed is polled: after a second at first, then less and less often while it does not
-// change, so that 50 requests a second to a remote store suffice. Polling is shared by all callers;
-// it begins with the first call, and ends ten minutes after the last one. It needs a few hundred
-// bytes for each feed.
+// change, so 50 requests a second to a remote store suffice. Polling is shared by all callers; it begins with
+// the first call, and ends ten minutes after the last one. Polling needs a few hundred bytes of memory for
+// each feed.
 //
 // The error matches [ErrToken] if the caller has to start over.
 func (r *Reader) Changes(ctx context.Context, since, prefix string, limit int, wait time.Duration) (*Changes, error) {
@@ -305,7 +305,7 @@ func (t *tracker) saw(name, version string, p *chain.Page) bool {
 	return true
 }
 
-// bury forgets the feeds that were deleted: tokens from before that are too old. The caller must hold mu.
+// bury forgets the feeds that were deleted, so earlier tokens become too old. The caller must hold mu.
 func (t *tracker) bury() {
 	for name, feed := range t.byName {
 		if feed.version == "" && feed.seq > 0 {
@@ -315,8 +315,8 @@ func (t *tracker) bury() {
 	t.tombstones, t.oldest = 0, t.seq
 }
 
-// notify notifies the callers that wait, if there is something new for them, but at most once in noticeEvery.
-// It returns how long it has to wait until it may.
+// notify notifies the waiting callers if there is something new for them, but at most once in noticeEvery. If
+// it is too early, it returns how long to wait.
 func (t *tracker) notify() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -106,7 +106,7 @@ func publish(t *testing.T, store storage.Store, perPage, from, n int, body func(
 	publishTo(t, store, "f", perPage, from, n, body)
 }
 
-// publishTo is publish for another feed.
+// publishTo does the same as publish, for another feed.
 func publishTo(t *testing.T, store storage.Store, name string, perPage, from, n int, body func(i int) string) {
 	t.Helper()
 	f, err := producer.Open(context.Background(), store, name, producer.Config{MaxPageEntities: perPage, SpoolDir: t.TempDir()})

@@ -69,7 +69,7 @@ func (r *Reader) Feed(name string) (*Feed, error) {
 // Name returns the name of the feed.
 func (f *Feed) Name() string { return f.name }
 
-// Linked reports whether page n is known to have a next page: then it never changes.
+// Linked reports whether page n is known to have a next page, and so never changes.
 func (f *Feed) Linked(n int64) bool { return n < f.newest.Load() }
 
 // SeenFloor returns the highest floor read so far, as [chain.Reader.SeenFloor] does.
@@ -79,7 +79,7 @@ func (f *Feed) SeenFloor() int64 { return f.reader.SeenFloor() }
 // store; see [chain.Reader.Identity].
 func (f *Feed) Identity() feed.Identity { return f.reader.Identity() }
 
-// Beyond returns the pages beyond the newest one that the search for it found, as
+// Beyond returns the pages beyond the newest one that were found in the search for it, as
 // [chain.Reader.Beyond] does.
 func (f *Feed) Beyond() []*chain.Page { return f.reader.Beyond() }
 
@@ -126,7 +126,7 @@ func (f *Feed) Newest(ctx context.Context) (*chain.Page, error) {
 }
 
 // poll reads the newest page from the store. While that page grows, this takes a single
-// request: a page that was the newest still is if it is open and has the same unique boundary.
+// request: a page that was the newest is still the newest if it is open and has the same unique boundary.
 func (f *Feed) poll(ctx context.Context) (*chain.Page, error) {
 	if last := f.last.Load(); last != nil && !last.Closed {
 		p, err := f.reader.Stat(ctx, last.Number)

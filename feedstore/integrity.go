@@ -173,7 +173,7 @@ func (i *integrity) check(state objectState, hash hash.Hash) error {
 	return i.compare(state, hash.Sum(nil))
 }
 
-// compare is check with the SHA-256 of what was read.
+// compare does the same as check, given the SHA-256 of what was read.
 func (i *integrity) compare(state objectState, sum []byte) error {
 	if got := hex.EncodeToString(sum); got != state.sha256 {
 		return i.corrupted(state.key, fmt.Errorf("the SHA-256 of its body is %s, but %s in its metadata", got, state.sha256))

@@ -14,7 +14,7 @@ const maxOlder = 16
 type known struct {
 	mu     sync.Mutex
 	newest *chain.Page
-	older  []string // SHA-256 of the states before, the oldest first
+	older  []string // SHA-256 of earlier states, the oldest first
 }
 
 // add adds a state, unless a later one is known.

@@ -18,8 +18,8 @@ type Entry struct {
 	Snapshot bool  // it is a snapshot, not a feed
 	Pages    int64 // of the feed or the snapshot
 	// Entities, Bytes and Time are those of the newest page of the feed; Time is the Last-Modified
-	// of its last entity. For a snapshot, they are those of all pages, and the time of its
-	// creation.
+	// of its last entity. For a snapshot, Entities and Bytes are those of all pages, and Time is the time of
+	// its creation.
 	Entities, Bytes int64
 	Time            time.Time
 	// Err is set if the feed or the snapshot is damaged. It matches [chain.ErrCorrupt] or

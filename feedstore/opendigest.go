@@ -15,12 +15,12 @@ import (
 	"github.com/feedctl/feedctl/pagecache"
 )
 
-// maxHashed is how much of an open page is read for its digest at once, in bytes. Pages
-// that grow by more at a time have no digest.
+// maxHashed is how much of an open page is read for its digest at once, in bytes. Pages that grow by more
+// than this at a time have no digest.
 const maxHashed = 16 << 20
 
-// An openDigest hashes the newest page of a feed as it grows, so that each byte is read
-// only once for this. The hash is checked against the page's metadata.
+// An openDigest hashes the newest page of a feed as it grows, so that each byte is read only once for the
+// hash. The hash is checked against the page's metadata.
 type openDigest struct {
 	reader *chain.Reader
 	free   chan struct{} // holds a value while the following fields are used
@@ -91,9 +91,9 @@ type grown struct {
 	digest []byte // as sum returns it
 }
 
-// read returns page n from offset on, in its current state: a reader that follows the feed needs little
-// more than the bytes that are to be hashed, so one request to the store serves both. It returns nil if one
-// request cannot serve both, or there are too many bytes.
+// read returns page n, starting at offset, in its current state: a reader that follows the feed needs little
+// more than the bytes that are to be hashed, so one request to the store serves the reader and the hash. It
+// returns nil if one request cannot serve both, or there are too many bytes.
 func (d *openDigest) read(ctx context.Context, n, offset int64, i *integrity) (*grown, error) {
 	select {
 	case d.free <- struct{}{}:

@@ -14,8 +14,8 @@ import (
 const (
 	maxOpenFiles = 128
 	// openFileAge is how long requests may use a file, counted from before its metadata was read: as long as
-	// a floor. After that, an idle file is closed within the same time, since it occupies space even if its
-	// page is deleted.
+	// they may use a floor. An idle file is closed within the same time after that, since it occupies space
+	// even if its page is deleted.
 	openFileAge = floorAge
 )
 

@@ -141,7 +141,7 @@ func TestOpenFilesEnd(t *testing.T) {
 	})
 }
 
-// TestOpenFilesPruned: a page below the floor is pruned even if its file is open, or its bytes are in memory.
+// TestOpenFilesPruned: a page below the floor counts as pruned even if its file is open, or its bytes are in memory.
 func TestOpenFilesPruned(t *testing.T) {
 	t.Run("open", func(t *testing.T) { testPrunedInUse(t, largePage) })
 	t.Run("in memory", func(t *testing.T) { testPrunedInUse(t, 100) })

@@ -39,7 +39,7 @@ type Config struct {
 	Waiting func(n int)
 }
 
-// Stats are statistics of a [Reader].
+// Stats holds statistics of a [Reader].
 type Stats struct {
 	CacheHits, CacheMisses uint64 // requested pages that were, or were not, in the cache on disk
 	Asked, Ahead           uint64 // pages read into memory because a reader requested them, and ahead of readers
@@ -99,8 +99,8 @@ const (
 	localInterval  = time.Second
 )
 
-// NewLocal returns a Reader for use in the same process, without a cache on disk: a page is
-// usually read once. It reads ahead if the store is remote.
+// NewLocal returns a Reader for use in the same process, without a cache on disk, since a page is usually
+// read only once. It reads ahead if the store is remote.
 func NewLocal(store storage.Store, logger *slog.Logger) *Reader {
 	c := Config{MaxWaiters: localWaiters, PollInterval: localInterval, Logger: logger}
 	if storage.PropertiesOf(store).Remote {
@@ -109,8 +109,8 @@ func NewLocal(store storage.Store, logger *slog.Logger) *Reader {
 	return New(store, c)
 }
 
-// Close ends all waiting and reading ahead, and waits until ctx ends for shared requests
-// under way. Open bodies remain readable.
+// Close ends all waiting and reading ahead, and waits for shared requests under way until ctx ends. Open
+// bodies remain readable.
 func (r *Reader) Close(ctx context.Context) {
 	if r.closed.CompareAndSwap(false, true) {
 		close(r.closing)

@@ -22,7 +22,7 @@ const (
 	// maxAhead is how many pages are fetched ahead of a reader if there is memory for them. Pages
 	// are returned in order: while one of them takes longer, those after it arrive.
 	maxAhead = 24
-	// maxStatAhead is how many pages' metadata is fetched ahead.
+	// maxStatAhead is the number of pages whose metadata is fetched ahead.
 	maxStatAhead = 16
 	// usualPage is the expected size of a page while no size is known.
 	usualPage = 1 << 20

@@ -36,7 +36,7 @@ var rhythms = map[string]func(n, pages int64) int64{
 }
 
 // TestPageBefore searches feeds of all sizes for all kinds of times. The result must be the last
-// page that is strictly older, and the number of reads and of rounds of reads bounded.
+// page that is strictly older, and the number of reads and of rounds of reads must be bounded.
 func TestPageBefore(t *testing.T) {
 	for name, rhythm := range rhythms {
 		for _, pages := range []int64{1, 2, 3, 9, 100, 1023, *longest} {

@@ -201,8 +201,8 @@ func (t *tracker) takeHinted() (names []string) {
 }
 
 // due returns the feeds that are to be polled without a hint, and records that they are being polled: those
-// that have not been polled yet, and as many of the others as the pace allows in sweepEvery, those that have
-// waited longest first. It leaves out those whose poll is under way.
+// that have not been polled yet, and as many of the others as the pace allows in sweepEvery, beginning with
+// those that have waited longest. It leaves out those whose poll is under way.
 func (t *tracker) due(p pace) (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

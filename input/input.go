@@ -87,8 +87,7 @@ func setField(e *feed.Entity, name, value string) error {
 	return nil
 }
 
-// complete sets defaults and makes the producer's checks, because here the
-// position in the input is known.
+// complete sets defaults and performs the producer's checks, because here the position in the input is known.
 func complete(e *feed.Entity) error {
 	if e.Operation == "" {
 		e.Operation = feed.Put

@@ -67,7 +67,7 @@ func (l *lineReader) keep() {
 	l.block, l.from, l.to = nil, 0, 0
 }
 
-// join returns a whole line, of which piece is the last.
+// join returns a whole line, of which piece is the last part.
 func (l *lineReader) join(piece []byte) []byte {
 	if len(l.long) == 0 && len(piece) <= maxShared {
 		l.shared = true

@@ -18,14 +18,14 @@ func (b *tab) accessibility() []string {
 	return b.axe(`["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]`)
 }
 
-// colours returns what axe-core finds in a page, in any theme, by the rules that depend on the theme.
+// colours returns what axe-core finds in a page of any theme with the rules that depend on the theme.
 func (b *tab) colours() []string {
 	b.t.Helper()
 	return b.axe(`{type: "rule", values: ["color-contrast", "link-in-text-block"]}`)
 }
 
 // axe runs axe-core with the given rules, in an isolated world: there, the policy of the page does not apply, and
-// the page does not see the variables.
+// the page does not see the variables of axe-core.
 func (b *tab) axe(rules string) []string {
 	b.t.Helper()
 	// A shape before a word (nonBmp) need not have the contrast of text, and axe-core does not know what is behind
@@ -89,7 +89,7 @@ const nameFunction = `function name(e) {
 	return e.localName + (e.id ? "#" + e.id : "") + (typeof e.className === "string" && e.className ? "." + e.className.trim().replace(/\s+/g, ".") : "") + " " + JSON.stringify(text);
 }`
 
-// maxStops bounds how often Tab is pressed on a page.
+// maxStops bounds how many times Tab is pressed on a page.
 const maxStops = 400
 
 // keyboard goes through the page with Tab and returns what is wrong: controls that are not reached, or not in the

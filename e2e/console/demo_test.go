@@ -27,7 +27,7 @@ type demo struct {
 // day is the time over which the feeds of a demo have been published.
 const day = 26 * time.Hour
 
-// fill publishes the feeds. Each run publishes the same, except for the times.
+// fill publishes the feeds. Each run publishes the same entities, except for their times.
 func (d *demo) fill() {
 	d.rng = rand.New(rand.NewPCG(16, 1))
 	var all []*feed.Entity
@@ -55,7 +55,7 @@ type moment struct {
 	entities []*feed.Entity
 }
 
-// moments returns n entities over a day, more of them at daytime than at night, up to age before its end.
+// moments spreads n entities over a day, more of them by day than by night, and ends age before the end of the day.
 func (d *demo) moments(n int, age time.Duration, next func() *feed.Entity) []moment {
 	const steps = 24 * 60
 	var total float64

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// TestLive: pages follow what is published, and the Pause button stops them.
+// TestLive: open pages show what is published, and the Pause button stops this.
 func TestLive(t *testing.T) {
 	s := newSite(t, nil)
 	demo := &demo{t: t, store: s.store}

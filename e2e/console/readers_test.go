@@ -17,7 +17,7 @@ import (
 // A follower is a reader of a feed of a demo.
 type follower struct {
 	feed, name, agent, address, user string
-	// behind returns how far it is behind at a time before the end.
+	// behind returns how far the follower is behind, at a time that is before the end of the day.
 	behind func(before time.Duration) time.Duration
 }
 

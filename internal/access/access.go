@@ -47,8 +47,7 @@ type Control struct {
 }
 
 // New returns a Control with the credentials for reading and for writing. With an empty list
-// no credentials are required. The public URL is that of the server as its clients know it,
-// or empty.
+// no credentials are required. publicURL is the URL of the server as its clients know it, or empty.
 func New(read, write []Credential, publicURL string) (*Control, error) {
 	for _, list := range [][]Credential{read, write} {
 		for _, c := range list {
@@ -82,8 +81,8 @@ func (c *Control) Reader(r *http.Request) int { return c.readers.find(r) }
 // Writer does the same for the list for writing.
 func (c *Control) Writer(r *http.Request) int { return c.writers.find(r) }
 
-// Write does the same as Read for a request that changes something. It must not come from a web page of
-// another origin.
+// Write does the same as Read for a request that changes something. Such a request must not come from a web
+// page of another origin.
 func (c *Control) Write(h http.Header, r *http.Request) error {
 	if err := c.origins.local(c.writers, r); err != nil {
 		return err

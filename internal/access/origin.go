@@ -60,8 +60,8 @@ func onLoopback(r *http.Request) bool {
 	return ok && addr.IP.IsLoopback()
 }
 
-// isLoopbackHost reports whether a Host, with or without a port, can only be this
-// machine (RFC 6761, section 6.3). HTTP/1.0 does not require Host.
+// isLoopbackHost reports whether a Host, with or without a port, can only name this machine (RFC 6761,
+// section 6.3). HTTP/1.0 does not require Host.
 func isLoopbackHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/jobs/kinds"
 )
 
-// progressEvery is the time between two looks at how far an action has come.
+// progressEvery is the interval at which the progress of an action is reported.
 const progressEvery = time.Second
 
 // A Runner runs actions, each in an environment of its own.
@@ -78,7 +78,7 @@ func watch(ctx context.Context, status func() progress.Status, tell func(string)
 // Jobs provides the actions of jobs; it implements [console.JobActions].
 type Jobs struct {
 	Runner
-	Node string // the name of this node: files of others cannot be used
+	Node string // the name of this node: files of other nodes cannot be used
 }
 
 // Offered implements [console.JobActions].

@@ -53,7 +53,7 @@ func TestCouchDB(t *testing.T) {
 				answer := couchtest.Send(t, http.MethodPut, url+"/"+client.DocPath(id), members)
 				return strings.Split(strings.Split(answer, `"rev":"`)[1], `"`)[0]
 			}
-			// check compares; want are the first words of each difference.
+			// check compares; want holds the first words of each difference.
 			check := func(want ...string) *against.Report {
 				t.Helper()
 				config := against.Config{Source: against.CouchDB{DB: db}, Client: reader, URL: pages.Feed("docs"), Log: slog.New(slog.DiscardHandler)}

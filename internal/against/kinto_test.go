@@ -21,7 +21,7 @@ func openKinto(t *testing.T, url, user string) against.Kinto {
 	return against.Kinto{Collection: c}
 }
 
-// TestKinto lists a collection in pages, of one state.
+// TestKinto lists a collection in pages, all of the same state.
 func TestKinto(t *testing.T) {
 	t.Parallel()
 	url := kintotest.StartOwn(t, kintotest.Memory, "paginate_by=7").NewCollection(t)
