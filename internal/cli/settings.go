@@ -25,7 +25,7 @@ import (
 // variables returns the prefix of the names of a program's variables.
 func variables(c *cobra.Command) string { return strings.ToUpper(c.Root().Name()) + "_" }
 
-// Variable returns the environment variable that sets the flag of this name of c, or of any other
+// Variable returns the name of the environment variable that sets the given flag of c, and of any other
 // command of its program.
 func Variable(c *cobra.Command, flag string) string {
 	return variables(c) + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))

@@ -144,7 +144,7 @@ func invalidText(err *pflag.InvalidValueError) string {
 	return err.Unwrap().Error()
 }
 
-// PlainUsage removes the backquotes around the values of flags from the help: shells show it unchanged.
+// PlainUsage removes the backquotes around the values of flags from the help, since shells show them.
 func PlainUsage(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
 	c.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })

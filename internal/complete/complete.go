@@ -115,8 +115,8 @@ func (x *Completer) Add(c *cobra.Command) {
 	}
 }
 
-// argument returns the names that begin as typed, in one of the forms that the argument
-// has (FEED, NAME, STORE#FEED or STORE#NAME).
+// argument returns the names that begin with what was typed, in one of the forms that the argument has (FEED,
+// NAME, STORE#FEED or STORE#NAME).
 func (x *Completer) argument(c *cobra.Command, forms []string, typed string) []string {
 	store, prefix, whole := strings.Cut(typed, "#")
 	wantsSnapshot := slices.Contains(forms, "NAME")

@@ -1,4 +1,4 @@
-// Package console writes text that comes in part from others to terminals and logs.
+// Package console writes text to terminals and logs, some of which comes from others.
 package console
 
 import (

@@ -110,7 +110,7 @@ func (f *Fake) revsDiff(w http.ResponseWriter, r *http.Request, db *database) er
 	return writeJSON(w, http.StatusOK, object(answer...))
 }
 
-// A wanted is a document for which _bulk_get asks; without a revision, all its leaves are wanted.
+// A wanted is a document that a request to _bulk_get asks for; without a revision, all its leaves are wanted.
 type wanted struct {
 	ID        string
 	Rev       string

@@ -119,7 +119,7 @@ func (f *Fake) Requests() []string {
 	return requests
 }
 
-// Drop closes all connections, like a restart.
+// Drop closes all connections, as a restart does.
 func (f *Fake) Drop() { f.server.CloseClientConnections() }
 
 // A failure is an error response.

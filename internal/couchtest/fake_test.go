@@ -68,7 +68,7 @@ func TestSequences(t *testing.T) {
 	if got := slices.Sorted(slices.Values(one.ids())); !slices.Equal(got, ids) {
 		t.Errorf("rows of %q", got)
 	}
-	for i, r := range one.Results { // from every sequence the rest is exact
+	for i, r := range one.Results { // after each sequence, exactly the rest follows
 		rest := changes(t, db, "since="+r.Seq)
 		want, got := slices.Sorted(slices.Values(one.ids()[i+1:])), slices.Sorted(slices.Values(rest.ids()))
 		if !slices.Equal(got, want) {
@@ -282,7 +282,7 @@ func TestOddRows(t *testing.T) {
 }
 
 // TestLocal: since version 2.0, CouchDB does not compare the revisions of documents that do not replicate,
-// and counts on from the given one.
+// and continues counting from the given one.
 func TestLocal(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	db := fake.NewDB(t)

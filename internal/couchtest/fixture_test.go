@@ -64,7 +64,7 @@ func readExchanges(t *testing.T) (list []*exchange) {
 }
 
 // TestAsCouchDB compares the fake's answers byte by byte with those of CouchDB,
-// except for what differs from one time to the next.
+// except for what differs from one run to the next.
 func TestAsCouchDB(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	db := fake.NewDB(t)
@@ -132,8 +132,8 @@ func answerLines(contentType, body string) []string {
 	return lines
 }
 
-// comparable sorts the rows among the lines, as their order is not fixed. With a limit, it is not fixed
-// either which rows there are.
+// comparable sorts the rows among the lines, as their order is not fixed. With a limit, which rows there are
+// is not fixed either.
 func comparable(lines []string, limited bool) (out []string) {
 	var rows []string
 	for _, line := range lines {

@@ -18,7 +18,7 @@ func (v vector) sum() (n int) {
 	return n
 }
 
-// end is the position after all updates.
+// end returns the position after all updates.
 func (db *database) end() (v vector) {
 	for shard := range db.log {
 		v[shard] = len(db.log[shard])
@@ -64,8 +64,8 @@ func parsePosition(token string) (p position, err error) {
 	return p, nil
 }
 
-// since returns where a feed begins. A sequence of another database is ignored: the
-// feed begins at 0. So is one that a rewind has invalidated.
+// since returns where a feed begins. A sequence of another database is ignored: the feed begins at 0. A
+// sequence that a rewind has invalidated leads to the point of the rewind.
 func (db *database) since(token string) (vector, error) {
 	switch token {
 	case "", "0":
@@ -80,7 +80,7 @@ func (db *database) since(token string) (vector, error) {
 	return db.rewound(p.Vector, p.Rewinds), nil
 }
 
-// rewound returns a position after the rewinds that it has not seen.
+// rewound returns v, moved back by the rewinds after the first seen ones.
 func (db *database) rewound(v vector, seen int) vector {
 	for _, to := range db.rewinds[min(seen, len(db.rewinds)):] { // a database that was restored has fewer
 		for shard := range v {

@@ -68,8 +68,7 @@ var (
 )
 
 // Start returns a server that all tests of the process share: one that keeps databases
-// in memory and ends with the process, or the one in the environment. If there is none,
-// the test fails.
+// in memory and ends with the process, or the one in the environment. If there is no server, the test fails.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s, err := shared()
@@ -91,9 +90,8 @@ func StartOwn(t testing.TB) *Server {
 	return s
 }
 
-// Launch starts a server outside of a test. It keeps databases in files in a
-// directory, or, if that is empty, in memory, and ends with the process at the
-// latest.
+// Launch starts a server outside of a test. It keeps databases in files in dir or, if dir is empty, in
+// memory, and ends with the process at the latest.
 func Launch(dir string) (*Server, error) {
 	s := &Server{host: loopback.Host(), dir: dir}
 	return s, s.start()

@@ -44,7 +44,7 @@ func (f *Fake) LoseUpdates(n int) {
 	f.lost = n
 }
 
-// serverRequest answers requests for server admins about all databases.
+// serverRequest answers requests about all databases, which are for server admins.
 func (f *Fake) serverRequest(w http.ResponseWriter, r *http.Request, path string) error {
 	switch {
 	case f.NoAdmin:

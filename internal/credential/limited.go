@@ -16,8 +16,8 @@ type Limited struct {
 
 var errNamespaces = errors.New("want namespace=NAME or namespace=NAME,NAME before basic or bearer; a name has up to 64 of a-z 0-9 . _ -, a letter or digit first and last")
 
-// ReadLimited is [Source.ReadAll] for lines that may begin with namespace=NAME,NAME. The caller decides which
-// names are valid.
+// ReadLimited does what [Source.ReadAll] does, for lines that may begin with namespace=NAME,NAME. The caller
+// decides which names are valid.
 //
 // The namespaces come first, where a line without them has its scheme: they cannot be part of a
 // secret, and ReadAll refuses the line instead of taking the credential for an unlimited one.

@@ -37,7 +37,7 @@ type Entry struct {
 }
 
 // Entries yields what the server at base lists, feeds before snapshots, both in the order of their
-// names, beginning with the first one after the name after. It asks for limit names at a time, unless that is
+// names, beginning with the first name after the given one. It asks for limit names at a time, unless that is
 // 0 or more than maxNames. Each request takes 30 s at most.
 func Entries(ctx context.Context, c consumer.Config, base *url.URL, limit int, after string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {

@@ -63,7 +63,7 @@ func Append(boundary string, entities int, size int64, h hash.Cloner, m Memory) 
 	return Draft{Boundary: boundary, Entities: entities, Base: size, Hash: h, Memory: m}
 }
 
-// Release returns the memory that the page was built in, for the next one, and drops the bodies.
+// Release returns the memory that the page was built in, for the next page, and drops the bodies.
 func (d *Draft) Release() Memory {
 	m := d.Memory
 	d.Memory = Memory{}
@@ -84,10 +84,10 @@ func (d *Draft) Added() int64 {
 }
 
 // Put adds a part with a body, which is in the spool if there is one. It reports false, and
-// adds nothing, if the entity belongs on another page: it would make this one larger than
-// limit, or its body contains the boundary, with which it could forge entities. The first
-// entity of a page always belongs there. A page with a spooled body has no other entity,
-// and is closed. An error that matches [ErrInvalid] is caused by the entity.
+// adds nothing, if the entity belongs on another page: it would make this page larger than limit, or its body
+// contains the boundary, with which it could forge entities. The first entity of a page always belongs there.
+// A page with a spooled body has no other entity, and is closed. An error that matches [ErrInvalid] is caused
+// by the entity.
 func (d *Draft) Put(h page.Header, body []byte, s *Spool, limit int64) (bool, error) {
 	if s != nil && d.Entities > 0 {
 		return false, nil
@@ -198,8 +198,8 @@ func (d *Draft) Finish() (string, error) {
 	if _, err := io.Copy(io.MultiWriter(d.Hash, &boundary), body); err != nil {
 		return "", fmt.Errorf("read spooled body: %w", err)
 	}
-	// There must be one at the beginning of the page and one at its end. The boundary was drawn after the
-	// body had been received, so its sender cannot have known it.
+	// The boundary must occur once at the beginning of the page and once at its end. It was drawn after the
+	// body had been received, so the sender of the body cannot have known it.
 	if boundary.count != 2 {
 		return "", fmt.Errorf("%w: %w", ErrInvalid, page.ErrBoundaryInBody)
 	}

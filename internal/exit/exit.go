@@ -75,7 +75,7 @@ func Errorf(status int, format string, args ...any) error {
 	return &statusError{fmt.Errorf(format, args...), status}
 }
 
-// Usagef returns an error in the command line.
+// Usagef returns an error about the command line.
 func Usagef(format string, args ...any) error { return Errorf(Usage, format, args...) }
 
 // Status returns the exit status of a command that ends with err.

@@ -64,7 +64,7 @@ func Run(t *testing.T, paths []Path) {
 	}
 }
 
-// A state is what Setup left, and when.
+// A state is the store that Setup left, and the time at which it returned.
 type state struct {
 	store *memory.Store
 	at    time.Time

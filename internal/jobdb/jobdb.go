@@ -2,9 +2,9 @@
 // tables, the same statements and the same queue of runs.
 //
 // Statements are written once. They name tables as @job, and may contain @now, the
-// database's clock in microseconds since 1970. At the end of a SELECT, @lock locks its rows,
-// and @skip locks those that no other transaction has locked, and leaves out the others.
-// Parameters are $1, $2 and so on.
+// database's clock in microseconds since 1970. At the end of a SELECT, @lock locks the selected rows; @skip
+// locks those that no other transaction has locked, and leaves out the others. Parameters are $1, $2 and so
+// on.
 package jobdb
 
 import (
@@ -60,7 +60,7 @@ type driver interface {
 	migrateQueue(ctx context.Context) error
 	queue(ctx context.Context, c QueueConfig) (Queue, error)
 	ui(ctx context.Context, prefix string) (http.Handler, error)
-	// reserve makes the database that of one node; the closer is nil if the database is for any number of nodes.
+	// reserve reserves the database for one node; the closer is nil if the database is for any number of nodes.
 	reserve(ctx context.Context) (io.Closer, error)
 	// has reports whether there is a table or an index with the given name.
 	has(ctx context.Context, name string) (bool, error)
@@ -134,7 +134,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 		prepare = db.check
 	}
 	if err := prepare(ctx); err != nil {
-		if scheme == "sqlite" && !errors.Is(err, ErrNone) { // which names it, as errors of PostgreSQL do
+		if scheme == "sqlite" && !errors.Is(err, ErrNone) { // which names the database, as errors of PostgreSQL do
 			err = fmt.Errorf("%s: %w", rest, err)
 		}
 		return nil, errors.Join(fmt.Errorf("open database of jobs: %w", err), db.Close())
@@ -145,9 +145,9 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 // Close closes the database.
 func (db *DB) Close() error { return db.driver.close() }
 
-// Reserve reserves a database that is not for several nodes for one node, until the closer is closed or the
-// process ends. For a database that is for several nodes, the closer is nil. Other processes can still read
-// and write. The error matches [ErrReserved] if there is a node already.
+// Reserve reserves the database for one node, until the closer is closed or the process ends. The closer is
+// nil if the database is for several nodes. Other processes can still read and write. The error matches
+// [ErrReserved] if there is a node already.
 func (db *DB) Reserve(ctx context.Context) (io.Closer, error) {
 	c, err := db.reserve(ctx)
 	if err != nil {
@@ -269,7 +269,7 @@ func Each(ctx context.Context, tx Tx, sql string, args []any, row func(scan func
 	return rows.Close()
 }
 
-// List returns the placeholders of n parameters from the given one on: "$3, $4".
+// List returns the placeholders of n parameters, starting with the given one: "$3, $4".
 func List(from, n int) string {
 	var b strings.Builder
 	for k := range n {

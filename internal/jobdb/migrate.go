@@ -126,7 +126,7 @@ func (db *DB) prepare(ctx context.Context) error {
 }
 
 // createSchema creates a schema that does not exist. CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even
-// if an administrator has created this one.
+// if an administrator has created the schema already.
 func createSchema(ctx context.Context, tx Tx, schema string) error {
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('feedctl schema "+schema+"', 0))"); err != nil {
 		return err

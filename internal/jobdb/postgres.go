@@ -52,7 +52,7 @@ func openPostgres(ctx context.Context, text string, a Access) (*postgres, error)
 	}
 	config.ConnConfig.DialFunc = tcp.Dialer(config.ConnConfig.ConnectTimeout).DialContext
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // prepared statements would stay in a shared session
-	config.MaxConns = max(config.MaxConns, 2)                               // during a migration, one holds a lock
+	config.MaxConns = max(config.MaxConns, 2)                               // during a migration, one connection holds a lock
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (p *postgres) begin(ctx context.Context, readOnly bool, do func(Tx) error) 
 }
 
 const (
-	deadlock      = "40P01" // deadlock_detected: the server has rolled back one of those that waited for each other
+	deadlock      = "40P01" // deadlock_detected: the server has rolled back one of the transactions that waited for each other
 	deadlockTries = 5
 )
 

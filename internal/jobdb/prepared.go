@@ -25,8 +25,8 @@ func newPrepared(db *sql.DB) *prepared {
 	return &prepared{db: db, statements: map[string]*sql.Stmt{}}
 }
 
-// prepare prepares statements that were executed twice. It needs the connection, which must not be that of a
-// transaction of the caller.
+// prepare prepares statements that were executed twice. It needs the connection, so the caller must not be in
+// a transaction.
 func (p *prepared) prepare(ctx context.Context) {
 	p.mu.Lock()
 	next := p.next

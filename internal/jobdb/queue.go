@@ -85,7 +85,7 @@ func newQueue[TTx any](ctx context.Context, d riverdriver.Driver[TTx], unwrap fu
 	}
 	client, err := river.NewClient(l, &river.Config{
 		Logger:                      slog.New(warnings{c.Logger.Handler()}),
-		Queues:                      map[string]river.QueueConfig{"none": {MaxWorkers: 1, FetchPollInterval: 24 * time.Hour}}, // River wants one at the start
+		Queues:                      map[string]river.QueueConfig{"none": {MaxWorkers: 1, FetchPollInterval: 24 * time.Hour}}, // River requires a queue at the start
 		FetchPollInterval:           pollEvery,
 		CompletedJobRetentionPeriod: keepRuns,
 		CancelledJobRetentionPeriod: keepRuns,

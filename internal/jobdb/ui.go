@@ -10,7 +10,7 @@ import (
 	"riverqueue.com/riverui"
 )
 
-// newUI returns River's pages about runs, below a path. They need ctx to keep counting.
+// newUI returns River's pages about runs, below a path. Until ctx ends, their counts of runs are kept up to date.
 func newUI[TTx any](ctx context.Context, d riverdriver.Driver[TTx], schema, prefix string) (http.Handler, error) {
 	log := slog.New(slog.DiscardHandler)
 	client, err := river.NewClient(newLocal(d), &river.Config{Logger: log, Schema: schema})

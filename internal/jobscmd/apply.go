@@ -63,7 +63,7 @@ func runApply(ctx context.Context, c *commands, f *applyFlags) error {
 	case f.DryRun:
 		open = c.viewAny
 	case c.db == inMemory:
-		open = c.open // which refuses it: the jobs would be forgotten at once
+		open = c.open // which refuses a database in memory: the jobs would be forgotten at once
 	}
 	files, store, err := c.read(ctx, jobs.ReadOptions{Stdin: c.In}, f.files, open, &f.ApplyOptions)
 	if err == nil && (f.Prune || f.PruneAll) && !f.DryRun && !f.yes {

@@ -81,8 +81,8 @@ func noSecret(t *testing.T, what, text string) {
 }
 
 // TestSecrets puts a secret into all places that credentials may come from, and into some that they must not
-// come from. Servers refuse them in different ways, and send them back. Nothing that jobs store, log, print
-// or answer may contain it.
+// come from. Servers refuse the secret in different ways, and send it back. Nothing that jobs store, log,
+// print or answer may contain it.
 func TestSecrets(t *testing.T) {
 	m := newMachine(t)
 	m.kinds = kinds.All()

@@ -63,7 +63,7 @@ func plain[T string | []byte](s T) int {
 }
 
 // special is not zero if one of the eight bytes of x is a quote, a backslash or
-// a control character. Its lowest bit that is set is in the first of these.
+// a control character. Its lowest set bit is in the first of these bytes.
 func special(x uint64) uint64 {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	// Each difference borrows into the highest bit of a matching byte; bytes that have this

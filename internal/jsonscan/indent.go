@@ -8,7 +8,7 @@ const maxIndent = 32
 
 // AppendIndent appends the JSON text src with a line for each element and member, indented by two spaces a
 // level. Only white space between tokens is changed: numbers keep their digits, strings their escapes, members
-// their order. It ends after limit bytes, which may be within a character.
+// their order. AppendIndent stops after limit bytes, which may be within a character.
 //
 // The error is a [*SyntaxError] if src is not JSON or is nested deeper than [MaxDepth], and
 // io.ErrUnexpectedEOF if src ends too early, as the beginning of a longer text does. What precedes the error is

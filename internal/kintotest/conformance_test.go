@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/internal/kintotest"
 )
 
-// TestConformance runs the same requests against the real server and the fake. Backends
-// differ where the transaction of PostgreSQL matters; the fake is like PostgreSQL.
+// TestConformance runs the same requests against the real server and the fake. The backends differ where the
+// transactions of PostgreSQL matter; the fake behaves like PostgreSQL.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	fake := kintotest.NewFake(t)
@@ -299,7 +299,7 @@ func batches(t *testing.T, c client) {
 	c.ask(404, "GET", "/records/k4", "")
 }
 
-// past: a record that is created with a stamp of the past does not change the stamp of the collection; a
+// past: a record that is created with a stamp in the past does not change the stamp of the collection; a
 // change of a record does, whatever the client says.
 func past(t *testing.T, c client) {
 	c.ask(201, "PUT", "/records/a", `{"data":{}}`)

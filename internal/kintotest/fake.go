@@ -61,7 +61,7 @@ func (f *Fake) Close() {
 	f.server.Close()
 }
 
-// Drop closes all connections, like a restart.
+// Drop closes all connections, as a restart does.
 func (f *Fake) Drop() { f.server.CloseClientConnections() }
 
 // URL returns the server's root, which ends in /v1.

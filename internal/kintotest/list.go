@@ -24,7 +24,7 @@ type selection struct {
 	sort       string
 	descending bool
 	limit      int
-	after      *row // the last of the page before
+	after      *row // the last row of the page before
 }
 
 // maxFetch is the setting storage_max_fetch_size.
@@ -249,7 +249,7 @@ func (s *selection) project(r *row) []byte {
 	return r.render(kept)
 }
 
-// changeset answers the changeset of monitor/changes.
+// changeset answers requests for the changeset of monitor/changes.
 func (f *Fake) changeset(q *call) answer {
 	since, _ := strconv.ParseInt(strings.Trim(q.query.Get("_since"), `"`), 10, 64)
 	if !q.query.Has("_expected") {

@@ -231,7 +231,7 @@ func (f *Fake) deleteAll(q *call, c *collection) answer {
 }
 
 // data returns the members of the object in the body, without its id and stamp. The id in the body must be
-// id, unless id is empty: then it is among the members.
+// id; if id is empty, the id in the body is among the members.
 func (q *call) data(id string) (members map[string]json.RawMessage, given int64, bad *answer) {
 	refused := func(why string) *answer { a := invalid("body", "data", why); return &a }
 	var body struct{ Data json.RawMessage }
