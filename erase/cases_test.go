@@ -380,7 +380,7 @@ func TestSlow(t *testing.T) {
 			}), erase.Config{})
 			check(t, err)
 			if floors < 5 {
-				t.Errorf("it wrote the floor %d times", floors)
+				t.Errorf("the erasure wrote the floor %d times", floors)
 			}
 			complete(t, w, "suspended", added...)
 		})

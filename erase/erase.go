@@ -15,7 +15,7 @@ import (
 )
 
 // ErrTold means that a key cannot be erased, because consumers have not been told yet to delete it.
-var ErrTold = errors.New("the last entity of the key is not a DELETE: first erase without the key itself, and wait until all consumers have read the feed to its end")
+var ErrTold = errors.New("the last entity of the key is not a DELETE: first erase without replacing the key, and wait until all consumers have read the feed to its end")
 
 // Config holds the settings of an erasure.
 type Config struct {

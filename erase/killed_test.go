@@ -199,7 +199,7 @@ func TestAround(t *testing.T) {
 		})
 	}
 	if tried := *around / step; met < tried/10 {
-		t.Errorf("only %d of %d schedules are as they should be", met, tried)
+		t.Errorf("only %d of %d schedules ran as intended", met, tried)
 	}
 }
 

@@ -53,7 +53,7 @@ func (c CouchDB) List(ctx context.Context, _ string, _ bool, add func(Item) erro
 	}
 }
 
-var errRow = errors.New("the server sent a row of _changes that is malformed")
+var errRow = errors.New("the server sent a malformed row of _changes")
 
 func addRow(r *changes.Row, add func(Item) error) error {
 	switch {

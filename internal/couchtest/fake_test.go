@@ -160,7 +160,7 @@ func TestDeletedAndCreatedAgain(t *testing.T) {
 	fake.Create(db)
 	fake.AddDoc(db, "new", `{}`)
 	if got := changes(t, db, "since="+last); !slices.Equal(got.ids(), []string{"new"}) {
-		t.Errorf("with a sequence of the old database there is %q", got.ids())
+		t.Errorf("a sequence of the old database leads to %q", got.ids())
 	}
 	_, after := ask(t, "GET", db, "")
 	if startTime(t, before) == startTime(t, after) {

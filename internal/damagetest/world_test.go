@@ -214,7 +214,7 @@ func inspect(t testing.TB, store storage.Store, what, key string, data map[strin
 		got, err := r.read(ctx, store)
 		switch {
 		case err == nil && got != data[r.name]:
-			t.Errorf("%s: %s: wrong data with success:\n%s", what, r.name, got)
+			t.Errorf("%s: %s: wrong data without an error:\n%s", what, r.name, got)
 		case err != nil && ok:
 			t.Errorf("%s: %s: verify finds nothing, but reading fails: %v", what, r.name, err)
 		}
