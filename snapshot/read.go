@@ -179,7 +179,7 @@ func parseDateTime(text string) (t time.Time, err error) {
 	return t, t.UnmarshalText([]byte(strings.ToUpper(text)))
 }
 
-// decodeFeed returns nil if data does not have the form of a FeedPosition.
+// decodeFeed decodes a FeedPosition. It returns nil if data does not have that form.
 func decodeFeed(data json.RawMessage) *FeedPosition {
 	var p FeedPosition
 	if err := json.Unmarshal(data, &p); err != nil {

@@ -52,9 +52,8 @@ type Version string
 // Meta is the metadata of an object. It is stored with the body and replaced together
 // with it.
 type Meta struct {
-	// ContentType and CacheControl are sent by stores whose objects can be read by
-	// plain HTTP; others only store them. They are at most MaxHeader bytes of
-	// printable ASCII each.
+	// ContentType and CacheControl are sent by stores whose objects can be read over plain HTTP;
+	// other stores only keep them. They are at most MaxHeader bytes of printable ASCII each.
 	ContentType  string
 	CacheControl string
 	// Data is opaque to the store, at most MaxMeta bytes.
@@ -196,7 +195,7 @@ type Syncer interface {
 	Sync(ctx context.Context, key string) error
 }
 
-// A Presigner is a Store whose objects can be read by plain HTTP with presigned URLs.
+// A Presigner is a Store whose objects can be read over plain HTTP with presigned URLs.
 type Presigner interface {
 	// Presign returns a URL that reads the object at key, which need not exist, and
 	// is valid for the given time.

@@ -24,7 +24,7 @@ func (s *lineSearch) Write(b []byte) (int, error) {
 	if s.found >= 0 {
 		return len(b), nil
 	}
-	// Across the border between the pieces, then in b alone.
+	// Search across the border between the pieces, then in b alone.
 	border := append(s.tail, b[:min(len(b), len(s.pattern)-1)]...)
 	if i := bytes.Index(border, s.pattern); i >= 0 {
 		s.found = start - int64(len(s.tail)) + int64(i) + 1

@@ -49,8 +49,8 @@ type Report struct {
 	Violations []Violation `json:"violations"`
 	Omitted    int         `json:"omitted,omitempty"`
 
-	// State is what the check saw, for [Config.Since] of the next one; nil unless
-	// the Config has KeepState or Since.
+	// State is what the check saw, for [Config.Since] of the next check; nil unless the Config has
+	// KeepState or Since.
 	State *State `json:"-"`
 
 	max     int     // violations to list

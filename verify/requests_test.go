@@ -47,7 +47,7 @@ func TestStoreRequests(t *testing.T) {
 	if err := report.Err(); err != nil {
 		t.Error(err)
 	}
-	// The newest page is requested by HEAD and by GET, under both of its URLs.
+	// The newest page is requested with HEAD and with GET, under both of its URLs.
 	if got, most := store.reads.Load(), 2*uint64(report.Pages)+3*find; got > most {
 		t.Errorf("%d pages took %d reads, want at most %d; finding the newest takes %d", report.Pages, got, most, find)
 	}

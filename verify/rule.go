@@ -18,11 +18,11 @@ const (
 	// EntityHeader: an entity has Last-Modified and Content-Type, and in a feed
 	// Content-ID and Operation-Type; each once and well-formed.
 	EntityHeader Rule = "entity-header"
-	// OperationType: it is PUT, PATCH or DELETE.
+	// OperationType: the Operation-Type of an entity is PUT, PATCH or DELETE.
 	OperationType Rule = "operation-type"
-	// ContentLength: if given, it is the size of the entity's body.
+	// ContentLength: the Content-Length of an entity, if given, is the size of its body.
 	ContentLength Rule = "content-length"
-	// ReprDigest: if given, it is the digest of the page (RFC 9530).
+	// ReprDigest: the Repr-Digest of a page, if given, is the digest of the page (RFC 9530).
 	ReprDigest Rule = "repr-digest"
 	// Changed: a page seen by an earlier check has not changed, except for entities
 	// appended to the newest page, and links.
@@ -65,9 +65,9 @@ const (
 	IndexSchema Rule = "index-schema"
 	// AbsoluteURL: the URLs in an index are absolute.
 	AbsoluteURL Rule = "absolute-url"
-	// CreatedAt: it is not later than the feed position in the index.
+	// CreatedAt: createdAt is not later than the feed position in the index.
 	CreatedAt Rule = "created-at"
-	// EntityCount: if given, it is the number of entities in all pages.
+	// EntityCount: the number of entities in the index, if given, is that of all pages.
 	EntityCount Rule = "entity-count"
 )
 

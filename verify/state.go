@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// A State is what a check has seen, for [Config.Since] of the next one. It marshals
-// to JSON.
+// A State is what a check has seen, for [Config.Since] of the next check. It marshals to JSON.
 type State struct {
 	URL   string      `json:"url"`
 	Pages []PageState `json:"pages"` // oldest first; those that could be read

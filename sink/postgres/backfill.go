@@ -19,7 +19,7 @@ func (t *target) sqlNotes(statement string) string {
 	return fmt.Sprintf(statement, t.table.quoted(position.Notes))
 }
 
-// BeginBackfill creates the table of notes the first time.
+// BeginBackfill creates the table of notes on the first call.
 func (t *target) BeginBackfill(ctx context.Context) error {
 	t.backfill, t.fresh = true, false
 	if t.prepared {
@@ -41,8 +41,8 @@ func (t *target) BeginBackfill(ctx context.Context) error {
 
 // look calls f, which reads from the database within a batch, and retries transient errors.
 func (t *target) look(ctx context.Context, f func() error) error {
-	// The connection is busy during a COPY. The next batch does without COPY ahead, since it
-	// will read, too.
+	// The connection is busy during a COPY. The next batch does without a COPY ahead, since it will
+	// read, too.
 	t.abandon()
 	t.looked, t.alone = true, true
 	return t.Retry(ctx, func() error {
@@ -108,7 +108,7 @@ func (t *target) recall(key string, s storedKey) consumer.Recall {
 	return consumer.Recall{Known: s.row || s.buried, Held: s.held}
 }
 
-// recallStored looks up keys in the table of notes and, if rows is set, in the table.
+// recallStored looks up keys in the table of notes and, if rows is set, in the table of the sink.
 func (t *target) recallStored(ctx context.Context, keys []string, rows bool) (stored []storedKey, err error) {
 	row := "false"
 	if rows {

@@ -18,7 +18,7 @@ import (
 
 func (t *target) Begin(context.Context) error { return t.reset() }
 
-// Rollback discards the batch, which the server has not received.
+// Rollback discards the batch, which was not committed.
 func (t *target) Rollback(context.Context) error { return t.reset() }
 
 func (t *target) reset() error {
@@ -168,7 +168,7 @@ func (t *target) contents(body []byte, isJSON bool) {
 	t.spool.field(body)
 }
 
-// isJSON reports whether PostgreSQL's type json accepts text. The type limits the depth, too.
+// isJSON reports whether PostgreSQL's type json accepts text. The type also limits the depth.
 func (t *target) isJSON(text []byte) (ok bool) {
 	t.buf, ok = jsonscan.AppendCompact(t.buf[:0], text)
 	return ok

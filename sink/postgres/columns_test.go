@@ -62,7 +62,7 @@ func testTypes(t *testing.T, w *world) {
 		{"json", `"\ud83d"`, `"\ud83d"`},
 		{"jsonb", `"\ud83d"`, ""},
 		{"jsonb", strings.Repeat("[", 1023) + strings.Repeat("]", 1023), strings.Repeat("[", 1023) + strings.Repeat("]", 1023)},
-		{"jsonb", strings.Repeat("[", 1024) + strings.Repeat("]", 1024), ""}, // nested too deep
+		{"jsonb", strings.Repeat("[", 1024) + strings.Repeat("]", 1024), ""}, // nested too deeply
 		{"int[]", `[1, null,3]`, "{1,NULL,3}"},
 		{"int[]", `[[1,2],[3,4]]`, "{{1,2},{3,4}}"},
 		{"int[]", `[1,"a"]`, ""},

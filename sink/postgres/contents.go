@@ -104,7 +104,7 @@ func (c *Contents) ordersBytes(ctx context.Context, t *table) (ordered bool, err
 		CROSS JOIN pg_catalog.pg_database AS d
 		WHERE a.attrelid = $1::text::regclass AND a.attname = $2 AND d.datname = current_database()`,
 		t.quoted(t.name), t.key).Scan(&ordered)
-	if errors.Is(err, pgx.ErrNoRows) { // not a text
+	if errors.Is(err, pgx.ErrNoRows) { // not a column of type text
 		return false, nil
 	}
 	if err == nil && ordered { // and no key is escaped
@@ -167,7 +167,7 @@ func (c *Contents) Rows(ctx context.Context, from, to string) iter.Seq2[sink.Row
 // errStop ends a query whose caller has stopped.
 var errStop = errors.New("stop")
 
-// eachRow calls use with each row of a rowQuery, until it returns false.
+// eachRow calls use with each row of a rowQuery, until use returns false.
 func eachRow(rows pgx.Rows, use func(sink.Row) bool) error {
 	var row sink.Row
 	var sum []byte

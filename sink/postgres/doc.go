@@ -10,7 +10,7 @@
 //	content_type   text
 //	last_modified  timestamptz, with whole seconds
 //	content_id     text; empty in snapshots
-//	headers        json: the name of each other header field to the array of its values
+//	headers        json: maps the name of each other header field to the array of its values
 //	body           json: a body of up to 1 MiB that is JSON by its content type and in fact, with
 //	               its digits and white space as they were written; otherwise null
 //	bytes          bytea: any other body; otherwise null
@@ -39,24 +39,23 @@
 // The column of @key is the primary key; the default is a column "key" of type text. If it is text,
 // feedctl creates it with COLLATE "C".
 //
-// A string is converted as PostgreSQL's text input of the type, independently of the
-// settings of the database: the default time zone is UTC, and ambiguous dates begin with
-// the month. Numbers are converted from their digits. A null or missing value is NULL.
-// Types json and jsonb take any value; arrays and composite types take arrays and objects
-// as json_to_record does. As in any INSERT, numeric(p,s) rounds to its scale, while values
-// that are too long or out of range are rejected.
+// A string is converted by PostgreSQL's text input of the type, independently of the settings of
+// the database: the default time zone is UTC, and ambiguous dates begin with the month. Numbers are
+// converted from their digits. A null or missing value is NULL. Types json and jsonb take any
+// value; arrays and composite types take arrays and objects as json_to_record does. As in any
+// INSERT, numeric(p,s) rounds to its scale, while values that are too long or out of range are
+// rejected.
 //
 // An existing table must have these columns with these types, of any length and
-// precision. It may have others that have a default, allow NULL or are set by a trigger.
-// It must not be a view, a foreign table, or UNLOGGED: a crash of the server would empty
-// it but keep the position.
+// precision. It may have other columns that have a default, allow NULL or are set by a trigger. The
+// table must not be a view, a foreign table, or UNLOGGED: a crash of the server would empty it but
+// keep the position.
 //
 // Entities that a column, a constraint of the table or a trigger (RAISE EXCEPTION) rejects
 // are recorded in the table feedctl_quarantine, with the Content-ID and the reason, and the
 // consumer continues: the row remains as it was. The same applies to bodies that are not
-// JSON or larger than 1 MiB. With [Options.Strict] the first of these is an error. Of
-// several entities for a key within a batch, those that the last one replaces are not necessarily
-// checked.
+// JSON or larger than 1 MiB. With [Options.Strict] the first such entity is an error. Of several
+// entities for a key within a batch, those that the last one replaces are not necessarily checked.
 //
 // PATCH needs a column with the whole body, such as doc=:jsonb. Without such a column, a PATCH is
 // an error. A PATCH changes the row in the table, not an entity in quarantine.
@@ -65,12 +64,11 @@
 //
 // A batch is one transaction: rows are copied (COPY, binary) into a temporary table of
 // the session, the position in feedctl_positions is updated if it is still the one that
-// this sink wrote, and the rows are merged into the table. Until it is committed, the sink
-// also keeps the batch in memory, and beyond 32 MiB or for bodies above 1 MiB in a
-// temporary file, so that transient errors (a restart of the server, a serialization
-// failure, a deadlock) can be retried for 30 seconds. If the outcome of a COMMIT is
-// unknown, the position shows it. In a batch of more than 256 KiB the first rows are copied while
-// others are still being applied.
+// this sink wrote, and the rows are merged into the table. Until the batch is committed, the sink
+// also keeps it in memory or, beyond 32 MiB and for bodies above 1 MiB, in a temporary file, so
+// that transient errors (a restart of the server, a serialization failure, a deadlock) can be
+// retried for 30 seconds. If the outcome of a COMMIT is unknown, the position shows it. In a batch
+// of more than 256 KiB the first rows are copied while others are still being applied.
 //
 // Such a batch is copied straight into a table of whole entities, without the temporary
 // table, as long as all keys since the sink was opened were new: this is how a table is filled from
@@ -85,9 +83,9 @@
 // A consumer is identified by its table and [Options.Name]. A second one, on any host, gets
 // [sink.ErrLocked]: the session of the first holds an advisory lock. The sink has no other
 // connection, and no transaction while it waits. The server's idle_session_timeout does not apply
-// to it. Through a pooler, such as PgBouncer in transaction mode, sessions are shared: then a
-// second connection holds the lock, in a transaction that stays open and does nothing else. That
-// transaction has neither a snapshot nor a transaction ID, so it does not delay vacuuming. A
+// to this connection. Through a pooler, such as PgBouncer in transaction mode, sessions are shared:
+// then a second connection holds the lock, in a transaction that stays open and does nothing else.
+// That transaction has neither a snapshot nor a transaction ID, so it does not delay vacuuming. A
 // consumer that has lost its lock without noticing can no longer commit once another has taken it:
 // the row of the position names its owner.
 //

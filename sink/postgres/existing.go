@@ -16,8 +16,8 @@ type existing struct {
 	unique bool
 }
 
-// checkTable checks that an existing table has the columns, with the given types, and accepts
-// rows without its other columns.
+// checkTable checks that an existing table has the columns, with the given types, and accepts rows
+// that lack values for its other columns.
 func (t *target) checkTable(ctx context.Context, tx pgx.Tx) error {
 	have, err := t.existingColumns(ctx, tx)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// Expect makes the commit of the batch fail with a [*sink.ChangedError] if the row of the key has
-// changed since it was read as was, which is nil if there was no row.
+// Expect makes the commit of the batch fail with a [*sink.ChangedError] if the row of the key is
+// not equal to was, or if was is nil and there is a row.
 func (t *target) Expect(_ context.Context, key string, was *sink.Row) error {
 	t.alone = true // no row is sent before the expectations have been checked
 	if t.expected == nil {

@@ -83,8 +83,8 @@ func testServerErrors(t *testing.T, w *world) {
 	}
 }
 
-// testLost cuts the connection before each kind of message, and after its response. The
-// batch must take effect once.
+// testLost cuts the connection before each kind of message, and after its response. The batch must
+// take effect exactly once.
 func testLost(t *testing.T, w *world) {
 	p := pgtest.StartProxy(t, w.url, nil)
 	k, err := postgres.Open(t.Context(), p.URL(), postgres.Options{Table: "t"})
@@ -337,7 +337,7 @@ func testTakenOver(t *testing.T, w *world) {
 	}
 }
 
-// testNames has consumers with different names write to one table concurrently.
+// testNames makes consumers with different names write to one table concurrently.
 func testNames(t *testing.T, w *world) {
 	names := []string{"", "b", "it's"}
 	var all sync.WaitGroup

@@ -20,8 +20,8 @@ import (
 const asWritten = `SELECT set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO, MDY', true),
 	set_config('intervalstyle', 'postgres', true), set_config('lc_monetary', 'C', true)`
 
-// maxAge is the maximum age of the staging table, or of a pooled session. The server cannot
-// vacuum temporary tables, which must not become old in terms of transactions.
+// maxAge is the maximum age of the staging table, or of a pooled session. The server cannot vacuum
+// temporary tables, so these must not exist for too many transactions.
 const maxAge = time.Hour
 
 // errSameKeys means that different keys of the batch are equal as values of the column.
@@ -199,8 +199,8 @@ func (t *target) transact(ctx context.Context, position string, rows sent, inOrd
 }
 
 // beginTransaction begins a transaction. The statement create, if there is one, creates an empty
-// staging table. The row of the position is not locked yet, since others may need it while entities
-// are still being applied.
+// staging table. The row of the position is not locked yet, since other sessions may need it while
+// entities are still being applied.
 func (t *target) beginTransaction(ctx context.Context, create string) error {
 	if err := t.Step(); err != nil {
 		return err

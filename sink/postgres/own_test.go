@@ -14,7 +14,8 @@ import (
 	"github.com/feedctl/feedctl/sink/postgres"
 )
 
-// testOwnTables opens tables created by others. Unsuitable ones are refused, with a remedy.
+// testOwnTables opens tables that feedctl did not create. Unsuitable tables are refused, with a
+// remedy in the error.
 func testOwnTables(t *testing.T, w *world) {
 	const columns = "id=@key:int,v=/v:int not null"
 	for _, c := range []struct {

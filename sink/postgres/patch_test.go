@@ -39,7 +39,7 @@ func testPatchRefused(t *testing.T, w *world) {
 		gone(16, "3"), change(17, "3", `{"e":5}`), // another table refers to it
 		entity(18, "5", `{"v":7}`), change(19, "5", `{"f":6}`), // there is no row to patch
 		gone(20, "4"), change(21, "4", `{"g":7}`), entity(22, "4", `{"v":8}`), change(23, "4", `{"h":8}`),
-		entity(24, "x", `{"v":9}`), change(25, "x", `{"i":9}`), // no int
+		entity(24, "x", `{"v":9}`), change(25, "x", `{"i":9}`), // not an int
 		entity(26, "6", `{"v":1}`), change(27, "6", `{"v":[1]}`), change(28, "6", `{"j":10}`))
 	want := map[string]string{"1": `{"b": 2, "c": 3, "v": 1}`, "2": `{"d": 4, "v": 2}`, "3": `{"e": 5, "v": 3}`, "4": `{"h": 8, "v": 8}`, "6": `{"j": 10, "v": 1}`}
 	if diff := cmp.Diff(want, w.pairs("SELECT id::text, doc::text FROM t")); diff != "" {
@@ -73,8 +73,8 @@ func testPatchSameKey(t *testing.T, w *world) {
 	patchOneByOne(t, w, "id", "id=@key:int,v=/v:int,doc=:jsonb", `0`, 3)
 }
 
-// patchOneByOne applies random entities in batches of several sizes, and more in each batch. Keys
-// have fewer leading zeros than zeros says.
+// patchOneByOne applies random entities in batches of several sizes, and adds the entities in more
+// to each batch. Keys have at most zeros-1 leading zeros.
 func patchOneByOne(t *testing.T, w *world, key, columns, value string, zeros int, more ...*feed.Entity) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var entities []*feed.Entity

@@ -51,7 +51,7 @@ func (s *Sink) Rejected() consumer.Rejected {
 
 // Opener returns an opener for sinks named
 // postgres://USER@HOST/DATABASE?table=SCHEMA.TABLE, with the optional parameters name,
-// columns and strict=true; all others are for the connection.
+// columns and strict=true; all other parameters are for the connection.
 func Opener(log *slog.Logger) sink.Opener {
 	return func(ctx context.Context, s sink.Spec) (consumer.Sink, error) {
 		url, o, err := parseSpec(s)
@@ -119,7 +119,7 @@ func parseSpec(s sink.Spec) (url string, o Options, err error) {
 
 // New returns a sink that writes to a table in the database of a pool. The sink opens the table, as
 // [Open] does, when its Position is called, which a [consumer.Job] does first. The connection has
-// the configuration of the pool, with changes, but is not one of the pool.
+// the configuration of the pool, with changes, but does not belong to the pool.
 func New(pool *pgxpool.Pool, o Options) (*Sink, error) {
 	return newSink(pgposition.Dialer(pool, configure), o)
 }
@@ -205,7 +205,7 @@ type target struct {
 	pieces   []byte // buffer for ahead
 	sent     int64  // offset in the spool up to which rows were sent to ahead
 	sentRows int    // number of rows that were sent, if ahead is direct
-	direct   bool   // rows may be copied into the table: the keys of all earlier ones were new
+	direct   bool   // rows may be copied into the table, since the keys of all earlier rows were new
 	fresh    bool   // the batch has nothing but rows with different keys
 	alone    bool   // the rows of the batch must not be copied ahead
 	looked   bool   // the batch has read rows of the table
@@ -221,7 +221,7 @@ type target struct {
 
 	quarantined int64
 
-	expected map[string]*sink.Row // rows that the batch must find; nil: none
+	expected map[string]*sink.Row // rows that the batch must find, by key; nil for no row
 }
 
 // prepare creates the tables, or checks the existing ones.
@@ -235,7 +235,7 @@ func (t *target) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The name depends on the columns.
+	// The name of the staging table depends on its columns.
 	sum := sha256.Sum256([]byte(strings.Join(slices.Concat(staged, t.table.contents), ",")))
 	staging := fmt.Sprintf("feedctl_batch_%x", sum[:8])
 	if err := t.explain(ctx, staging); err != nil {

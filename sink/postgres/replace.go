@@ -26,7 +26,7 @@ func (t *target) sqlSeen(statement string) string {
 	return fmt.Sprintf(statement, t.table.quoted(position.Seen))
 }
 
-// BeginReplace creates the table of seen keys the first time.
+// BeginReplace creates the table of seen keys on the first call.
 func (t *target) BeginReplace(ctx context.Context, begins bool) error {
 	t.replacing.on, t.replacing.begins, t.replacing.removed = true, begins, 0
 	t.fresh = false // so that the rows are staged

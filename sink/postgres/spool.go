@@ -42,7 +42,7 @@ func (s *spool) reset() error {
 	return file.Close()
 }
 
-// end is the offset after the last row.
+// end returns the offset after the last row.
 func (s *spool) end() int64 { return s.size + int64(len(s.mem)) }
 
 // begin begins a row with its number of fields.
@@ -77,7 +77,7 @@ func (s *spool) stream(r io.Reader, size, limit int64) (int64, error) {
 		return 0, err
 	}
 	at := s.size
-	// The file is reduced to Write, so that io.Copy does not let it allocate a buffer.
+	// Only Write is visible to io.Copy, which would otherwise let the file allocate a buffer.
 	n, err := io.Copy(struct{ io.Writer }{s.file}, io.LimitReader(r, limit+1))
 	s.size += n
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *spool) stream(r io.Reader, size, limit int64) (int64, error) {
 func (s *spool) finish() error {
 	s.entries[len(s.entries)-1].end = s.end()
 	if len(s.mem) >= pieceSize && cap(s.mem) < batchSize {
-		// Growing step by step would leave as much garbage.
+		// Growing in steps would leave as much memory again as garbage.
 		s.mem = slices.Grow(s.mem, batchSize-len(s.mem))
 	}
 	if len(s.mem) < held {
@@ -197,7 +197,7 @@ func (s *spool) rows(all bool) *rowReader {
 	return r
 }
 
-// A rowReader fills the buffer of each Read if possible, since each becomes a message.
+// A rowReader fills the buffer of each Read if possible, since each Read becomes a message.
 type rowReader struct {
 	s     *spool
 	head  []byte // to read before the next span

@@ -40,7 +40,7 @@ var staged = []string{
 }
 
 // The first columns of staged are not in the table. In a row that is not rejected they take
-// onlyStagedSize bytes of COPY's binary format, with the number of fields.
+// onlyStagedSize bytes of COPY's binary format, including the number of fields.
 const (
 	onlyStaged     = 3
 	onlyStagedSize = 2 + (4 + 4) + (4 + 1) + 4
@@ -98,8 +98,8 @@ func (t *table) projected(projections []projection) {
 	}
 }
 
-// value returns an expression that converts a text to a value of the column. The type has
-// no length or precision: a cast would silently truncate what an assignment rejects.
+// value returns an expression that converts text to a value of the column. The type has no length
+// or precision: a cast would silently truncate what an assignment rejects.
 func (p *projection) value(text string) string {
 	if p.kind == record {
 		return fmt.Sprintf("(SELECT x FROM json_to_record(json_build_object('x', %s::json)) AS r(x %s))", text, p.typ)
@@ -154,8 +154,8 @@ func (t *table) copy(stage string) string {
 	return "COPY pg_temp." + pgx.Identifier{stage}.Sanitize() + " FROM STDIN (FORMAT binary)"
 }
 
-// copyNew copies rows of a table with whole entities, as they are staged but without the columns
-// that are not in the table.
+// copyNew returns the statement that copies rows into a table with whole entities. They are as in
+// the staging table, but without the columns that the table does not have.
 func (t *table) copyNew() string {
 	var names []string
 	for _, column := range slices.Concat(staged[onlyStaged:], t.contents) {

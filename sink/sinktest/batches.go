@@ -181,7 +181,7 @@ func (s suite) patchErrors(t *testing.T) {
 		}
 		rollback(t, b)
 	}
-	// In one batch with its removal.
+	// The key is removed in the same batch.
 	b := begin(t, k)
 	apply(t, b, entity(4, feed.Delete, "a", "application/json", ""))
 	if err := b.Apply(t.Context(), entity(5, feed.Patch, "a", patch.Merge, `{}`)); !errors.Is(err, patch.ErrMissing) {
@@ -206,7 +206,7 @@ func (s suite) noKey(t *testing.T) {
 	rollback(t, b)
 }
 
-// snapshot tests entities without an operation and a Content-ID.
+// snapshot tests entities without an operation or a Content-ID.
 func (s suite) snapshot(t *testing.T) {
 	e := put(1, "a", `{"n":1}`)
 	e.Operation, e.ContentID, e.Header = "", "", nil

@@ -86,8 +86,8 @@ func (s suite) model(t *testing.T) {
 const faultEntities = 4
 
 // stride returns the first step that fails or kills, and the distance to the next. If that leaves steps
-// out, they differ from run to run. With -short a quarter of the steps remain, since the race detector
-// needs few.
+// out, they differ from run to run. With -short only a quarter of the steps are tested, since the race
+// detector needs few.
 func (s suite) stride() (first, next int) {
 	next = max(1, s.Every)
 	if testing.Short() {

@@ -156,7 +156,7 @@ func (g *generator) records(log bool) []Record {
 	return slices.Collect(maps.Values(g.state))
 }
 
-// digest keeps short bodies unchanged, for readable diffs.
+// digest returns a digest of a long body, and a short body unchanged, for readable diffs.
 func digest(body []byte) []byte {
 	if len(body) <= 256 {
 		return body

@@ -1,6 +1,6 @@
 // Package sinktest is the contract of [consumer.Sink] as a test suite: it compares
-// the contents of a sink with a model after commits, rollbacks, failing streams,
-// disk faults, and after its process was killed at any point.
+// the contents of a sink with a model after commits, rollbacks, failing streams, disk faults, and
+// kills of its process at any point.
 package sinktest
 
 import (

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// notes are the prepared statements on the table of notes.
+// notes holds the prepared statements on the table of notes.
 type notes struct {
 	recall, note, held, release *sqlite.Stmt
 }
@@ -20,7 +20,7 @@ type notes struct {
 const recallNote = `SELECT EXISTS (SELECT 1 FROM "%s" WHERE key = ?2) OR EXISTS (SELECT 1 FROM feedctl_notes WHERE name = ?1 AND key = ?2 AND n = 0),
 	(SELECT count(*) FROM feedctl_notes WHERE name = ?1 AND key = ?2 AND n <> 0)`
 
-// BeginBackfill creates the table of notes the first time.
+// BeginBackfill creates the table of notes on the first call.
 func (t *target) BeginBackfill(context.Context) error {
 	if t.notes.recall != nil {
 		t.noted = true

@@ -94,8 +94,7 @@ func (t *target) insert(key string, e *feed.Entity, body []byte) error {
 	return run(t.upsert)
 }
 
-// isText reports whether a body is stored as TEXT. Some of SQLite's functions end a
-// text at NUL.
+// isText reports whether a body is stored as TEXT. Some of SQLite's functions end a string at NUL.
 func isText(contentType string, body []byte) bool {
 	return (content.IsJSON(contentType) || content.IsText(contentType)) && utf8.Valid(body) && bytes.IndexByte(body, 0) < 0
 }

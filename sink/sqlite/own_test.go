@@ -44,7 +44,7 @@ func TestNewConforms(t *testing.T) {
 	sinktest.Run(t, o)
 }
 
-// TestNewShares: a sink of Open continues where one of New stopped, and cannot be opened at the
+// TestNewShares: a sink from Open continues where one from New stopped, and cannot be opened at the
 // same time.
 func TestNewShares(t *testing.T) {
 	path := file(t.TempDir())

@@ -22,7 +22,7 @@ const removeOthers = `DELETE FROM "%[1]s" WHERE rowid IN (
 // rowsAtOnce is how many rows are removed at a time.
 const rowsAtOnce = 10_000
 
-// BeginReplace creates the table of seen keys the first time.
+// BeginReplace creates the table of seen keys on the first call.
 func (t *target) BeginReplace(_ context.Context, begins bool) error {
 	if t.seen == nil {
 		if err := sqlitex.ExecuteTransient(t.conn, position.SQLiteCreateSeen, nil); err != nil {

@@ -83,7 +83,7 @@ func (t *target) checkColumns() error {
 	return nil
 }
 
-// Statements of the table named in %s.
+// Statements on the table named in %s.
 const (
 	upsert = `INSERT INTO "%s" (key, content_type, body, last_modified, content_id, headers)
 		VALUES (?1, ?2, CASE WHEN ?7 THEN CAST(?3 AS TEXT) ELSE ?3 END, ?4, ?5, ?6)

@@ -7,8 +7,8 @@
 //	content_type   TEXT
 //	last_modified  TEXT: RFC 3339 in UTC with whole seconds, 2026-05-01T10:00:00Z
 //	content_id     TEXT; empty in snapshots
-//	headers        TEXT: a JSON object, the name of each other header field to the
-//	               array of its values
+//	headers        TEXT: a JSON object that maps the name of each other header field
+//	               to the array of its values
 //	body           TEXT if the body is JSON or text in UTF-8 without NUL, so that
 //	               SQLite's JSON functions read it; otherwise BLOB
 //
@@ -92,8 +92,8 @@ func Open(ctx context.Context, path, table string) (consumer.Sink, error) {
 	return session.OpenBackfiller(ctx, "sqlite:"+path+"?table="+table, &target{table: table, path: path})
 }
 
-// OpenTemporary is like [Open] but syncs nothing to the disk. It is for a file that the process that
-// creates it also removes: after a crash of the machine, the database may be damaged.
+// OpenTemporary is like [Open] but syncs nothing to the disk. It is for files that the creating
+// process also removes: after a crash of the machine, the database may be damaged.
 func OpenTemporary(ctx context.Context, path, table string) (consumer.Sink, error) {
 	return session.OpenBackfiller(ctx, "sqlite:"+path+"?table="+table, &target{table: table, path: path, temporary: true})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// A postgres is a database in PostgreSQL, with one row and one session-level advisory lock for each
+// A postgres is the backend for PostgreSQL: one row and one session-level advisory lock for each
 // consumer. The row names the owner, so that a consumer that has lost the lock can no longer
 // commit.
 type postgres struct {
@@ -90,7 +90,7 @@ func (p *postgres) move(ctx context.Context, tx *sql.Tx, at string) (sql.Result,
 
 func (p *postgres) done() { p.commits++ }
 
-// close ends the session. It holds the lock, so it must not return to the pool.
+// close ends the session, since a session with the lock must not return to the pool.
 func (p *postgres) close(conn *sql.Conn) error {
 	err := conn.Raw(func(any) error { return driver.ErrBadConn })
 	if err = errors.Join(err, conn.Close()); errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) {

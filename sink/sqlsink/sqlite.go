@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// A sqlite is a database in SQLite, with one row and one lock file for each consumer.
+// A sqlite is the backend for SQLite: one row and one lock file for each consumer.
 type sqlite struct {
 	row  string
 	lock *durable.File // nil for a database in memory

@@ -120,8 +120,8 @@ func prepared(driver, source string, statements ...string) (*sql.DB, error) {
 	return db, nil
 }
 
-// TestOtherWriters: a batch waits for another writer and does not block readers. The position of
-// the consumer is not that of the sink's own table with the same name.
+// TestOtherWriters: a batch waits for another writer and does not block readers. The name of the
+// position, own-t, differs from that of a table t in package sqlite.
 func TestOtherWriters(t *testing.T) {
 	t.Parallel()
 	db, err := prepared("sqlite", filepath.Join(t.TempDir(), "data.db")+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)",

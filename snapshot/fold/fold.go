@@ -48,7 +48,7 @@ import (
 
 // Config holds the settings of a fold. The zero value of each is its default.
 type Config struct {
-	// Name of the snapshot. Defaults to that of the feed.
+	// Name is the name of the snapshot. Defaults to the name of the feed.
 	Name string
 	// KeyPointer is a JSON Pointer (RFC 6901) to an entity's key in its body, for
 	// feeds without Content-Location.
@@ -166,7 +166,7 @@ func foldWith(ctx context.Context, store storage.Store, name, file string, c Con
 		return err
 	}
 	if c.Table != "" {
-		// Remains of killed folds. The result is valid even if they cannot be removed.
+		// Remove the remains of killed folds. The result is valid even if that fails.
 		if _, err := snapshots.Collect(ctx, store, c.Name, leftover); err != nil && c.Logger != nil {
 			c.Logger.Warn("cannot remove pages of unfinished snapshots", "snapshot", c.Name, "error", err)
 		}
@@ -225,7 +225,7 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 		if from, pruned, err = start(ctx, client, source, store, name, c.Name); err != nil {
 			return nil, err
 		}
-		w.origin.Whole = pruned // after pruning, it begins with a snapshot; otherwise checkWhole decides
+		w.origin.Whole = pruned // if pruned, the table begins with a snapshot; otherwise checkWhole decides
 	} else if err := w.check(ctx); err != nil {
 		return nil, err
 	}

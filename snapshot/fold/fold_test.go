@@ -87,7 +87,8 @@ func (w *world) fold(c fold.Config) *snapshot.Index {
 	return index
 }
 
-// state returns the state after the entities of the feed from a start, and their Content-IDs.
+// state reads the entities of the feed from a start, and returns the state after them and their
+// Content-IDs.
 func (w *world) state(from consumer.Start) (state map[string]string, ids []string) {
 	w.t.Helper()
 	state = map[string]string{}
@@ -263,8 +264,8 @@ func TestFoldAfterPrune(t *testing.T) {
 	}
 }
 
-// TestFoldOfNothing writes a snapshot of a feed in which every key was deleted, and reads it and
-// the entities after it.
+// TestFoldOfNothing writes a snapshot of a feed in which every key was deleted, and reads the
+// snapshot and the entities after it.
 func TestFoldOfNothing(t *testing.T) {
 	w := newWorld(t)
 	w.publish(put("a", "a"), remove("a"))

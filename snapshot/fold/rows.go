@@ -125,7 +125,7 @@ func (r *rows) row(stmt *sqlite.Stmt, use func(*row) error) (err error) {
 	return errors.Join(use(found), blob.Close())
 }
 
-// parseHeaders reads a JSON object of names to arrays of values, in its order.
+// parseHeaders reads a JSON object that maps names to arrays of values, and keeps its order.
 func parseHeaders(text string) (fields []feed.Field, err error) {
 	if text == "{}" {
 		return nil, nil

@@ -144,7 +144,7 @@ func TestTableAfterPrune(t *testing.T) {
 		t.Errorf("%d entities were read (-want +got):\n%s", read, diff)
 	}
 
-	// After an interrupted fold, pages are pruned that it may not have read.
+	// After an interrupted fold, pages that it may not have read are pruned.
 	for _, snapshot := range []bool{false, true} {
 		w := newWorld(t)
 		w.fill(0, 50)

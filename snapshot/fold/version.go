@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/internal/draft"
 )
 
-// A VersionFunc returns the name of the version of its key that an entity is, and the names of the
-// versions that this one replaces, which may include its own. An entity with an empty name is the
+// A VersionFunc returns the name of an entity among the versions of its key, and the names of the
+// versions that the entity replaces, which may include its own. An entity with an empty name is the
 // last state of its key, as every entity is in a fold without versions. body is the entity's body;
 // the function must not use e.Body or e.Stream.
 type VersionFunc func(e *feed.Entity, body io.Reader) (name string, replaced []string, err error)

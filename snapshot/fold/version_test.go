@@ -91,7 +91,7 @@ func TestVersions(t *testing.T) {
 		t.Errorf("%d entities were read, want the 4 new ones", read)
 	}
 
-	// For a fold with another table, too, the snapshot stands for pages that are gone.
+	// A fold with another table, too, uses the snapshot in place of pages that are gone.
 	if _, err := chain.RaiseFloor(t.Context(), w.store, "things", 2); err != nil {
 		t.Fatal(err)
 	}

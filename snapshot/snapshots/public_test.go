@@ -39,7 +39,7 @@ func three() iter.Seq2[*feed.Entity, error] {
 	}
 }
 
-// TestPublicIndex checks the URLs in an index, for those who read it from the store.
+// TestPublicIndex checks the URLs in an index that is read from the store.
 func TestPublicIndex(t *testing.T) {
 	at := time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
 	position := func(root string) *snapshot.FeedPosition {

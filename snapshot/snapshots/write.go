@@ -40,8 +40,9 @@ type Config struct {
 	// is not later than the position in the feed.
 	CreatedAt time.Time
 	// PublicURL is the URL of the store for readers without a server, such as that of a
-	// bucket or a CDN. In the index, the URL of a page is PublicURL with a key, and the URL of the
-	// feed is PublicURL with a path. By default, these URLs are paths, which a server completes.
+	// bucket or a CDN. In the index, the URL of a page is PublicURL followed by a key, and the URL
+	// of the feed is PublicURL followed by a path. By default, these URLs are paths, which a server
+	// completes.
 	PublicURL string
 	// Presign, if positive, puts presigned page URLs in the index, which are valid for this
 	// time and need no other credential. The store must be a [storage.Presigner], and

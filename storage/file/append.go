@@ -196,8 +196,8 @@ func (a *appending) write(ctx context.Context, meta storage.Meta, tail storage.B
 	return st, final, err
 }
 
-// makeRoom writes zeros after an append that ended at end, unless it was large or there is room
-// left. If they do not fit on the disk, there is no room.
+// makeRoom writes zeros after an append that ended at end, unless the append was large or there is
+// room left. If the zeros do not fit on the disk, there is no room.
 func (a *appending) makeRoom(end, size int64) {
 	if info, err := a.body.Stat(); err != nil || info.Size() > end || size == 0 || size > room/2 {
 		return

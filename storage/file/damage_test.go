@@ -195,7 +195,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestDamagedSlot damages either slot. The other one still has the state, and the next append
+// TestDamagedSlot damages each slot in turn. The other one still has the state, and the next append
 // repairs the damage.
 func TestDamagedSlot(t *testing.T) {
 	ctx := t.Context()

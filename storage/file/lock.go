@@ -16,9 +16,8 @@ import (
 // processes must agree on which one guards a key.
 const lockFiles = 256
 
-// locks provides mutual exclusion between writers of a key: between processes by
-// flock on a file, and within a process by a channel, so that at most one thread
-// waits for each file.
+// locks provides mutual exclusion between writers of a key: between processes with flock on a file,
+// and within a process with a channel, so that at most one thread waits for each file.
 type locks struct {
 	dir     string
 	holders [lockFiles]chan struct{} // full while a goroutine holds or awaits the file

@@ -207,8 +207,8 @@ func (f *diskFile) sector(i int) string {
 	return string(f.now[min(len(f.now), i*sectorSize):min(len(f.now), (i+1)*sectorSize)])
 }
 
-// change records a write, after which the file is now. It changed the sectors from up to but not
-// including to.
+// change records the contents of the file after a write. The write changed the sectors numbered
+// from up to but not including to.
 func (f *diskFile) change(now []byte, from, to int) {
 	f.now = now
 	f.sizes = append(f.sizes, len(now))

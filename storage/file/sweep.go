@@ -100,8 +100,8 @@ func (w *sweeper) spare(key string) error {
 }
 
 // used returns how many bytes of the body file id of key are used, or -1 if the metadata does
-// not name the file. Since damaged metadata may have named any file, all bytes of the file then
-// count as used.
+// not name the file. If the metadata is damaged, it may have named any file, so all bytes of the
+// file count as used.
 func (s *Store) used(key, id string) (int64, error) {
 	st, err := s.readState(key)
 	switch {

@@ -135,8 +135,8 @@ func (w *watches) followTree(dir *watchedDir, covered bool) error {
 	}
 	var stat unix.Stat_t
 	if !covered || unix.Stat(dir.path, &stat) == nil && stat.Nlink == 2 {
-		// Two links, its name and ".", mean that it has no subdirectories. This
-		// saves reading a directory of a million objects.
+		// Two links, its name and ".", mean that the directory has no subdirectories. This saves
+		// reading a directory of a million objects.
 		return nil
 	}
 	return eachName(dir.path, func(name string) error {

@@ -20,7 +20,7 @@ func (s *Store) Create(ctx context.Context, key string, meta storage.Meta, body 
 	if err := checkWrite(ctx, key, meta); err != nil {
 		return "", failed("create", key, err)
 	}
-	// Only an optimization: the link decides.
+	// This is only an optimization: the link decides.
 	if _, err := os.Lstat(s.metaPath(key)); err == nil {
 		return "", failed("create", key, storage.ErrExists)
 	}

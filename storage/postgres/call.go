@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// params holds the values of a statement's parameters in their binary formats, and their types. As
-// an argument of a query, pgx would copy a body once more, to a new buffer.
+// params holds the values of a statement's parameters in their binary formats, and their types. If
+// a body were an ordinary argument, pgx would copy it once more, to a new buffer.
 type params struct {
 	values  [][]byte
 	types   []uint32

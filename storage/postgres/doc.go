@@ -33,7 +33,7 @@
 // # Writing
 //
 // A write of at most 1,052,480 bytes (130 chunks) is one statement; a larger one is one
-// transaction, at READ COMMITTED. The UPDATE in it requires the given version. Of two concurrent
+// transaction, at READ COMMITTED. The UPDATE applies only to the given version. Of two concurrent
 // writes, the second waits for the first and then finds no row with its version, which is
 // ErrConflict. Create is INSERT ... ON CONFLICT DO NOTHING. The row is written before the chunks,
 // so that a conflict is detected early.
@@ -45,18 +45,18 @@
 //
 // An append adds chunks and never changes one, so its cost depends only on the tail: a
 // page that grows to 1 MiB in a thousand appends is written once. A chunk has at most
-// 8,096 bytes and its column is STORAGE PLAIN, so that each is one row that fills one of
-// the server's pages of 8 KiB. Larger values would go through TOAST, which splits them
-// into rows of 2 KB with an index entry each, and would try to compress pages that may be
-// compressed already. Chunks are never updated, so only DELETE leaves dead rows to vacuum.
-// The row in objects is updated by each append; with a fillfactor of 50 and no index but
-// that of the key, the update is a HOT update, whose space is reused without vacuum.
+// 8,096 bytes and its column is STORAGE PLAIN, so that each chunk is one row that fills one of the
+// server's pages of 8 KiB. Larger values would go through TOAST, which splits them into rows of 2
+// KB with an index entry each, and would try to compress pages that may be compressed already.
+// Chunks are never updated, so only DELETE leaves dead rows to vacuum. The row in objects is
+// updated by each append; with a fillfactor of 50 and no index but that of the key, the update is a
+// HOT update, whose space is reused without vacuum.
 //
 // The server needs about 35 µs of CPU time for each chunk, whatever statement inserts it (a
 // procedure, INSERT ... SELECT, COPY): for the row, its WAL and a new page of the file.
 //
-// Statements are unnamed and no setting outlasts its transaction, since behind PgBouncer
-// sessions are shared.
+// Statements are unnamed and no setting outlasts its transaction, since sessions are shared behind
+// PgBouncer.
 //
 // # Durability
 //

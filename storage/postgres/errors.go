@@ -59,7 +59,7 @@ func retry(ctx context.Context, attempt func() error) error {
 }
 
 // retryWrite calls attempt until it succeeds or fails for good, and returns an error
-// that covers all attempts. Its argument reports whether an earlier attempt may have
+// that covers all attempts. The argument of attempt reports whether an earlier attempt may have
 // taken effect, because the connection was lost.
 func retryWrite(ctx context.Context, attempt func(uncertain bool) error) error {
 	return outcome(again(ctx, attempt))

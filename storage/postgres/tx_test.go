@@ -49,8 +49,8 @@ func keys(t *testing.T, store storage.Store) (keys []string) {
 	return keys
 }
 
-// TestTx: a transaction sees its own writes. Others see them once it has been committed,
-// together with the caller's rows, or never.
+// TestTx: a transaction sees its own writes. Others see them, together with the caller's rows, once
+// it has been committed, or never.
 func TestTx(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")
@@ -172,8 +172,8 @@ func TestTxPublish(t *testing.T) {
 	}
 }
 
-// TestKeepAlive: an object is locked while a large body arrives, but not for the hours after which
-// a system would notice that the host of the writer is gone.
+// TestKeepAlive: an object is locked while a large body arrives, so the server must not take hours
+// to notice that the host of the writer is gone.
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
 	host := loopback.Host()

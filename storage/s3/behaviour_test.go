@@ -127,9 +127,9 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestConsistentReads has writers increment a counter while others read it. Every read must
-// return one state, and every increment must count. The lengths of the states differ
-// widely, so that a mixture would be detected.
+// TestConsistentReads makes writers increment a counter while readers read it. Every read must
+// return one state, and every increment must count. The lengths of the states differ widely, so
+// that a mixture would be detected.
 func TestConsistentReads(t *testing.T) {
 	server := s3test.Start(t)
 	type count struct {
@@ -209,7 +209,7 @@ func TestConsistentReads(t *testing.T) {
 	}
 }
 
-// TestObjects: objects can be read by plain HTTP.
+// TestObjects: objects can be read over plain HTTP.
 func TestObjects(t *testing.T) {
 	server := s3test.Start(t)
 	s := newStore(t, server, "plain")

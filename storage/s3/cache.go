@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A cachedBody is the body of an object as last written or read, for an append, and the
-// state of its SHA-256.
+// A cachedBody is the body of an object as it was last written or read, and the state of its
+// SHA-256. It is kept for an append.
 type cachedBody struct {
 	key     string
 	version storage.Version

@@ -18,7 +18,7 @@ const (
 	dateLag = 2 * time.Second
 )
 
-// A clock tracks the server's clock by its responses.
+// A clock tracks the server's clock from the responses.
 type clock struct {
 	mu   sync.Mutex
 	time time.Time // a lower bound of the server's time

@@ -44,18 +44,17 @@ type Config struct {
 	// Attempts is the maximum number of attempts of a request, by default 8.
 	Attempts int
 	// Backoff is the longest wait before the second attempt, by default 50 ms.
-	// It doubles with each attempt, up to a hundred times Backoff. The actual wait
-	// is random, between half of that and all of it.
+	// The longest wait doubles with each attempt, up to a hundred times Backoff. The actual wait is
+	// random, between half of the longest wait and all of it.
 	Backoff time.Duration
 	// Stall is how long a connection may make no progress in either direction,
 	// by default 20 seconds. The default lets a commit with a time limit of a minute retry after a
 	// connection was lost unnoticed. There is no limit for a whole request.
 	Stall time.Duration
 
-	// PartSize is the size in bytes from which objects are uploaded in parts, and
-	// the size of each part unless there would be too many; by default 16 MiB. S3
-	// requires at least 5 MiB. An append to an object too large to be read whole
-	// always uses a multipart upload.
+	// PartSize is the size in bytes from which objects are uploaded in parts, and the size of each
+	// part unless there would be too many parts; by default 16 MiB. S3 requires at least 5 MiB. An
+	// append to an object too large to be read whole always uses a multipart upload.
 	PartSize int64
 	// Memory limits the bytes in buffers, by default 64 MiB. While there is room, objects up to a
 	// sixteenth of Memory are read whole and verified before any byte is returned. An additional
@@ -191,7 +190,7 @@ func (c *Config) check() error {
 	)
 }
 
-// oneOf checks that a value is one of those of the API.
+// oneOf checks that a value is one that the API defines.
 func oneOf[T interface {
 	~string
 	Values() []T

@@ -39,8 +39,8 @@
 // (RFC 2046, section 5.1.1).
 //
 // An object is plain if it was created with "immutable" in Cache-Control and its
-// payload fits into the record. Plain objects, the ones read most by plain HTTP,
-// consist of their body only.
+// payload fits into the record. Plain objects, which are the ones read most over plain HTTP,
+// consist only of their body.
 //
 // Objects below PREFIX/!feedctl/ are the driver's own; no key contains "!".
 //
@@ -55,7 +55,7 @@
 // not always (multipart uploads, encryption). If it is, two states with the same bytes have the
 // same ETag: if an object changed from A to B and back to A, a writer that read the first A would
 // overwrite the second. The trailer therefore contains the ID of the write. A plain object is never
-// the result of a replacement; before one is replaced, its ID is checked.
+// the result of a replacement; before a plain object is replaced, its ID is checked.
 //
 // # Writing
 //
@@ -69,12 +69,12 @@
 // some servers lock an object during a PutObject, so that reading it would block
 // for ever.
 //
-// If there is no response, a 409 or a server error, the outcome of the write is
-// unknown, unless part of the body was never sent. A later 412 may then be caused by
-// an earlier attempt. The object is read again. If it has the ID of the write, the
-// write has succeeded. If it is unchanged, the write is sent again with the same ID.
-// If another writer has changed it after an attempt with an unknown outcome, the error matches no
-// error of package storage: the outcome remains unknown.
+// If there is no response, or the response is a 409 or a server error, the outcome of the write is
+// unknown, unless part of the body was never sent. A later 412 may then be caused by an earlier
+// attempt. The object is read again. If it has the ID of the write, the write has succeeded. If it
+// is unchanged, the write is sent again with the same ID. If another writer has changed it after an
+// attempt with an unknown outcome, the error matches no error of package storage: the outcome
+// remains unknown.
 //
 // # Reading
 //

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrCorrupt is matched by errors of reads that repeatedly returned other bytes than
+// ErrCorrupt is matched by errors of reads that repeatedly returned bytes other than those that
 // were written. Restore the object from another version in the bucket or from a copy.
 var ErrCorrupt = errors.New("object is corrupt")
 

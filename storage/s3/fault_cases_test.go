@@ -20,7 +20,7 @@ type faultCase struct {
 	alike bool          // another fault looks the same to the driver
 	// hidden: the caller must not notice.
 	hidden bool
-	// corrupts: the body is wrong, which is detected only at the end of a large one.
+	// corrupts: the body is wrong, which is detected only at the end of a large body.
 	corrupts bool
 	// sentinel is an error that the driver may return for this fault.
 	sentinel error

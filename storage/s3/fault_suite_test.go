@@ -27,8 +27,8 @@ var contended = regexp.MustCompile("race/|counter-|all/in/one")
 // counter with more faults.
 var skipped = regexp.MustCompile("/(shallow/.*|race_to_create|race_to_increment)$")
 
-// TestStoreOverFaults runs the contract while every seventh request has a fault that the
-// driver must hide, of each kind in turn.
+// TestStoreOverFaults runs the suite while every seventh request has a fault that the driver must
+// hide, of each kind in turn.
 func TestStoreOverFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the whole contract again")

@@ -99,7 +99,7 @@ func pass(s3fault.Request) s3fault.Fault { return nil }
 
 func (b *faultBed) key() string { return fmt.Sprintf("key/%06d", b.keys.Add(1)) }
 
-// A faultState is an object; nil if there is none.
+// A faultState is the state of an object; nil if the object does not exist.
 type faultState struct {
 	meta storage.Meta
 	body []byte

@@ -27,7 +27,7 @@ const partSize = 5 << 20
 
 func smallParts(c *s3.Config) { c.PartSize = partSize }
 
-// pattern is a body of n bytes in which every block of 8 is unique.
+// pattern returns a body of n bytes in which every block of 8 is unique.
 func pattern(n int) []byte {
 	b := make([]byte, 0, n+8)
 	for i := 0; len(b) < n; i += 8 {
@@ -99,7 +99,7 @@ func TestParts(t *testing.T) {
 			t.Errorf("%s: Replace at the previous version: %v", name, err)
 		}
 	}
-	// Once for the digest, once for the parts: for each of four uploads.
+	// Each of four uploads opens it once for the digest, and once for the parts.
 	if n := opened.Load(); n != 8 {
 		t.Errorf("a body that can only be read forward was opened %d times, want 8", n)
 	}

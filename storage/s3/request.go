@@ -75,8 +75,8 @@ func (s *Store) send(ctx context.Context, do func(...options) error) error {
 	}
 }
 
-// read is like repeat, with errors for the caller. A 404 that is not from an S3 server means that
-// the URL is wrong, unless an S3 server has responded before; then the fault may be transient.
+// read is like repeat, but explains errors to the caller. A 404 that is not from an S3 server means
+// that the URL is wrong, unless an S3 server has responded before; then the fault may be transient.
 func (s *Store) read(ctx context.Context, do func(...options) error) error {
 	err := s.repeat(ctx, do)
 	if statusOf(err) == http.StatusNotFound && codeOf(err) == "" && !s.answered.Load() {

@@ -125,7 +125,7 @@ func (b *stream) discard(to int64) error {
 	return nil
 }
 
-// fill reads at least one byte, and none from limit on.
+// fill reads at least one byte, and none at or after limit.
 func (b *stream) fill(p []byte, limit int64) (int, error) {
 	p = p[:min(int64(len(p)), limit-b.pos)]
 	for attempt := 1; ; attempt++ {

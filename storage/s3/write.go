@@ -91,8 +91,7 @@ func (s *Store) append(ctx context.Context, key string, at storage.Version, meta
 
 var errVersion = fmt.Errorf("%w: another writer changed it", storage.ErrConflict)
 
-// checkWrite does the checks common to all writes, and probes the server before the
-// first.
+// checkWrite does the checks common to all writes, and probes the server before the first write.
 func (s *Store) checkWrite(ctx context.Context, key string, meta storage.Meta) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -77,7 +77,7 @@ func verbOf(n int) string {
 
 func killPiece(n int) []byte { return bytes.Repeat(fmt.Appendf(nil, "%08d", n), 2000) }
 
-// killBody is the complete body of state n.
+// killBody returns the complete body of state n.
 func killBody(n int) []byte {
 	body := killPiece(n)
 	for verbOf(n) == "append" {

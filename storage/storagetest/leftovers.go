@@ -61,8 +61,8 @@ func testLeftovers(t *testing.T, s *suite) {
 	s.create(t, key, storage.Meta{}, "again")
 }
 
-// everything is an age that covers all leftovers: a store's clock may lag a few seconds
-// behind the one that sets their times.
+// everything is an age that covers all leftovers: a store's clock may lag a few seconds behind the
+// clock that sets their times.
 const everything = -time.Minute
 
 // testSweep checks that Sweep removes leftovers that are old enough, and nothing else.

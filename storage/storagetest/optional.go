@@ -63,7 +63,7 @@ func testSync(t *testing.T, s *suite) {
 	wantError(t, "Sync", syncer.Sync(ended, key), context.Canceled)
 }
 
-// testPresign reads objects by plain HTTP. Data added by the driver follows the body.
+// testPresign reads objects over plain HTTP. Data added by the driver follows the body.
 func testPresign(t *testing.T, s *suite) {
 	presigner := optional[storage.Presigner](t, s)
 	key, late := s.key("a/there"), s.key("a/late")
