@@ -49,7 +49,7 @@ func (t *target) projectedID(remarks []string) ([]string, string) {
 			return remarks, "coalesce(" + pgx.Identifier{p.name}.Sanitize() + "::text, '')"
 		}
 	}
-	return append(remarks, "no column has @content_id: of each row only the key is compared"), "''"
+	return append(remarks, "no column has @content_id: only the key of each row is compared"), "''"
 }
 
 // ranged returns the query for the rows whose keys are at least from and, unless to is empty, less than

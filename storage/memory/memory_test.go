@@ -28,7 +28,7 @@ func TestMisuse(t *testing.T) {
 	}
 	for _, key := range []string{"a", "a/b/c", "a/b/c/d"} {
 		if _, err := s.Create(ctx, key, storage.Meta{}, body); !errors.Is(err, memory.ErrMisuse) {
-			t.Errorf("Create %s beside a/b: %v", key, err)
+			t.Errorf("Create %s next to a/b: %v", key, err)
 		}
 	}
 	if _, err := s.Create(ctx, "a/bc", storage.Meta{}, body); err != nil {

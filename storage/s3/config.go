@@ -117,7 +117,7 @@ func ParseURL(u *url.URL) (Config, error) {
 	case u.Opaque != "" || u.Host == "":
 		return Config{}, errors.New("open URL without bucket: want s3://BUCKET/PREFIX")
 	case u.Port() != "":
-		return Config{}, fmt.Errorf("open URL with port %s: name the server by endpoint=http://HOST:PORT", u.Port())
+		return Config{}, fmt.Errorf("open URL with port %s: name the server with endpoint=http://HOST:PORT", u.Port())
 	case u.Fragment != "":
 		return Config{}, fmt.Errorf("open URL with fragment %q: want s3://BUCKET/PREFIX", u.Fragment)
 	}
