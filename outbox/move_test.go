@@ -362,7 +362,7 @@ func TestDrainBesideAnother(t *testing.T) {
 	w.publish("1")
 	w.await()
 	if stats, err := drain(ctx, w.db, c); err != nil || stats.Rows != 0 {
-		t.Errorf("Drain beside an active runner: %+v, %v", stats, err)
+		t.Errorf("Drain while another runner is active: %+v, %v", stats, err)
 	}
 	first.mustStop(t)
 	w.exec(`INSERT INTO feedctl.outbox_lease VALUES ('things', 'dead', clock_timestamp() + interval '300 ms')`)

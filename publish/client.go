@@ -37,9 +37,9 @@ type Config struct {
 	// HTTPClient sends the requests; nil means [http.DefaultClient]. Redirects are not
 	// followed, so that entities and credentials do not go to another server.
 	HTTPClient *http.Client
-	// Attempts is how often a request is sent if the network or the server fails, with
-	// pauses of up to 30 seconds, or as long as the server asks for, up to 5 minutes.
-	// 0 means 8, a negative number no limit.
+	// Attempts is how many times a request is sent if the network or the server fails. The pauses
+	// between attempts are at most 30 seconds, or as long as the server asks for, up to 5 minutes.
+	// 0 means 8 attempts, a negative number no limit.
 	Attempts int
 }
 
@@ -52,12 +52,12 @@ type Client struct {
 
 // A Receipt is the outcome of publishing entities.
 type Receipt struct {
-	// Published counts the entities that were written, Duplicates those whose Content-ID
-	// was already in the newest pages of the feed.
+	// Published is the number of entities that were written, and Duplicates the number of entities
+	// whose Content-ID was already in the newest pages of the feed.
 	Published  int `json:"published"`
 	Duplicates int `json:"duplicates"`
-	// Page is the URL of the page that the last published entity was written to, and
-	// ContentID that of the entity. Both are empty if none was written.
+	// Page is the URL of the page to which the last published entity was written, and ContentID is
+	// the Content-ID of that entity. Both are empty if no entity was written.
 	Page      string `json:"page,omitempty"`
 	ContentID string `json:"contentId,omitempty"`
 }
@@ -95,18 +95,18 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Publish publishes entities in order and returns when they are durable. It sets the ContentID
-// of entities that have none. After an error some of the entities may have been published;
-// publishing all of them again soon does not publish any of them twice. A request with an
-// entity that has a Stream is not retried, because the stream cannot be read again.
+// Publish publishes entities in order and returns when they are durable. It sets the ContentID of
+// entities that have none. After an error some of the entities may have been published; if all are
+// published again soon, none of them is in the feed twice. A request with an entity that has a
+// Stream is not retried, because the stream cannot be read again.
 //
-// A response other than 2xx is a [consumer.StatusError]. The receipt counts what was published
-// before the error.
+// If the status of a response is not 2xx, the error is a [consumer.StatusError]. The receipt counts
+// what was published before the error.
 func (c *Client) Publish(ctx context.Context, entities ...*feed.Entity) (Receipt, error) {
 	return c.publish(ctx, ctx, entities)
 }
 
-// publish sends requests with the context sending. It retries none after the end of ctx.
+// publish sends requests with the context sending. After the end of ctx it does not retry requests.
 func (c *Client) publish(ctx, sending context.Context, entities []*feed.Entity) (total Receipt, err error) {
 	for _, e := range entities {
 		if e.ContentID == "" {
@@ -131,8 +131,8 @@ func (c *Client) publish(ctx, sending context.Context, entities []*feed.Entity) 
 	return total, nil
 }
 
-// whole returns how many entities the next request has: up to the limits of a batch, without
-// streams, which are sent alone.
+// whole returns how many entities go into the next request, within the limits of a batch. An entity
+// with a stream is sent alone: if it is the first one, whole returns 0.
 func whole(entities []*feed.Entity) (n int) {
 	bytes := 0
 	for _, e := range entities {
@@ -184,7 +184,7 @@ func (c *Client) publishWhole(ctx, within context.Context, entities []*feed.Enti
 
 // encode encodes the entities as a multipart document with a boundary that occurs in none of them.
 func encode(buf *[]byte, entities []*feed.Entity) (boundary string, err error) {
-	const header = 512 // bytes of an entity besides its body, at most as a rule
+	const header = 512 // bytes that an entity takes in addition to its body, usually at most
 	size := header
 	for _, e := range entities {
 		size += header + len(e.Body)
@@ -221,7 +221,7 @@ func (d *document) Close() error {
 	return nil
 }
 
-// entityHeader returns the header of a request whose body is the entity's.
+// entityHeader returns the header of a request whose body is the body of an entity.
 func entityHeader(e *feed.Entity) http.Header {
 	h := make(http.Header)
 	for _, field := range e.AppendHeader(nil) {
@@ -232,7 +232,7 @@ func entityHeader(e *feed.Entity) http.Header {
 	return h
 }
 
-// post sends a request. If again is not nil, it opens the body once more.
+// post sends a request. If again is not nil, the transport calls it if it needs the body once more.
 func (c *Client) post(ctx context.Context, header http.Header, body io.Reader, again func() (io.ReadCloser, error), size int64) (_ Receipt, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.config.URL, body)
 	if err != nil {
@@ -264,7 +264,7 @@ func readReceipt(at string, response *http.Response) (receipt Receipt, err error
 	}
 	if response.StatusCode/100 != 2 {
 		status := &consumer.StatusError{Method: http.MethodPost, URL: at, StatusCode: response.StatusCode, RetryAfter: backoff.RetryAfter(response.Header)}
-		_ = json.Unmarshal(data, &status.Problem) // which is optional
+		_ = json.Unmarshal(data, &status.Problem) // the problem is optional
 		return receipt, status
 	}
 	if err := json.Unmarshal(data, &receipt); err != nil {
@@ -273,8 +273,7 @@ func readReceipt(at string, response *http.Response) (receipt Receipt, err error
 	return receipt, nil
 }
 
-// mayRepeat reports whether a retry may succeed: after an error of the network, or if
-// the response says so.
+// mayRepeat reports whether a retry may succeed: after a network error, or if the response says so.
 func mayRepeat(err error) bool {
 	var status *consumer.StatusError
 	if !errors.As(err, &status) {
@@ -284,9 +283,9 @@ func mayRepeat(err error) bool {
 	return consumer.Retryable(err)
 }
 
-// Ordered returns a target for an [Import]. Sending more while a server is busy with a batch
-// gains nothing, so Begin waits for the previous request. After an error nothing more is sent, so
-// that no entity gets into the feed before one that failed. When ctx ends, the current request is
+// Ordered returns a target for an [Import]. Sending more while a server is busy with a batch gains
+// nothing, so Begin waits for the previous request. After an error nothing more is sent, so that no
+// entity gets into the feed ahead of one that failed. When ctx ends, the current request is
 // finished but not retried.
 func (c *Client) Ordered() Target {
 	previous := &sending{done: make(chan struct{})}

@@ -21,7 +21,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// roundTripper is a server without a network, for tests in a bubble of time.
+// roundTripper is a server without a network, for tests in fake time.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -116,7 +116,7 @@ func TestClientGivesUp(t *testing.T) {
 	}
 }
 
-// A batch that is begun before the one before has ended is not published in front of it.
+// A batch that is begun before the previous batch has ended is not published ahead of it.
 func TestClientKeepsOrder(t *testing.T) {
 	tries := 0
 	p := newClient(t, roundTripper(func(*http.Request) (*http.Response, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestConcurrent: several goroutines publish more than goes into a request, with a stream in
-// between, and each has its entities in the feed in its order.
+// TestConcurrent: several goroutines each publish more than fits into one request, with a stream in
+// between. The entities of each goroutine are in the feed in the order in which it published them.
 func TestConcurrent(t *testing.T) {
 	handler, err := server.New(memory.New(), server.Config{Writable: true})
 	if err != nil {

@@ -14,14 +14,15 @@ import (
 
 // A Target makes entities durable, in order: [Client.Ordered], or a feed in a store.
 type Target interface {
-	// Begin starts to publish entities after those of all earlier calls, if these
-	// succeed. It reads all Streams before it returns. More means that another call
-	// follows at once. The returned function waits until the entities are durable. A batch
-	// that was begun is not interrupted when ctx ends.
+	// Begin begins to publish entities after the entities of all earlier calls, if those calls
+	// succeed. It reads all Streams before it returns. more means that another call follows at
+	// once. The returned function waits until the entities are durable. A batch that was begun is
+	// not interrupted when ctx ends.
 	Begin(ctx context.Context, entities []*feed.Entity, more bool) (wait func() (Receipt, error), err error)
 }
 
-// ToFeed returns a target that publishes to a feed in a store. Name is in the receipts.
+// ToFeed returns a target that publishes to a feed in a store. The name of the feed is used in
+// receipts.
 func ToFeed(name string, f *producer.Feed) Target { return &stored{name: name, feed: f} }
 
 type stored struct {
@@ -47,24 +48,24 @@ func (s *stored) Begin(ctx context.Context, entities []*feed.Entity, more bool) 
 }
 
 // An Import publishes an input from its beginning to its end. The faster the input, the larger the
-// batches. With a State it continues where an earlier one ended or was killed.
+// batches. With a State it continues where an earlier import ended or was killed.
 type Import struct {
 	To       Target
 	Entities iter.Seq2[*feed.Entity, error]
-	// Tell, if not nil, is called first, with a function that the input must call with false
-	// when it starts to wait and with true when it has more: while it waits, entities read so
-	// far are published. Without Tell, the input is assumed to wait always.
+	// Tell, if not nil, is called first, with a function that the input must call with false when
+	// it starts to wait, and with true when it has more: while the input waits, the entities read
+	// so far are published. Without Tell, the input is assumed to wait after each entity.
 	Tell func(busy func(bool))
-	// Memory limits the memory for entities being published, in bytes, in addition to one
-	// batch. 0 means 4 MiB.
+	// Memory limits the memory for entities that are being published, in bytes, in addition to the
+	// memory for one batch. 0 means 4 MiB.
 	Memory int64
-	// BatchBytes limits the bodies of a batch, in bytes. The memory for an entity is free when all
-	// of its batch is durable: smaller batches need less. 0 means 1 MiB.
+	// BatchBytes limits the total size of the bodies in a batch. The memory for an entity is freed
+	// when its whole batch is durable, so smaller batches need less memory. 0 means 1 MiB.
 	BatchBytes int64
 	// State, if not nil, stores how far the input was published.
 	State *State
-	// PageEntities and PageBytes are the limits of the feed's pages, needed with a State: the
-	// entities being published at a time must fit onto the pages on which Content-IDs are
+	// PageEntities and PageBytes are the limits of the feed's pages. They matter with a State: all
+	// entities that are being published at a time must fit onto the pages on which Content-IDs are
 	// recognized. 0 means the defaults of a feed, 10,000 and 1 MiB.
 	PageEntities int
 	PageBytes    int64
@@ -77,8 +78,8 @@ type Result struct {
 	// Skipped counts entities at the start of the input that were published before,
 	// according to the State.
 	Skipped int64
-	// Acknowledged counts the entities published after them, including Duplicates, and Bytes
-	// is the size of their bodies, without those of streams.
+	// Acknowledged counts the entities published after the skipped ones, including Duplicates, and
+	// Bytes is the size of their bodies, not counting streams.
 	Acknowledged, Published, Duplicates, Bytes int64
 	// Last is the receipt of the last batch.
 	Last Receipt
@@ -90,13 +91,13 @@ const (
 	batchBytes    = 1 << 20
 )
 
-// large is the size of a body in bytes beyond which no more than one batch is under way while the
-// next entity is read: reading it takes twice its size.
+// large is the size in bytes of a body after which no more than one batch is under way while the
+// next entity is read: reading a large body takes twice its size in memory.
 const large = 2 << 20
 
-// Run publishes the input and returns when it is durable. When ctx ends, Run finishes the
-// batches that were begun, so that their outcome is known; it does not wait for a blocked
-// read of the input.
+// Run publishes the input and returns when all of it is durable. When ctx ends, Run finishes the
+// batches that were begun, so that their outcome is known; it does not wait for a blocked read of
+// the input.
 func (im *Import) Run(ctx context.Context) (Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -152,30 +153,30 @@ func (im *Import) options() producer.WriterOptions {
 	if im.State == nil {
 		return o
 	}
-	// Entities published before a crash are recognized when they are published again, after any
-	// number of crashes and with other batches, if all batches at a time are on the newest pages.
-	// Pages may be half full, and an entity has up to half a KiB of headers.
+	// Entities published before a crash are recognized when they are published again, even after
+	// several crashes and in other batches, if all batches under way at a time fit onto the newest
+	// pages. Pages may be half full, and an entity has up to half a KiB of headers.
 	const pages, batches = 16, 8
 	entities, bytes := int64(cmp.Or(im.PageEntities, 10_000)), cmp.Or(im.PageBytes, 1<<20)
 	entities = min(pages*entities, pages*bytes/(2*512))
 	o.MaxEntities = min(o.MaxEntities, int(max(1, entities/batches)))
 	o.MaxBytes = min(o.MaxBytes, max(1, pages*bytes/2/batches))
-	o.Ahead = batches - 2 // one more is gathered, and one begins
+	o.Ahead = batches - 2 // another batch is being gathered, and another is beginning
 	return o
 }
 
-// read publishes the entities after the first skip ones of the input.
+// read publishes the entities of the input after the first skip entities.
 func (im *Import) read(ctx context.Context, stop func(), w *producer.Writer, skip int64) error {
 	waits := func(busy bool) {
 		if !busy && w.Flush(ctx) != nil {
-			stop() // the input may not end; Close returns the error
+			stop() // since the input may never end; Close returns the error
 		}
 	}
 	if im.Tell != nil {
 		im.Tell(waits)
 	}
 	n := int64(0)
-	var broken error // the input is
+	var broken error // what is wrong with the input
 	for e, err := range im.Entities {
 		if n++; err == nil && n <= skip {
 			err = im.State.check(n, e)

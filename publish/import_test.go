@@ -14,12 +14,12 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// A recorder is a target that records batches. They end as the test says.
+// A recorder is a target that records batches. The test determines how they end.
 type recorder struct {
-	batches []string // how many entities, and whether more follow
+	batches []string // how many entities each batch has, and whether more follow
 	end     []chan error
 	ended   chan struct{} // closed: all batches end without an error
-	refuse  error         // of Begin
+	refuse  error         // returned by Begin
 }
 
 func newRecorder() *recorder { return &recorder{ended: make(chan struct{})} }
@@ -40,10 +40,10 @@ func (r *recorder) Begin(_ context.Context, entities []*feed.Entity, more bool) 
 	}, nil
 }
 
-// An input gives entities when the test sends them, and says when it waits.
+// An input yields entities when the test sends them, and calls tell when it waits.
 type input struct {
 	entities chan []*feed.Entity
-	broken   error // after the last one
+	broken   error // the error after the last entity
 	tell     func(bool)
 }
 
@@ -75,7 +75,7 @@ func sized(n, size int) (all []*feed.Entity) {
 	return all
 }
 
-// start starts an import in a bubble.
+// start starts an import in fake time.
 func start(ctx context.Context, im *Import, in *input) (wait func() (Result, error)) {
 	in.entities = make(chan []*feed.Entity)
 	im.Entities, im.Tell = in.all(), func(busy func(bool)) { in.tell = busy }
@@ -88,8 +88,8 @@ func start(ctx context.Context, im *Import, in *input) (wait func() (Result, err
 	}
 }
 
-// What comes slowly is published at once, what comes fast in whole batches, and all that comes
-// before an error of the input.
+// Entities that arrive slowly are published at once, and entities that arrive fast in whole
+// batches. All entities before an error of the input are published.
 func TestImportBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := newRecorder()
@@ -138,7 +138,7 @@ func TestImportMemory(t *testing.T) {
 	})
 }
 
-// While a large entity is read, no more than one other is being published.
+// While a large entity is read, no more than one other entity is being published.
 func TestImportLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := newRecorder()
@@ -165,7 +165,8 @@ func TestImportLarge(t *testing.T) {
 	})
 }
 
-// With a state, what is published at a time is on the pages on which Content-IDs are recognized.
+// With a state, all entities that are being published at a time fit onto the pages on which
+// Content-IDs are recognized.
 func TestImportWindow(t *testing.T) {
 	for _, c := range []struct {
 		pageEntities int
@@ -211,8 +212,8 @@ func TestImportWindow(t *testing.T) {
 	}
 }
 
-// An import ends with its context, or when a batch fails, though the input does not; batches that
-// have begun are finished.
+// An import ends when its context ends or a batch fails, even if the input does not end; batches
+// that have begun are finished.
 func TestImportEnds(t *testing.T) {
 	broken := errors.New("broken")
 	for name, stop := range map[string]struct {

@@ -12,18 +12,19 @@ import (
 	"github.com/feedctl/feedctl/internal/regular"
 )
 
-// A State records in a file how much of an input was published. The file is written
-// after the entities are durable, so it may lag but is never ahead: entities after it
-// are sent again and recognized by their Content-ID.
+// A State records in a file how much of an input was published. The file is written after the
+// entities are durable, so it may lag behind but is never ahead: entities that it does not count
+// yet are sent again and recognized by their Content-IDs.
 type State struct {
 	path string
-	// Feed is where the input was published: the URL of the feed, or its name in its
-	// store. Empty in a file of an earlier version.
+	// Feed says where the input was published: it is the URL of the feed, or the name of the feed
+	// in its store. It is empty in a file of an earlier version.
 	Feed string `json:"feed,omitempty"`
 	// Published is the number of entities of the input that are in the feed.
 	Published int64 `json:"published"`
-	// Last is the SHA-256 of the body of the last of them, in hex, to recognize a different
-	// input. Empty if it was a stream, and in a file of an earlier version.
+	// Last is the SHA-256, in hex, of the body of the last of these entities. It serves to
+	// recognize a different input. It is empty if the body was a stream, and in a file of an
+	// earlier version.
 	Last string `json:"last,omitempty"`
 }
 
@@ -42,7 +43,7 @@ func (e *StateError) Error() string {
 // Unwrap returns the cause.
 func (e *StateError) Unwrap() error { return e.Err }
 
-// OpenState reads the file path for a feed. If it does not exist, the State is at the start
+// OpenState reads the file path for a feed. If the file does not exist, the State is at the start
 // of the input.
 func OpenState(path, feedName string) (*State, error) {
 	s := &State{path: path}
@@ -64,8 +65,8 @@ func OpenState(path, feedName string) (*State, error) {
 	return s, nil
 }
 
-// check compares the nth entity of the input, from 1, which is to be skipped, with the
-// State.
+// check compares the nth entity of the input, counted from 1, with the State. The entity is to be
+// skipped.
 func (s *State) check(n int64, e *feed.Entity) error {
 	if n < s.Published || s.Last == "" || digest(e) == s.Last {
 		return nil
@@ -73,8 +74,7 @@ func (s *State) check(n int64, e *feed.Entity) error {
 	return s.refuse("entity %d of the input is not the one that was published before", n)
 }
 
-// checkEnd returns an error for an input that ends after n entities, before the number that was
-// published.
+// checkEnd returns an error if the input ends after n entities, but more than n were published.
 func (s *State) checkEnd(n, published int64) error {
 	if n >= published {
 		return nil
@@ -86,7 +86,7 @@ func (s *State) refuse(format string, args ...any) error {
 	return &StateError{s.path, fmt.Errorf(format, args...)}
 }
 
-// save replaces the file after n entities were published, of which last is the last.
+// save replaces the file after that many entities were published; last is the last of them.
 func (s *State) save(published int64, last *feed.Entity) error {
 	s.Published, s.Last = published, digest(last)
 	data, err := json.Marshal(s)

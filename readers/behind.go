@@ -13,18 +13,18 @@ import (
 // A Count is a number of entities.
 type Count struct {
 	Entities int64
-	More     bool // there are more than these
+	More     bool // whether there are more than these
 }
 
 // Limits of [Behind].
 const (
-	countPages = 256     // whose metadata is read
-	countBytes = 4 << 20 // of the page of the position
+	countPages = 256     // number of pages whose metadata is read
+	countBytes = 4 << 20 // size of the page of the position
 )
 
-// Behind counts the entities of a feed after a position. It reads the metadata of at most 256 pages and
-// the body of one, if that has at most 4 MiB; beyond that the Count says that there are more. The
-// errors are those of [feedstore.Reader.Look].
+// Behind counts the entities of a feed after a position. It reads the metadata of at most 256 pages,
+// and the body of one page if that has at most 4 MiB; beyond these limits, the Count says that there
+// are more. It returns the same errors as [feedstore.Reader.Look].
 func Behind(ctx context.Context, feeds *feedstore.Reader, name string, p Position) (Count, error) {
 	f, newest, floor, err := feeds.Look(ctx, name)
 	if err != nil {
@@ -45,7 +45,7 @@ func Behind(ctx context.Context, feeds *feedstore.Reader, name string, p Positio
 			return Count{}, err
 		}
 	} else if at < floor {
-		at, c.More = floor-1, true // what was pruned is not counted
+		at, c.More = floor-1, true // pruned entities are not counted
 	}
 	last := min(newest.Number-1, at+countPages)
 	for page, err := range f.LinkedPages(ctx, at+1, last) {
@@ -61,7 +61,7 @@ func Behind(ctx context.Context, feeds *feedstore.Reader, name string, p Positio
 	return c, nil
 }
 
-// pageOf returns the first page that may have the entity of a position, of which the page is not known.
+// pageOf returns the first page that may have the entity of a position whose page is not known.
 func pageOf(ctx context.Context, feeds *feedstore.Reader, f *feedstore.Feed, newest *chain.Page, p Position) (int64, error) {
 	at, err := feeds.PageBefore(ctx, f.Name(), p.Time)
 	if err != nil {
@@ -75,7 +75,7 @@ func pageOf(ctx context.Context, feeds *feedstore.Reader, f *feedstore.Feed, new
 	return at, nil
 }
 
-// within counts the entities after a position in its page.
+// within counts the entities after a position on the page of that position.
 func within(ctx context.Context, f *feedstore.Feed, newest *chain.Page, at int64, p Position) (Count, error) {
 	page, err := newest, error(nil)
 	if at < newest.Number {

@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// Handler returns a handler that answers as next does, and tells t who reads. The paths of its requests
-// are those of package layout. A response is the same as without t.
+// Handler returns a handler that passes requests to next, and records their readers in t. The paths of
+// requests are those of package layout. Responses are the same as without t.
 func (t *Tracker) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, ok := t.visit(r)
@@ -31,7 +31,7 @@ func (t *Tracker) Handler(next http.Handler) http.Handler {
 			t.end(v, waiting, left, answer)
 		}()
 		next.ServeHTTP(answer, r)
-		cutOff = false // it has not panicked
+		cutOff = false // next has not panicked
 	})
 }
 
@@ -40,16 +40,17 @@ type visit struct {
 	key            key
 	agent, network string
 	asked          Asked
-	position       Position // that it announces; Announced is set if it does
-	waits          bool     // it may wait for something new
+	position       Position // what the reader announces; Announced is set if it announces a position
+	waits          bool     // whether the request may wait for something new
 	head           bool
-	credentials    [sha256.Size]byte // a digest of them, if they are checked
+	credentials    [sha256.Size]byte // a digest of the credentials, if they are checked
 }
 
 // maxText limits what is kept of a request, in bytes.
 const maxText = 120
 
-// visit returns what a request says of its reader; false if it is not one for a feed.
+// visit returns what a request says about its reader. It returns false if the request is not for a feed or
+// snapshot.
 func (t *Tracker) visit(r *http.Request) (visit, bool) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return visit{}, false
@@ -96,7 +97,7 @@ func user(r *http.Request) string {
 	return ""
 }
 
-// clean returns text from a request without what is not printable ASCII, cut to maxText.
+// clean returns text from a request, with "?" for everything that is not printable ASCII, cut to maxText.
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -107,7 +108,7 @@ func clean(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// network returns the network of an address.
+// network returns the network that an address belongs to.
 func network(remote string) string {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -128,8 +129,9 @@ func network(remote string) string {
 	return prefix.String()
 }
 
-// begin records that a known reader begins to wait. It returns the reader if so. The credentials have not been
-// checked yet: they must be those of a request that was answered.
+// begin records that a known reader begins to wait, and returns the reader, or nil if there is nothing to
+// record. The credentials have not been checked yet, so they must be the same as in a request that was
+// answered.
 func (t *Tracker) begin(v visit) *entry {
 	if !v.waits {
 		return nil
@@ -148,12 +150,12 @@ func (t *Tracker) begin(v visit) *entry {
 	return e
 }
 
-// end records a request that was answered, unless the reader had left, or the response was cut off.
+// end records a request that was answered, unless the reader left, or the response was cut off.
 func (t *Tracker) end(v visit, waiting *entry, left bool, answer *recorded.Response) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if waiting != nil {
-		waiting.Waiting-- // it may have been forgotten meanwhile
+		waiting.Waiting-- // the reader may have been forgotten in the meantime
 	}
 	if left {
 		return
@@ -162,9 +164,9 @@ func (t *Tracker) end(v visit, waiting *entry, left bool, answer *recorded.Respo
 	failed := status >= http.StatusBadRequest
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusMisdirectedRequest:
-		return // anyone may say that they are a reader
+		return // without the right credentials, anyone may claim to be a reader
 	case failed && status != http.StatusGone && t.byKey[v.key] == nil:
-		return // what never existed must not displace readers
+		return // requests for feeds that never existed must not displace readers
 	}
 	now, e := t.config.Now(), t.seen(v.key)
 	e.Seen, e.Asked, e.Agent, e.Network, e.credentials = now, v.asked, v.agent, v.network, v.credentials
@@ -176,15 +178,15 @@ func (t *Tracker) end(v visit, waiting *entry, left bool, answer *recorded.Respo
 	if v.position.Announced {
 		e.Position = v.position
 	} else if e.Position.Announced {
-		e.Position = Position{} // it has begun again
+		e.Position = Position{} // the reader has begun again
 	}
 	if !failed {
 		t.learn(e, v, answer.Header(), now)
 	}
 }
 
-// learn records what a response says of the feed and, if the reader does not announce it, of its
-// position. The caller must hold mu.
+// learn records what a response says about the feed and, if the reader does not announce a position, about
+// its position. The caller must hold mu.
 func (t *Tracker) learn(e *entry, v visit, h http.Header, now time.Time) {
 	if v.asked.Kind == "snapshot page" && !v.position.Announced {
 		e.Position = Position{InSnapshot: true, SnapshotPages: v.asked.Page + 1}
@@ -195,7 +197,7 @@ func (t *Tracker) learn(e *entry, v visit, h http.Header, now time.Time) {
 	}
 	n := v.asked.Page
 	if v.asked.Kind == "feed" {
-		_, n, _ = layout.ParseFeedPageURL(h.Get("Content-Location")) // 0 if it is not known
+		_, n, _ = layout.ParseFeedPageURL(h.Get("Content-Location")) // 0 if the page is not known
 	}
 	modified, err := feed.ParseTime(h.Get("Last-Modified"))
 	if err != nil || n == 0 {
@@ -210,13 +212,13 @@ func (t *Tracker) learn(e *entry, v visit, h http.Header, now time.Time) {
 	}
 }
 
-// whole reports whether a response was successful and, as far as its length is known, sent to its end.
+// whole reports whether a response was successful and, if its length is known, was sent to its end.
 func whole(w *recorded.Response) bool {
 	length, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
 	return w.Status() < http.StatusBadRequest && (err != nil || w.Bytes == length)
 }
 
-// String returns what was asked for, for people.
+// String describes what was requested, in a form for people to read.
 func (a Asked) String() string {
 	text := ""
 	switch a.Kind {

@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/chain"
 )
 
-// The history of a lag has a value for every SampleEvery of the last hour, and the largest of
-// every CoarseEvery of the last day.
+// The history of a lag has one value for each SampleEvery in the last hour, and the largest value in
+// each CoarseEvery of the last day.
 const (
 	SampleEvery = 10 * time.Second
 	CoarseEvery = 5 * time.Minute
@@ -34,18 +34,18 @@ type History struct {
 type history struct {
 	hour, day ring
 	since     int   // samples since the last coarse value
-	worst     int32 // of these
+	worst     int32 // the largest of these samples
 }
 
-// A ring has the last values that were added.
+// A ring holds the values that were added last.
 type ring struct {
 	values []int32
-	next   int // where the next value goes, once there are as many as fit
+	next   int // where the next value goes, once the ring is full
 }
 
 func (r *ring) add(v int32, limit int) {
 	if n := len(r.values); n < limit {
-		if n == cap(r.values) { // append would leave more room than is ever used
+		if n == cap(r.values) { // append would allocate more than is ever used
 			r.values = append(make([]int32, 0, min(2*n+8, limit)), r.values...)
 		}
 		r.values = append(r.values, v)
@@ -55,7 +55,7 @@ func (r *ring) add(v int32, limit int) {
 	r.next = (r.next + 1) % limit
 }
 
-// back returns the value that was added n values before the last one; the oldest one if there are
+// back returns the value that was added n values before the last one, or the oldest value if there are
 // not that many.
 func (r *ring) back(n int) int32 {
 	n = min(n, len(r.values)-1)
@@ -85,11 +85,11 @@ func (h *history) add(l Lag) {
 	}
 }
 
-// leastChange is the smallest change of a lag that is a trend; a change of less than a tenth is not
-// one either.
+// leastChange is the smallest change of a lag that counts as a trend; a change of less than a tenth does
+// not count either.
 const leastChange = 5 * time.Second
 
-// trend compares a lag with what it was five minutes ago, or at the oldest sample.
+// trend compares a lag with the lag five minutes ago, or with the oldest sample.
 func (h *history) trend(now time.Duration) Trend {
 	if len(h.hour.values) == 0 {
 		return Steady
@@ -105,16 +105,17 @@ func (h *history) trend(now time.Duration) Trend {
 	return Trend(cmp.Compare(now, then))
 }
 
-// Limits of how feeds are asked for their newest pages.
+// Limits on requests for the newest pages of feeds.
 const (
-	askEvery = time.Minute     // a feed whose readers do not ask for it
-	askMost  = 50              // feeds in SampleEvery
-	askTime  = 5 * time.Second // for all of them
+	askEvery = time.Minute     // between two requests for a feed whose readers do not request the newest page
+	askMost  = 50              // feeds in each SampleEvery
+	askTime  = 5 * time.Second // for all these feeds together
 )
 
-// Run samples the lag of all readers until ctx ends. It calls newest, which returns the newest page of a
-// feed, for feeds whose readers do not ask for it: about once a minute for each, and at most 50 times
-// in ten seconds. Without Run, the newest page of a feed is that of the last response that had it.
+// Run samples the lag of all readers until ctx ends. For feeds whose readers do not request the newest
+// page, it calls newest, which returns that page: about once a minute for each feed, and at most 50
+// times in ten seconds. Without Run, the newest page of a feed is known only from the last response that
+// contained it.
 func (t *Tracker) Run(ctx context.Context, newest func(ctx context.Context, feed string) (*chain.Page, error)) {
 	ticker := time.NewTicker(SampleEvery)
 	defer ticker.Stop()
@@ -140,7 +141,7 @@ func (t *Tracker) sample() {
 	}
 }
 
-// ask asks for the newest pages of feeds for which no one has asked for long.
+// ask gets the newest pages of the feeds whose newest page no one has requested for long.
 func (t *Tracker) ask(ctx context.Context, newest func(context.Context, string) (*chain.Page, error)) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -163,8 +164,8 @@ func (t *Tracker) ask(ctx context.Context, newest func(context.Context, string) 
 	}
 }
 
-// due returns the feeds that have to be asked for their newest pages, those first that were not for the
-// longest time.
+// due returns the feeds whose newest pages have to be checked, beginning with those that were not
+// checked for the longest time.
 func (t *Tracker) due() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -41,7 +41,7 @@ func publish(t *testing.T, store storage.Store, n int) {
 	}
 }
 
-// A slowSink commits each entity once it may.
+// A slowSink commits each entity when the test allows it.
 type slowSink struct {
 	at  feed.Position
 	may chan struct{}
@@ -62,8 +62,8 @@ func (s *slowSink) Commit(ctx context.Context, at feed.Position) error {
 	}
 }
 
-// TestServer: a consumer and a stranger read from a real server, and their positions and lags are
-// what they have read.
+// TestServer: a consumer and a stranger read from a real server, and the tracker has the right
+// positions and lags for both.
 func TestServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
@@ -92,7 +92,7 @@ func TestServer(t *testing.T) {
 			t.Errorf("the consumer that has caught up is %+v", got)
 		}
 
-		publish(t, store, 4) // of which it has read one, and not committed it
+		publish(t, store, 4) // the consumer has read one of these, and not committed it
 		response, err := web.Get(url)
 		check(t, err)
 		_, err = io.Copy(io.Discard, response.Body)
@@ -171,7 +171,7 @@ func TestBehind(t *testing.T) {
 	})
 }
 
-// ExampleTracker has a server whose readers are known.
+// A server whose readers are tracked.
 func ExampleTracker() {
 	s, err := server.New(memory.New(), server.Config{})
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 
 // Config configures a [Tracker]. The zero Config has the default of each field.
 type Config struct {
-	// Max is how many readers are remembered, those that were seen last; at most a quarter of
-	// them are strangers. A reader needs about 1 KiB of memory, and 3 KiB more for the history of
-	// its lag. 0: 4096.
+	// Max is how many readers are remembered. Readers that were not seen for the longest time are
+	// forgotten first, and at most a quarter of those remembered are strangers. A reader needs about 1
+	// KiB of memory, and 3 KiB more for the history of its lag. 0: 4096.
 	Max int
 	// Users means that the server checks the credentials of readers, so that their user names are known.
 	Users bool
@@ -27,20 +27,20 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// A Tracker knows the readers of the feeds of a server. Its methods may be called concurrently.
+// A Tracker keeps track of the readers of the feeds of a server. Its methods may be called concurrently.
 type Tracker struct {
 	config Config
 
 	mu        sync.Mutex
 	byKey     map[key]*entry
 	byID      map[string]*entry
-	feeds     map[string]*feedState // that have readers
+	feeds     map[string]*feedState // feeds that have readers
 	named     group
 	strangers group
 	evicted   int64
 }
 
-// A key tells a reader from others. A reader that announces a name may use several programs and
+// A key distinguishes a reader from others. A reader that announces a name may use several programs and
 // addresses.
 type key struct{ feed, name, user, agent, network string }
 
@@ -60,14 +60,14 @@ type entry struct {
 	key         key
 	place       *list.Element // in its group
 	history     history
-	credentials [sha256.Size]byte // digest of those of the last request that was answered
+	credentials [sha256.Size]byte // digest of the credentials in the last request that was answered
 }
 
-// A group is a set of readers that is limited on its own, so that strangers do not displace those that
+// A group is a set of readers with a limit of its own, so that strangers do not displace readers that
 // announce a name.
 type group struct {
 	max   int
-	order list.List // of *entry; the last one seen is first
+	order list.List // of *entry; the most recently seen is first
 }
 
 // A feedState is a feed that has readers.
@@ -92,8 +92,8 @@ func New(c Config) *Tracker {
 	}
 }
 
-// seen returns the entry of a reader, as the last one seen, and adds it if there is none. The caller
-// must hold mu.
+// seen returns the entry of a reader, which it marks as the most recently seen, and adds an entry if
+// there is none. The caller must hold mu.
 func (t *Tracker) seen(k key) *entry {
 	g := &t.named
 	if k.name == "" {
@@ -161,7 +161,8 @@ func (t *Tracker) Of(feed string) []Reader {
 	return all
 }
 
-// Reader returns a reader by its ID, with the history of its lag; false if it is not known.
+// Reader returns a reader by its ID, with the history of its lag. It returns false if the reader is not
+// known.
 func (t *Tracker) Reader(id string) (Reader, History, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,7 +201,7 @@ func (t *Tracker) Feeds() map[string]int {
 	return feeds
 }
 
-// reader returns what is known of a reader of a feed. The caller must hold mu.
+// reader returns what is known about a reader of a feed. The caller must hold mu.
 func (e *entry) reader(f *feedState) Reader {
 	r := e.Reader
 	r.Lag = e.lag(f)
@@ -223,7 +224,7 @@ func (f *feedState) saw(h head) {
 	f.head = h
 }
 
-// headOf returns the head of a feed with this newest page.
+// headOf returns the head of a feed whose newest page is p.
 func headOf(p *chain.Page, now time.Time) head {
 	return head{page: p.Number, time: feed.Truncate(p.Last), contentID: p.LastContentID, checked: now}
 }

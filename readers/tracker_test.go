@@ -18,8 +18,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// A scripted server answers each request as its path and the fields "X-Status" and "X-Next" of the
-// request say.
+// scripted returns a server that responds to each request as its path and its fields "X-Status" and "X-Next"
+// say.
 func scripted(modified time.Time) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Last-Modified", feed.FormatTime(modified))
@@ -53,13 +53,13 @@ func (v visitor) get(method, path string, fields ...string) *httptest.ResponseRe
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// announce is the field of a consumer that has committed an entity s seconds after the epoch.
+// announce returns the header field of a consumer that has committed an entity from s seconds after the epoch.
 func announce(name string, s, page int) string {
 	a := feed.Announcement{Name: name, LastModified: epoch.Add(time.Duration(s) * time.Second), ContentID: fmt.Sprintf("<%d>", s), Page: fmt.Sprintf("/feeds/f/pages/%d", page)}
 	return feed.ConsumerHeader + ": " + a.Header()
 }
 
-// TestVisits has requests, and what is then known of the reader.
+// TestVisits sends single requests, and checks what is then known about the reader.
 func TestVisits(t *testing.T) {
 	t.Parallel()
 	now := epoch.Add(time.Hour)
@@ -67,7 +67,7 @@ func TestVisits(t *testing.T) {
 	for name, test := range map[string]struct {
 		method, path string
 		fields       []string
-		want         *Reader // nil: none; without ID, times, counts and Lag
+		want         *Reader // nil: no reader; ID, times, counts and Lag are not compared
 	}{
 		"a stranger": {"GET", "/feeds/f", []string{"User-Agent: curl/8"}, &Reader{Feed: "f", Agent: "curl/8", Network: "198.51.100.0/24", Asked: Asked{Kind: "feed"}, Position: whole}},
 		"a condition": {"GET", "/feeds/f", []string{`If-None-Match: "e"`, "X-Status: 304"},
@@ -124,8 +124,8 @@ func TestUsersUnchecked(t *testing.T) {
 	}
 }
 
-// TestImpostor: a request without the right password does not change what is known of a reader, neither when it
-// begins nor when it ends.
+// TestImpostor: a request without the right password does not change what is known about a reader, neither when
+// it begins nor when it ends.
 func TestImpostor(t *testing.T) {
 	t.Parallel()
 	tracker := New(Config{Users: true})
@@ -157,7 +157,8 @@ func TestImpostor(t *testing.T) {
 	}
 }
 
-// TestUnchanged: a tracked response is the same as without the tracker, which a handler can take apart.
+// TestUnchanged: a tracked response is the same as without the tracker, and a handler can still use an
+// http.ResponseController.
 func TestUnchanged(t *testing.T) {
 	t.Parallel()
 	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -172,7 +173,7 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// TestLag has positions and newest pages.
+// TestLag computes the lag of positions behind newest pages.
 func TestLag(t *testing.T) {
 	t.Parallel()
 	at := func(s int) time.Time { return epoch.Add(time.Duration(s) * time.Second) }
@@ -197,7 +198,7 @@ func TestLag(t *testing.T) {
 	}
 }
 
-// TestTrend: a lag is compared with what it was five minutes ago, and remembered for a day.
+// TestTrend: a lag is compared with the lag five minutes ago, and remembered for a day.
 func TestTrend(t *testing.T) {
 	t.Parallel()
 	seconds := func(n int) Lag { return Lag{Known: true, Time: time.Duration(n) * time.Second} }
@@ -226,8 +227,8 @@ func TestTrend(t *testing.T) {
 	}
 }
 
-// TestBounded: there are never more readers than Max, strangers do not displace those that announce a
-// name, and what is forgotten is forgotten everywhere.
+// TestBounded: there are never more readers than Max, strangers do not displace readers that announce a name,
+// and a reader that is forgotten is forgotten everywhere.
 func TestBounded(t *testing.T) {
 	t.Parallel()
 	tracker := New(Config{Max: 8})
@@ -258,7 +259,7 @@ func TestBounded(t *testing.T) {
 			t.Fatalf("%d readers, %d strangers; feeds have %d, IDs %d, keys %d", len(all), strangers, inFeeds, len(tracker.byID), len(tracker.byKey))
 		}
 		if n > 100 && forgotten == 0 {
-			t.Fatal("no reader is said to be forgotten")
+			t.Fatal("no reader is counted as forgotten")
 		}
 	}
 	if got := tracker.Summary("first"); got.Readers != 1 {
@@ -266,8 +267,8 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestRun: the lag of a reader that has stopped grows, since its feed is asked for then, but not more
-// often than each minute.
+// TestRun: the lag of a reader that has stopped grows, since Run then gets the newest page of its feed, but at
+// most once a minute.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := map[string]int{}
@@ -288,7 +289,7 @@ func TestRun(t *testing.T) {
 		time.Sleep(10*time.Minute + time.Second)
 		synctest.Wait()
 		if asked["f"] < 5 || asked["f"] > 10 || asked["broken"] > 10 {
-			t.Errorf("in 10 minutes, feeds were asked for: %v", asked)
+			t.Errorf("in 10 minutes, newest pages were requested for: %v", asked)
 		}
 		got := tracker.Summary("f")
 		if want := (Summary{Readers: 1, Known: true, Lag: time.Duration(asked["f"]) * time.Minute, Trend: Growing}); got != want {
@@ -301,7 +302,7 @@ func TestRun(t *testing.T) {
 			synctest.Wait()
 		}
 		if asked["f"] != before {
-			t.Error("a feed was asked for although a reader does")
+			t.Error("the newest page of a feed was requested although a reader requests it")
 		}
 		_, history, _ := tracker.Reader(tracker.Of("f")[0].ID)
 		if len(history.Hour) < 59 || len(history.Day) < 1 {
@@ -312,8 +313,8 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestWaiting: a reader is known to wait while the server holds its request, and its position is what it
-// said then.
+// TestWaiting: a reader is known to wait while the server holds its request, and its position is the one in
+// that request.
 func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -357,7 +358,7 @@ func TestWaiting(t *testing.T) {
 			end()
 		}
 		if got := tracker.Of("whole"); len(got) != 1 || got[0].Agent != "all" {
-			t.Errorf("of a reader that has received all, and one that has not, there are %+v", got)
+			t.Errorf("after one reader received a whole response and another only a part, the readers are %+v", got)
 		}
 
 		cutOff := tracker.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -371,7 +372,7 @@ func TestWaiting(t *testing.T) {
 			cutOff.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", "/feeds/cut", nil))
 		}()
 		if got := tracker.Of("cut"); len(got) > 0 {
-			t.Errorf("of a reader whose response was cut off, there are %+v", got)
+			t.Errorf("after a response was cut off, the readers are %+v", got)
 		}
 
 		ctx, leave := context.WithCancel(t.Context())
@@ -382,7 +383,7 @@ func TestWaiting(t *testing.T) {
 		}
 		h.ServeHTTP(httptest.NewRecorder(), r)
 		if got := len(tracker.Of("f")); got != 1 {
-			t.Errorf("with a stranger that has left, there are %d readers", got)
+			t.Errorf("after a stranger has left, there are %d readers", got)
 		}
 		name, value, _ := strings.Cut(announce("stock", 7, 9), ": ")
 		r.Header.Set(name, value)

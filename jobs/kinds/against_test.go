@@ -27,7 +27,7 @@ func TestAgainst(t *testing.T) {
 	}
 	same := All()["verify"].Identify(document("kinto:https://KINTO.example.org:443/v1/buckets/b/collections/c/"))
 	if same.Work != All()["verify"].Identify(d).Work {
-		t.Error("the same collection is another one")
+		t.Error("another spelling of the same collection has another identity")
 	}
 	for target, message := range map[string]string{
 		"https://kinto.example.org/v1/buckets/b":                          "is not couchdb:URL or kinto:URL",

@@ -26,7 +26,7 @@ func TestAnnounce(t *testing.T) {
 			t.Errorf("with announce %q, the job announces %q, want %q", option, got, want)
 		}
 		if got := k.Identify(&d).Work; got != work {
-			t.Errorf("with announce %q, it is other work", option)
+			t.Errorf("with announce %q, the work is different", option)
 		}
 	}
 }

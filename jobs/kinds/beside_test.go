@@ -147,7 +147,7 @@ func TestPrune(t *testing.T) {
 			}
 			for _, deleted := range []int64{1, 2, 3} {
 				if _, err := s.store.Stat(t.Context(), layout.FeedPage("zones", deleted)); !errors.Is(err, storage.ErrNotFound) {
-					t.Errorf("page %d is there still: %v", deleted, err)
+					t.Errorf("page %d still exists: %v", deleted, err)
 				}
 			}
 			verified, _ := s.schedule(jobs.Document{Name: "job", Kind: "verify", Source: s.url() + "#zones"})

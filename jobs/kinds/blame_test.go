@@ -223,7 +223,7 @@ func TestBlameLingering(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if j, err := scheduler.Get(t.Context(), "test/job"); err != nil || j.State != jobs.Running || j.Errors > 0 {
-			t.Fatalf("it does not wait for rows: %+v, %v", j, err)
+			t.Fatalf("the job does not wait for rows: %+v, %v", j, err)
 		}
 		down()
 		time.Sleep(time.Minute)

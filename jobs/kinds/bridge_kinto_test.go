@@ -89,10 +89,10 @@ func TestKintoBucketJob(t *testing.T) {
 	}
 	gone := &bridgekinto.BucketError{Failed: []error{bridgekinto.ErrGone}, Of: 2}
 	if err := k.classify(fmt.Errorf("bridge: %w", gone), i); errors.Is(err, jobs.ErrRejected) {
-		t.Errorf("%v is final", err)
+		t.Errorf("%v is taken to be permanent", err)
 	}
 	down := &bridgekinto.BucketError{Failed: []error{&kinto.Error{Method: "GET", URL: bucket, Status: 503}}, Of: 2}
 	if at, ok := errors.AsType[*jobs.OriginError](k.classify(down, i)); !ok || at.Origin != i.SourceOrigin {
-		t.Errorf("%v is not the server's", down)
+		t.Errorf("%v is not blamed on the server", down)
 	}
 }

@@ -304,13 +304,13 @@ func TestWaiting(t *testing.T) {
 	stats.Entities = 2
 	w.look()
 	if s != (session{0, 1}) {
-		t.Errorf("%+v after entities, want that it is busy", s)
+		t.Errorf("%+v after entities, want busy", s)
 	}
 	stats.Entities = 3
 	w.idle()
 	w.look()
 	if s != (session{1, 1}) {
-		t.Errorf("%+v after a check, want that it has caught up", s)
+		t.Errorf("%+v after a check, want caught up", s)
 	}
 }
 
