@@ -81,8 +81,8 @@ func (c *Collection) metadata(ctx context.Context, q Request) (Metadata, error) 
 	return Metadata{Data: r.Data, Stamp: parseETag(h.Get("ETag"))}, nil
 }
 
-// List requests one page and calls row for each of its rows, as they arrive. An error from row or the
-// end of ctx ends the request, and the error is returned unwrapped. If the error is [Retryable], the
+// List requests one page and calls row for each of its rows, as they arrive. The request ends if row
+// returns an error or ctx ends; that error is returned unwrapped. If the error is [Retryable], the
 // page was incomplete. The error matches [ErrNotFound] if there is no such collection.
 func (c *Collection) List(ctx context.Context, q Query, row func(Row) error) (Page, error) {
 	return c.server.list(ctx, q.request(c.path+"/records"), row)

@@ -9,9 +9,9 @@ import (
 
 // Config configures a [Server]. Only URL is required.
 type Config struct {
-	// URL of the server, with its API version, or of something below it:
-	// "https://kinto.example.com/v1/buckets/blog/collections/articles". A user name and password in it
-	// are used if Auth is empty.
+	// URL is the URL of the server, with its API version, or of something below it:
+	// "https://kinto.example.com/v1/buckets/blog/collections/articles". A user name and password in
+	// the URL are used if Auth is empty.
 	URL string
 	// Auth holds the credentials.
 	Auth Auth
@@ -32,7 +32,7 @@ type Config struct {
 	HeaderTimeout time.Duration
 	// IdleTimeout is how long a read of a response body may wait for the next byte. 0: 1 min.
 	IdleTimeout time.Duration
-	// Attempts is how often a repeatable request is tried. 0: 6. The pauses between attempts are
+	// Attempts is how many times a repeatable request is tried. 0: 6. The pauses between attempts are
 	// 0.25 s, 0.5 s and so on up to 30 s.
 	Attempts int
 	// Log receives retries, their causes, and alerts. nil: they are not logged.

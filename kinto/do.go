@@ -18,7 +18,8 @@ import (
 // A Request is an HTTP request. The zero Request is a GET of the server's root.
 type Request struct {
 	Method string // empty: GET
-	// Path below the server's URL, percent-encoded: "/buckets/blog". See [Collection.Path].
+	// Path is the path below the server's URL, percent-encoded: "/buckets/blog". See
+	// [Collection.Path].
 	Path   string
 	Query  url.Values
 	Header http.Header
@@ -27,7 +28,7 @@ type Request struct {
 	// HEAD requests always are idempotent. After status 429 any request is repeated.
 	Repeat bool
 
-	absolute string // instead of Path: a URL that may have another origin
+	absolute string // a URL to use instead of Path; it may have another origin
 }
 
 // Do makes a request. If the error is nil, the response has status 2xx or 304 and a body that the

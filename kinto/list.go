@@ -216,7 +216,7 @@ type rows struct {
 	r      *jsonscan.Reader
 	most   int
 	row    func(Row) error
-	failed error // of row
+	failed error // returned by row
 }
 
 func (l *rows) read() error {

@@ -69,7 +69,8 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// TestList: rows are as the server sent them, and the next page is requested by its token only.
+// TestList: rows are as the server sent them, and the next page is requested with nothing but its
+// token.
 func TestList(t *testing.T) {
 	large := `{"text":"` + strings.Repeat("x", 5000) + `","last_modified":6,"id":"large"}`
 	body := `{"x":[{}],"data":[{"n":1.50,"id":"a","last_modified":3},{"id":"b","last_modified":4,"deleted":true},` +

@@ -18,9 +18,9 @@ import (
 
 // A Capture configures which changes of a table are published to which feed.
 //
-// An inserted or updated row becomes a PUT with the row as a JSON object, a deleted or
-// truncated one a DELETE. A row whose key changes becomes a DELETE of the old key and a
-// PUT of the new one. An update that changes no published column publishes nothing.
+// An inserted or updated row becomes a PUT with the row as a JSON object, and a deleted or
+// truncated row becomes a DELETE. A row whose key changes becomes a DELETE of the old key and a PUT
+// of the new one. An update that changes no published column publishes nothing.
 //
 // The JSON is what PostgreSQL's row_to_json returns, and does not depend on the settings of the
 // session: numbers have all their digits, NaN and the infinities are strings; times are in ISO 8601

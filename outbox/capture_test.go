@@ -330,7 +330,7 @@ func TestCaptureRights(t *testing.T) {
 	}
 }
 
-// The JSON of every type does not depend on the session's settings.
+// For no type does the JSON depend on the settings of the session.
 func TestTypes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -47,8 +47,8 @@ type Config struct {
 	// quarantine. Defaults to no limit. Bodies larger than 1 MiB pass through a file in
 	// Producer.SpoolDir.
 	MaxEntity int64
-	// Poll is the interval at which a runner that has moved rows polls for more. While there are no
-	// rows, the interval grows to up to ten times Poll. Defaults to 5 ms.
+	// Poll is the interval at which a runner that has moved rows polls for more. While there are
+	// none, the interval grows to at most ten times Poll. Defaults to 5 ms.
 	Poll time.Duration
 	// Lease is how long after a runner last renewed its lease another runner takes over. Defaults
 	// to 5 s.

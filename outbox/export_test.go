@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A Watermark gives tests access to a watermark.
+// A Watermark is a watermark for tests outside the package.
 type Watermark struct{ watermark watermark }
 
 // Look updates the watermark, and returns the id up to which all rows are visible or never will be.

@@ -74,7 +74,7 @@ func TestFailover(t *testing.T) {
 }
 
 // writing runs writers while f runs. The writers record their events in a journal, and do not
-// retry. The function more, which f gets, waits until the journal has more events.
+// retry. f is called with a function that waits until the journal has more events.
 func (w *world) writing(writers int, f func(more func())) {
 	ctx, stop := context.WithCancel(w.Context())
 	var wg sync.WaitGroup

@@ -171,8 +171,8 @@ func checkOrder(t *testing.T, w *world, events []string) {
 	}
 }
 
-// Several concurrent runners, some of which keep losing their lease, neither lose nor
-// repeat nor reorder events.
+// Several concurrent runners, some of which keep losing their leases, do not lose, repeat or
+// reorder events.
 func TestManyRunners(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {

@@ -31,10 +31,10 @@ type moved struct {
 	last  int64 // the greatest id known to have been drawn
 }
 
-// Stats are the statistics of a Runner since it was created.
+// Stats holds the statistics of a Runner since it was created.
 type Stats struct {
 	Rows        int64     `json:"moved"`
-	Bytes       int64     `json:"bytes"` // of their bodies
+	Bytes       int64     `json:"bytes"` // of the bodies of these rows
 	Quarantined int64     `json:"quarantined"`
 	Working     bool      `json:"-"` // whether the runner holds the lease now
 	Last        time.Time `json:"-"` // when the runner last moved rows; zero if it has not moved any
@@ -282,7 +282,7 @@ type failures struct {
 	first time.Time
 }
 
-// add adds a failure, and returns the time since the first failure in the row.
+// add adds a failure, and returns the time since the first of the consecutive failures.
 func (f *failures) add(now time.Time) time.Duration {
 	if f.count++; f.count == 1 {
 		f.first = now

@@ -75,7 +75,7 @@ func TestFutureLease(t *testing.T) {
 	w := newWorld(t)
 	w.publish("1")
 	w.exec("INSERT INTO feedctl.outbox_lease VALUES ('things', 'somebody', clock_timestamp() + interval '1 day')")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // ends the hanging transaction
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // in case the lease blocks the runner
 	defer cancel()
 	if _, err := drain(ctx, w.db, outbox.Config{Store: memory.New()}); err != nil {
 		t.Error(err)
@@ -109,8 +109,8 @@ func TestIDsGoBack(t *testing.T) {
 	})
 }
 
-// Ids that went back only to the last id that the mark has seen are noticed, too, because rows were
-// taken since.
+// It is also noticed if ids go back only to the last id that the mark has read, because rows with
+// later ids were taken.
 func TestIDsGoBackToTheMark(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -23,7 +23,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// read returns the entities of a snapshot, body by key.
+// read returns the bodies of the entities of a snapshot, by key.
 func read(t *testing.T, store storage.Store, index *snapshot.Index) map[string]string {
 	t.Helper()
 	state := map[string]string{}

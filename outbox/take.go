@@ -17,7 +17,7 @@ import (
 // are read in pieces of this size when they are published.
 const inline = 1 << 20
 
-// rows are rows taken from the outbox, in order.
+// rows holds rows taken from the outbox, in order.
 type rows struct {
 	ids      []int64
 	entities []*feed.Entity
@@ -25,7 +25,7 @@ type rows struct {
 	oldest   time.Time // when the oldest row was inserted, converted to the local clock
 	bad      []badRow
 	full     bool  // the limits were reached, so there may be more
-	passed   int64 // all rows with smaller ids have been taken, or never appear
+	passed   int64 // all rows with smaller ids have been taken, or will never appear
 }
 
 // all returns the ids of all rows, in order.

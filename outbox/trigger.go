@@ -12,7 +12,7 @@ import (
 // rendering holds the settings for converting values to text, so that the result does not depend on
 // the session.
 var rendering = []struct{ name, value string }{
-	{"search_path", "pg_catalog, pg_temp"}, // so that names, as of type regclass, are qualified
+	{"search_path", "pg_catalog, pg_temp"}, // so that names, such as those of type regclass, are qualified
 	{"timezone", "'UTC'"}, {"datestyle", "'ISO, YMD'"}, {"intervalstyle", "'iso_8601'"},
 	{"extra_float_digits", "1"}, {"bytea_output", "'hex'"}, {"lc_monetary", "'C'"},
 }

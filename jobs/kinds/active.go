@@ -49,7 +49,7 @@ func (s *activeStore) Get(ctx context.Context, key string, offset, length int64)
 	if err != nil {
 		return nil, err
 	}
-	if _, file := object.Body.(interface{ Rewind() error }); !file { // files need their methods, and are not slow
+	if _, file := object.Body.(interface{ Rewind() error }); !file { // files need all their methods, and are not slow
 		object.Body = &activeBody{object.Body, s.note}
 	}
 	return object, nil

@@ -215,7 +215,7 @@ func TestBlameLingering(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- scheduler.Work(ctx, jobs.WorkerConfig{Name: "node"}) }()
-		time.Sleep(time.Second) // it has joined
+		time.Sleep(time.Second) // until the node has joined
 		d := jobs.Document{Namespace: "test", Name: "job", Kind: "outbox run", Source: url, Target: store, Follow: true, Options: map[string]jobs.Values{"feed": {"rows"}}}
 		d.Placement.Node = "node"
 		if _, err := scheduler.Apply(t.Context(), []jobs.Document{d}, jobs.ApplyOptions{}); err != nil {

@@ -40,7 +40,7 @@ func (k *kintoRun) Check() error {
 
 func (k *kintoRun) Run(ctx context.Context, e *task.Env, idle func()) error {
 	if k.OfBucket() {
-		if idle != nil { // it has caught up, and is woken by a change of any of its collections
+		if idle != nil { // the job has caught up, and is woken by a change of any of its collections
 			return nil
 		}
 		k.Follow = false

@@ -7,7 +7,7 @@ import (
 	"github.com/feedctl/feedctl/internal/credential"
 )
 
-// sideError returns an error of a source or a target in the terms of a document.
+// sideError returns the message of an error about a source or a target, in the terms of a document.
 func sideError(err error) string { return flagName.ReplaceAllString(err.Error(), "$1") }
 
 // checkCredential checks the reference to the credential of a place.

@@ -87,7 +87,7 @@ func permanent(err error) bool {
 		return false // later runs publish the other collections
 	}
 	for _, e := range []error{
-		changes.ErrRecreated, bridge.ErrForeign, // the feed is of another database
+		changes.ErrRecreated, bridge.ErrForeign, // the feed belongs to another database
 		bridgekinto.ErrGone, bridgekinto.ErrManyGone,
 		outbox.ErrForeign, outbox.ErrDestination,
 		sink.ErrSpec, storage.ErrLayout, storage.ErrUnsafe,
@@ -145,9 +145,9 @@ func (k *kind) blamed(err error, i jobs.Identity) (origin string, after time.Dur
 	return cmp.Or(i.SourceOrigin, i.TargetOrigin), 0
 }
 
-// requested returns the URL of the request that failed, or "" if it was not an HTTP request. If a
-// request failed because another request, whose body it was to send on, failed, the URL is that of
-// the other request.
+// requested returns the URL of the request that failed, or "" if it was not an HTTP request. If the
+// request failed because it was to pass on the body of another request, which failed, the URL is
+// that of the other request.
 func requested(err error) (u string) {
 	type request interface {
 		error

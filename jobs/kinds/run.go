@@ -28,7 +28,7 @@ type runner interface {
 	Run(ctx context.Context, e *task.Env, idle func()) error
 }
 
-// A counting runner knows how far it has come.
+// A counting runner reports how far it has come.
 type counting interface{ Stats() jobs.Stats }
 
 // reportEvery is the interval between reports of a run.

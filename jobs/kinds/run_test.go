@@ -24,7 +24,7 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// A scene has a store in a directory, and schedulers whose jobs use it.
+// A scene consists of a store in a directory, and schedulers whose jobs use the store.
 type scene struct {
 	*testing.T
 	dir   string

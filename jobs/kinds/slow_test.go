@@ -142,7 +142,7 @@ func (s *slow) once(d jobs.Document) *jobs.Stats {
 	go func() {
 		done <- scheduler.Work(ctx, jobs.WorkerConfig{Name: "node", Transport: network.Client().Transport})
 	}()
-	time.Sleep(time.Second) // it has joined
+	time.Sleep(time.Second) // until the node has joined
 	if _, err := scheduler.Apply(s.Context(), []jobs.Document{d}, jobs.ApplyOptions{}); err != nil {
 		s.Error(err)
 	}

@@ -209,7 +209,7 @@ func TestCouchDBLosesUpdates(t *testing.T) {
 			t.Errorf("woken by reports: %q", got)
 		}
 		time.Sleep(10 * time.Minute)
-		if got := w.jobs.take(); got != "db007 db008 db009" { // the last, since it may have changed after the report
+		if got := w.jobs.take(); got != "db007 db008 db009" { // db009 may have changed after the report
 			t.Errorf("woken by the comparison: %q", got)
 		}
 		stop()
@@ -303,7 +303,7 @@ func TestCouchDBFaults(t *testing.T) {
 		for name, fault := range faults {
 			t.Run(mode.name+"/"+name, func(t *testing.T) {
 				if mode.name == "each" && name == "no reports any more" {
-					return // there are none
+					return // in this mode, there are no reports anyway
 				}
 				inCouchWorld(t, databases, func(t *testing.T, w *couchWorld) {
 					stop := w.watch(t)

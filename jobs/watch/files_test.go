@@ -9,7 +9,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestFilesWakes: a change, a new feed and a deletion wake a job at once, or within 11 s if the store does not notify.
+// TestFilesWakes: a change, a new feed and a deletion wake a job at once, or within 11 s if there are no
+// notifications.
 func TestFilesWakes(t *testing.T) {
 	for name, within := range map[string]time.Duration{"notifies": 200 * time.Millisecond, "does not": 11 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +38,7 @@ func TestFilesWakes(t *testing.T) {
 						t.Errorf("%s: woken: %q, want %q", what, got, name)
 					}
 				}
-				for range 5 { // pages of two
+				for range 5 { // a page has room for two
 					wakes("change", "f002")
 				}
 				wakes("new feed", "new")

@@ -41,7 +41,7 @@ func (w *kintoWorld) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.Fake.ServeHTTP(rw, r)
 }
 
-// do makes a request that is neither counted nor spoiled.
+// do makes a request that is not counted, and that no fault hits.
 func (w *kintoWorld) do(method, path, body string) *httptest.ResponseRecorder {
 	response := httptest.NewRecorder()
 	r := httptest.NewRequest(method, "/v1/buckets/"+path, strings.NewReader(body))
@@ -54,7 +54,7 @@ func collectionPath(name string) string {
 	return strings.Replace(name, "/", "/collections/", 1)
 }
 
-// put changes a collection.
+// put changes a collection by adding a record.
 func (w *kintoWorld) put(name string) {
 	w.do(http.MethodPut, fmt.Sprint(collectionPath(name), "/records/r", w.records.Add(1)), `{"data":{}}`)
 }
@@ -191,7 +191,7 @@ func TestKintoBucket(t *testing.T) {
 				w.do(http.MethodPut, "other/collections/c", "")
 				w.jobs.states = map[string]string{"b/": "", "other/": "", "none/": ""}
 				stop := w.watch(t)
-				time.Sleep(30 * time.Minute) // jobs at rest are woken later
+				time.Sleep(30 * time.Minute) // jobs at rest are woken only later
 				for what, change := range map[string]func(){
 					"changed": func() { w.put("b/c002") },
 					"new":     func() { w.do(http.MethodPut, "b/collections/new", "") },

@@ -88,7 +88,7 @@ func (p *poller) hinted() <-chan struct{} {
 	return p.hints.ready
 }
 
-// hasten makes the names that hints say may have changed due at once.
+// hasten takes the hints, and makes the names in them due at once.
 func (p *poller) hasten() {
 	names, all := p.hints.take()
 	for name, t := range p.turns {
@@ -162,7 +162,7 @@ func (p *poller) check(ctx context.Context, names []string) error {
 		now, ok := found[name]
 		again := t.failed
 		t.failed = !ok
-		if !ok && !again { // the next attempt shows whether that is the name's own failure
+		if !ok && !again { // the next attempt shows whether only this name fails
 			delete(before, name)
 			t.every, t.due = p.fastest, time.Now().Add(p.fastest)
 		} else if now != state || state == "" {
@@ -180,7 +180,7 @@ func (p *poller) check(ctx context.Context, names []string) error {
 		switch state, differs := changed[name]; {
 		case differs && state != "":
 			t.state, t.every = state, p.fastest
-		case t.every == 0: // it has not changed for a while
+		case t.every == 0: // the name has not changed for a while
 			t.every = p.slowest
 		default:
 			t.every = min(max(2*t.every, p.fastest), p.slowest)

@@ -99,7 +99,7 @@ func TestPostgresWakes(t *testing.T) {
 			for _, name := range []string{"a", "b", "c"} {
 				jobs.wakes(t, name)
 			}
-			for range 5 { // pages of two
+			for range 5 { // a page has room for two
 				publish(t, store, "a")
 				jobs.wakes(t, "a")
 			}

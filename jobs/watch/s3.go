@@ -71,7 +71,7 @@ func (p *paced) Stat(ctx context.Context, key string) (storage.Info, error) {
 	return p.Store.Stat(ctx, key)
 }
 
-// heads finds out whether feeds have a new newest page.
+// heads finds out whether the newest pages of feeds have changed.
 type heads struct{ store storage.Store }
 
 // compare returns the states of feeds, given their earlier states. It leaves out feeds that cannot be read,

@@ -209,7 +209,7 @@ func (f *follower) test(t *testing.T, s *steps) {
 			s.interrupt(at, f.change)
 			f.change()
 			await(fmt.Sprintf("before step %d", at), func() bool { return found == f.read() })
-			for end := time.Now().Add(10 * f.tick); time.Now().Before(end); { // what follows
+			for end := time.Now().Add(10 * f.tick); time.Now().Before(end); { // for the steps that follow
 				work()
 			}
 			if !s.interrupted() {
@@ -226,7 +226,7 @@ func (f *follower) test(t *testing.T, s *steps) {
 	}
 }
 
-// headOf returns a function that returns a string that identifies the newest page of a feed.
+// headOf returns a function whose result identifies the newest page of a feed.
 func headOf(t *testing.T, store storage.Store, name string) func() string {
 	return func() string {
 		p, err := chain.NewReader(store, name).Newest(t.Context())
@@ -240,7 +240,7 @@ func headOf(t *testing.T, store storage.Store, name string) func() string {
 // TestSteps: whatever step a node has reached when something changes, the job runs after the change.
 func TestSteps(t *testing.T) {
 	t.Parallel()
-	const tick, long, within = 200 * time.Millisecond, 10 * time.Second, 6 * time.Minute // before CouchDB is compared
+	const tick, long, within = 200 * time.Millisecond, 10 * time.Second, 6 * time.Minute // before CouchDB compares databases
 	for name, config := range map[string]server.Config{"feeds listed": listed, "feeds unlisted": unlisted} {
 		t.Run(name, func(t *testing.T) {
 			inFeedsWorld(t, 2, 1, config, func(t *testing.T, w *feedsWorld) {
