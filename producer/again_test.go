@@ -94,8 +94,8 @@ func TestStaleCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCheckpointOfDuplicates continues after a producer was killed that had written a part of its
-// batch, without the checkpoint.
+// TestCheckpointOfDuplicates: a producer was killed after it had written a part of its batch, without
+// the checkpoint, and another continues.
 func TestCheckpointOfDuplicates(t *testing.T) {
 	for _, open3 := range []int{11, 12} { // the last page is open, or closed
 		store := memory.New()

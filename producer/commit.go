@@ -20,7 +20,7 @@ import (
 // tail holds what the committing goroutine knows about the end of the feed.
 type tail struct {
 	read   bool        // whether the feed has been read before
-	known  bool        // whether the other fields are the state of the store
+	known  bool        // whether the other fields describe the store as it was last read
 	newest *chain.Page // nil if the feed has no pages
 	first  int64       // number that the first page of a feed without pages gets
 	hash   hash.Cloner // of the body of newest, if that is open

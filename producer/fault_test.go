@@ -74,8 +74,8 @@ func visibleIDs(t *testing.T, store storage.Store) []string {
 	return got
 }
 
-// orphaned leaves the pages after page 1, as a producer does that writes ahead and is killed before
-// page 1 exists.
+// orphaned leaves only pages after page 1, as if a producer had written ahead and been killed
+// before page 1 existed.
 func orphaned(t *testing.T, store storage.Store) {
 	mustPublish(t, store, ids(101, 107))
 	forget(t, store)

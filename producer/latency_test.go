@@ -105,8 +105,7 @@ func TestRoundTrips(t *testing.T) {
 		{"a batch of as many pages as may be ahead", func(t *testing.T, f *producer.Feed) {
 			publishAll(t, f, join(pages(chain.Ahead)))
 		}, 2, chain.Ahead + 1, chain.Ahead},
-		// Each 16 pages take a round trip, and reading the floor after the last ones
-		// takes another.
+		// Every 16 pages take a round trip, and reading the floor after the last pages takes another.
 		{"one batch of many pages", func(t *testing.T, f *producer.Feed) {
 			publishAll(t, f, join(pages(many)))
 		}, many/chain.Ahead + 2, many + 1, many},

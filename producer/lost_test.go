@@ -100,8 +100,8 @@ func TestLostPage(t *testing.T) {
 	}
 }
 
-// TestOldOrphans leaves pages beyond a missing page that record nothing about it, as a killed producer
-// may leave them. They are replaced as long as that producer could still be running, but not later.
+// TestOldOrphans: the pages beyond a missing page record nothing about it, as if a killed producer had
+// left them behind. They are replaced as long as that producer could still be running, but not later.
 func TestOldOrphans(t *testing.T) {
 	for name, write := range map[string]func(*testing.T, storage.Store){
 		"killed after a burst": func(t *testing.T, store storage.Store) { burst(t, store, false, 1, 10) },

@@ -62,7 +62,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// counts counts what the schedules covered.
+// counts holds how often each case occurred in the schedules.
 type counts struct{ acknowledged, late, deaths, pruned, replaced, retried, lost int }
 
 // A publish is the publication of one batch. The batch consists of Content-IDs.

@@ -68,8 +68,8 @@ func (r *recent) trim(n int64) {
 	}
 }
 
-// fill makes sure that the Content-IDs on the pages from page from to the newest page are known, by
-// reading the pages whose Content-IDs are not. newest is nil in a feed without pages.
+// fill makes sure that the Content-IDs on page from and all later pages are known, and reads the
+// pages whose Content-IDs are not. newest is nil in a feed without pages.
 func (r *recent) fill(ctx context.Context, c *chain.Reader, newest *chain.Page, from int64) error {
 	if r.fresh && r.first <= from {
 		return nil

@@ -46,7 +46,7 @@ type turn struct {
 	quota   int64 // limit of both
 
 	lookAt   time.Time // when this producer next checks whether others wait
-	lookWhen int64     // or after how many planned bytes it does
+	lookWhen int64     // or the number of planned bytes at which it does
 	looking  sync.WaitGroup
 	busy     atomic.Bool // whether it is checking
 	wanted   atomic.Bool // whether others wait
