@@ -56,7 +56,7 @@ func billOfMaterials(b build, bin binary) *cdx.BOM {
 	return bom
 }
 
-// module returns the component for a module of Go.
+// module returns the component for a Go module.
 func module(path, version string) cdx.Component {
 	purl := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 	return cdx.Component{Type: cdx.ComponentTypeLibrary, BOMRef: purl, Name: path, Version: version, PackageURL: purl}

@@ -106,7 +106,7 @@ func compile(ctx context.Context, source, dir string, p platform) (binary, error
 	return binary{p, path, body, info}, err
 }
 
-// output runs a program and returns what it prints, without the space around it.
+// output runs a program and returns its output, without surrounding white space.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	var stderr bytes.Buffer

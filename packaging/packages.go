@@ -29,7 +29,7 @@ func writePackages(out string, b build, bin binary) error {
 		return err
 	}
 	for _, format := range []string{"deb", "rpm"} {
-		// The number of a version without a tag is that of a pre-release, in which RPM does not allow a
+		// A version without a tag has the number of a pre-release, in which RPM does not allow a
 		// hyphen.
 		variables := map[string]string{"ARCH": bin.platform.arch, "VERSION": b.number(), "STAGE": stage}
 		config, err := nfpm.ParseWithEnvMapping(bytes.NewReader(description), func(name string) string { return variables[name] })

@@ -19,7 +19,7 @@ type fieldParser struct {
 // A line describes the line of a field: the offsets of the colon and of the next line.
 type line struct{ colon, next int }
 
-// forget makes parse parse the next header without using the last one.
+// forget makes the next call of parse ignore the last header.
 func (p *fieldParser) forget() {
 	clear(p.header)
 	p.header, p.lines, p.block, p.length = p.header[:0], p.lines[:0], nil, noLength

@@ -84,7 +84,7 @@ func badControl(block []byte) int {
 // white space around it become one space (RFC 9112, section 5.2). The joined line
 // is padded with spaces, so that the offsets of the other lines do not change.
 func unfold(block []byte) {
-	end, fill := 0, 0 // the end of the previous line's text, and of its padding
+	end, fill := 0, 0 // where the text of the previous line ends, and where its padding ends
 	for at := 0; at < len(block); {
 		next := at + bytes.IndexByte(block[at:], '\n') + 1
 		text := bytes.TrimRight(block[at:next], " \t\r\n")

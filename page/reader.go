@@ -12,7 +12,7 @@ const (
 	defaultMaxWhole  = 1 << 20
 )
 
-// ReaderOptions are the limits of a [Reader]. The zero value means the defaults.
+// ReaderOptions holds the limits of a [Reader]. The zero value means the defaults.
 type ReaderOptions struct {
 	// MaxHeader limits the header block of a part, in bytes without the blank
 	// line that ends it. 0 means 64 KiB.

@@ -6,8 +6,9 @@
 // up to [Size] consecutive pages each. Only pages that have a next page are listed, so what a full
 // tile says never changes. Every page of a feed links to its tile (rel="timemap").
 //
-// A reader must not trust the index. What makes a page part of the feed is that its neighbours link
-// to it, and its digest is the one in its own header; the index only says what to request early.
+// A reader must not trust the index. A page belongs to the feed only because its neighbours link to
+// it, and the digest of a page is the one in its own header. The index only says what to request
+// early.
 package pageindex
 
 import (

@@ -31,7 +31,8 @@ const defaultAttempts = 8
 
 // A Config configures a Client.
 type Config struct {
-	// URL of the feed: https://data.example.org/feeds/orders, without credentials.
+	// URL is the URL of the feed, such as https://data.example.org/feeds/orders, without
+	// credentials.
 	URL         string
 	Credentials consumer.Credentials
 	// HTTPClient sends the requests; nil means [http.DefaultClient]. Redirects are not

@@ -41,8 +41,8 @@ func answer(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// A request whose outcome is not known is repeated with the same Content-IDs, after the time
-// that the server asks for.
+// A request whose outcome is not known is repeated with the same Content-IDs, after the delay that
+// the server asks for.
 func TestClientRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ids []string
