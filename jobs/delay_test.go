@@ -9,7 +9,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestDelay compares the delays after errors with the documented formula, for many errors too.
+// TestDelay compares the delays after errors with the documented formula, including the delays
+// after many errors.
 func TestDelay(t *testing.T) {
 	t.Parallel()
 	s := jobs.NewScheduler(nil, nil, jobs.Defaults())

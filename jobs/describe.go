@@ -71,14 +71,14 @@ func (s *Scheduler) Describe(ctx context.Context, id string) (*Description, erro
 	return d, nil
 }
 
-// facts are the inputs of the sentence that explains the state of a job.
+// facts holds the inputs of the sentence that explains the state of a job.
 type facts struct {
 	job     *Job
 	now     time.Time
 	node    string // the node that runs the job
 	lease   *Lease
 	nodes   []NodeStatus // the live nodes
-	watch   *WatchStatus // nil if it does not follow
+	watch   *WatchStatus // nil if the job does not follow
 	origins []blockedOrigin
 	tenant  TenantStatus
 	once    string // a transient job that does the same; "" if there is none

@@ -15,12 +15,12 @@ import (
 type Document struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Kind has the words of the command that the job runs: "consume", "bridge couchdb".
+	// Kind holds the words of the command that the job runs, such as "consume" or "bridge couchdb".
 	Kind   string `json:"kind"`
 	Source string `json:"source"`
 	Target string `json:"target,omitempty"`
-	// Credentials has references by their use ("source", "target"): env:NAME or
-	// file:PATH. The nodes that run the job resolve them.
+	// Credentials holds references by use ("source", "target"): env:NAME or file:PATH. The nodes
+	// that run the job resolve them.
 	Credentials map[string]string `json:"credentials,omitempty"`
 	// Follow makes the job run until it is removed. Otherwise it ends when it has caught up.
 	Follow bool `json:"follow,omitempty"`
@@ -42,7 +42,7 @@ type Document struct {
 	Backoff Backoff `json:"backoff,omitzero"`
 }
 
-// Values are the values of an option; most have one.
+// Values are the values of an option; most options have one.
 type Values []string
 
 // Backoff is how long a job waits after consecutive errors: Min after the first, twice as

@@ -42,7 +42,7 @@ func (b *brief) Run(_ context.Context, s *jobs.Session) error {
 	return nil
 }
 
-// briefJobs are the documents of a generation.
+// briefJobs returns the documents of a generation.
 func briefJobs(generation int) (documents []jobs.Document) {
 	for _, name := range []string{"ends", "fails", "follows", "paused"} {
 		d := jobs.Document{Namespace: "n", Name: name, Kind: "brief", Source: fmt.Sprint("s", generation), Target: name, Follow: name == "follows"}

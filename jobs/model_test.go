@@ -119,7 +119,7 @@ type modelJob struct {
 type modelNode struct {
 	node    jobs.Node
 	expires time.Time
-	left    bool // or lost
+	left    bool // the node has left or is lost
 }
 
 type walk struct {

@@ -48,7 +48,8 @@ func TestNamesakes(t *testing.T) {
 	})
 }
 
-// TestNamesakeEnds: two nodes with the same name work at the same time, until one of them ends.
+// TestNamesakeEnds: of two nodes with the same name that work at the same time, the second one
+// ends.
 func TestNamesakeEnds(t *testing.T) {
 	t.Parallel()
 	s, err := jobs.Open(t.Context(), "sqlite::memory:", fakeKinds, jobs.Defaults())

@@ -18,8 +18,8 @@ type NodeStatus struct {
 	Age time.Duration `json:"-"` // as JSON, ageSeconds
 	// Up is how long ago the node was started.
 	Up time.Duration `json:"-"`
-	// Alive reports whether the lease of the node has not expired. If it has, its jobs run elsewhere
-	// soon.
+	// Alive reports whether the lease of the node is still valid. Otherwise, its jobs will soon run
+	// elsewhere.
 	Alive   bool `json:"alive"`
 	Running int  `json:"running"` // jobs
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestOverview lists what there is with jobs of two namespaces on two nodes, one of which is lost.
+// TestOverview lists the nodes, servers and namespaces of a scheduler with jobs of two namespaces
+// on two nodes, one of which is lost.
 func TestOverview(t *testing.T) {
 	eachScene(t, map[string]func(*scene){"": func(s *scene) {
 		s.join(jobs.Node{Name: "lost", Slots: 3, Labels: []string{"eu", "ssd"}})

@@ -102,8 +102,8 @@ func (w *worker) rotate(ctx context.Context, n Node, origin string, most int) er
 }
 
 // overShare returns the runs that are to end for waiting jobs, at most the given number. Each slot goes to
-// the namespace with waiting jobs that has used least in proportion to its shares. It comes from the
-// namespace that has used most, if that would still have used more after the other's run of the least time;
+// the namespace with waiting jobs that has used least in proportion to its shares. The slot comes from the
+// namespace that has used most, if that would still be ahead after the other had run for the least time;
 // otherwise it comes from the waiting namespace itself. So no run ends only to be started again.
 func overShare(tenants map[string]*tenant, long []*activeRun, most int, least time.Duration) (ending []*activeRun) {
 	runs := map[string][]*activeRun{} // by namespace, the oldest first

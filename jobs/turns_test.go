@@ -102,8 +102,8 @@ func turning(namespace, name string, follow bool) jobs.Document {
 }
 
 // TestTurns has four times as many jobs that always have more to do as there are slots, and some jobs
-// that end. Within one turn of all, each of the former gets its turn, and none of the latter is ended
-// early.
+// that end. Each job of the first kind gets its turn within one round of turns, and none of the others
+// is ended early.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	scale := size(2, 1)

@@ -37,7 +37,7 @@ const (
 	watchedBy = "w.type = j.watch_type AND w.server = j.watch_server AND w.credential = j.watch_credential AND w.node = j.watch_node"
 	// watchedOrigin is the origin that a job watches or, if it watches local files, their URL.
 	watchedOrigin = "CASE WHEN source_origin <> '' THEN source_origin ELSE watch_server END"
-	// aliveNodes are the incarnations whose leases have not expired.
+	// aliveNodes selects the incarnations whose leases have not expired.
 	aliveNodes = "(SELECT incarnation FROM @node WHERE expires > @now)"
 )
 
@@ -165,7 +165,7 @@ func (s *Scheduler) WatchesChecked(ctx context.Context, n Node, checks []WatchCh
 }
 
 // WatchStates returns the names that jobs wait for on a server, each with the state with which its
-// jobs were last woken, or "" if one of these was not woken with it.
+// jobs were last woken, or "" if one of these jobs has not been woken yet.
 func (s *Scheduler) WatchStates(ctx context.Context, w Watched) (states map[string]string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()

@@ -218,7 +218,7 @@ func limited(round func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error { return within(ctx, roundLimit, round) }
 }
 
-// join takes a new incarnation.
+// join joins as a new incarnation.
 func (w *worker) join(ctx context.Context) error {
 	begun := time.Now()
 	n, err := w.store.Join(ctx, Node{Name: w.config.Name, Slots: w.slots(), Version: w.config.Version, Labels: w.config.Labels})

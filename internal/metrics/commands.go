@@ -57,7 +57,7 @@ func Consumer(progress func() consumer.Progress, f Follower) prometheus.Collecto
 	})
 }
 
-// Certificate returns the metric of a certificate that expires at a time.
+// Certificate returns the metric of a certificate that expires at the given time.
 func Certificate(expires time.Time) prometheus.Collector {
 	return collector(func(to sender) { to.time("tls_certificate_expiry_timestamp_seconds", expires) })
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// A fakeKind has jobs that end as their source says.
+// fakeKind is a kind of jobs that end as their source says.
 type fakeKind struct{}
 
 func (fakeKind) Check(*jobs.Document) []jobs.Problem { return nil }

@@ -44,7 +44,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		failed = fmt.Errorf("%s %s: %s", request.Method, request.URL.Path, response.Status)
 	}
 	if failed != nil && request.Context().Err() != nil {
-		return response, err // the client has ended it
+		return response, err // the client has ended the request
 	}
 	if failed != nil {
 		t.failed.Add(request.Method)

@@ -63,7 +63,8 @@ func metricOf(series string) (catalog.Metric, bool) {
 	return catalog.Metric{}, false
 }
 
-// labelsIn returns the labels that an expression without strings selects or groups by.
+// labelsIn returns the labels by which an expression selects or groups. The expression must not
+// contain strings.
 func labelsIn(expression string) (labels []string) {
 	for _, s := range selected.FindAllStringSubmatch(expression, -1) {
 		for _, m := range matcher.FindAllStringSubmatch(s[1], -1) {

@@ -3,7 +3,7 @@ package main
 // openRows is how many rows are open at first; the others are for commands that not everyone runs.
 const openRows = 3
 
-// rows are the rows of the dashboard.
+// rows lists the rows of the dashboard.
 var rows = []row{
 	{"Overview", []panel{
 		{"Processes", "none", false, []query{{`count by (version) (feedctl_build_info{$i})`, "{{version}}"}}},

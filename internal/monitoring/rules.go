@@ -14,7 +14,7 @@ type record struct {
 	about            string // Markdown
 }
 
-// recorded are the recorded expressions. Alerts and the dashboard may use them.
+// recorded lists the recorded expressions. Alerts and the dashboard may use them.
 var recorded = []record{{
 	name:       "feedctl:feed_age_seconds",
 	expression: `time() - max by (job, feed) (feedctl_feed_last_modified_timestamp_seconds)`,
@@ -41,7 +41,7 @@ type alert struct {
 	quiet      example
 }
 
-// An example is series at a time, and the alert that they lead to.
+// An example holds series, a time, and the alert that fires at that time, if any.
 type example struct {
 	series  []series
 	at      string

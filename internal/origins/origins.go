@@ -34,7 +34,7 @@ type Error struct {
 	Err    error
 	// RetryAfter is how long the server asks its clients to wait; 0 if it does not.
 	RetryAfter time.Duration
-	// Throttled: the server works, but has too many requests.
+	// Throttled reports whether the server works but has too many requests.
 	Throttled bool
 }
 
@@ -171,8 +171,9 @@ func waitsForNews(r *http.Request) bool {
 
 func statusError(r *http.Response) error { return fmt.Errorf("status %s", r.Status) }
 
-// RetryAfter returns how long a server asks its clients to wait, at most [MaxRetryAfter]: with the
-// field Retry-After of an error, or with the field Backoff of any response, in seconds, as Kinto does.
+// RetryAfter returns how long a server asks its clients to wait, at most [MaxRetryAfter]: according to
+// the field Retry-After of an error, or the field Backoff of any response, which Kinto sends and which
+// is in seconds.
 func RetryAfter(r *http.Response) time.Duration {
 	var wait time.Duration
 	if r.StatusCode >= http.StatusBadRequest {

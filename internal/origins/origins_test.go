@@ -99,7 +99,7 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// get returns the error of a request, or of its status.
+// get sends a request, and returns its error, or an error for its status.
 func get(ctx context.Context, c *Client, url string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -273,7 +273,7 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// TestForgotten checks that nothing is kept of a server that is not in use.
+// TestForgotten checks that nothing is kept about a server that is not in use.
 func TestForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuse := true

@@ -35,8 +35,8 @@ type Status struct {
 
 // A Search is the progress of a search, page by page, for where to begin in a feed.
 type Search struct {
-	Pages int64         // that have been passed
-	At    time.Time     // of the last of them
+	Pages int64         // pages that have been passed
+	At    time.Time     // the time of the last of these pages
 	Left  time.Duration // estimated; negative if unknown
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // Coding returns the content coding in which a request is answered, or "" for none. ok is false if the
-// request excludes all codings, and none.
+// request accepts neither a coding nor a response without one.
 func Coding(r *http.Request) (coding string, ok bool) {
 	return acceptedCoding(r.Header.Values("Accept-Encoding"))
 }

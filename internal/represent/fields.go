@@ -13,7 +13,7 @@ import (
 )
 
 // Fields holds the header fields of all responses with a representation. If requests share the
-// representation, they are computed once. The values must not be changed.
+// representation, the fields are computed once. The values must not be changed.
 type Fields struct {
 	common      http.Header         // fields that do not depend on the content coding
 	etag        map[string][]string // by content coding

@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/internal/problem"
 )
 
-// A growing is a resource that grows just before it is opened, the first so many times.
+// A growing is a resource that grows whenever it is opened, up to the given number of times.
 type growing struct {
 	text  string
 	times int

@@ -65,7 +65,7 @@ type Config struct {
 	MaxCoded int
 	// MaxEncoded limits the memory for compressed representations that never change, in bytes; with 0 they are not kept.
 	MaxEncoded int64
-	// Private: shared caches may keep nothing, since reading requires credentials.
+	// Private forbids shared caches to keep anything, since reading requires credentials.
 	Private bool
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/internal/selfcheck"
 )
 
-// TestFlips changes each bit: the change must be detected, or the object remain equal.
+// TestFlips changes each bit: the change must be detected, or leave the object equal.
 func TestFlips(t *testing.T) {
 	type object struct {
 		A int    `json:"a"`
@@ -32,7 +32,7 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// TestForm fixes the member, which is in the metadata of existing stores.
+// TestForm pins the form of the member, since the metadata of existing stores has it.
 func TestForm(t *testing.T) {
 	const want = `{"a":24,"crc32c":"0da95ab8"}`
 	if got := string(selfcheck.Add([]byte(`{"a":24}`))); got != want {

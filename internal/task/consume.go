@@ -300,7 +300,7 @@ func (c *Consume) CaughtUp() time.Time {
 // their position, unless the last commit failed.
 const positionTimeout = 5 * time.Second
 
-// positionOf returns where a sink stands, even if ctx has ended.
+// positionOf returns the position of a sink, even if ctx has ended.
 func positionOf(ctx context.Context, to consumer.Sink, into string) (feed.Position, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), positionTimeout)
 	defer cancel()

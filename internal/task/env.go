@@ -26,7 +26,7 @@ const s3Memory = 24 << 20
 // Transport and Store are required. The caller must call Close after the run.
 type Env struct {
 	Log *slog.Logger
-	// Transport sends all requests by HTTP, except those of S3 stores. Runs share it.
+	// Transport sends all HTTP requests, except those of S3 stores. Runs share it.
 	Transport http.RoundTripper
 	// Store is the URL of the store for names that do not include one.
 	Store string

@@ -61,7 +61,7 @@ func (t *Erase) Check() error {
 	return errors.Join(problems...)
 }
 
-// Status is the progress of a run.
+// Status returns the progress of a run.
 func (t *Erase) Status() progress.Status {
 	p := t.last.Load()
 	if p == nil {

@@ -25,11 +25,11 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// Flags are the flags of a command with a console.
+// Flags holds the flags of a command with a console.
 type Flags struct {
 	Address string // HOST:PORT; "" for no console
 
-	// Readers, if not nil, are the readers of the feeds. Their lag is sampled while the console runs.
+	// Readers, if not nil, tracks the readers of the feeds. Their lag is sampled while the console runs.
 	Readers *readers.Tracker
 
 	requests console.Requests

@@ -34,7 +34,7 @@ type Server struct {
 }
 
 // Run listens on an address, calls ready with the URL at which this machine reaches the server, and
-// serves until ctx ends. Then requests may take 15 s to end.
+// serves until ctx ends. After that, requests may take 15 s to end.
 func (s *Server) Run(ctx context.Context, address string, ready func(url string) error) error {
 	listener, err := tcp.Listen(ctx, address)
 	if err != nil {

@@ -37,10 +37,10 @@ type Config struct {
 // ErrExposed is matched by the error of [CheckExposure].
 var ErrExposed = errors.New("jobs would be open to everyone")
 
-// CheckExposure reports whether an API with this configuration may listen on the TCP address
-// ("host:port", as for [net.Listen]): [ErrExposed] if other machines could read or change jobs
-// without credentials. It does not resolve names: the only name that stands for this machine is
-// "localhost".
+// CheckExposure checks whether an API with this configuration may listen on the TCP address
+// ("host:port", as for [net.Listen]). The error matches [ErrExposed] if other machines could read
+// or change jobs without credentials. It does not resolve names: the only name that stands for this
+// machine is "localhost".
 func CheckExposure(addr string, c Config) error {
 	if len(c.ReadAuth) > 0 && len(c.WriteAuth) > 0 {
 		return nil

@@ -236,7 +236,7 @@ func (v *viewed) info() *couchInfo {
 	return i
 }
 
-// sequence returns a position, or 0 if there is none, as in CouchDB.
+// sequence returns a position or, if there is none, 0, which is CouchDB's first sequence.
 func sequence(position string) any {
 	if position == "" {
 		return 0

@@ -14,7 +14,7 @@
 //	GET    /api/v1/namespaces/NS/jobs/NAME/logs      its last warnings and errors
 //	POST   /api/v1/validate                          checks many jobs, and stores nothing
 //	GET    /api/v1/export                            the documents of jobs, as a file in JSON or YAML
-//	POST   /api/v1/runs                              runs once a job that is in no file; with ?retry=true, again after errors
+//	POST   /api/v1/runs                              runs a job that is in no file once; with ?retry=true, again after errors
 //	GET    /api/v1/nodes                             the nodes
 //	GET    /api/v1/origins                           the servers that jobs use
 //	GET    /api/v1/tenants                           the namespaces, and what they use
@@ -30,7 +30,7 @@
 //	GET    /_active_tasks                            jobs that run or are idle
 //	GET    /openapi.json                             a description of the resources (OpenAPI 3.1)
 //	GET    /healthz                                  the process works
-//	GET    /readyz                                   so do its database and its node; 503 names what does not, and since when
+//	GET    /readyz                                   its database and its node work, too; 503 names what does not, and since when
 //
 // Below /runs/ there may be web pages about runs: those of River, the queue of runs. They are read-only: what their
 // buttons request is refused.

@@ -72,8 +72,8 @@ func mayUse(r *http.Request, namespace string) error {
 }
 
 // unlimited returns credentials without their namespaces. It refuses a credential that is in the
-// list twice, with namespaces, since it would be unclear which of these apply. The error says what
-// the list is for, which is use.
+// list twice, with namespaces, since it would be unclear which of these apply. The error includes
+// use, which says what the list is for.
 func unlimited(list []Credential, use string) ([]access.Credential, error) {
 	converted := make([]access.Credential, len(list))
 	namespaces := map[server.Credential][]string{}
