@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// jobsSections are the measurements of the scheduler of jobs. "jobs" stands for all of them.
+// jobsSections returns the measurements of the scheduler of jobs. "jobs" stands for all of them.
 func jobsSections() []section {
 	return []section{
 		{name: "jobs-idle", run: (*bench).jobsIdle, once: true},
@@ -31,7 +31,7 @@ func jobsSections() []section {
 	}
 }
 
-// some returns how many jobs to measure with, instead of the given number at full size.
+// some returns the number of jobs to measure with; jobs is the number at full size.
 func (b *bench) some(jobs int) int { return max(jobs/b.part, 1) }
 
 // A jobsBench is a database of jobs.

@@ -140,8 +140,8 @@ func (b *bench) kintoBesideCurl(server *kintotest.Server) error {
 	return nil
 }
 
-// fillKinto stores records in the database as the server would, which would take a hundred times as
-// long.
+// fillKinto inserts records straight into the database of a server: sending them to the server
+// would take a hundred times as long.
 func (b *bench) fillKinto(database string, n int) (err error) {
 	conn, err := pgx.Connect(b.ctx, database)
 	if err != nil {

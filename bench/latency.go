@@ -34,8 +34,8 @@ const (
 )
 
 // latency measures the time from a commit to the row in a SQLite database, through a server and
-// a consumer in separate processes. On files and PostgreSQL, this process writes to the store, and
-// the server is notified by it; an S3 server notifies no one, so there the entities are posted to
+// a consumer in separate processes. On files and PostgreSQL, this process writes to the store,
+// which notifies the server; an S3 server notifies no one, so there the entities are posted to
 // feedctl.
 func (b *bench) latency() error {
 	return errors.Join(b.fileLatency(), b.postgresLatency(), b.s3Latency())

@@ -23,8 +23,8 @@ type latencyLoad struct {
 	arrived func(first int, seen func(n int)) error
 }
 
-// measure returns how long it took until each row was seen. The first entity does not count: when
-// it arrives, all processes are at work.
+// measure returns how long it took until each row was seen. The first entity does not count: its
+// arrival shows that all processes are running.
 func (l *latencyLoad) measure() ([]time.Duration, error) {
 	if err := l.first(); err != nil {
 		return nil, err

@@ -16,8 +16,8 @@ import (
 // newestWanted is how many entities are waited for.
 const newestWanted = 1000
 
-// newestFirst measures how long it takes until the newest entities of a long feed are in a new
-// sink, and until all are (1,000,000 by default), compared with reading in order.
+// newestFirst measures how long it takes until the newest entities of a long feed (by default,
+// 1,000,000 entities) are in a new sink, and until all of them are, compared with reading in order.
 func (b *bench) newestFirst() error {
 	entities := b.entities * 10 / 3
 	dir, _, err := b.fill("newestfirst", entities)

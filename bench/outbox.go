@@ -74,7 +74,7 @@ func (b *bench) outbox() (err error) {
 }
 
 // drain moves waiting rows. The alternative is DELETE ... RETURNING of the same rows, in
-// transactions of the same size: the minimum for taking them from the table.
+// transactions of the same size: the minimum cost of taking them from the table.
 func (o *outboxBench) drain(name string, c outbox.Config) error {
 	const rows = 100_000
 	if err := o.fill(c.Feed, rows); err != nil {

@@ -88,8 +88,8 @@ func (b *bench) publishOnly(publishers int) (err error) {
 	return err
 }
 
-// publishLog appends to one file or, if two is set, also syncs a second file with each commit: what a
-// store costs that keeps the state of an object apart from its body.
+// publishLog appends to one file or, if two is set, also syncs a second file with each commit, to show
+// the cost of a store that keeps the state of an object apart from its body.
 func (b *bench) publishLog(publishers int, two bool) (_ float64, err error) {
 	name := filepath.Join(b.dir, fmt.Sprintf("log-%d-%t", publishers, two))
 	out, err := os.Create(name)

@@ -89,8 +89,8 @@ func below(v float64) target {
 	return target{fmt.Sprintf("< %g", v), func(s sample) bool { return s.ours < v }}
 }
 
-// noise is how many times as fast the fastest round of the other may be as the slowest. If it varies
-// more, the machine was busy with something else, and the row is not judged.
+// noise is the highest ratio of the fastest round of the other to its slowest round. If the other
+// varies more, the machine was busy with something else, and the row is not judged.
 const noise = 1.5
 
 // A report gathers rows, and prints those of a section after its last round.
@@ -184,7 +184,7 @@ func (p *report) end() {
 	}
 	fmt.Fprintf(p.out, "%d rows with a target: %d pass, %d miss\n", len(p.rows)-verdicts[""], verdicts["pass"], verdicts["MISS"])
 	if n := verdicts["noisy"]; n > 0 {
-		fmt.Fprintf(p.out, "%d are not judged: what they are compared with varied by more than %g times between rounds, so the machine was busy with something else; measure them again\n", n, noise)
+		fmt.Fprintf(p.out, "%d are not judged: what they are compared with varied by a factor of more than %g between rounds, so the machine was busy with something else; measure them again\n", n, noise)
 	}
 }
 

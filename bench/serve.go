@@ -160,7 +160,7 @@ func (b *bench) compareWithNginx(ours *server, f servedFeed) error {
 	return nil
 }
 
-// prefixOf returns the path below which nginx has the pages in a content coding. It finds those in
+// prefixOf returns the path below which nginx has the pages in a content coding. nginx finds those in
 // gzip on its own.
 func prefixOf(coding string) string {
 	if coding == "zstd" {

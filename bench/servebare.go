@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// bareHandler serves the files that nginx has, with net/http and as little around it as possible. It shows
-// how fast a Go program is without the work of feedctl. Files of at most 64 KiB are in memory.
+// A bareHandler serves the files that nginx has, with net/http and as little around it as possible. It
+// shows how fast a Go program is without the work of feedctl. Files of at most 64 KiB are in memory.
 type bareHandler struct {
 	root  string
 	small sync.Map // from a path to its bytes

@@ -78,8 +78,9 @@ func (b *bench) sinkRows(database string) (rate float64, err error) {
 	return float64(b.entities) / time.Since(start).Seconds(), nil
 }
 
-// copyRowsOf copies the rows that the sink makes into a table that the first statement creates,
-// and runs the statement merge, if any, at the end of each transaction. It returns rows a second.
+// copyRowsOf copies the rows that the sink makes into a new table. It runs the statement create at
+// the beginning, and the statement merge, if any, at the end of each transaction. It returns rows a
+// second.
 func (b *bench) copyRowsOf(database, create, table, merge string) (rate float64, err error) {
 	conn, err := pgx.Connect(b.ctx, database)
 	if err != nil {

@@ -161,7 +161,7 @@ type Claim int
 const (
 	Absent   Claim = iota // not in the feed; the caller must publish it
 	Newest                // in the feed, as the newest version of its document
-	Older                 // in the feed, and followed by another version of its document, or about to be
+	Older                 // in the feed, and followed, now or soon, by another version of its document
 	OnItsWay              // being published
 )
 
@@ -269,7 +269,7 @@ func number(get *sqlite.Stmt, h *hash) (n int64, err error) {
 	return n, errors.Join(err, get.Reset())
 }
 
-// Ask returns whether a version is in the feed, ignoring versions being published.
+// Ask looks up whether a version is in the feed, ignoring versions that are being published.
 func (x *Index) Ask(v Version) (Claim, error) {
 	h := v.hash()
 	x.mu.Lock()
@@ -319,8 +319,8 @@ func (x *Index) settleQueue() error {
 	return err
 }
 
-// A place is the position in the feed up to which the index is filled, including the
-// entity with this Content-ID, which is on this page.
+// A place is the position in the feed up to which the index is filled: up to and including the
+// entity ContentID on page Page.
 type place struct {
 	Feed      string `json:"feed"` // of its checkpoint
 	Page      int64  `json:"page"`

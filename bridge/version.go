@@ -22,8 +22,8 @@ func (v Version) ContentID() string {
 	return "<" + id + "@" + rev + ">"
 }
 
-// ContentIDOver returns the Content-ID of a version that is published again because it replaces a
-// revision published after it.
+// ContentIDOver returns the Content-ID of a version that is published again because it replaces rev,
+// which was published after it.
 func (v Version) ContentIDOver(rev string) string {
 	id := v.ContentID()
 	return id[:len(id)-1] + overMark + feed.EncodeKey(rev) + ">"
@@ -31,7 +31,7 @@ func (v Version) ContentIDOver(rev string) string {
 
 const overMark = ";after="
 
-// Names reports whether a Content-ID is one of those of the version.
+// Names reports whether a Content-ID belongs to the version.
 func (v Version) Names(contentID string) bool {
 	id := v.ContentID()
 	return contentID == id || strings.HasPrefix(contentID, id[:len(id)-1]+overMark)

@@ -19,7 +19,7 @@ type epochRecord struct {
 	Number int64  `json:"number"`
 	ID     string `json:"id"`
 	Page   int64  `json:"page"`   // the newest page when the epoch began
-	Last   int64  `json:"lastMs"` // Last-Modified of its last entity then, Unix milliseconds
+	Last   int64  `json:"lastMs"` // Last-Modified of the last entity of that page at that time, Unix milliseconds
 	Kept   bool   `json:"kept,omitempty"`
 }
 

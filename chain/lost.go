@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// MaxCommit is longer than any producer retries to link the pages that it has written.
+// MaxCommit is longer than any producer keeps trying to link the pages that it has written.
 const MaxCommit = time.Hour
 
 // Overdue is the [LostError.Why] of pages for which [Page.Overdue] reports true.
@@ -151,7 +151,7 @@ func (r *Reader) findBeyond(ctx context.Context, newest *Page, floor int64, load
 		}
 		loaded, seen = listed, max(seen, highest)
 	} else if newest.Closed {
-		// The page after it may be missing, with others beyond.
+		// The page after the last one may be missing, with others beyond it.
 		from := last + 2
 		for loaded[from-1] != nil {
 			from++

@@ -13,7 +13,7 @@ import (
 const chunkBytes = 1 << 20
 
 // A chunk is a list of documents that are fetched with one request while earlier ones are
-// being published. There is one [fetched] for each of asks, in their order.
+// being published. There is one [fetched] for each element of asks, in the same order.
 type chunk struct {
 	asks []couchdb.IDRev
 	docs chan fetched

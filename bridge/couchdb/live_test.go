@@ -167,7 +167,7 @@ func TestIdleWhilePublishing(t *testing.T) {
 	for n := r.endChecks(); n < 5 && idle.Load() <= before+1; n += r.endChecks() {
 		runtime.Gosched()
 	}
-	if after := idle.Load(); after > before+1 { // one was being asked
+	if after := idle.Load(); after > before+1 { // a check was under way
 		t.Errorf("called %d times while a change was being published", after-before)
 	}
 	close(held)
@@ -254,7 +254,7 @@ func TestIdleWhileLate(t *testing.T) {
 	for n := 0; n < 5 && idle.Load() <= before+1; n += r.endChecks() {
 		runtime.Gosched()
 	}
-	if after := idle.Load(); after > before+1 { // one was being asked
+	if after := idle.Load(); after > before+1 { // a check was under way
 		t.Errorf("called %d times while the source had a change that had not arrived", after-before)
 	}
 	late.held.Store(false)

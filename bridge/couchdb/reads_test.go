@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/storage/observe"
 )
 
-// reads counts what is read of a feed.
+// reads counts the reads of a feed.
 type reads struct {
 	mu     sync.Mutex
 	bodies []string // keys of pages

@@ -22,15 +22,15 @@ import (
 type Bucket struct {
 	Server *kinto.Server
 	Bucket string // its id, or "default"
-	// Patterns select collections by name, each as in [path.Match]: "blog-*". None: all. The collection
-	// feedctl-positions of package sink/kinto must be named in full.
+	// Patterns select collections by name, in the syntax of [path.Match]: "blog-*". None: all. The
+	// collection feedctl-positions of package sink/kinto must be named in full.
 	Patterns []string
 	Store    storage.Store
 	Feeds    FeedNames
 	// Job returns a job for a collection, with an index of its own. Its Source, Store, Feed and
 	// Follow are set afterwards. It is called again if the collection is tried again.
 	Job func(collection, feed string) *Job
-	// Follow also follows the collections, and those that are created later.
+	// Follow waits for further changes, and also publishes collections that are created later.
 	Follow bool
 	// Interval is the time after which collections are listed again, and those whose bridge has
 	// failed are tried again. 0: 1 min.

@@ -122,8 +122,8 @@ func TestBucket(t *testing.T) {
 	})
 }
 
-// TestBucketFirstFill: with --follow, a few collections are filled at a time. Those that wait for the server
-// let others begin.
+// TestBucketFirstFill: with --follow, a few collections are filled at a time. Collections that wait for the
+// server let others begin.
 func TestBucketFirstFill(t *testing.T) {
 	var names []string
 	want := map[string]int{}

@@ -23,8 +23,8 @@ type Position struct {
 	Polled int64 `json:"polled,omitempty"`
 	// Reconciled is the time at which all ids were last compared.
 	Reconciled int64 `json:"reconciled,omitempty"`
-	// Missing is how many more records the collection had than the feed at that time, because they
-	// are in quarantine.
+	// Missing is how many more records the collection had than the feed when all ids were last
+	// compared, because they are in quarantine.
 	Missing int64 `json:"missing,omitempty"`
 	// Uncounted is set if Missing is not known, because the collection changed meanwhile. Missing is
 	// then set to the first difference that is found.

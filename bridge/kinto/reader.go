@@ -27,7 +27,7 @@ type reader struct {
 	ready  bool     // the first request was successful
 	limit  int      // rows per page, fewer after failures
 
-	stamp      int64     // of the collection, whose changes have been read; 0: ask without condition
+	stamp      int64     // of the collection, whose changes have been read; 0: request without a condition
 	overlapped time.Time // when the last two windows were last read again
 	quiet      int       // how many times that was done since the collection last changed
 	lower      time.Time // when the stamp of the collection was first seen to be lower; zero: it is not lower
@@ -358,7 +358,7 @@ func (r *reader) deleteAll(ctx context.Context, pieces chan<- *bridge.Piece) err
 	})
 }
 
-// wait sends a piece that f publishes, and waits until it has returned. An error of the source is
+// wait sends a piece that f publishes, and waits until f has returned. An error of the source is
 // returned, and does not end the run; what was published until then is kept. f may change the position.
 func (r *reader) wait(ctx context.Context, pieces chan<- *bridge.Piece, f func(ctx context.Context, at *Position) error) error {
 	done := make(chan error, 1)

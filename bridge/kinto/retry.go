@@ -7,7 +7,7 @@ import (
 )
 
 // Retry tries to publish the records in quarantine. Those that no longer exist are removed
-// from it. Another bridge may publish to the feed at the same time.
+// from the quarantine. Another bridge may publish to the feed at the same time.
 func (b *Bridge) Retry(ctx context.Context) (bridge.RetryReport, error) {
 	return b.core.Retry(ctx, func(bridge.Quarantined) int { return fetchIDs }, func(core *bridge.Run, at bridge.Checkpoint, things []bridge.Quarantined) (bridge.Source, error) {
 		s, err := b.newRun(core, at)

@@ -42,7 +42,7 @@ func (r *bucketRig) create(name string) {
 	kintotest.Send(r, http.MethodPut, r.bucket+"/collections/"+name+"/records/a", `{"data":{"n":1}}`)
 }
 
-// bridge publishes the bucket, with the given exit status.
+// bridge publishes the bucket, and expects the given exit status.
 func (r *bucketRig) bridge(status int, flags ...string) (result task.KintoBucket, stderr string) {
 	r.Helper()
 	code, stdout, stderr := feedctl(r.T, "", append([]string{"bridge", "kinto", r.bucket, r.store + "#k-*", "--json"}, flags...)...)

@@ -42,7 +42,8 @@ func newBridgeRig(t *testing.T) *bridgeRig {
 // env puts the indexes into the directory.
 func (r *bridgeRig) env() { r.t.Setenv("XDG_CACHE_HOME", filepath.Join(r.dir, "cache")) }
 
-// command runs "feedctl bridge ..." and returns its output, as JSON.
+// command runs "feedctl bridge ...", decodes its JSON output into v, and returns its standard
+// error.
 func (r *bridgeRig) command(want int, v any, args ...string) (stderr string) {
 	r.t.Helper()
 	r.env()
@@ -124,7 +125,7 @@ func TestBridgeSnapshotAndFollow(t *testing.T) {
 	})
 	<-live
 	r.fake.AddDoc(r.url, "late", "{}")
-	mustRun(t, "", "tail", store+"#docs", "--from", "beginning", "--limit", "6") // waits for it
+	mustRun(t, "", "tail", store+"#docs", "--from", "beginning", "--limit", "6") // tail waits for the entities
 	cancel(exit.ErrInterrupted)
 	bridge.Wait()
 	var result task.Replication
@@ -164,7 +165,7 @@ func TestBridgeSnapshotOfEmptyDatabase(t *testing.T) {
 		t.Fatalf("exit status %d: %s", code, &log)
 	}
 	r.fake.AddDoc(r.url, "late", "{}")
-	mustRun(t, "", "tail", store+"#docs", "--from", "beginning", "--limit", "1") // waits for it
+	mustRun(t, "", "tail", store+"#docs", "--from", "beginning", "--limit", "1") // tail waits for the entities
 	cancel(exit.ErrInterrupted)
 	var result task.Replication
 	if code := <-ended; code != exit.Interrupted {

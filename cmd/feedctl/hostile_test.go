@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// evil has everything that controls a terminal: escape sequences with ESC and with its C1
+// evil contains everything that controls a terminal: escape sequences with ESC and with its C1
 // equivalent, carriage returns, and characters that change the text direction.
 const evil = "\x1b[2J\u009b31m\rfeedctl: all is well\nfeedctl: \u202etxet\u2066\u2028\x7f"
 

@@ -133,7 +133,8 @@ func listServer(ctx context.Context, a *app.App, rawURL string, f *listFlags) er
 	return nil
 }
 
-// errDamaged is wrapped by the error of a list in which lines say what is damaged.
+// errDamaged is wrapped by the error for a list with damaged feeds or snapshots, whose lines say
+// what is wrong.
 var errDamaged = fmt.Errorf("%w: see the lines with an error", chain.ErrCorrupt)
 
 func kindOf(isSnapshot bool) string {

@@ -104,7 +104,7 @@ func (f *outboxAttachFlags) makeSnapshot(ctx context.Context, a *app.App, db *ou
 		Progress: func(n int64, _ int) { entities.Store(n) },
 	})
 	if errors.Is(err, outbox.ErrEmpty) {
-		return nil, exit.WithHint(err, "none is needed: consumers read the feed from its beginning; changes are published from now on")
+		return nil, exit.WithHint(err, "consuming the feed from its beginning: changes are published from now on")
 	}
 	if err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ func printOutboxStatus(w io.Writer, s outbox.Status) error {
 	return err
 }
 
-// printCapturedTable says what is to be done about a table.
+// printCapturedTable prints what to do about a table.
 func printCapturedTable(w io.Writer, feed string, t *outbox.CapturedTable) error {
 	if t.Gone {
 		_, err := fmt.Fprintf(w, "The table of %s was dropped (%s): \"feedctl outbox detach --feed %[1]s\" removes what is left of its capture\n", feed, t.Name)

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// publicHelp explains publicFlags.
+// publicHelp explains the flags of [task.Public].
 const publicHelp = `
 
 The snapshot can also be read from a bucket by plain HTTP, without feedctl. Its index then

@@ -37,7 +37,7 @@ func TestReconcileRevisions(t *testing.T) {
 	if out, _ := reconcile(exit.OK); !strings.HasSuffix(out, ": 22 rows compared: equal\n") || !strings.HasPrefix(out, "note: leaf revisions") {
 		t.Errorf("printed %s", out)
 	}
-	mustRun(t, "", "digest", "docs", "--store", store) // does not change that
+	mustRun(t, "", "digest", "docs", "--store", store) // makes no difference
 	reconcile(exit.OK)
 	if _, stderr := reconcile(exit.Error, "--repair"); !strings.Contains(stderr, "into a new database") {
 		t.Errorf("printed %s", stderr)

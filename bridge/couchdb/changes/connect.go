@@ -17,7 +17,7 @@ const (
 	checkpointAfter = time.Minute
 	// silentAfter is how long a response may consist of heartbeats before that is logged.
 	silentAfter = time.Minute
-	// flushAfter is how long rows of a normal feed wait for others of their batch.
+	// flushAfter is how long rows of a normal feed wait for more rows of their batch.
 	flushAfter = time.Second
 )
 

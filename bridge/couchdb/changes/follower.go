@@ -50,13 +50,13 @@ type Follower struct {
 	handle func(*Batch) error
 }
 
-// A malformedState is how malformed rows are handled.
+// A malformedState says how malformed rows are handled.
 type malformedState int
 
 const (
-	none      malformedState = iota // there was none
-	rereading                       // one was requested again
-	reread                          // they are delivered, up to the end of the response
+	none      malformedState = iota // no row was malformed
+	rereading                       // a malformed row was requested again
+	reread                          // malformed rows are delivered, up to the end of the response
 )
 
 // New returns a Follower of db. It makes no request.
@@ -99,7 +99,7 @@ func (f *Follower) Follow(ctx context.Context, handle func(*Batch) error) error 
 	}
 }
 
-// shortest is how long a server must wait for changes before it may end a feed without any.
+// shortest is how long a server must wait for changes before it may end a feed that has none.
 const shortest = 250 * time.Millisecond
 
 // Instance identifies the database, to recognize that it was deleted and created again. Store it
