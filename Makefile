@@ -1,4 +1,4 @@
-# "make help" lists the targets. Each installs what it needs: Go tools at the versions below into .cache/bin, Debian
+# "make help" lists the targets. Each target installs what it needs: Go tools at the versions below into .cache/bin, Debian
 # packages by scripts/need (only where a command is missing).
 
 GOLANGCI_LINT_VERSION := v2.15.0
@@ -48,10 +48,10 @@ AXE := $(CURDIR)/.cache/axe-$(shell sha256sum $(AXE_SOURCE)/package-lock.json | 
 # feedctl as it was at the commit that scripts/previous-state names, with which the tests of upgrades run.
 PREVIOUS := $(shell cut -c 1-12 scripts/previous-state)
 
-# SQLite's code, C translated into Go, is not instrumented, and neither are the C library and the allocator that it uses: it
-# would be several times slower, and the detector does not understand C. Its Go callers and callbacks are instrumented. A
-# wider pattern would take the instrumentation from generic code that other packages share, and the detector would report
-# false races.
+# SQLite's code, C translated into Go, is not instrumented, and neither are the C library and the allocator that it uses:
+# instrumented, it would be several times slower, and the detector does not understand C. Its Go callers and callbacks are
+# instrumented. A wider pattern would take the instrumentation from generic code that other packages share, and the detector
+# would report false races.
 RACEFLAGS := $(foreach package,sqlite/lib libc memory,-gcflags=modernc.org/$(package)=-race=false)
 
 # How long each fuzz target runs in "make fuzz".
