@@ -25,7 +25,7 @@ type confirmView struct {
 	Fields              []field
 }
 
-// A field is a field of a form.
+// A field is an input field of a form.
 type field struct {
 	Name, Label, Value, Hint string
 	Hidden                   bool

@@ -72,7 +72,7 @@ func TestPages(t *testing.T) {
 		lists++
 	}
 	if first, last, rows, _ := pagesIn(html); lists != 18 || first != "150" || last != "101" || rows != 50 {
-		t.Errorf("the %d. list is %s to %s, %d rows", lists, first, last, rows)
+		t.Errorf("list %d is %s to %s, %d rows", lists, first, last, rows)
 	}
 	_, newest, _, err := c.config.Feeds.Look(t.Context(), "long")
 	if err != nil {

@@ -479,10 +479,10 @@ func TestProgress(t *testing.T) {
 
 func TestAtLeastOnce(t *testing.T) {
 	if AtLeastOnce(&memorySink{}) {
-		t.Error("a sink that does not say so is at-least-once")
+		t.Error("a sink without AtLeastOnce is at-least-once")
 	}
 	if !AtLeastOnce(forgetful{}) {
-		t.Error("a sink that says so is not at-least-once")
+		t.Error("a sink whose AtLeastOnce returns true is not at-least-once")
 	}
 }
 

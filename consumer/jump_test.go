@@ -160,7 +160,7 @@ func TestLies(t *testing.T) {
 		"to the middle":             to(pageURL + "4"),
 		"to the oldest page":        to(pageURL + "1"),
 		"to the entry point":        to(feedURL),
-		"to a page that is not":     to(pageURL + "99"),
+		"to a missing page":         to(pageURL + "99"),
 		"to another scheme":         to("ftp://feed.test/1"),
 		"to itself":                 to(timegateURL),
 		"to another origin":         to("https://elsewhere.test/feed/1"),

@@ -134,7 +134,7 @@ func TestWrongWays(t *testing.T) {
 		"right":                  `{"pages":[` + page(100, 99) + `]}`,
 		"the newest page":        `{"pages":[` + page(200, 199) + `]}`,
 		"the oldest page":        `{"pages":[` + page(1, 0) + `]}`,
-		"a page that is not":     `{"pages":[` + page(999, 0) + `]}`,
+		"a missing page":         `{"pages":[` + page(999, 0) + `]}`,
 		"end of an abandoned":    `{"pages":[{"at":"2024-01-01T00:00:02Z","url":"http://feed.test/former/3"}]}`,
 		"all of different kinds": `{"pages":[` + page(200, 199) + "," + page(100, 1) + "," + page(999, 0) + `]}`,
 	} {
