@@ -257,7 +257,7 @@ func (k Kinds) checkOne(d *Document) (identity *Identity, problems []Problem) {
 	}
 	for use, reference := range d.Credentials {
 		if use != "source" && use != "target" {
-			add("credentials."+use, "want source or target, for which the credential is")
+			add("credentials."+use, "want source or target: what the credential is for")
 		}
 		if kind, name, _ := strings.Cut(reference, ":"); name == "" || kind != "env" && kind != "file" {
 			add("credentials."+use, "want env:NAME or file:PATH, a reference instead of the credential")

@@ -128,7 +128,7 @@ jobs:
 		`:16: job "default/d": source: job "default/b" does the same`,
 		`:18: job "default/d": schedule: a job that follows always runs: remove schedule or follow`,
 		`:20: job "default/d": credentials.source: want env:NAME or file:PATH, a reference instead of the credential`,
-		`:21: job "default/d": credentials.sink: want source or target, for which the credential is`,
+		`:21: job "default/d": credentials.sink: want source or target: what the credential is for`,
 		`:22: job "default/d": name: another job has this name, at PATH:14`,
 		`:29: job "default/g": target: job "default/f" writes to the same target`,
 		`:30: job "default/h": source: job "default/f" does the same`,

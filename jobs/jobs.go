@@ -41,7 +41,7 @@ var (
 	// ErrConflict: a job does not have the version that was to be changed.
 	ErrConflict = errors.New("job was changed meanwhile")
 	// ErrFenced: the job has since been given to another run, or was paused, changed or deleted.
-	ErrFenced = errors.New("run is not the current one of its job")
+	ErrFenced = errors.New("run is not the current run of its job")
 	// ErrExpired: the node was silent for longer than its lease. Its jobs may run elsewhere.
 	ErrExpired = errors.New("lease of the node has expired")
 	// ErrNamesake: another node with the same name has joined before, and is alive.

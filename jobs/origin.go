@@ -113,7 +113,7 @@ func (s *Scheduler) OriginUp(ctx context.Context, origin string) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("note that %s is up: %w", origin, err)
+		return fmt.Errorf("record that %s is up: %w", origin, err)
 	}
 	return nil
 }

@@ -156,7 +156,7 @@ func (s *Scheduler) block(ctx context.Context, e *OriginError, wait time.Duratio
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("note that %s asks its clients to wait: %w", e.Origin, err)
+		return fmt.Errorf("record that %s asks its clients to wait: %w", e.Origin, err)
 	}
 	return nil
 }

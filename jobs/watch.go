@@ -130,7 +130,7 @@ func (s *Scheduler) WatchFailed(ctx context.Context, n Node, w Watched, reason e
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("note that the watch of %s failed: %w", w.Server, err)
+		return fmt.Errorf("record that the watch of %s failed: %w", w.Server, err)
 	}
 	return nil
 }

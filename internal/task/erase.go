@@ -187,7 +187,7 @@ func (t *Erase) findSnapshots(ctx context.Context, store storage.Store, plan *er
 			return err
 		}
 		if index.Feed == nil {
-			return fmt.Errorf("erase from feed %q: snapshot %s has a key, but was not made from the feed: make another one without it, and delete those with it first", result.Feed, name)
+			return fmt.Errorf("erase from feed %q: snapshot %s contains a key, but was not made from the feed: first make a snapshot without the key, and delete those with it", result.Feed, name)
 		}
 		result.names = append(result.names, name)
 	}
@@ -204,7 +204,7 @@ func (t *Erase) replaceSnapshots(ctx context.Context, e *Env, store storage.Stor
 		if has, err := plan.InSnapshot(ctx, name, made.ID); err != nil {
 			return err
 		} else if has {
-			return fmt.Errorf("erase from feed %q: the new snapshot %s/%s has a key again: it was published meanwhile: repeat the command", result.Feed, name, made.ID)
+			return fmt.Errorf("erase from feed %q: the new snapshot %s/%s contains a key again, which was published meanwhile: repeat the command", result.Feed, name, made.ID)
 		}
 	}
 	for _, snapshot := range result.Snapshots {

@@ -91,9 +91,9 @@ func (a *API) table() []route {
 		{"/_scheduler/jobs", operations{"GET": {reads(forAny, a.schedulerJobs), "Jobs that have not ended, in CouchDB's form", paged, nil, couchJobs{}, nil}}},
 		{"/_scheduler/jobs/{namespace}/{name}", operations{"GET": {reads(forPath, a.schedulerJob), "A job, in CouchDB's form", nil, nil, couchJob{}, nil}}},
 		{docs, operations{"GET": {reads(forAny, a.schedulerDocs), "All jobs with a document, in CouchDB's form", states, nil, couchDocs{}, nil}}},
-		{docs + "/_replicator", operations{"GET": {reads(forAny, a.schedulerDocs), "The same", states, nil, couchDocs{}, nil}}},
-		{docs + "/{namespace}/_replicator", operations{"GET": {reads(forPath, a.schedulerDocs), "Those of a namespace", states, nil, couchDocs{}, nil}}},
-		{docs + "/{namespace}/_replicator/{name}", operations{"GET": {reads(forPath, a.schedulerDoc), "One of them", nil, nil, couchDoc{}, nil}}},
+		{docs + "/_replicator", operations{"GET": {reads(forAny, a.schedulerDocs), "All jobs with a document, in CouchDB's form", states, nil, couchDocs{}, nil}}},
+		{docs + "/{namespace}/_replicator", operations{"GET": {reads(forPath, a.schedulerDocs), "The jobs of a namespace, in CouchDB's form", states, nil, couchDocs{}, nil}}},
+		{docs + "/{namespace}/_replicator/{name}", operations{"GET": {reads(forPath, a.schedulerDoc), "A job with a document, in CouchDB's form", nil, nil, couchDoc{}, nil}}},
 		{"/_active_tasks", operations{"GET": {reads(forAny, a.activeTasks), "Jobs that run or are idle, in CouchDB's form", nil, nil, []couchTask{}, nil}}},
 	}
 }
