@@ -81,9 +81,9 @@ func runErase(ctx context.Context, a *app.App, t *task.Erase) error {
 // eraseText describes what was erased, or would be.
 func eraseText(e *task.Erased) string {
 	var b strings.Builder
-	erased, wrote, published, replaced := "erased", "wrote", "published", "replaced"
+	erased, wrote, published, replaced, deleted := "erased", "wrote", "published", "replaced", "deleted"
 	if e.DryRun {
-		erased, wrote, published, replaced = "would erase", "would write", "would publish", "would replace"
+		erased, wrote, published, replaced, deleted = "would erase", "would write", "would publish", "would replace", "would delete"
 	}
 	deletes := human.Plural(e.Deletes, "DELETE", "DELETEs")
 	fmt.Fprintf(&b, "%s %s on %d of %s of feed %s\n", erased, human.Plural(e.Entities, "entity", "entities"), e.Affected, human.Plural(e.Pages, "page", "pages"), e.Feed)
@@ -95,6 +95,9 @@ func eraseText(e *task.Erased) string {
 	}
 	for _, snapshot := range e.Snapshots {
 		fmt.Fprintf(&b, "%s snapshot %s\n", replaced, snapshot)
+	}
+	if e.Former > 0 {
+		fmt.Fprintf(&b, "%s %s: former pages, quarantine entries or state digests\n", deleted, human.Plural(e.Former, "other object", "other objects"))
 	}
 	for _, key := range e.Unknown {
 		fmt.Fprintf(&b, "no entity has the key %s\n", human.Printable(key))

@@ -58,7 +58,7 @@ func keysIn(t *testing.T, path string) (keys []string) {
 	return keys
 }
 
-// TestEraseText: the output says what is published, even if only a snapshot has a key.
+// TestEraseText: the output says what is published or deleted, even if no page has a key.
 func TestEraseText(t *testing.T) {
 	for _, test := range []struct {
 		done task.Erased
@@ -70,6 +70,10 @@ func TestEraseText(t *testing.T) {
 			"erased 0 entities on 0 of 3 pages of feed a\npublished 1 DELETE, since a snapshot has a key that no page has\nreplaced snapshot a/1\n"},
 		{task.Erased{Report: erase.Report{Pages: 3, Deletes: 2}, Feed: "a", DryRun: true},
 			"would erase 0 entities on 0 of 3 pages of feed a\nwould publish 2 DELETEs, since a snapshot has a key that no page has\n"},
+		{task.Erased{Report: erase.Report{Pages: 3, Former: 2}, Feed: "a"},
+			"erased 0 entities on 0 of 3 pages of feed a\ndeleted 2 other objects: former pages, quarantine entries or state digests\n"},
+		{task.Erased{Report: erase.Report{Pages: 3, Former: 1}, Feed: "a", DryRun: true},
+			"would erase 0 entities on 0 of 3 pages of feed a\nwould delete 1 other object: former pages, quarantine entries or state digests\n"},
 	} {
 		if got := eraseText(&test.done); got != test.want {
 			t.Errorf("%q, want %q", got, test.want)
