@@ -76,7 +76,7 @@ func TestOverview(t *testing.T) {
 		worn = append(worn, []feed.Entity{ago(fmt.Sprint(n), time.Duration(41-n)*time.Minute)})
 	}
 	writeFeed(t, store, "worn", worn...)
-	tear(t, store, "worn", 4) // too old to be read for the newest page, but a sample
+	tear(t, store, "worn", 4) // too old to be read in search of the newest page, but read as a sample
 	writeFeed(t, store, "gone", []feed.Entity{ago("1", time.Minute)})
 	if _, err := chain.Delete(t.Context(), store, "gone"); err != nil {
 		t.Fatal(err)

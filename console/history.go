@@ -35,7 +35,7 @@ func readHistory(ctx context.Context, f *feedstore.Feed, from int64, newest *cha
 	return &history{pages: pages, before: from - 1}, nil
 }
 
-// statPages returns the metadata of some pages, in order, without those that are pruned meanwhile. They are
+// statPages returns the metadata of some pages, in order, without those that were pruned in the meantime. The pages are
 // read concurrently.
 func statPages(ctx context.Context, f *feedstore.Feed, numbers []int64, newest *chain.Page) ([]*chain.Page, error) {
 	pages := make([]*chain.Page, len(numbers))

@@ -174,7 +174,7 @@ func (v *mapView) draw() {
 	v.Height = row*mapRow + 1
 }
 
-// box adds a box whose left upper corner is at x and y.
+// box adds a box whose upper left corner is at x and y.
 func (v *mapView) box(x, y int, class, link, text string) {
 	v.Boxes = append(v.Boxes, mapBoxView{
 		X: x, Y: y, Width: mapWide, Height: mapBox, TextX: x + 10, TextY: y + mapBox*2/3,

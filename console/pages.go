@@ -80,8 +80,8 @@ func pagesURL(feed string, from int64) string {
 	return "pages?" + url.Values{"feed": {feed}, "from": {strconv.FormatInt(from, 10)}}.Encode()
 }
 
-// find returns the number of a page that is given by its number or by a time: the first page that has an entity
-// of this time or later, or else the newest.
+// find returns the number of a page that is given by its number or by a time. For a time, it is the first page that has
+// an entity of this time or later, or else the newest.
 func (c *Console) find(ctx context.Context, f *feedstore.Feed, text string, newest *chain.Page, floor int64) (int64, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return min(max(n, floor), newest.Number), nil
@@ -100,8 +100,8 @@ func (c *Console) find(ctx context.Context, f *feedstore.Feed, text string, newe
 	return n + 1, nil
 }
 
-// pageRows returns the rows of the pages from first to last, newest first, without those that are pruned
-// meanwhile.
+// pageRows returns the rows of the pages from first to last, newest first, without those that were pruned in the
+// meantime.
 func pageRows(ctx context.Context, f *feedstore.Feed, first, last int64, newest *chain.Page) (rows []pageRow, err error) {
 	pages, err := statPages(ctx, f, sampled(first, last, pagesAPage), newest)
 	for _, p := range slices.Backward(pages) {

@@ -21,7 +21,7 @@ const (
 	keepMessage = 4 << 10   // bytes of an error
 )
 
-// Errors of runs. They are shown to the person who asked for one.
+// Errors of runs. They are shown to the person who asked for the run.
 var (
 	errBusy      = errors.New("another action is in progress there: wait for its end")
 	errTooMany   = errors.New("too many actions are in progress: wait for the end of one")

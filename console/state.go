@@ -2,7 +2,7 @@ package console
 
 // States are words; a shape and a tone help to find them. The tones are classes of the style sheet.
 
-// shape returns a character that stands before a state, so that colour is not all that tells states apart.
+// shape returns a character that stands before a state, so that states differ in more than their colour.
 func shape(state string) string {
 	switch tone(state) {
 	case "good":

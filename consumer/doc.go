@@ -8,23 +8,22 @@
 //
 // # Finding the start
 //
-// With a position, the client tries the page of the position first. If the page is
-// gone, or does not have the entity, the client searches for a page that is strictly
-// older than the position, or else the oldest page: by the links "first" and "timegate" if
-// the server has them (see [feed.Links]), and otherwise by HEAD requests from the entry point
-// back. From there it walks forward and skips all entities up to the Content-ID. If
-// the Content-ID is not in the feed, entities may have been missed: the error is a
-// [*ContentIDNotFoundError], or a [*NotOldEnoughError] if the oldest entity is newer
-// than the position; see [IsGap]. It is not an error if no entity is newer.
+// With a position, the client tries the page of the position first. If the page is gone, or
+// does not have the entity, the client searches for a page that is strictly older than the
+// position, or else the oldest page: with the links "first" and "timegate" if the server has
+// them (see [feed.Links]), and otherwise with HEAD requests, going back from the entry point.
+// From there it walks forward and skips all entities up to the Content-ID. If the Content-ID
+// is not in the feed, entities may have been missed: the error is a
+// [*ContentIDNotFoundError], or a [*NotOldEnoughError] if the oldest entity is newer than the
+// position; see [IsGap]. It is not an error if no entity is newer.
 //
 // # Checks
 //
-// Every page must have Last-Modified, a self link, and neighbours that name
-// each other (only a prev link may be missing, since old pages may be
-// removed); the pages must not form a loop; Last-Modified must never decrease;
-// every page must end with its closing delimiter. When a page is read again, it
-// may only have grown. Errors have the URL, and the part and the offset if they
-// apply to one; see [PageError].
+// Every page must have Last-Modified, a self link, and neighbours that name each other (only
+// a prev link may be missing, since old pages may be removed); the pages must not form a
+// loop; Last-Modified must never decrease; every page must end with its closing delimiter.
+// When a page is read again, it may only have grown. Errors name the URL and, if they concern
+// a part, the part and its offset; see [PageError].
 //
 // # Retries
 //

@@ -58,13 +58,12 @@ type Job struct {
 	// if the server can choose one. If it cannot, a snapshot after Until is a [PassedError].
 	Until Until
 	// NewestFirst makes a sink without a position receive the newest entities first: the feed is read
-	// back, page by page, to its beginning or, with [FromSnapshot], to the snapshot, while
-	// entities that are published meanwhile are applied about every [Config.PollInterval]. Only the
-	// newest entity of each key is applied; patches are held back until their PUT is read. In the
-	// end the sink's data is the same as after reading in order. Entities applied before that may
-	// be newer than others that are still missing. The Sink must be a [Backfiller], and From must
-	// be [Beginning] or [FromSnapshot]. A run that finds a position continues as the position
-	// requires.
+	// back, page by page, to its beginning or, with [FromSnapshot], to the snapshot, while entities
+	// that are published in the meantime are applied about every [Config.PollInterval]. Only the
+	// newest entity of each key is applied; patches are held back until their PUT is read. In the end
+	// the sink's data is the same as after reading in order. Entities applied before that may be newer
+	// than others that are still missing. The Sink must be a [Backfiller], and From must be
+	// [Beginning] or [FromSnapshot]. A run that finds a position continues as the position requires.
 	NewestFirst bool
 	// SnapshotURL is the index that [GapSnapshot] starts over from.
 	SnapshotURL string

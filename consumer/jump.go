@@ -109,8 +109,8 @@ func (w *walk) remembered(entry *Page, to time.Time) *Page {
 	return found
 }
 
-// checkArrival checks, at the end of a walk that began at a remembered page, that it has come to the
-// entry point: a server may still have pages of a feed that was replaced by another one.
+// checkArrival checks, at the end of a walk that began at a remembered page, that the walk has come to
+// the entry point: a server may still have pages of a feed that was replaced by another one.
 func (w *walk) checkArrival(end *Page) error {
 	if !w.recalled {
 		return nil

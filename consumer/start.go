@@ -26,9 +26,9 @@ func Latest() Start { return Start{latest: true} }
 // second receives some entities again.
 func Since(t time.Time) Start { return After(feed.Position{LastModified: t}) }
 
-// After starts directly after the entity of p. If p has no Content-ID, it is [Since]
-// p's time; if p is in a snapshot, the rest of the snapshot is read and then the feed;
-// if p is zero, it is [Beginning].
+// After starts directly after the entity of p. If p has no Content-ID, this is [Since]
+// p's time; if p is in a snapshot, the rest of the snapshot is read and then the feed; if
+// p is zero, this is [Beginning].
 func After(p feed.Position) Start {
 	if !p.LastModified.IsZero() {
 		p.LastModified = feed.Truncate(p.LastModified)

@@ -17,7 +17,7 @@ import (
 // afterEpoch waits until all seconds of the tests are over.
 func afterEpoch() { time.Sleep(time.Until(second(1000))) }
 
-// TestUntil: a job ends after the last entity of a second, or after an entity, and another continues.
+// TestUntil: a job ends after the last entity of a second, or after an entity, and another job continues.
 func TestUntil(t *testing.T) {
 	inWorld(t, newFeed("a0 b1 c1 | d1 e2 | f2 g5"), func(t *testing.T, w *world) {
 		afterEpoch()
