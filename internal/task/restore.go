@@ -120,7 +120,7 @@ func (r *Restore) check(ctx context.Context, e *Env, c restore.Config, result *R
 	if result.Verified = n == 0; result.Verified {
 		return nil
 	}
-	return exit.Errorf(exit.Invalid, "restore %s: %s is not as the feed was: %s", result.At, result.Into, human.Plural(n, "difference", "differences"))
+	return exit.Errorf(exit.Invalid, "restore %s: %s differs from the feed at that point: %s", result.At, result.Into, human.Plural(n, "difference", "differences"))
 }
 
 // target returns a target that reads the sink, for the comparison.

@@ -150,7 +150,7 @@ func (v *Verify) Run(ctx context.Context, e *Env) (*Verified, error) {
 		return nil, err
 	}
 	if v.State != "" && at.Store != nil {
-		return nil, exit.Usagef("--state is for feeds on a server: what is in the store has digests")
+		return nil, exit.Usagef("--state is for feeds on a server: feeds in a store have digests")
 	}
 	config := verify.Config{
 		HTTPClient:   at.Config.HTTPClient,
