@@ -34,7 +34,7 @@ func (r *run) fetch(ctx context.Context, w want) (found *feed.Entity, err error)
 	return found, nil
 }
 
-// isGone reports whether a page does not exist.
+// isGone reports whether err means that a page does not exist.
 func isGone(err error) bool {
 	status, ok := errors.AsType[*consumer.StatusError](err)
 	return errors.Is(err, consumer.ErrNotFound) || ok && (status.StatusCode == http.StatusNotFound || status.StatusCode == http.StatusGone)

@@ -56,8 +56,8 @@ func patchOf(key string) *feed.Entity {
 	return &feed.Entity{Operation: feed.Patch, ContentLocation: feed.EncodeKey(key), ContentType: "application/merge-patch+json", Body: []byte(`{"p":1}`)}
 }
 
-// TestBehind: a sink is not compared if it is behind the digest, or if its position is not in the
-// feed or not in it yet.
+// TestBehind: a sink is not compared if it is behind the digest, if the feed does not have its
+// position, or if it has no position yet.
 func TestBehind(t *testing.T) {
 	w := newWorld(t)
 	w.publish(10)

@@ -43,7 +43,7 @@ type Config struct {
 	// Sink, if not nil, is repaired. It must have been opened as a consumer opens it, and its batches must
 	// be [Guard]s.
 	Sink consumer.Sink
-	// MaxDeletes reports whether that many deletes, of that many rows of the sink, are too many. nil: no
+	// MaxDeletes reports whether that many deletes are too many for a sink with that many rows. nil: no
 	// limit.
 	MaxDeletes func(deletes, rows int64) bool
 

@@ -98,7 +98,7 @@ func (x *examination) moveLeftover(step *Step, loss *Loss, r storage.Leftover) (
 	return step, loss, nil
 }
 
-// asideKey returns the key for a moved page, which is the same for the same state.
+// asideKey returns the key to which a page is moved. It is the same for the same state of the page.
 func (x *examination) asideKey(n int64, v storage.Version) string {
 	sum := sha256.Sum256([]byte(v))
 	return layout.FeedAsidePage(x.feed, n, hex.EncodeToString(sum[:6]))

@@ -16,8 +16,8 @@ import (
 // A bridge writes an entry before the checkpoint that skips its document, and removes the
 // entry after it has published the document. So that the copy is never incomplete, entries
 // are copied before pages that were written after them, and removed after pages that were
-// written before their removal. Only a document that is published, and whose entry is
-// removed, while the copy lags is in neither, until the copy has caught up.
+// written before their removal. Only a document that is published and whose entry is removed
+// while the copy lags is missing from both, until the copy has caught up.
 type quarantine struct {
 	before  keys        // entries that the source had before this Sync read pages, or has had since; nil if unknown
 	now     keys        // entries when they were last listed; nil if not listed in this Sync

@@ -85,7 +85,7 @@ func TestReadLeaf(t *testing.T) {
 	}
 	kind, body := related(`{` + revs + `,"_attachments":{` + follow + `}}`)
 	if _, err := restore.ReadLeaf(kind, strings.NewReader(body)); err == nil {
-		t.Error("the parts are missing")
+		t.Error("a document was read although its parts are missing")
 	}
 }
 

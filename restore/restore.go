@@ -23,14 +23,14 @@ import (
 
 // Config configures a [Run].
 type Config struct {
-	// Client reads the feed whose entry point is URL, and which positions call Feed; see
-	// [consumer.Job]. It must not follow.
+	// Client reads the feed whose entry point is URL. It must not follow. Feed identifies the feed in
+	// positions; see [consumer.Job].
 	Client *consumer.Client
 	URL    string
 	Feed   string
 	// Snapshots is the URL of the newest index of the snapshots of the feed. "": there are none.
 	Snapshots string
-	// At is the time, or the entity, whose state is restored.
+	// At is the time, or the entity, up to which the feed is restored.
 	At   consumer.Until
 	Sink consumer.Sink
 	// KeyPointer, BatchEntities and BatchBytes are those of [consumer.Job].
@@ -68,7 +68,7 @@ var (
 type TooEarlyError struct {
 	At consumer.Until
 	consumer.Oldest
-	// Snapshot is why there is no snapshot to begin with; it may name the oldest one.
+	// Snapshot says why the run could not begin with a snapshot; it may name the oldest one.
 	Snapshot error
 }
 
@@ -203,7 +203,7 @@ func (c *Config) start(ctx context.Context, report *Report) (consumer.Start, err
 	return consumer.Beginning(), nil
 }
 
-// isNone reports whether an error means that there is no snapshot to begin with.
+// isNone reports whether an error means that there is no snapshot from which to begin.
 func isNone(err error) bool {
 	status, ok := errors.AsType[*consumer.StatusError](err)
 	return errors.Is(err, consumer.ErrNotFound) || errors.Is(err, consumer.ErrNoEarlier) || ok && status.StatusCode == http.StatusNotFound

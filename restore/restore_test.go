@@ -119,7 +119,7 @@ func target(file string) restore.Target {
 	return restore.Target{Open: func(ctx context.Context) (restore.Contents, error) { return sqlite.OpenContents(ctx, spec(file)) }}
 }
 
-// expect checks that a restored table has the state of the feed, by the model and by
+// expect checks that a restored table has the state of the feed, according to the model and to
 // restore.Check.
 func (h *history) expect(file string, at consumer.Until, want map[string]string) {
 	h.t.Helper()
@@ -223,7 +223,7 @@ func TestRefused(t *testing.T) {
 	none := h.open(filepath.Join(t.TempDir(), "none.db"))
 	defer none.Close()
 	if _, err := restore.Run(t.Context(), h.config(consumer.Until{}, none)); err == nil {
-		t.Error("restored to no point")
+		t.Error("a restore without a point succeeded")
 	}
 	_ = refused(none, consumer.UntilTime(time.Now().Add(time.Hour)), consumer.ErrNotOver)
 	if err := refused(none, consumer.UntilTime(epoch.Add(-time.Second)), restore.ErrTooEarly); !strings.Contains(fmt.Sprint(err), "begins at 2026-01-01T00:00:00Z") {

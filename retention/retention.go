@@ -1,5 +1,6 @@
-// Package retention stores with a feed how much of it is to be kept: the age from which pages may be
-// pruned, and how often a snapshot is made first. Package retention/maintain carries it out.
+// Package retention stores with each feed a policy of how much of it is kept: the age from which pages
+// may be pruned, and how often a snapshot is made first. Package retention/maintain carries out the
+// policies.
 package retention
 
 import (
@@ -28,7 +29,7 @@ const (
 var (
 	// ErrNone means that a feed has no policy.
 	ErrNone = errors.New("feed has no retention policy")
-	// ErrInvalid is matched by the error of a policy that exceeds a limit.
+	// ErrInvalid is matched by the error for a policy that exceeds a limit.
 	ErrInvalid = errors.New("invalid retention policy")
 )
 

@@ -154,7 +154,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestChangesPages: a list has at most as many names as asked for, and the next one continues.
+// TestChangesPages: a list has at most as many names as requested, and the next list continues after them.
 func TestChangesPages(t *testing.T) {
 	inBubble(t, memory.New(), server.Config{}, func(t *testing.T, _ *server.Server, here, _ *site) {
 		for n := range 9 {

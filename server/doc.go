@@ -38,9 +38,9 @@
 // digest of the whole page.
 //
 // A page whose SHA-256 differs from that in its metadata is never sent to its end. A
-// range cannot be verified alone: it is sent once the whole page has been verified, then
-// or within the last 10 minutes. Damage to the store within these 10 minutes can therefore
-// reach clients in ranges, and in files that the kernel sends to a network connection.
+// range cannot be verified alone: it is sent only if the whole page has been verified, for
+// this request or within the last 10 minutes. Damage to the store within these 10 minutes can
+// therefore reach clients in ranges, and in files that the kernel sends to a network connection.
 //
 // On a page of a feed, If-Modified-Since is answered with 304 only if it is later
 // than the page's Last-Modified. RFC 9110, section 13.1.3, also allows 304 for an

@@ -23,7 +23,7 @@ func identityOf(t *testing.T, a answer) feed.Identity {
 }
 
 // TestIdentity: all pages have the feed's identity, and the newest one says which epoch the feed is
-// in, with every status and method. Immutable pages do not say it, since it may change.
+// in, with every status and method. Immutable pages do not, since the epoch may change.
 func TestIdentity(t *testing.T) {
 	eachStore(t, func(t *testing.T, store storage.Store, connect func(*testing.T, http.Handler) *site) {
 		publishTo(t, store, "f", 1, 7) // pages of 3, 3 and 1

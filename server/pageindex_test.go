@@ -123,7 +123,7 @@ func TestPageIndexErrors(t *testing.T) {
 	}
 }
 
-// TestPageIndexOfPrunedPages: a tile lists no page below the floor, and is then not immutable.
+// TestPageIndexOfPrunedPages: a tile lists no page below the floor; if it lacks pages, it is not immutable.
 func TestPageIndexOfPrunedPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()

@@ -40,9 +40,9 @@ func TestProducers(t *testing.T) {
 	release()
 	releaseAgain()
 	if _, _, err := p.acquire(t.Context(), "a/b"); err == nil {
-		t.Error("a producer of no feed")
+		t.Error("a feed with an invalid name was opened")
 	} else if _, open := p.byFeed["a/b"]; open {
-		t.Error("it is remembered")
+		t.Error("a feed that could not be opened is remembered")
 	}
 	if err := p.close(); err != nil || len(p.byFeed) != 0 {
 		t.Errorf("close: %v, %d are open", err, len(p.byFeed))

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// mostlyNew is how many documents a step must create for each one that it replaces, for it to be
+// mostlyNew is how many documents a step has to create for each one that it replaces before it is
 // faster not to look up revisions.
 const mostlyNew = 8
 

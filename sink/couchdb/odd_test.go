@@ -180,7 +180,7 @@ func TestSmallAttachments(t *testing.T) {
 		}
 	}
 	checkEqual(t, want, got)
-	// Also without revisions.
+	// The same without revisions.
 	unrevised := func(n int, id string) *feed.Entity {
 		return fromCouch(n, `multipart/related; boundary="b"`, "--b\r\nContent-Type: application/json\r\n\r\n"+
 			`{"_id":"`+id+`","_rev":"1-aa","v":1,"_attachments":{"x y":{"content_type":"image/png","revpos":1,"follows":true,"length":5}}}`+

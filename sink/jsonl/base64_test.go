@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/sink/jsonl"
 )
 
-// TestBase64 compares with encoding/base64, for sizes around those of the vectors, and with a
-// buffer that has just the space that is needed.
+// TestBase64 compares AppendBase64 with encoding/base64, for sizes around those of the vectors, and
+// with a buffer that has just the space that is needed.
 func TestBase64(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{})
 	for size := range 400 {

@@ -128,7 +128,7 @@ func (t *target) send(ctx context.Context, r request) error {
 	}
 }
 
-// patience returns after how many failures of the server the records of a request are suspected.
+// patience returns the number of failures of the server after which the records of a request are suspected.
 func (t *target) patience(r request) int {
 	switch {
 	case t.changed < r.failed: // they already are, and only a success will show which of them is the cause
@@ -164,7 +164,7 @@ func (t *target) divide(ctx context.Context, r request, err error) error {
 }
 
 // try sends a request once. It returns the changes that have not been made because others changed
-// the records in the meantime. After an error, either none or all may have been made.
+// the records in the meantime. After an error, none or all of the changes may have been made.
 func (t *target) try(ctx context.Context, r request, again bool) (left []*change, err error) {
 	if again {
 		if err := t.load(ctx); err != nil {

@@ -42,7 +42,7 @@
 //
 // Opening the sink compares what was announced with the collection. If all of it is there, the
 // position advances: the server has carried out a request of a consumer that was killed; the sink waits
-// for that up to a second. If a chunk was written, and a record of it is missing or different, the sink
+// up to a second for that. If a chunk was written, and a record of it is missing or different, the sink
 // goes back to the position before the chunk. Records are recognized by their contentId. For those
 // without one, such as copies of records of Kinto, the position has a digest of their members, except
 // for id, last_modified and schema, which servers may set. A record that a PATCH has changed is changed once in a

@@ -82,7 +82,7 @@ func (t *target) sendExpected(ctx context.Context, changes []*change) (changed [
 }
 
 // tryExpected sends changes once, and returns those whose record is not as it was expected. After an error,
-// either none or all may have been made.
+// none or all of the changes may have been made.
 func (t *target) tryExpected(ctx context.Context, changes []*change) (conflicts []*change, err error) {
 	if err := t.load(ctx); err != nil {
 		return nil, err

@@ -185,7 +185,7 @@ func TestNUL(t *testing.T) {
 }
 
 // TestForeignWriter: a record that others have changed is overwritten, even if they changed it between
-// the requests of a chunk, or after the chunk while no consumer was there.
+// the requests of a chunk, or after the chunk while no consumer was running.
 func TestForeignWriter(t *testing.T) {
 	t.Parallel()
 	f := kintotest.NewFake(t)

@@ -126,7 +126,7 @@ type retryBudget struct {
 	tries  int
 	pauses backoff.Backoff
 	late   time.Duration
-	// deleteAfter is how long a record that a lost request may create is not deleted.
+	// deleteAfter is how long the deletion of a record waits if a lost request may create the record.
 	deleteAfter time.Duration
 }
 

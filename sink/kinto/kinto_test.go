@@ -40,7 +40,7 @@ func testReal(t *testing.T, backend kintotest.Backend) {
 	sinktest.Run(t, o)
 }
 
-// createBucket creates a bucket that everybody may write, unless it exists. On PostgreSQL, the server
+// createBucket creates a bucket that everyone may write to, unless it exists. On PostgreSQL, the server
 // may refuse one of two requests at the same time, with 503 or 409.
 func createBucket(t testing.TB, bucket string) {
 	for {

@@ -181,7 +181,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// FuzzMerge compares with the pseudocode of RFC 7396 on decoded values.
+// FuzzMerge compares results with those of the pseudocode in RFC 7396, on decoded values.
 func FuzzMerge(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":[1,null]}}`), []byte(`{"a":{"b":null,"c":{"d":null}}}`))
 	f.Add([]byte(`[1]`), []byte(`{"a":1}`))

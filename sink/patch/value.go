@@ -212,7 +212,7 @@ func equalStrings(a, b []byte) bool {
 	return json.Unmarshal(a, &s) == nil && json.Unmarshal(b, &t) == nil && s == t
 }
 
-// equalNumbers compares without rounding and without expanding exponents.
+// equalNumbers compares numbers without rounding them or expanding exponents.
 func equalNumbers(a, b []byte) bool {
 	return bytes.Equal(a, b) || decimal(string(a)) == decimal(string(b))
 }

@@ -19,11 +19,11 @@
 //
 // # The position
 //
-// The position is the row (”, NAME) of the table feedctl_positions, in the first schema of the
-// search_path, which the sink creates. Consumers of one database have different names. A second
-// consumer with the same name, on any host, gets [sink.ErrLocked]: the session of the first holds
-// an advisory lock. A consumer that has lost its lock without noticing can no longer commit once
-// another has taken it.
+// The position is a row of the table feedctl_positions, with an empty table_name and the name of the
+// consumer. The sink creates the table in the first schema of the search_path. Consumers of one
+// database have different names. A second consumer with the same name, on any host, gets
+// [sink.ErrLocked]: the session of the first holds an advisory lock. A consumer that has lost its
+// lock without noticing can no longer commit once another has taken it.
 //
 // # The connection
 //

@@ -16,7 +16,7 @@ import (
 // fails over.
 const retryFor = 30 * time.Second
 
-// Passes reports whether an error is transient, so a retry may succeed.
+// Passes reports whether an error is transient: a retry may succeed.
 func Passes(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pgerr.Passes(pg.Code) || pg.Code == "25P03" // idle_in_transaction_session_timeout: the batch is sent again
