@@ -21,7 +21,7 @@ type confirmView struct {
 	Verb, Target, About string
 	State, Why          string // of a job
 	Path                string // of the POST request
-	Back                string // where a person goes who does not confirm
+	Back                string // where a person who does not confirm goes
 	Fields              []field
 }
 

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A background is work that outlives requests. The zero value is not ready: see newBackground.
+// A background runs tasks that outlive requests. The zero value is not ready: see newBackground.
 type background struct {
 	ctx    context.Context // ends with the console
 	cancel context.CancelFunc

@@ -29,7 +29,7 @@ func Credentials(all []server.Credential) []Credential {
 	return list
 }
 
-// newAccess returns the check of credentials: those who may act may also see.
+// newAccess returns the access control of the console: people who may act may also see.
 func newAccess(c Config) (*access.Control, error) {
 	return access.New(plain(c.seers()), plain(c.WriteAuth), "")
 }
@@ -53,8 +53,8 @@ type caller struct {
 
 type callerKey struct{}
 
-// identified adds its sender to a request: the owner of credential n of list. If that credential is limited to
-// namespaces, it limits the request to them, and refuses one that is not forJobs.
+// identified adds the sender to a request: the owner of credential n of list. If that credential is limited to
+// namespaces, the request is limited to them, too, or refused unless it is forJobs.
 func identified(r *http.Request, list []Credential, n int, forJobs bool) (*http.Request, error) {
 	if n < 0 {
 		return r, nil

@@ -13,9 +13,8 @@ const (
 	sparkPeak   = 2.5 // the multiple of the mean that has the full height, if no step is larger
 )
 
-// spark returns the path of a sparkline: an area with a step for each number. It is flat if all numbers are 0, and even
-// the smallest other number can be seen. The largest has the full height, unless the numbers are about equal: a steady
-// rate should not look like a peak.
+// spark returns the path of a sparkline: an area with a step for each number. Even the smallest number above 0 can be
+// seen. The largest has the full height, unless the numbers are about equal: a steady rate should not look like a peak.
 func spark(steps []float64) string {
 	largest, total := 0.0, 0.0
 	for _, n := range steps {

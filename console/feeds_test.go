@@ -231,7 +231,7 @@ func (s *slowStore) Stat(ctx context.Context, key string) (storage.Info, error) 
 	return s.Store.Stat(ctx, key)
 }
 
-// TestFeedErrors requests pages about what does not exist.
+// TestFeedErrors requests pages about feeds that do not exist or cannot be read, and sends invalid queries.
 func TestFeedErrors(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
@@ -250,7 +250,7 @@ func TestFeedErrors(t *testing.T) {
 		"/feeds?q=" + strings.Repeat("x", maxQuery+1): 400, "/snapshots?name=none": 200, "/snapshots?name=a/b": 400, "/snapshots?after=a/b": 400,
 	} {
 		if html := shows(t, c, path, status); !strings.Contains(html, "<h1>") {
-			t.Errorf("%s is no page:\n%s", path, html)
+			t.Errorf("the answer to %s is not a page:\n%s", path, html)
 		}
 	}
 }

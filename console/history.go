@@ -184,7 +184,7 @@ const (
 	stateDamaged = "damaged" // it cannot be read
 )
 
-// minQuiet is how long a feed without new entities is active at least, however close together its entities usually are.
+// minQuiet is the least age of the newest entity of a quiet feed, however close together its entities usually are.
 const minQuiet = 5 * time.Minute
 
 // stateOf returns the state of a feed: it is quiet if its newest entity is older than three times the usual time

@@ -113,7 +113,7 @@ func (c *Console) describe(r *http.Request, id string) (*jobs.Description, error
 	return d, nil
 }
 
-// checkID returns an error if id is not the name of a job, or the request must not see that job.
+// checkID returns an error if id is not the name of a job, or the sender of the request must not see that job.
 func checkID(r *http.Request, id string) error {
 	namespace, name := splitID(id)
 	if namespace == "" || name == "" || human.Printable(id) != id {

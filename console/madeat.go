@@ -11,8 +11,8 @@ import (
 // uuid7 matches a UUID of version 7 (RFC 9562, section 5.7), which begins with the time at which it was made.
 var uuid7 = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
 
-// publishTime is how long it takes at most, as a search assumes, from the making of a Content-ID until its
-// entity is in the feed.
+// publishTime is the longest time that a search allows between the making of a Content-ID and the publication of its
+// entity.
 const publishTime = 5 * time.Minute
 
 // madeAt returns the time of the first UUID of version 7 in a text, or the zero time.

@@ -28,8 +28,8 @@ type onePageView struct {
 	Unverified bool   // the page is too large to be verified
 }
 
-// getPage answers requests for "/page". In the query, "feed" is the feed, "n" is the page, "from" is the index of the first
-// entity, and "at" is where that entity begins, if the page is too large to read as a whole.
+// getPage answers requests for "/page". In the query, "feed" is the feed, "n" is the page, "from" is the index of the
+// first entity, and "at" is where that entity begins, if the page is too large to read as a whole.
 func (c *Console) getPage(r *http.Request) (content, error) {
 	ctx, name := r.Context(), r.URL.Query().Get("feed")
 	n, err := parameter(r, "n", 1)

@@ -35,8 +35,8 @@ type pageRow struct {
 	Digest string // of the chain up to here; "" while the page is open
 }
 
-// getPages answers requests for "/pages". In the query, "feed" is the feed, "from" is the page to begin with, and "to" is a
-// number or a time to jump to.
+// getPages answers requests for "/pages". In the query, "feed" is the feed, "from" is the page to begin with, and "to"
+// is a number or a time to jump to.
 func (c *Console) getPages(r *http.Request) (content, error) {
 	ctx, query := r.Context(), r.URL.Query()
 	name := query.Get("feed")

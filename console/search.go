@@ -33,7 +33,7 @@ type searchView struct {
 	// At is the time that the text denotes, and AtEntity is the first entity that is not older.
 	At       time.Time
 	AtEntity *hit
-	// Indexed is the last PUT of the key that the text is, according to the state digest of the time IndexedAt.
+	// Indexed is the last PUT whose key is the text, according to the state digest of the time IndexedAt.
 	Indexed   *hit
 	IndexedAt time.Time
 	// Made is the time in the Content-ID that is searched for, near which the search began; zero if there is none.

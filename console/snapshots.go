@@ -100,7 +100,8 @@ func (v *snapshotsView) listNames(ctx context.Context, c *Console, after string)
 	return nil
 }
 
-// listIDs adds the snapshots with the name v.Name and, unless before is empty, an ID before that, newest first.
+// listIDs adds the snapshots with the name v.Name, newest first: those with an ID less than before, or all if before is
+// empty.
 func (v *snapshotsView) listIDs(ctx context.Context, c *Console, before string) error {
 	ids, _, err := snapshots.List(ctx, c.config.Store, v.Name)
 	if err != nil {

@@ -29,7 +29,7 @@ func pageURL(feed string, n int64) string {
 	return "page?" + url.Values{"feed": {feed}, "n": {strconv.FormatInt(n, 10)}}.Encode()
 }
 
-// parameter parses a number in a query. It must be at least least, which is also the default.
+// parameter parses a number in a query. The default is least; smaller numbers are errors.
 func parameter(r *http.Request, name string, least int64) (int64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
