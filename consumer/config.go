@@ -57,8 +57,8 @@ type Config struct {
 	MaxPage int64
 	// ReadAhead is how many bytes of a page are buffered before they are parsed. In a feed, the
 	// buffered pages are the current one, the next one and, while many pages are still to be read and
-	// the server has an index of them, eight more; in a snapshot, they are Concurrency pages. 0: 1
-	// MiB.
+	// the server has an index of them, eight more; in a snapshot, they are Concurrency pages.
+	// 0: 1 MiB.
 	ReadAhead int
 	// MaxHeld is the largest page, in bytes, that is verified before any of its entities is yielded:
 	// against Repr-Digest or Content-Digest (RFC 9530), or the checksum of its content coding. A page
@@ -127,7 +127,7 @@ type Credentials struct {
 // RetryConfig configures how requests that failed with a [Retryable] error are repeated. The pause
 // doubles each time and is shortened at random by up to a half.
 type RetryConfig struct {
-	// Attempts is how many attempts are made without progress. 0: 8, or no limit
+	// Attempts is how many attempts without progress are made. 0: 8, or no limit
 	// with Follow; negative: no limit.
 	Attempts int
 	// Min and Max are the shortest and the longest pause. 0: 250 ms and 30 s.

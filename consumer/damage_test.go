@@ -207,8 +207,8 @@ func (s verifiedSource) Get(context.Context, Request) (*Response, error) {
 	}, nil
 }
 
-// TestVerifiedBySource: if the source verifies a body, none of its entities is delivered before the end of the
-// body was read, as if the body had a digest.
+// TestVerifiedBySource: if the source verifies a body, none of its entities is delivered before the body has been read
+// to its end, as if the body had a digest.
 func TestVerifiedBySource(t *testing.T) {
 	wrong := permanentError{errors.New("wrong")}
 	for name, end := range map[string]struct {

@@ -51,7 +51,7 @@ type decoder struct {
 	err error
 }
 
-// skip skips the n bytes of a number. It is an error if n is not positive.
+// skip skips the n bytes of a number. If n is not positive, the encoding is damaged.
 func (d *decoder) skip(n int) {
 	if n <= 0 {
 		d.b, d.err = nil, errEncoding

@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// Numbers of bytes to request for an entity: firstLength at first, then 16 times as many each time or,
-// if that would be more than maxLength, the rest of the page.
+// EntityAt requests firstLength bytes at first, then 16 times as many each time or, if that would be more
+// than maxLength, the rest of the page.
 const (
 	firstLength = 4 << 10
 	maxLength   = 1 << 20

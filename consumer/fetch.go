@@ -20,8 +20,8 @@ func (s *session) fetch(r *reading) *fetch {
 }
 
 // wait returns the page once its header has been received. A page that was requested ahead is
-// returned once it is in memory. If that failed, or there was another page at its URL, it is
-// requested again, even if it had no next page, since it may have grown.
+// returned once it is in memory. It is requested again if that failed, if there was another page at
+// its URL, or if it had no next page, since it may have grown.
 func (f *fetch) wait() (*reading, error) {
 	<-f.done
 	if f.cancel == nil {

@@ -43,7 +43,7 @@ func (c *Client) Find(ctx context.Context, url, contentID string) (time.Time, er
 	return found, err
 }
 
-// find returns the zero time if the feed has no such entity after start.
+// find is Find after start. It returns the zero time if the feed has no such entity there.
 func (c *Client) find(ctx context.Context, url string, start Start, contentID string) (time.Time, error) {
 	for e, err := range c.Entities(ctx, url, start) {
 		if err != nil {

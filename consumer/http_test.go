@@ -369,7 +369,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// A title that equals the status text adds nothing (RFC 9457, section 4.2.1).
+// TestStatusErrorText: a title that equals the status text adds nothing (RFC 9457, section 4.2.1).
 func TestStatusErrorText(t *testing.T) {
 	for problem, want := range map[Problem]string{
 		{}: "get http://h/f: status 404 Not Found",

@@ -98,8 +98,8 @@ func (w *walk) arrive() (*reading, error) {
 	return r, w.explain(err)
 }
 
-// enter compares the start with the feed's entry point, if both may have an identity: nothing else
-// tells in which epoch the feed is now.
+// enter compares the start with the feed's entry point, if both may have an identity: only the entry
+// point tells in which epoch the feed is now.
 func (w *walk) enter() error {
 	w.s.origin, w.doubt, w.entry = origin{}, nil, nil
 	if at := w.start.position; at.Identity == "" && at.Prev == "" {
@@ -156,7 +156,7 @@ func (w *walk) recognize(p *Page, reached feed.Position) error {
 	return nil
 }
 
-// explain returns the error that ends the walk: if the position may be of an epoch that is gone, a
+// explain returns the error that ends the walk. If the position may be from an epoch that is gone, a
 // gap shows that it is.
 func (w *walk) explain(err error) error {
 	var id *ContentIDNotFoundError

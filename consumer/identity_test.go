@@ -64,8 +64,8 @@ func TestIdentityOfUnchangedPage(t *testing.T) {
 }
 
 // TestEpochBeforeItsPages: a follower of a feed without an identity receives a new epoch with a page
-// from before that epoch, as a server may send them if it reads both while the feed is restored. When
-// the page is gone, what the follower has read is still from before the epoch.
+// from before that epoch, since the server may read one before and the other after the feed is restored.
+// When the page is gone, what the follower has read is still from before the epoch.
 func TestEpochBeforeItsPages(t *testing.T) {
 	f := newFeed("a0 b1 | c2 | d3")
 	var now feed.Identity

@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// maxJumps is how many attempts are made to follow a link if the error may be temporary, and again once
-// the server is available: a crawl may take much longer than the pauses between the attempts.
+// maxJumps is how many attempts are made to follow a link while the error may be temporary. Once the server
+// is available, as many more are made: a crawl may take much longer than the pauses between them.
 const maxJumps = 4
 
 // errJump means that a server leads to a page that is not where it should be.

@@ -221,8 +221,8 @@ func (r *reading) pass(fn func(*Entity) bool) error {
 	return r.finish()
 }
 
-// part processes one part. It parses a new one and calls fn with it. It reports whether
-// to continue.
+// part processes one part. If the part was not seen before, fn is called with its entity.
+// part reports whether to continue.
 func (r *reading) part(p *page.Part, fn func(*Entity) bool) (bool, error) {
 	e, index := &r.s.entity, r.first+p.Index
 	switch {

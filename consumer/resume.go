@@ -6,7 +6,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// maxMissing is how often the position is searched for again without progress when a
+// maxMissing is how many times the position is searched for again without progress when a
 // page is missing although the feed still has the entities before it.
 const maxMissing = 3
 

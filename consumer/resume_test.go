@@ -121,8 +121,8 @@ func TestGapErrors(t *testing.T) {
 	})
 }
 
-// TestResumeEverywhere resumes after each entity of feeds of all shapes, with and without its page, and
-// expects the rest.
+// TestResumeEverywhere resumes after each entity of feeds of all shapes, from positions with and without a
+// page, and expects the rest.
 func TestResumeEverywhere(t *testing.T) {
 	for _, text := range []string{
 		"a0", "a0 b0 c0", "a0 | b0 | c0", "a0 b1 | c1 d1 | e1 f2 | g2", "a0 b0 | c1 | d1 e1 f1 | g3 | h3",

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonptr"
 )
 
-// A run is one Run of a Job.
+// A run is the state of one call of [Job.Run].
 type run struct {
 	Job
 	key   *jsonptr.Pointer
@@ -27,8 +27,8 @@ type run struct {
 	entered int64
 	torn    TimelineError // the last one that was passed
 	end     ending
-	// replacing is set while a snapshot replaces the data of the sink, and begins until the first commit of the
-	// replacement.
+	// replacing is set while a snapshot replaces the data of the sink; begins is set until the first commit of
+	// the replacement.
 	replacing, begins bool
 
 	// Newest first: the tail, or nil if it is complete, and the head.

@@ -104,9 +104,9 @@ func (j *Job) checkUntil() error {
 // errFilling means that what a sink lacks is before its position.
 var errFilling = errors.New("the sink is being filled newest first: consume to the end first, without Until")
 
-// latest returns the time after which the position of a snapshot must not be if the run is to begin
-// with that snapshot, or zero if there is no such time. With a Content-ID, that is the second before
-// its entity, since snapshots of the same second may be after the entity.
+// latest returns the latest time that the position of a snapshot may have if the run is to begin with
+// that snapshot, or zero if there is no limit. With a Content-ID, that is the second before its entity,
+// since a snapshot of the same second may be after the entity.
 func (r *run) latest(ctx context.Context) (time.Time, error) {
 	if r.Until.contentID == "" {
 		return r.Until.time, nil

@@ -26,7 +26,7 @@ const (
 
 // A way is a bounded sample of the pages that crawls of a feed have passed, from the newest page to the
 // oldest. It is kept in a file, so that a later crawl can begin closer to its goal. It is only ever a
-// hint: a page in it is requested, and the crawl continues by the links of that page.
+// hint: a page in it is requested, and the crawl continues with the links of that page.
 type way struct {
 	feed  string
 	file  string // "": none
