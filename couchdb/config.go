@@ -35,15 +35,15 @@ type Config struct {
 	// IdleTimeout is how long a read of a response body may wait for the next byte.
 	// 0: 1 min. See also [Request.IdleTimeout].
 	IdleTimeout time.Duration
-	// Attempts is how often a repeatable request is tried. 0: 6. The pauses between
+	// Attempts is how many times a repeatable request is tried. 0: 6. The pauses between
 	// attempts are 0.25 s, 0.5 s and so on up to 30 s.
 	Attempts int
 	// Log receives retries and their causes. nil: they are not logged.
 	Log *slog.Logger
 }
 
-// Auth holds credentials: none, or one of basic authentication (Username and Password), a session
-// (the same, with Session), a bearer token, and proxy authentication.
+// Auth holds credentials: none, or those for one of basic authentication (Username and Password), a
+// session (the same, with Session), a bearer token, and proxy authentication.
 type Auth struct {
 	// Username and Password are sent with each request (RFC 7617), or to
 	// _session if Session is set.

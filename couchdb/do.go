@@ -80,7 +80,7 @@ func (q *Request) mayRepeat(err error) bool {
 	return q.Repeat || q.Method == http.MethodGet || q.Method == http.MethodHead || Status(err) == http.StatusTooManyRequests
 }
 
-// maxLogins is how often one request may log in again. Even a new session may be refused
+// maxLogins is how many times one request may log in again. Even a new session may be refused
 // if the server was restarted with another secret, or the nodes of a cluster share none.
 const maxLogins = 3
 

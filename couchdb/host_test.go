@@ -89,7 +89,7 @@ func TestHostOnServers(t *testing.T) {
 	})
 }
 
-// TestHostRefused: requests are refused by servers without _global_changes, and to users that are not admins.
+// TestHostRefused: LastUpdate needs the database _global_changes, users have to be admins, and invalid URLs are refused.
 func TestHostRefused(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	h := openHost(t, couchdb.Config{URL: fake.URL()})

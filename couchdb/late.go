@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/internal/roundtrip"
 )
 
-// options returns the options for sending a request: if its response is late, this is logged, and a GET is sent again.
+// options returns the options for sending a request. A late response is logged, and a GET is then sent again.
 func (db *DB) options(ctx context.Context, q Request) roundtrip.Options {
 	o, late := roundtrip.Options{IdleTimeout: q.IdleTimeout}, make(chan struct{}, 1)
 	if q.hedged() {

@@ -45,7 +45,7 @@ type Session struct {
 	DocsRead         int64           `json:"docs_read"`
 	DocsWritten      int64           `json:"docs_written"`
 	DocWriteFailures int64           `json:"doc_write_failures"`
-	// Records counts how often the session was recorded. Sessions of CouchDB's own
+	// Records is how many times the session was recorded. Sessions of CouchDB's own
 	// replicator do not have it.
 	Records int64 `json:"records,omitempty"`
 }

@@ -85,9 +85,9 @@ func (b *Builder) Add(e Entry) error {
 	return nil
 }
 
-// Reuse adds a leaf of an earlier digest that is still stored. [Builder.Cuts] must report true for
-// its first key. The caller must know that the keys of the leaf are unchanged, and that the key
-// after them still exists: it began the next leaf, and does so again.
+// Reuse adds a leaf of an earlier digest that is still stored. It must be the first leaf, or
+// [Builder.Cuts] must report true for its From. The caller must know that the keys of the leaf are
+// unchanged, and that the key after them still exists: it began the next leaf, and does so again.
 func (b *Builder) Reuse(leaf Child) error {
 	begins := leaf.From == "" && !b.started || b.started && leaf.From > b.last && b.Cuts(leaf.From)
 	if !begins || leaf.Count < 1 {

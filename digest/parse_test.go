@@ -105,7 +105,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestWrongClaims: objects that contradict themselves are not accepted, even under the right name.
+// TestWrongClaims: nodes and leaves that break the rules are not accepted, even under the right name.
 func TestWrongClaims(t *testing.T) {
 	a, b := digest.SumOf("a", "", nil), digest.SumOf("b", "", nil)
 	leaf := func(lines string, of digest.Range, keys ...string) error {

@@ -13,7 +13,7 @@ import (
 
 // Copy copies the newest digest of a feed to another store, unless there is none or the other
 // store has it, and reports whether it did. Leaves that the other store has in its own newest
-// digest are not read again. Everything that is copied is verified. Writes are not retried: if
+// digest are not copied again. Everything that is copied is verified. Writes are not retried: if
 // Copy is called again, it continues.
 func Copy(ctx context.Context, from, to storage.Store, feed string) (copied bool, err error) {
 	id, err := Newest(ctx, from, feed)

@@ -138,8 +138,8 @@ func DecodeRoot(feed, id string, metadata []byte) (digest.Hash, error) {
 	return info.SHA256, nil
 }
 
-// Objects returns the nodes and leaves of the digests of a feed. If an object is missing, the
-// error matches [storage.ErrNotFound]: the digest was collected, or is damaged.
+// Objects returns a getter of the nodes and leaves of the digests of a feed. If an object is
+// missing, its error matches [storage.ErrNotFound]: the digest was collected, or is damaged.
 func Objects(store storage.Store, feed string) digest.Getter { return objects{store, feed} }
 
 type objects struct {

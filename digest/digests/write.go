@@ -25,7 +25,7 @@ const immutable = "public, max-age=31536000, immutable"
 
 // Times that keep [Collect] from removing what a writer is about to refer to: an object is removed if
 // it was written at least leftover ago. A writer writes an existing object again if it is older than
-// half of leftover, and fails if the writing of the digest takes longer than the other half.
+// half of leftover, and fails if writing the digest takes longer than the other half.
 const (
 	leftover = 24 * time.Hour
 	young    = leftover / 2
@@ -51,7 +51,7 @@ type Result struct {
 	ID   string
 	Root *digest.Root
 	// Objects and Bytes are the number and size of the nodes and leaves that were built; those that were
-	// reused are not included. Written is how many of these were not in the store.
+	// reused are not included. Written is how many of Objects were not in the store.
 	Objects, Bytes, Written int64
 }
 
@@ -190,7 +190,7 @@ func (w *Writer) list(ctx context.Context) error {
 	return nil
 }
 
-// Has reports whether a leaf of the base can be reused because it is in the store, as it should be.
+// Has reports whether a leaf of the base is in the store, as it should be, so it can be reused.
 func (w *Writer) Has(name digest.Hash) bool {
 	_, ok := w.there[name]
 	return ok
