@@ -27,8 +27,8 @@
 // With [Config.Sink] the rows that differ are written again, and those that the feed does not have are
 // deleted. The caller has opened the sink as a consumer does, so no consumer can run meanwhile. Nothing is
 // written before everything has been compared and the number of deletions is known to be within
-// [Config.MaxDeletes]. What is written was read from the feed or its snapshot, and has the sum that the sink
-// must have. A batch of rows is one transaction that leaves the position as it is, and changes nothing if one
+// [Config.MaxDeletes]. The rows that are written come from the feed or its snapshot, and have the sums that the
+// sink must have. A batch of rows is one transaction that leaves the position as it is, and changes nothing if one
 // of its rows is no longer as it was compared: what someone else has changed is left to the next run. In
 // CouchDB, which has no transactions, and in Kinto, which may have none, each document or record is written by
 // itself, in place of the revision that was compared. At the end, the repaired ranges are compared again.

@@ -16,7 +16,7 @@ type mend struct {
 	was *sink.Row // nil: none
 }
 
-// addMend records that the row of a key has to become what is wanted.
+// addMend records what the row of a key is, and what a repair has to make of it.
 func (s *scratch) addMend(w want, was *sink.Row) error {
 	w.bind(s.expect)
 	row := sink.Row{}

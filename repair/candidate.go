@@ -190,8 +190,8 @@ func (x *examination) fromLeftover(r *storage.Leftover, n int64, prev, next *cha
 	return append(all, &candidate{page: p}), nil
 }
 
-// adjust corrects times from the body, which are in whole seconds: they are not earlier than those
-// of the page before.
+// adjust corrects the times of p, which the body has in whole seconds: First is that of known if it
+// is in the same second, and no time is earlier than those of the page before.
 func adjust(p, prev, known *chain.Page) {
 	if known != nil && known.First.Truncate(time.Second).Equal(p.First) {
 		p.First = known.First
@@ -204,8 +204,8 @@ func adjust(p, prev, known *chain.Page) {
 	}
 }
 
-// recallTimes finds the milliseconds of a closed page's first and last entity, for which
-// the body has whole seconds, by the digest in the next page. It reports whether it found
+// recallTimes finds the milliseconds of the first and last entity of a closed page, whose body
+// has whole seconds, with the help of the digest in the next page. It reports whether it found
 // them.
 func recallTimes(p, next *chain.Page) bool {
 	first, last := p.First, p.Last

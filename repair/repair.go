@@ -50,7 +50,7 @@ type Step struct {
 	Proven bool `json:"proven,omitempty"`
 
 	do     func(context.Context) error
-	finish func(context.Context) error // when all have been done; nil: nothing
+	finish func(context.Context) error // called when all steps have been done; may be nil
 }
 
 // A Loss is a page, or a part of one, that is no longer in the feed.

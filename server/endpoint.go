@@ -87,8 +87,8 @@ func (s *Server) fail(w *responder, r *http.Request, err error) {
 	}
 	if r.ContentLength != 0 && p.Status != http.StatusRequestTimeout {
 		// Before it sends the answer, the server reads the rest of the body, so that
-		// the client stops sending and reads. That must not use up the time for the
-		// answer.
+		// the client finishes sending and reads the answer. That must not use up the
+		// time for the answer.
 		_ = w.control.SetReadDeadline(time.Now().Add(s.config.Timeout / 2))
 	}
 	p.Send(w, r)

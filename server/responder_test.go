@@ -50,7 +50,7 @@ func TestFilesAreNotCopied(t *testing.T) {
 		s.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	for path, headers := range map[string][]string{"/feeds/f/pages/1": {"", "bytes=100-1999999"}, "/feeds/f": {""}} {
-		// The first time they are verified.
+		// The first request verifies the page.
 		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
 		for _, part := range headers {
 			w := &kernel{ResponseRecorder: httptest.NewRecorder()}

@@ -230,7 +230,7 @@ func (t *target) replicate(r revision, document spool.Piece, e *feed.Entity) err
 	return nil
 }
 
-// stage stages a change. If a step has several changes of a document, only the last is written.
+// stage stages a change. If a step has several changes to a document, only the last is written.
 func (t *target) stage(c *change, e *feed.Entity) {
 	alone := t.size(c) > maxLogged || t.multipart(c)
 	s := t.lastStep()

@@ -64,7 +64,7 @@ type change struct {
 	body         spool.Piece
 	form         form
 	deleted      bool
-	// patched means that a repeated entity would change what this one has written.
+	// patched means that the result would be different if the entity were applied again.
 	patched bool
 }
 
@@ -270,7 +270,7 @@ func (t *target) fetch(ctx context.Context, id string) (was current, err error) 
 	return was, nil
 }
 
-// stage stages a change. If a chunk has several changes of a record, only the last is written. A
+// stage stages a change. If a chunk has several changes to a record, only the last is written. A
 // record that depends on what the server had is changed only once in a chunk, so that each of its
 // states has a position.
 func (t *target) stage(c *change, e *feed.Entity) {
