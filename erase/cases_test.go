@@ -106,7 +106,7 @@ func TestPrunedMeanwhile(t *testing.T) {
 					more = true
 					report, err := producer.Prune(t.Context(), store, testFeed, producer.PrunePolicy{KeepPages: 5})
 					check(t, err)
-					pruned = !report.Limited // which pruning is while the copies are new
+					pruned = !report.Limited // pruning is limited while the copies are new
 				}
 				return fault.Pass
 			}), erase.Config{})

@@ -47,7 +47,7 @@ type Report struct {
 	Bytes    int64 `json:"bytes"`         // the size of these pages
 	Affected int64 `json:"pagesAffected"` // pages with an entity to be erased
 	Entities int64 `json:"entities"`      // to be erased
-	// Unknown are the keys of which the feed has no entity.
+	// Unknown lists the keys for which the feed has no entity.
 	Unknown []string `json:"keysUnknown"`
 	// Deletes is how many keys get a DELETE at the end of the feed, since their last entity is not a DELETE.
 	Deletes int64 `json:"deletes"`
@@ -62,7 +62,7 @@ type Report struct {
 	Newest int64 `json:"newestPage"`
 }
 
-// A Plan is what is to be erased. Its methods must not be called concurrently.
+// A Plan says what is to be erased. Its methods must not be called concurrently.
 type Plan struct {
 	store  storage.Store
 	feed   string
@@ -149,8 +149,8 @@ func (p *Plan) run(ctx context.Context) error {
 	if err := p.tell(ctx); err != nil {
 		return err
 	}
-	// All digests are dropped: those without the keys may refer to pages that are replaced, and new ones may have a
-	// key.
+	// All digests are dropped: those without the keys may refer to pages that are replaced, and those made since
+	// the search may have one of the keys.
 	if p.report.Entities > 0 || p.report.Deletes > 0 || p.digests > 0 {
 		if err := p.dropDigests(ctx); err != nil {
 			return err

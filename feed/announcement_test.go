@@ -98,7 +98,7 @@ func TestCleanConsumerName(t *testing.T) {
 	}
 }
 
-// FuzzParseAnnouncement checks that announcements that can be parsed are the same when they are written and parsed
+// FuzzParseAnnouncement checks that an announcement that can be parsed is unchanged after it is written and parsed
 // again.
 func FuzzParseAnnouncement(f *testing.F) {
 	f.Add(`name="stock", at=@1735689600, id="<a@b>", page="/feeds/zones/pages/17", snapshot=3, filling`)

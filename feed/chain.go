@@ -27,8 +27,8 @@ type Chain struct {
 	// First marks the first page of a feed that was published to after it had been deleted. Its
 	// Prev is a digest that no page has.
 	First bool
-	// Identity is the identity of the feed. Its Epoch is set only in the response for the newest page, since
-	// an epoch may begin although a page is otherwise immutable; elsewhere it is zero.
+	// Identity is the identity of the feed. Its Epoch is set only in the response for the newest page, and zero
+	// elsewhere: other pages are immutable, and the epoch may change.
 	Identity Identity
 }
 

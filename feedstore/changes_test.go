@@ -331,7 +331,7 @@ func TestChangesOfDeleted(t *testing.T) {
 	})
 }
 
-// TestChangesOfTombstones: after very many feeds were deleted, earlier tokens are too old.
+// TestChangesOfTombstones: if more feeds are deleted than are remembered, earlier tokens are too old.
 func TestChangesOfTombstones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()

@@ -35,7 +35,7 @@ type head struct {
 
 // Heads returns the newest pages of the first 10,000 feeds by name, as last seen, in no particular
 // order and without checkpoints, and the number of feeds in the store. It starts polling the feeds
-// in the background, the least recently polled first, and waits for the polls at most the given time. Pages
+// in the background, the least recently polled first, and waits for the polls, but no longer than wait. Pages
 // that are not known yet, or cannot be read, are omitted.
 func (r *Reader) Heads(wait time.Duration) (pages []*chain.Page, feeds int) {
 	h := &r.heads

@@ -75,7 +75,7 @@ func (u *subscription) committed(p *chain.Page) {
 	defer u.mu.Unlock()
 	switch {
 	case u.gone != nil:
-		u.pollSoon() // the feed was deleted, before or after
+		u.pollSoon() // the feed was deleted, before or after p was written
 	case u.newest == nil || differs(p, u.newest):
 		u.newest = p
 		u.wake()

@@ -100,7 +100,7 @@ func TestOpenFiles(t *testing.T) {
 			check(t, body.Close())
 		}
 		if opened, closed := store.opened.Load(), store.closed.Load(); opened != 3 || closed != 1 {
-			t.Errorf("%d files for 3 requests at once, %d closed; want that of the request that was aborted", opened, closed)
+			t.Errorf("%d files for 3 requests at once, %d closed; want 3, and 1: that of the aborted request", opened, closed)
 		}
 		send()
 		body, err := r.open(t.Context(), 1)

@@ -56,7 +56,7 @@ func (f *Feed) pageBefore(ctx context.Context, t time.Time, floor int64, newest 
 	if err != nil || !oldest.Last.Before(t) {
 		return floor, err
 	}
-	older, later := oldest, newest // the page is older, or one between them
+	older, later := oldest, newest // the result is older, or a page between the two
 	for later.Number-older.Number > 1 {
 		numbers := halve(older, later)
 		if storage.PropertiesOf(f.r.store).Remote {

@@ -322,7 +322,7 @@ func (t *tracker) pollFeed(ctx context.Context, name string, longest time.Durati
 	feed.polled, feed.failures = time.Now(), failures
 }
 
-// polled records that each feed has been polled at least once.
+// polled marks the list of feeds as complete once each feed has been polled.
 func (t *tracker) polled() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -55,7 +55,7 @@ type moment struct {
 	entities []*feed.Entity
 }
 
-// moments spreads n entities over a day, more of them by day than by night, and ends age before the end of the day.
+// moments spreads n entities over a day, more of them in the daytime than at night. The last of them is age old at d.end.
 func (d *demo) moments(n int, age time.Duration, next func() *feed.Entity) []moment {
 	const steps = 24 * 60
 	var total float64
@@ -83,7 +83,7 @@ func (d *demo) moments(n int, age time.Duration, next func() *feed.Entity) []mom
 	return all
 }
 
-// publish publishes entities at their times, in pages of size entities.
+// publish publishes entities at their times, in pages of at most size entities.
 func (d *demo) publish(name string, size int, parts ...[]moment) {
 	d.t.Helper()
 	var now time.Time

@@ -22,7 +22,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// tabTime is how long a tab may be used: a test that hangs then fails, and says what it was waiting for.
+// tabTime limits the use of a tab: a test that hangs fails after that time, and says what it was waiting for.
 const tabTime = 3 * time.Minute
 
 // A view says how a page is viewed.

@@ -35,12 +35,12 @@ func (b *tab) enter() {
 	b.follow("press Enter", chromedp.KeyEvent(kb.Enter))
 }
 
-// travel goes back or forth in the history, as with the buttons of the browser. The browser may restore a page
+// travel goes back or forward in the history, as with the buttons of the browser. The browser may restore a page
 // that it has kept instead of loading it.
 func (b *tab) travel(steps int64) {
 	b.t.Helper()
 	navigated := chromedp.Events(b.ctx, page.FrameNavigated)
-	b.do("go back or forth", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+	b.do("go back or forward", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		history, err := cdp.Call(ctx, target, page.GetNavigationHistory, cdp.Empty{})
 		if err != nil {
 			return err
@@ -50,7 +50,7 @@ func (b *tab) travel(steps int64) {
 	}))
 	for _, err := range navigated {
 		if err != nil {
-			b.t.Fatalf("go back or forth: %v", err)
+			b.t.Fatalf("go back or forward: %v", err)
 		}
 		break
 	}

@@ -1,5 +1,5 @@
-// Package actions implements what people may do from the console: the same as commands do, with the same
-// code.
+// Package actions implements the actions that people may run from the console. They do what commands do, with the
+// same code.
 package actions
 
 import (

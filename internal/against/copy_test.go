@@ -32,7 +32,7 @@ func (w *world) copyTo(url string) {
 	}
 }
 
-// A collection is changed by another client.
+// A collection is a Kinto collection, whose methods change it as another client does.
 type collection struct {
 	t   *testing.T
 	url string

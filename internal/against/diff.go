@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
-// findCopy reports whether the items are a copy of the feed, and sets their keys to those in the feed. The
-// key is the id in a source, and for a record of Kinto in a copy.
+// findCopy reports whether the items are a copy of the feed, and sets their keys to those in the feed. In a
+// source, and for a record of Kinto in a copy, the key is the id.
 func (t *tables) findCopy(target bool) (bool, error) {
 	const origin = "SELECT EXISTS (SELECT 1 FROM items JOIN state ON state.key = items.id WHERE etag(state.headers) = items.version)"
 	const copied = "SELECT EXISTS (SELECT 1 FROM items JOIN state ON state.key = items.key WHERE items.content_id <> '' AND items.content_id = state.content_id)"

@@ -77,7 +77,7 @@ func TestOneTokenizer(t *testing.T) {
 	}
 }
 
-// TestFileSize: files are short, since each has one idea.
+// TestFileSize: files are short; each has one idea.
 func TestFileSize(t *testing.T) {
 	const limit = 500 // lines
 	for path, file := range sources(t) {

@@ -144,7 +144,8 @@ func invalidText(err *pflag.InvalidValueError) string {
 	return err.Unwrap().Error()
 }
 
-// PlainUsage removes the backquotes around the values of flags from the help, since shells show them.
+// PlainUsage removes the backquotes around the names of values from the usage of all flags, since shells that
+// complete flags would show them.
 func PlainUsage(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
 	c.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })

@@ -1,4 +1,4 @@
-// Package console writes text to terminals and logs, some of which comes from others.
+// Package console writes text to terminals and logs, and escapes it, since part of it comes from others.
 package console
 
 import (

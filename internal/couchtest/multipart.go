@@ -81,8 +81,8 @@ func accepts(r *http.Request, mediaType string) bool {
 	return false
 }
 
-// writeAttachment sends one attachment, compressed if it is stored so and the client
-// accepts it.
+// writeAttachment sends one attachment, compressed if it is stored compressed and the client accepts
+// that.
 func writeAttachment(w http.ResponseWriter, r *http.Request, a attachment) error {
 	w.Header().Set("Content-Type", a.contentType)
 	w.Header().Set("ETag", `"`+strings.TrimPrefix(a.digest(), "md5-")+`"`)

@@ -59,7 +59,7 @@ func (d *document) clone() *document {
 }
 
 // Snapshot keeps the files of a server from [StartOwn] as they are now, and returns a function that
-// puts them back. The server is restarted for either, so that the files are consistent.
+// puts them back. Both restart the server, so that the files are consistent.
 func (s *Server) Snapshot(t testing.TB) (restore func()) {
 	t.Helper()
 	kept := t.TempDir()

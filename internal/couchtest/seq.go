@@ -80,7 +80,7 @@ func (db *database) since(token string) (vector, error) {
 	return db.rewound(p.Vector, p.Rewinds), nil
 }
 
-// rewound returns v, moved back by the rewinds after the first seen ones.
+// rewound returns v, moved back by the rewinds in db.rewinds[seen:].
 func (db *database) rewound(v vector, seen int) vector {
 	for _, to := range db.rewinds[min(seen, len(db.rewinds)):] { // a database that was restored has fewer
 		for shard := range v {

@@ -57,8 +57,8 @@ func New(m Memory) Draft {
 	return Draft{Boundary: page.NewBoundary(), Hash: sha256.New().(hash.Cloner), Memory: m}
 }
 
-// Append returns a draft of an addition to a page with the given boundary, number of
-// entities and size of its body, whose SHA-256 has the given state. It is built in m.
+// Append returns a draft of an addition to a page that has the given boundary, number of entities and body
+// size; h is the state of the SHA-256 of its body. The draft is built in m.
 func Append(boundary string, entities int, size int64, h hash.Cloner, m Memory) Draft {
 	return Draft{Boundary: boundary, Entities: entities, Base: size, Hash: h, Memory: m}
 }

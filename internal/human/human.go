@@ -72,7 +72,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
 
-// trimZero makes "5m" of "5m0s".
+// trimZero turns "5m0s" into "5m".
 func trimZero(d string) string {
 	if strings.HasSuffix(d, "m0s") {
 		return strings.TrimSuffix(d, "0s")

@@ -16,7 +16,7 @@ func (db *DB) Kept() (n int) {
 	return n
 }
 
-// Compare compares the version of tables with the one that is known.
+// Compare compares the version of tables with the known version.
 var Compare = compare
 
 // Prepared returns how many statements of an SQLite database are prepared.

@@ -69,15 +69,15 @@ type driver interface {
 	close() error
 }
 
-// A dialect is what differs in the text of statements.
+// A dialect holds what differs between databases in the text of statements.
 type dialect struct {
 	prefix string // of the names of tables
 	now    string // microseconds since 1970
 	lock   string
 	skip   string
 	param  string // before the number of a parameter
-	// unnumbered means that a parameter without a number is the one after the largest before it. With
-	// thousands of numbered parameters, SQLite needs time that grows with the square of their count.
+	// unnumbered means that a parameter without a number takes the number after the largest one before it.
+	// With thousands of numbered parameters, SQLite needs time that grows with the square of their count.
 	unnumbered bool
 }
 

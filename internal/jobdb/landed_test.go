@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestLanded compares migrations with those that databases have been migrated with. These do not change: any
-// difference needs a new migration.
+// TestLanded: migrations with which databases have been migrated do not change; any difference needs a new
+// migration.
 func TestLanded(t *testing.T) {
 	t.Parallel()
 	landed := map[string]string{

@@ -172,7 +172,7 @@ func TestApply(t *testing.T) {
 	m.prints("0 jobs created, 0 changed, 0 deleted; 1 unchanged\n", less...) // there is nothing to ask
 }
 
-// TestApplyNothing applies files with errors, and nothing of them is stored.
+// TestApplyNothing: if files have errors, nothing in them is stored.
 func TestApplyNothing(t *testing.T) {
 	m := newMachine(t)
 	m.write("jobs.yaml", twoJobs)

@@ -151,7 +151,7 @@ func get(ctx context.Context, store *jobs.Scheduler, arg, namespace string) (*jo
 	return j, err
 }
 
-// similar returns a question whether another job is meant, or "".
+// similar returns a question that asks whether another job is meant, or "".
 func similar(ctx context.Context, store *jobs.Scheduler, name string) string {
 	namespace, base, _ := strings.Cut(name, "/")
 	var names []string
