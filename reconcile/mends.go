@@ -41,8 +41,8 @@ func readMend(s *sqlite.Stmt) mend {
 
 const selectMends = `SELECT key, state, sum, id, page, offset, existed, was_sum, was_id, was_version FROM mends`
 
-// mends yields what a repair has to do for keys in a range: first all that are to be written, in the
-// order of their places in the feed, and then all that are to be deleted.
+// mends yields what a repair has to do for keys in a range: first for the keys to write, in the order of
+// their places in the feed, and then for the keys to delete.
 func (s *scratch) mends(of digest.Range) iter.Seq2[mend, error] {
 	return query(s, selectMends, of, "state, page, offset, key", readMend)
 }

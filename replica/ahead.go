@@ -19,8 +19,8 @@ const defaultMemory = 16 << 20
 func newMemory(size int64) *semaphore.Weighted { return semaphore.NewWeighted(max(size, inMemory)) }
 
 // A reader reads consecutive pages of the source, several at a time, and returns them in
-// order. Memory for a page is reserved before that for the next one, so a page to be
-// written never waits for later ones.
+// order. Memory is reserved for one page after another, so a page to be written never waits
+// for later ones.
 type reader struct {
 	next, last int64 // numbers of pages
 	pages      chan *loaded

@@ -14,7 +14,7 @@ import (
 )
 
 // inMemory is the size up to which a body is read into memory before it is written, in
-// bytes. A larger one is streamed; a driver that sends it again reads it again.
+// bytes. A larger body is streamed; a driver that sends it again reads it again.
 const inMemory = 2 << 20
 
 // errDigest means that a body does not have its digest.

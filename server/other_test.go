@@ -149,7 +149,7 @@ func (b broken) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A response that the store cuts short must not look like a whole page.
+// TestStoreBreaksInsideBody: a response that the store cuts short must not look like a whole page.
 func TestStoreBreaksInsideBody(t *testing.T) {
 	for name, cause := range map[string]error{"ends early": io.EOF, "breaks": errors.New("disk on fire")} {
 		t.Run(name, func(t *testing.T) {

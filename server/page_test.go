@@ -222,7 +222,7 @@ func TestLinksWithoutHost(t *testing.T) {
 	}
 }
 
-// A server that knows a page learns within a second that it was pruned.
+// TestPruneWhileServing: a server that knows a page learns within a second that the page was pruned.
 func TestPruneWhileServing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := struct{ storage.Store }{memory.New()}
@@ -265,8 +265,8 @@ func (m *meddling) Get(ctx context.Context, key string, offset, length int64) (*
 	return m.Store.Get(ctx, key, offset, length)
 }
 
-// A response is of one state of the page, even if the page changes after its metadata was
-// read and before its body is opened.
+// TestPageChangesWhileAnswering: a response has one state of the page, even if the page changes after
+// its metadata was read and before its body is opened.
 func TestPageChangesWhileAnswering(t *testing.T) {
 	for _, fields := range [][]string{nil, {"Range: bytes=-30"}, {"Range: bytes=0-30"}, {`If-None-Match: "x"`}, {"Accept-Encoding: zstd"}} {
 		inner := memory.New()

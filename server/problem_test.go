@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The package documentation lists the types of problems in the code, and no others.
+// TestProblemsAreDocumented: the package documentation lists the types of problems in the code, and no others.
 func TestProblemsAreDocumented(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")

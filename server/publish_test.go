@@ -210,7 +210,7 @@ func readAll(t *testing.T, response *http.Response) []byte {
 	return body.Bytes()
 }
 
-// The problem counts the entities published before the error.
+// TestPublishCountsBeforeError: the problem counts the entities published before the error.
 func TestPublishCountsBeforeError(t *testing.T) {
 	c := inside(t, newServer(t, memory.New(), server.Config{Writable: true}))
 	var body strings.Builder
@@ -302,7 +302,7 @@ func TestPublishesAreLimited(t *testing.T) {
 	c.post(t, "f", "<2>")
 }
 
-// Lines up to the limit of the command line are accepted; long lines of several requests
+// TestLongLines: lines up to the limit of the command line are accepted; long lines of several requests
 // are read one after another.
 func TestLongLines(t *testing.T) {
 	c := inside(t, newServer(t, memory.New(), server.Config{Writable: true}))
@@ -324,7 +324,7 @@ func TestLongLines(t *testing.T) {
 	group.Wait()
 }
 
-// The second of two requests with a long line waits until the first has ended.
+// TestLongLinesTakeTurns: the second of two requests with a long line waits until the first has ended.
 func TestLongLinesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, memory.New(), server.Config{Writable: true})
@@ -370,7 +370,7 @@ func (g *gate) Read([]byte) (int, error) {
 	return 0, http.ErrBodyReadAfterClose
 }
 
-// More feeds can be published to than producers are kept open.
+// TestManyFeeds publishes to more feeds than producers are kept open.
 func TestManyFeeds(t *testing.T) {
 	c := inside(t, newServer(t, memory.New(), server.Config{Writable: true, MaxProducers: 2}))
 	var group sync.WaitGroup
@@ -391,7 +391,7 @@ func TestManyFeeds(t *testing.T) {
 	}
 }
 
-// Close waits for a publish that has begun, until the context of Close ends.
+// TestCloseWaitsForPublishes: Close waits for a publish that has begun, until the context of Close ends.
 func TestCloseWaitsForPublishes(t *testing.T) {
 	s, err := server.New(memory.New(), server.Config{Writable: true})
 	check(t, err)

@@ -31,7 +31,7 @@ func (k *kernel) ReadFrom(src io.Reader) (int64, error) {
 	return io.Copy(k.ResponseRecorder.Body, src)
 }
 
-// Bodies from files reach the connection as files, through all wrappers.
+// TestFilesAreNotCopied: bodies from files reach the connection as files, through all wrappers.
 func TestFilesAreNotCopied(t *testing.T) {
 	store, err := file.New(t.TempDir())
 	if err != nil {
@@ -113,8 +113,8 @@ func (c *controlled) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// A deadline that is not cleared would end the request's context while the handler
-// still runs.
+// TestBodyReaderLeavesNoDeadline: a deadline that is not cleared would end the request's context while
+// the handler still runs.
 func TestBodyReaderLeavesNoDeadline(t *testing.T) {
 	c := &controlled{ResponseWriter: httptest.NewRecorder()}
 	body := newBodyReader(bytes.NewReader([]byte("hello")), newResponder(c, time.Minute))

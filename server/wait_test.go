@@ -192,7 +192,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// The store is polled once for all waiting requests of a feed, and less often if it
+// TestManyWaiters: the store is polled once for all waiting requests of a feed, and less often if it
 // reports changes.
 func TestManyWaiters(t *testing.T) {
 	const waiters, seconds = 500, 30

@@ -22,8 +22,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ReadingTime is how long a reader may take for a snapshot: for this time, a snapshot is kept after
-// another has replaced it as the newest, with the pages of the feed that come after it.
+// ReadingTime is how long a reader may take to read a snapshot: a snapshot is kept for this time after
+// another has become the newest, together with the pages of the feed that come after it.
 const ReadingTime = 24 * time.Hour
 
 // Config holds the settings of a run.
@@ -108,7 +108,7 @@ type made struct {
 	last     string    // Content-ID of the last entity in it
 }
 
-// list lists the snapshots of the feed. Snapshots with its name that were not made from it are left
+// list lists the snapshots of the feed. Snapshots that have its name but were not made from it are left
 // alone.
 func (r *run) list(ctx context.Context) error {
 	r.have = nil

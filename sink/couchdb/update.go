@@ -51,7 +51,7 @@ func (t *target) update(ctx context.Context, s *step, p pending) error {
 	}
 	p.Parts = parts
 	// If another sink takes over after this, its writes replace the revisions that were
-	// read before, and those below conflict.
+	// read before, and the writes below conflict.
 	if err := t.load(ctx); err != nil {
 		return err
 	}

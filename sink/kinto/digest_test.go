@@ -10,7 +10,7 @@ import (
 )
 
 // TestCopyIsChecked: a sink that is opened again recognizes copies of records of Kinto, although servers
-// write numbers in another notation and add a member schema, and it recognizes those that others have
+// write numbers in another notation and add a member schema, and it detects copies that others have
 // changed. It accepts the states of earlier versions, which have no digests.
 func TestCopyIsChecked(t *testing.T) {
 	t.Parallel()
