@@ -222,7 +222,7 @@ func jobState(t *testing.T, s *jobs.Scheduler, id string) string {
 	return fmt.Sprintln(j.Document.Paused, j.State, j.Wanted)
 }
 
-// TestJobVerbs pauses, resumes and restarts a job, and shows what the command line says.
+// TestJobVerbs pauses, resumes and restarts a job. The pages show the equivalent command lines and the results.
 func TestJobVerbs(t *testing.T) {
 	t.Parallel()
 	c, s := actConsole(t, &fakeActions{}, new(strings.Builder))

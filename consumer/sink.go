@@ -31,8 +31,8 @@ type Sink interface {
 var ErrSinkUnavailable = errors.New("the server is not available")
 
 // A Batch is a run of entities that a [Sink] makes durable together. If it has a method
-// Place(*Entity), that is called before each entity is applied, with the page and offset of the
-// entity, which Place must not keep.
+// Place(*Entity), the method is called before each entity is applied, with the page and offset
+// of the entity. Place must not keep its argument.
 type Batch interface {
 	// Apply applies one entity. It reads Body or Stream before it returns and
 	// keeps neither, nor e, nor e.Header's array. It wraps an error of e.Stream, so

@@ -70,8 +70,8 @@ func (w *walk) run(yield func(*Page, error) bool) {
 }
 
 // begin returns the first page, or nil if the feed is empty and the client does not
-// follow. The answer for an empty feed is 204, since a multipart document has at least
-// one part (RFC 2046, section 5.1.1), and for one that does not exist 404.
+// follow. A server answers 204 for an empty feed, since a multipart document has at least
+// one part (RFC 2046, section 5.1.1), and 404 for a feed that does not exist.
 func (w *walk) begin() (*reading, error) {
 	for try := 1; ; try++ {
 		r, err := w.arrive()

@@ -42,7 +42,7 @@ func Open(c Config) (*DB, error) {
 	return db, nil
 }
 
-// prepare checks the rest of the configuration, sets what it leaves out, and makes the client.
+// prepare checks the rest of the configuration, sets the defaults, and makes the client.
 func (db *DB) prepare(u *url.URL) (err error) {
 	c := &db.config
 	if err := c.Auth.check(); err != nil {

@@ -29,6 +29,6 @@
 // at a key whose SHA-256 begins with 10 zero bits, unless the leaf before would have fewer than
 // [MinLeaf] keys; and at any key if the leaf before has [MaxLeaf] keys, or would exceed
 // [MaxLeafKeys] bytes of keys. A new or deleted key moves cuts only up to the next key that begins
-// a leaf with and without it. Nodes are cut in the same way, at leaves whose first key has 18 zero
-// bits.
+// a leaf both with and without it. Nodes are cut in the same way, at leaves whose first key has 18
+// zero bits.
 package digest

@@ -54,7 +54,7 @@ func begin(domain string) hash.Hash {
 // bytes, big-endian) and its Hash.
 func NodeHash(leaves []Child) Hash { return hashOf(nodeDomain, leaves) }
 
-// RootHash returns the Hash of a root from its nodes: that of a node, but over "feedctl root 1\n".
+// RootHash returns the Hash of a root from its nodes. It is computed like that of a node, but over "feedctl root 1\n".
 func RootHash(nodes []Child) Hash { return hashOf(rootDomain, nodes) }
 
 func hashOf(domain string, children []Child) Hash {
