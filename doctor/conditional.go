@@ -46,7 +46,7 @@ func (v *visit) checkRange(ctx context.Context) result {
 	case a.status != http.StatusPartialContent:
 		return problem("the response to Range is "+a.text(), fix)
 	case len(v.entry.body.start) < 6 || !bytes.Equal(a.body.start, v.entry.body.start[2:6]):
-		return problem("the response to Range has other bytes than requested", fix)
+		return problem("the response to Range has bytes other than those requested", fix)
 	case !strings.HasPrefix(a.header.Get("Content-Range"), "bytes 2-5/"):
 		return problem(fmt.Sprintf("the response to Range has Content-Range: %q", a.header.Get("Content-Range")), fix)
 	}
@@ -72,7 +72,7 @@ func (v *visit) checkCoding(ctx context.Context) result {
 	case !strings.EqualFold(coding, "gzip"):
 		return problem(fmt.Sprintf("the page has Content-Encoding: %s, which was not requested", coding), fix)
 	case a.body.sum != v.entry.body.sum && !changed:
-		return problem("the page has other content with Content-Encoding: gzip", fix)
+		return problem("the page has different content with Content-Encoding: gzip", fix)
 	case a.etag() == v.entry.etag() && a.etag() != "" && !strings.HasPrefix(a.etag(), "W/"):
 		return problem("the page has the same strong ETag with and without Content-Encoding", fix)
 	case !varies(a.header):

@@ -64,7 +64,7 @@ func (g generation) refuses(why string, args ...string) {
 	}
 }
 
-// rows returns the rows of the table of a sink; none as long as it does not exist.
+// rows returns the rows of the table of a sink, or none if the table does not exist.
 func rows(path string) (all []string) {
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
 	if err != nil {
@@ -215,8 +215,7 @@ func TestPreviousJobs(t *testing.T) {
 	}
 }
 
-// TestPreviousRefuses: the previous state refuses data that a later migration has changed, with an error, and changes
-// nothing.
+// TestPreviousRefuses: the previous state refuses data that a later migration has changed, says so, and changes nothing.
 func TestPreviousRefuses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

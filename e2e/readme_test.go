@@ -69,7 +69,7 @@ type transcript struct {
 // varying matches output that differs in each run.
 var varying = regexp.MustCompile(`\d{8}T\d{6}\.\d{3}Z-[a-z0-9]+`)
 
-// times matches times in the output of "jobs list", which has - for those that are not known.
+// times matches times in the output of "jobs list", which has - for unknown times.
 var times = regexp.MustCompile(`\b(\d+[hms])+\b`)
 
 // queries matches commands that only read, and are repeated until they print what is expected.

@@ -64,8 +64,8 @@ func (s *spans) names() (names []string) {
 	return names
 }
 
-// after returns the names of the spans that the spans with a name lead to: themselves, those that have one of them as their
-// parent or link to it, and so on.
+// after returns the names of all spans that the spans with a name lead to: those spans, the spans that have one of them as
+// their parent or link to one, and so on.
 func (s *spans) after(name string) map[string]bool {
 	reached := map[string]bool{}
 	for id, span := range s.all {

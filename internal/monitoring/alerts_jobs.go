@@ -21,7 +21,7 @@ var alertsOfJobs = []alert{
 		expression: `max by (namespace, kind) (feedctl_jobs_longest_lag_seconds) > 600`,
 		hold:       "10m", severity: warning,
 		summary: "A job of kind {{ $labels.kind }} in namespace {{ $labels.namespace }} is {{ $value | humanizeDuration }} behind.",
-		about:   "The source has a change older than that which has not been processed.",
+		about:   "A change of the source that is older than that has not been processed.",
 		remedy:  "`feedctl jobs list` shows the lag of each job, and `feedctl jobs describe JOB` shows the reason. Jobs with `metrics: true` have `feedctl_job_lag_seconds`, for alerts with limits of their own.",
 		fires:   example{[]series{{`feedctl_jobs_longest_lag_seconds{instance="n1",namespace="shop",kind="consume",state="running"}`, "0+60x30"}}, "30m", map[string]string{"namespace": "shop", "kind": "consume"}, "A job of kind consume in namespace shop is 30m 0s behind."},
 		quiet:   example{series: []series{{`feedctl_jobs_longest_lag_seconds{instance="n1",namespace="shop",kind="consume",state="running"}`, "0x30"}}, at: "30m"},

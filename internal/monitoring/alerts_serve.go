@@ -42,7 +42,7 @@ and on (job, feed, reader) time() - max by (job, feed, reader) (feedctl_reader_s
 		summary: "Reader {{ $labels.reader }} is {{ $value | humanizeDuration }} behind feed {{ $labels.feed }}.",
 		about: "A consumer that announces its name and position has not committed what was published more than 15 minutes ago. It may have stopped, or be " +
 			"too slow. The alert ends a day after the last request of a reader, so that a reader that is gone for good does not keep it firing.",
-		remedy: "See the log of the consumer, and whether it runs; the page of the reader in the console shows whether its lag grows. A consumer that runs " +
+		remedy: "See whether the consumer runs, and what its log says; the page of the reader in the console shows whether its lag grows. A consumer that runs " +
 			"once a day is always behind: run it with `--announce none`.",
 		fires: example{
 			[]series{

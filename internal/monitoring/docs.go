@@ -53,7 +53,7 @@ func metricsPage() ([]byte, error) {
 const alertsIntro = `# Alerts
 
 ` + "`monitoring/alerts.yaml`" + ` has rules for Prometheus, with the limits that fit most installations. Copy it, change the limits
-that do not fit, and name the copy in ` + "`rule_files`" + ` of the configuration of Prometheus. Each alert has the label ` + "`severity`" + `: ` + "`critical`" + ` is
+that do not fit, and name the copy under ` + "`rule_files`" + ` in the configuration of Prometheus. Each alert has the label ` + "`severity`" + `: ` + "`critical`" + ` is
 for waking someone up, ` + "`warning`" + ` for working hours. Its annotation ` + "`runbook_url`" + ` leads to its section of this page.
 ` + "`monitoring/alerts_test.yaml`" + ` has, for each alert, series that make it fire and series that do not:
 

@@ -71,6 +71,6 @@ var origins = Group{
 		{Name: "origin_connections", Type: Gauge, Labels: []string{"origin"}, Help: "HTTP connections of this node."},
 		{Name: "origins_left_out", Type: Gauge, Help: "Servers without metrics of their own, as there are too many of them."},
 		{Name: "watch_wakeups_total", Type: Counter, Labels: []string{"origin", "how"}, Help: "Idle jobs that this node has woken: by event, a change that a watch has noticed, or by sweep, because no working watch covers them."},
-		{Name: "watch_age_seconds", Type: Gauge, Labels: []string{"origin"}, Help: "Time since the jobs of the origin had last been woken for all of its changes; +Inf if they never were."},
+		{Name: "watch_age_seconds", Type: Gauge, Labels: []string{"origin"}, Help: "Time since all changes of the origin were last known to have woken their jobs; +Inf if they never were."},
 	},
 }
