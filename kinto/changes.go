@@ -28,7 +28,7 @@ type Changeset struct {
 // since is 0: the changeset of monitor/changes that Remote Settings serves (its documentation,
 // "Poll for changes"). expected is the newest stamp that the caller knows, or 0; caches use it. The
 // server may return more than asked for. The error matches [ErrUnsupported] if the server has no
-// such changeset.
+// such changeset, or refuses to return it.
 func (s *Server) Changes(ctx context.Context, expected, since int64) (Changeset, error) {
 	q := Request{Path: "/buckets/monitor/collections/changes/changeset", Query: url.Values{"_expected": {strconv.FormatInt(expected, 10)}}}
 	if since != 0 {

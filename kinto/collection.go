@@ -50,9 +50,8 @@ type resource struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// Metadata returns the object of the collection. If it succeeds, the user can read all records:
-// without that right, lists contain only records shared with the user. The error matches [ErrNotFound]
-// if there is no such collection.
+// Metadata returns the object of the collection. A user who can read it cannot necessarily read all
+// records: see [Collection.CheckRead]. The error matches [ErrNotFound] if there is no such collection.
 func (c *Collection) Metadata(ctx context.Context) (Metadata, error) {
 	return c.metadata(ctx, Request{Path: c.path})
 }

@@ -22,7 +22,7 @@ type Config struct {
 	// Redirects to another origin are not followed. nil: a client with a new transport that verifies
 	// TLS certificates and takes the proxy from the environment.
 	HTTP *http.Client
-	// Limits delays requests to servers that ask for delays. All clients of a process should share one
+	// Limits delays requests to servers that ask for it. All clients of a process should share one
 	// Limits. nil: a new one for this client only.
 	Limits *Limits
 	// MaxRecord is the size in bytes up to which a record is held in memory. A larger record is

@@ -25,7 +25,7 @@ type Request struct {
 	Header http.Header
 	Body   []byte // JSON unless Header has a Content-Type; nil: no body
 	// Repeat marks a request as idempotent: it may be repeated if its outcome is unknown. GET and
-	// HEAD requests always are idempotent. After status 429 any request is repeated.
+	// HEAD requests always are. After status 429 any request is repeated.
 	Repeat bool
 
 	absolute string // a URL to use instead of Path; it may have another origin

@@ -47,7 +47,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is reports whether the status corresponds to a target such as [ErrNotFound].
+// Is reports whether target, such as [ErrNotFound], corresponds to the status.
 func (e *Error) Is(target error) bool {
 	matching, ok := map[int]error{
 		http.StatusUnauthorized:          ErrUnauthorized,

@@ -39,7 +39,7 @@ type Query struct {
 	Filter url.Values
 	// Limit is how many rows a page may have. The server may return fewer. 0: the server's limit.
 	Limit int
-	// Token is Next of the previous page ([Page]). The other fields must be the same as for the
+	// Token is the [Page.Next] of the previous page. The other fields must be the same as for the
 	// first page.
 	Token string
 	// IfMatch makes the request fail with [ErrPreconditionFailed] if the stamp of the collection is
@@ -77,8 +77,8 @@ func (q *Query) request(path string) Request {
 	return r
 }
 
-// quotedList returns ids in the form of the values of an in_ filter. Quotes keep the server from
-// reading an id as a number.
+// quotedList returns ids as the value of an in_ filter. Quotes keep the server from reading an id as
+// a number.
 func quotedList(ids []string) string {
 	quoted := make([]string, len(ids))
 	for i, id := range ids {

@@ -30,8 +30,8 @@ type Address struct {
 	Collection string // empty: the bucket, or the server
 }
 
-// ParseURL splits the URL of a server, a bucket, a collection, or the list of records in a
-// collection. Names are decoded.
+// ParseURL splits the URL of a server, a bucket, a collection, or the records of a collection. Names
+// are decoded.
 func ParseURL(address string) (Address, error) {
 	u, err := parse(address)
 	if err != nil {

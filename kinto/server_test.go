@@ -69,8 +69,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// TestList: rows are as the server sent them, and the next page is requested with nothing but its
-// token.
+// TestList: rows are as the server sent them, and only the token in Next-Page is used.
 func TestList(t *testing.T) {
 	large := `{"text":"` + strings.Repeat("x", 5000) + `","last_modified":6,"id":"large"}`
 	body := `{"x":[{}],"data":[{"n":1.50,"id":"a","last_modified":3},{"id":"b","last_modified":4,"deleted":true},` +
@@ -130,7 +129,7 @@ func TestBrokenList(t *testing.T) {
 	}
 }
 
-// TestRetries: requests are repeated if it is safe to do so, after the pause that the server asks for.
+// TestRetries: requests are repeated if that is safe, after the pause that the server asks for.
 func TestRetries(t *testing.T) {
 	for _, test := range []struct {
 		status  int
@@ -281,7 +280,7 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// TestStalled: a response that does not begin, or stalls, is given up after a time.
+// TestStalled: a response that does not begin, or stalls, is aborted after a timeout.
 func TestStalled(t *testing.T) {
 	served(t, kinto.Config{Attempts: 1}, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/records") {

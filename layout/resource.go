@@ -14,8 +14,8 @@ type Resource struct {
 	Page int64  // of the feed, from 1, or of the snapshot, from 0
 }
 
-// ParsePath returns what a URL path of a server names. It returns false if the path is not that of
-// a part of a feed, a snapshot or a state digest. The resource need not exist.
+// ParsePath returns what a URL path of a server names. It returns false if the path does not name a
+// part of a feed, a snapshot or a state digest. The resource need not exist.
 func ParsePath(path string) (Resource, bool) {
 	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	if len(segments) < 2 || CheckName(segments[1]) != nil {
@@ -40,8 +40,8 @@ func ParsePath(path string) (Resource, bool) {
 	return r, r.Kind != ""
 }
 
-// feedResource returns the kind of resource that the rest of a path names below a feed, and the
-// number of the page.
+// feedResource returns the kind of resource that the rest of a path names below a feed, and its page
+// number, or 0.
 func feedResource(rest []string) (kind string, page int64) {
 	switch {
 	case len(rest) == 0:

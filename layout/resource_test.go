@@ -6,7 +6,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// TestParsePath parses every path that this package makes, and some that it does not make.
+// TestParsePath parses every path that this package makes, and some others.
 func TestParsePath(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]layout.Resource{

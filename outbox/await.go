@@ -161,7 +161,7 @@ func (p *poller) pause(list []*waiter, polls int, now time.Time) time.Duration {
 	return shortest
 }
 
-// sleep waits for d, or until a waiter joins: then it returns true.
+// sleep waits for d. It returns true as soon as a waiter joins.
 func (p *poller) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

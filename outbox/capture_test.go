@@ -330,7 +330,7 @@ func TestCaptureRights(t *testing.T) {
 	}
 }
 
-// For no type does the JSON depend on the settings of the session.
+// The JSON of a value does not depend on the settings of the session, whatever its type.
 func TestTypes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

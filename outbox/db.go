@@ -85,7 +85,7 @@ func open(ctx context.Context, rawURL string, prepare func(config *pgx.ConnConfi
 // Transactions of the outbox read tables by their indexes, because the statistics of a table that
 // is empty at one moment and full at the next are misleading. Up to PostgreSQL 17, the estimated
 // cost of anything without an index, such as a sequence, is then so high that the server would
-// compile the statement each time; therefore jit, which takes tens of milliseconds, is off. Commits
+// compile the statement each time, which takes tens of milliseconds: so jit is off. Commits
 // are synchronous, so that a row that was committed asynchronously is durable before it is
 // published. Rows hidden by row security are an error, instead of being missed. The server ends the
 // transactions of a process that hangs or whose host is gone, so that such a process does not keep

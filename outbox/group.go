@@ -56,7 +56,7 @@ func (g *Group) start(name string) (*Runner, error) {
 	return r, nil
 }
 
-// Run moves the rows of these feeds until the first error.
+// Run moves the rows of these feeds. The first error stops it.
 func (g *Group) Run(ctx context.Context, feeds []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

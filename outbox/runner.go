@@ -38,8 +38,7 @@ type Stats struct {
 	Quarantined int64     `json:"quarantined"`
 	Working     bool      `json:"-"` // whether the runner holds the lease now
 	Last        time.Time `json:"-"` // when the runner last moved rows; zero if it has not moved any
-	// Oldest is when the oldest row that is not known to have been moved was inserted; zero if
-	// there is no such row.
+	// Oldest is when the oldest row known to be waiting was inserted; zero if none is known.
 	Oldest time.Time `json:"-"`
 	// All rows with ids up to Through have been moved. Drawn is the greatest id known to have been
 	// drawn, for rows of any feed. Both are -1 until the outbox has been read.

@@ -109,7 +109,7 @@ func TestIDsGoBack(t *testing.T) {
 	})
 }
 
-// It is also noticed if ids go back only to the last id that the mark has read, because rows with
+// Ids that go back only to the last id that the mark has read are noticed, too, because rows with
 // later ids were taken.
 func TestIDsGoBackToTheMark(t *testing.T) {
 	t.Parallel()

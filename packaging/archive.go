@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A file is a file in archives, packages and images.
+// A file describes a file in archives, packages and images.
 type file struct {
 	name string // with slashes
 	mode fs.FileMode

@@ -1,5 +1,5 @@
-// Package page reads and writes pages, which are multipart documents (RFC 2046, section 5.1) as in
-// the datareplication.io specification.
+// Package page reads and writes pages: multipart documents (RFC 2046, section 5.1), as the
+// datareplication.io specification uses them.
 package page
 
 import (

@@ -134,9 +134,8 @@ func (r *Reader) Parts() iter.Seq2[*Part, error] {
 	}
 }
 
-// Offset returns the offset in the page of the delimiter line after the part yielded last. Until
-// the Stream of that part, if any, has been read, Offset returns the current offset of the Stream
-// instead.
+// Offset returns the offset in the page of the delimiter line after the part yielded last. While that
+// part has an unread Stream, Offset returns the current offset of the Stream instead.
 func (r *Reader) Offset() int64 {
 	if !r.body.found || r.stream != nil && r.body.known > 0 {
 		return r.window.offset()

@@ -302,8 +302,8 @@ func TestSlicesAreClipped(t *testing.T) {
 	}
 }
 
-// A name is compared with the name in the previous part, even if the buffer has moved: other bytes
-// are then where that name was, perhaps those of the name itself.
+// A name is compared with the name in the previous part even if the buffer has moved, so that the
+// place of the previous name now holds other bytes, perhaps those of the new name.
 func TestBufferMovesUnderNames(t *testing.T) {
 	for room := range 60 {
 		for preamble := range 60 {

@@ -55,7 +55,7 @@ func (r *Reader) parseHeader(length, blank int) (Header, error) {
 // findHeaderEnd returns the length of the header block at the start of the window, and the length
 // of the blank line after it.
 func (r *Reader) findHeaderEnd() (length, blank int, err error) {
-	line, searched := 0, 0 // start of the line; how far its end was searched for
+	line, searched := 0, 0 // start of the line; where to continue the search for its end
 	for {
 		data := r.window.bytes()
 		for {

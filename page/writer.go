@@ -42,8 +42,8 @@ func (w *Writer) WritePart(h Header, body []byte) error {
 	return w.endPart()
 }
 
-// WriteStream writes a part whose body, of size bytes, it reads from body in chunks of 32 KiB. If
-// the body has another size or contains the boundary, the error matches [ErrContentLength] or
+// WriteStream writes a part with a body of size bytes, which it reads from body in chunks of 32 KiB.
+// If the body has another size or contains the boundary, the error matches [ErrContentLength] or
 // [ErrBoundaryInBody], and the page is incomplete.
 func (w *Writer) WriteStream(h Header, size int64, body io.Reader) error {
 	if w.err != nil {

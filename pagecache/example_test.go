@@ -23,7 +23,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer cache.Close()
-	handler, err := server.New(memory.New(), server.Config{Cache: cache}) // of use with a remote store
+	handler, err := server.New(memory.New(), server.Config{Cache: cache}) // useful with a remote store
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func readTrailer(f *os.File, e entry) (*chain.Page, error) {
 		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	if digest := p.Digest(); digest != e.digest {
-		return nil, fmt.Errorf("%w: file holds the page with digest %s", errDamaged, digest)
+		return nil, fmt.Errorf("%w: it holds the page with digest %s", errDamaged, digest)
 	}
 	return p, nil
 }

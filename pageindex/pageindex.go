@@ -34,7 +34,7 @@ var ErrInvalid = errors.New("not a tile of a page index")
 
 // A Tile lists consecutive pages of a feed.
 type Tile struct {
-	Number int64 `json:"tile"` // from 0; tile N begins with page N*Size+1
+	Number int64 `json:"tile"` // from 0; tile N lists pages from N*Size+1 on
 	// Full means that the tile will never list more pages. It lists fewer than Size pages if the
 	// oldest ones were pruned.
 	Full bool `json:"full"`

@@ -16,7 +16,7 @@ type batch struct {
 	spools     int
 	added      int           // number of items that were ever in the batch
 	taken      int           // number of items that were written and removed
-	publishers int           // number of requests that the last write completed, and of those that were waiting then
+	publishers int           // number of requests that the last write completed, plus those that were waiting then
 	took       time.Duration // how long the last write took
 	// checkpointed is the request with a checkpoint; a batch has at most one. The checkpoint is
 	// written together with item number checkpointAfter.

@@ -176,13 +176,13 @@ func (f *Feed) span(bytes int64, entities, spools int) int64 {
 }
 
 // reach returns the oldest page on which a request of this size is recognized if it was published
-// before. Pages in the window count, and as many more as the request takes up itself.
+// before: on the pages in the window, and on as many more as the request may take up itself.
 func (f *Feed) reach(bytes int64, entities, spools int) int64 {
 	return max(1, min(f.keep(), f.tail.number()-window-f.span(bytes, entities, spools)+1))
 }
 
-// keep returns the first page whose Content-IDs are remembered. The pages in the window are, and as many
-// more as may be under way when a commit fails.
+// keep returns the first page whose Content-IDs are remembered: those of the pages in the window, and of
+// as many more as may be under way when a commit fails.
 func (f *Feed) keep() int64 { return f.tail.number() - window - chain.Ahead + 1 }
 
 // final reports whether a commit that failed with err would fail again if it were repeated.
@@ -339,7 +339,7 @@ type retry struct {
 
 func newRetry(limit time.Duration) *retry { return &retry{since: time.Now(), limit: limit} }
 
-// wait pauses before the next attempt. It returns false if there is to be no other attempt.
+// wait pauses before the next attempt. It returns false if there is to be none.
 func (r *retry) wait(ctx context.Context) bool {
 	r.tries++
 	pauses := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}

@@ -38,7 +38,7 @@ var (
 
 // Config holds the settings of a producer. The zero value of each is its default.
 type Config struct {
-	// MaxPageBytes is the size at which a page is closed, so that it does not grow larger. A larger
+	// MaxPageBytes limits the size of a page, which is closed before it would grow larger. A larger
 	// entity gets a page of its own. Defaults to 1 MiB.
 	MaxPageBytes int64
 	// MaxPageEntities is the number of entities at which a page is closed. Defaults to 10,000.

@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 400, "number of random schedules over the memory store (with -short, an eighth of it); over the file store, a tenth")
+	schedules = flag.Int("schedules", 400, "number of random schedules over the memory store (with -short, an eighth of them); over the file store, a tenth as many")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first schedule")
 )
 

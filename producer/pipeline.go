@@ -315,8 +315,8 @@ func (p *pipeline) outcome() error {
 	return p.failed
 }
 
-// slowest is the lowest rate at which a streamed body is sent to the store, in bytes per second.
-// Drivers detect stores that do not respond.
+// slowest is the lowest rate at which a streamed body may be sent to the store, in bytes per second.
+// The drivers detect stores that do not respond at all.
 const slowest = 128 << 10
 
 // put performs the conditional write.

@@ -71,7 +71,7 @@ func (b *s3Bed) next(t *testing.T) (prefix string, clean storage.Store) {
 	return prefix, clean
 }
 
-// open opens a store. Unless decide is nil, it chooses the outcome of each request.
+// open opens a store. decide, if not nil, chooses the outcome of each request.
 func (b *s3Bed) open(t *testing.T, prefix string, decide func(s3fault.Request) s3fault.Fault) storage.Store {
 	t.Helper()
 	config := b.config

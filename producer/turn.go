@@ -14,8 +14,8 @@ import (
 // Limits of a producer's turn.
 const (
 	// While others wait for their turn, a producer writes turnPages full pages, or for sharedTurn if
-	// that is less. So producers with equal work end at about the same time, even if the work is only
-	// that of a few turns.
+	// that is less. So producers with equal work end at about the same time, even if the work takes
+	// only a few turns.
 	turnPages  = 4
 	sharedTurn = 100 * time.Millisecond
 	// longestLook limits the time between two checks whether others wait, unless a write takes longer.

@@ -36,8 +36,8 @@ type Outcome struct {
 }
 
 // A BeginFunc begins to publish a batch, which comes after the batches of all earlier calls; it
-// ignores Batch.After. It reads all Streams before it returns. The returned function waits until the
-// batch is durable. If an earlier batch has failed, it must return an error, too.
+// ignores Batch.After. It reads all Streams before it returns. wait returns when the batch is durable,
+// and must return an error if an earlier batch has failed.
 type BeginFunc func(ctx context.Context, b Batch) (wait func() (Receipt, error), err error)
 
 // entityOverhead estimates the memory that an entity takes in addition to its body, in bytes: the

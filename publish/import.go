@@ -54,7 +54,7 @@ type Import struct {
 	Entities iter.Seq2[*feed.Entity, error]
 	// Tell, if not nil, is called first, with a function that the input must call with false when
 	// it starts to wait, and with true when it has more: while the input waits, the entities read
-	// so far are published. Without Tell, the input is assumed to wait after each entity.
+	// so far are published. Without Tell, the input is assumed to wait after every entity.
 	Tell func(busy func(bool))
 	// Memory limits the memory for entities that are being published, in bytes, in addition to the
 	// memory for one batch. 0 means 4 MiB.
@@ -161,11 +161,11 @@ func (im *Import) options() producer.WriterOptions {
 	entities = min(pages*entities, pages*bytes/(2*512))
 	o.MaxEntities = min(o.MaxEntities, int(max(1, entities/batches)))
 	o.MaxBytes = min(o.MaxBytes, max(1, pages*bytes/2/batches))
-	o.Ahead = batches - 2 // another batch is being gathered, and another is beginning
+	o.Ahead = batches - 2 // besides these, one is being gathered and one is beginning
 	return o
 }
 
-// read publishes the entities of the input after the first skip entities.
+// read skips the first skip entities of the input, and publishes the rest.
 func (im *Import) read(ctx context.Context, stop func(), w *producer.Writer, skip int64) error {
 	waits := func(busy bool) {
 		if !busy && w.Flush(ctx) != nil {

@@ -65,8 +65,8 @@ func OpenState(path, feedName string) (*State, error) {
 	return s, nil
 }
 
-// check compares the nth entity of the input, counted from 1, with the State. The entity is to be
-// skipped.
+// check compares the nth entity of the input, which is to be skipped, with the State. n counts from
+// 1.
 func (s *State) check(n int64, e *feed.Entity) error {
 	if n < s.Published || s.Last == "" || digest(e) == s.Last {
 		return nil
@@ -86,7 +86,8 @@ func (s *State) refuse(format string, args ...any) error {
 	return &StateError{s.path, fmt.Errorf(format, args...)}
 }
 
-// save replaces the file after that many entities were published; last is the last of them.
+// save replaces the file. published is how many entities of the input are in the feed, and last is
+// the last of them.
 func (s *State) save(published int64, last *feed.Entity) error {
 	s.Published, s.Last = published, digest(last)
 	data, err := json.Marshal(s)

@@ -164,8 +164,8 @@ func (t *Tracker) ask(ctx context.Context, newest func(context.Context, string) 
 	}
 }
 
-// due returns the feeds whose newest pages have to be checked, beginning with those that were not
-// checked for the longest time.
+// due returns the feeds whose newest pages have to be checked, beginning with those that have not been
+// checked for longest.
 func (t *Tracker) due() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

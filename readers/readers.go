@@ -37,7 +37,7 @@ type Reader struct {
 	Lag      Lag
 }
 
-// Asked is what a reader has asked for.
+// Asked is what a reader has requested.
 type Asked struct {
 	Kind        string // as in [layout.Resource]
 	Page        int64  // of the feed or snapshot, if it is a page

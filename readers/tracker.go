@@ -15,9 +15,9 @@ import (
 
 // Config configures a [Tracker]. The zero Config has the default of each field.
 type Config struct {
-	// Max is how many readers are remembered. Readers that were not seen for the longest time are
-	// forgotten first, and at most a quarter of those remembered are strangers. A reader needs about 1
-	// KiB of memory, and 3 KiB more for the history of its lag. 0: 4096.
+	// Max is how many readers are remembered: those seen most recently. At most a quarter of them are
+	// strangers. A reader needs about 1 KiB of memory, and 3 KiB more for the history of its lag. 0:
+	// 4096.
 	Max int
 	// Users means that the server checks the credentials of readers, so that their user names are known.
 	Users bool

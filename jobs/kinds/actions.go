@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// An Action is something other than a run that can be done with the data of a job. It uses the source,
-// target, credentials and options of the document.
+// An Action is an operation on the data of a job, other than a run. It uses the source, target,
+// credentials and options of the document.
 type Action struct {
 	// Name is a verb, and About says what the action does.
 	Name, About string

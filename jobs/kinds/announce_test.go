@@ -6,8 +6,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestAnnounce: a job announces its own name to the server, or the name in its options, which do not
-// change the work.
+// TestAnnounce: a job announces its own name to the server, or the name in the option announce, which
+// does not make it different work.
 func TestAnnounce(t *testing.T) {
 	t.Parallel()
 	d := jobs.Document{Namespace: "shop", Name: "stock", Kind: "consume", Source: "https://feeds.example/feeds/stock", Target: "sqlite:/srv/stock.db?table=stock"}

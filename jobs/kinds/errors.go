@@ -119,7 +119,7 @@ func (k *kind) blamed(err error, i jobs.Identity) (origin string, after time.Dur
 		if e, ok := errors.AsType[*kinto.Error](err); ok {
 			return originIn(i, e.URL), 0
 		}
-		return i.SourceOrigin, 0 // of package verify
+		return i.SourceOrigin, 0 // an error of package verify
 	}
 	var answered interface{ SQLState() string } // a *pgconn.PgError
 	if errors.As(err, &answered) {
@@ -145,9 +145,9 @@ func (k *kind) blamed(err error, i jobs.Identity) (origin string, after time.Dur
 	return cmp.Or(i.SourceOrigin, i.TargetOrigin), 0
 }
 
-// requested returns the URL of the request that failed, or "" if it was not an HTTP request. If the
-// request failed because it was to pass on the body of another request, which failed, the URL is
-// that of the other request.
+// requested returns the URL of the request that failed, or "" if it was not an HTTP request. If a
+// request failed because its body came from another request, which failed, the URL is that of the
+// other request.
 func requested(err error) (u string) {
 	type request interface {
 		error

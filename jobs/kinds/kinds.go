@@ -57,7 +57,7 @@ type side struct {
 	missing  string // what to write there
 }
 
-// A parsed is a document with what was parsed from it.
+// A parsed is a document and the results of parsing it.
 type parsed struct {
 	*jobs.Document
 	source, target place
@@ -111,7 +111,7 @@ func (k *kind) TakesSource() bool { return k.source.parse != nil }
 func (s *side) place(name string) (place, error) {
 	switch {
 	case s.parse == nil && name != "":
-		return place{}, fmt.Errorf("this kind of jobs has none: %s", s.missing)
+		return place{}, fmt.Errorf("this kind of job has none: %s", s.missing)
 	case s.parse == nil, name == "" && s.optional:
 		return place{}, nil
 	case name == "":

@@ -265,8 +265,7 @@ func TestTooManyRequests(t *testing.T) {
 	}
 }
 
-// TestCommand: the flags of the command line of a job have the values of its options when they are
-// parsed.
+// TestCommand: parsing the command line of a job sets the flags to the values of its options.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	d := &jobs.Document{Kind: "consume", Source: "https://h/feeds/it's", Target: "sqlite:/a b.db?table=t", Follow: true, Options: map[string]jobs.Values{
@@ -314,7 +313,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// TestPassword: the credential of a database is a password, which is only put into the URL of the
+// TestPassword: the credential of a database is a password, which is put only into the URL of the
 // database. Sinks and feeds do not take it for a credential of theirs.
 func TestPassword(t *testing.T) {
 	t.Parallel()

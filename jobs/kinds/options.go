@@ -26,7 +26,7 @@ var instead = map[string]string{
 	"config":                   "write its settings into the job",
 	"credentials-file":         "write file:PATH into credentials.source",
 	"db":                       "write the URL of the database into source",
-	"follow":                   "write \"follow: true\" beside options",
+	"follow":                   "write \"follow: true\" next to options",
 	"into":                     "write the sink into target",
 	"into-credentials-file":    "write file:PATH into credentials.target",
 	"json":                     "it is for the command line",
@@ -34,7 +34,7 @@ var instead = map[string]string{
 	"log-level":                "it is for the command line",
 	"metrics":                  "the node serves the metrics of all its jobs",
 	"moved":                    "this is for one run: run the command once",
-	"once":                     "write \"follow: true\" beside options, or leave it out",
+	"once":                     "write \"follow: true\" next to options, or leave it out",
 	"store":                    "write STORE#FEED",
 	"verbose":                  "it is for the command line",
 }

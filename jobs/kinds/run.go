@@ -102,8 +102,8 @@ func report(ctx context.Context, s *jobs.Session, w *waiting) {
 	}
 }
 
-// A waiting keeps track of a run that has caught up: it is busy when it has processed something, and
-// has caught up again when a later check has found no more.
+// A waiting tells the session whether a run has caught up: the run is busy once it has processed
+// something, and has caught up again when a later check finds no more.
 type waiting struct {
 	session interface {
 		CaughtUp()

@@ -20,7 +20,7 @@ import (
 
 // CouchDB watches servers with databases.
 //
-// CouchDB reports changes as they happen to a server admin (_db_updates), if it has a database
+// To a server admin, CouchDB reports changes as they happen (_db_updates), if it has a database
 // _global_changes. Some changes may be lost, so all databases are compared every 10 min as well, a
 // hundred with one request (_dbs_info). Where CouchDB does not report changes, databases are
 // compared every 2 s to 1 min. Where it does not describe many databases at once either, such as to

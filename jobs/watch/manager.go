@@ -73,7 +73,7 @@ func (m *Manager) Run(ctx context.Context, node func() jobs.Node) error {
 		}
 		m.scheduler.ObserveWatching(time.Since(begun), err)
 		if err != nil && !failed {
-			m.logger.Warn("watching cannot use the database of jobs, retrying", "node", n.Name, "error", err)
+			m.logger.Warn("cannot use the database of jobs for watches, retrying", "node", n.Name, "error", err)
 		}
 		failed = err != nil
 		_ = backoff.Sleep(ctx, takeEvery*3/4+rand.N(takeEvery/2)) // the error is that of ctx

@@ -51,7 +51,7 @@ func (s *steps) step() {
 	}
 }
 
-// interrupt starts counting, and makes doing happen before a step.
+// interrupt starts counting, and has doing called before step number at.
 func (s *steps) interrupt(at int, doing func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
