@@ -15,7 +15,7 @@ var (
 	ErrForbidden          = errors.New("forbidden")                   // 403
 	ErrNotFound           = errors.New("not found")                   // 404
 	ErrReadOnly           = errors.New("method not allowed")          // 405: the server is read-only
-	ErrConflict           = errors.New("conflict")                    // 409: the same request may succeed
+	ErrConflict           = errors.New("conflict")                    // 409: the same request may succeed later
 	ErrGone               = errors.New("service ended")               // 410
 	ErrPreconditionFailed = errors.New("precondition failed")         // 412: see [Error.Existing]
 	ErrTooLarge           = errors.New("request entity is too large") // 413
@@ -101,7 +101,7 @@ func Retryable(err error) bool {
 
 // Permanent reports whether the same request will fail until something is changed: the server
 // refused it, its certificate is invalid, only one side uses TLS, or it redirects to another origin.
-// An error that is neither Retryable nor Permanent may be either.
+// If neither Retryable nor Permanent reports true, the error may be of either kind.
 func Permanent(err error) bool {
 	status := Status(err)
 	return status != http.StatusConflict && roundtrip.Permanent(status, err)

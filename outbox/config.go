@@ -64,7 +64,7 @@ type Config struct {
 	// Logger receives warnings and errors. Defaults to discarding them.
 	Logger *slog.Logger
 
-	// taken is called before rows are published, with the time at which the oldest of them was
+	// taken is called before rows are published, with the time at which the first of them was
 	// inserted.
 	taken func(oldest time.Time)
 }

@@ -44,7 +44,7 @@
 // checkpoint, which the producer accepts only after the checkpoint of the previous
 // batch; then it deletes the rows and records the next batch, in one transaction.
 // After an interruption, the feed's checkpoint shows whether the recorded batch was
-// published. If it is neither that of the batch nor that of the batch before, the
+// published. If it is the checkpoint of neither this batch nor the batch before, the
 // feed was written by another database, or by this one before it was restored from a
 // backup: [ErrForeign].
 //

@@ -22,7 +22,7 @@ type rows struct {
 	ids      []int64
 	entities []*feed.Entity
 	bytes    int64
-	oldest   time.Time // when the oldest row was inserted, converted to the local clock
+	oldest   time.Time // when the first row was inserted, converted to the local clock
 	bad      []badRow
 	full     bool  // the limits were reached, so there may be more
 	passed   int64 // all rows with smaller ids have been taken, or will never appear

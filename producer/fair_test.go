@@ -34,8 +34,8 @@ func (s *rivalStore) Stat(ctx context.Context, key string) (storage.Info, error)
 	return s.farStore.Stat(ctx, key)
 }
 
-// killed reports whether the producer has been killed. Then it only returns when ctx ends, so no
-// further write happens.
+// killed reports whether the producer has been killed. If so, it returns only when ctx ends, so that
+// no further write happens.
 func (s *rivalStore) killed(ctx context.Context) bool {
 	switch n := s.left.Load(); {
 	case n < 0:

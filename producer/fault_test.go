@@ -24,8 +24,8 @@ func ids(from, to int) []string {
 	return out
 }
 
-// publishing returns the path of publishing the entities with these numbers to a feed that has all
-// earlier ones.
+// publishing returns the path in which the entities with these numbers are published to a feed that
+// has all earlier ones.
 func publishing(name string, from, to int) faulttest.Path {
 	return faulttest.Path{
 		Name: name,

@@ -15,7 +15,7 @@ import (
 )
 
 // TestKnown: with Batch.Known, pages before the known page are not read, but that page and later ones
-// are. This only holds if the checkpoint shows that the feed is the one that the publisher knows.
+// are. This holds only if the checkpoint shows that the feed is the one that the publisher knows.
 func TestKnown(t *testing.T) {
 	config := producer.Config{MaxPageEntities: 3}
 	for _, test := range []struct {

@@ -71,8 +71,8 @@ func (p Position) Known() bool { return !p.Time.IsZero() && !p.InSnapshot }
 
 // A Lag is how far a reader is behind the newest page of its feed.
 type Lag struct {
-	// Known is set if the other fields are. It is not set while the reader reads a snapshot, or reads
-	// newest first, and before the newest page of the feed has been seen.
+	// Known is set if the other fields are. It is not set while the reader reads a snapshot, or
+	// newest first, or before the newest page of the feed has been seen.
 	Known bool
 	Time  time.Duration // from the position to the newest entity, in whole seconds
 	Pages int64         // from the page of the position to the newest; 0 also if that is not known

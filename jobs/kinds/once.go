@@ -124,7 +124,7 @@ func (v *verifyRun) Arguments(d *jobs.Document, with credentials) {
 func (v *verifyRun) Run(ctx context.Context, e *task.Env, _ func()) error {
 	var err error
 	v.verified, err = v.Verify.Run(ctx, e)
-	if exit.Status(err) == exit.Invalid || errors.Is(err, storage.ErrLayout) { // the latter is damage
+	if exit.Status(err) == exit.Invalid || errors.Is(err, storage.ErrLayout) { // ErrLayout means damage
 		err = fmt.Errorf("%w: %w", jobs.ErrFindings, err)
 	}
 	return err
