@@ -50,7 +50,7 @@ PREVIOUS := $(shell cut -c 1-12 scripts/previous-state)
 
 # SQLite's code, C translated into Go, is not instrumented, and neither are the C library and the allocator that it uses:
 # instrumented, it would be several times slower, and the detector does not understand C. Its Go callers and callbacks are
-# instrumented. A wider pattern would take the instrumentation from generic code that other packages share, and the detector
+# instrumented. With a wider pattern, generic code that other packages share would not be instrumented, and the detector
 # would report false races.
 RACEFLAGS := $(foreach package,sqlite/lib libc memory,-gcflags=modernc.org/$(package)=-race=false)
 

@@ -18,7 +18,7 @@ import (
 // The data of the measurements with Kinto.
 const (
 	kintoRecordSize   = 400 // bytes of JSON
-	kintoReal         = 10  // the real server has one of this many records of the scripted server
+	kintoReal         = 10  // the scripted server has this many times the records of the real one
 	kintoRounds       = 3   // how many times both sides of a comparison are run, in turn
 	kintoNewest       = 1000
 	kintoBytesInIndex = 80

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	kintoIdlePart     = 1000 // there is a collection for this many of the records
+	kintoIdlePart     = 1000 // the number of records divided by this is the number of collections
 	kintoIdleInterval = 2 * time.Second
 	kintoIdleTimes    = 5 // for how many intervals requests are counted
-	kintoIdleRest     = 3 // after how many intervals with one request for each collection the collections are at rest
+	kintoIdleRest     = 3 // collections are at rest after this many intervals with one request for each
 )
 
 // kintoIdle measures a process that follows a bucket whose collections do not change: its requests for

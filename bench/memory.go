@@ -20,7 +20,7 @@ func (b *bench) reportMemory(what string, p *process) {
 }
 
 // memory measures the peak memory of each kind of process, even with an entity that is larger than
-// this memory may be. The alternatives move the same bytes.
+// the limit for the peak. The alternatives move the same bytes.
 func (b *bench) memory() error {
 	dir := filepath.Join(b.dir, "memory")
 	if err := b.publishLines(dir); err != nil {

@@ -88,8 +88,8 @@ func (b *bench) fillPages(dir string, f servedFeed) (err error) {
 	return nil
 }
 
-// newOrder makes entity i: a JSON object of about 1,000 bytes that becomes about a fifth as large in a
-// content coding.
+// newOrder makes entity i: a JSON object of about 1,000 bytes, which a content coding shrinks to about a
+// fifth.
 func newOrder(i int) *feed.Entity {
 	words := strings.Fields("Zurich Basel Geneva zone parcel street warehouse order pending shipped cancelled invoice customer returned")
 	random := rand.New(rand.NewPCG(uint64(i), 0))

@@ -13,8 +13,8 @@ import (
 // entities of 1 KB as "feedctl consume" commits together (8 MiB).
 const rowsPerTransaction = 8 << 20 / entitySize
 
-// straightSetup prepares a new database as the sink does, but leaves the setting of when the log is
-// copied into the database at its default, as most programs do.
+// straightSetup prepares a new database as the sink does, but keeps SQLite's default for when the log
+// is copied into the database, as most programs do.
 const straightSetup = `
 	PRAGMA page_size = 8192;
 	PRAGMA journal_mode = WAL;

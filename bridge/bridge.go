@@ -132,7 +132,7 @@ func (b *Bridge) Start(ctx context.Context) (at Checkpoint, reselected bool, err
 }
 
 // Repeat calls run, and calls it again whenever it fails because another producer has written to
-// the feed. If it fails because ctx ends, the error also matches the cause of ctx.
+// the feed. If it fails because ctx ends, the error also matches the cause ([context.Cause]).
 func (b *Bridge) Repeat(ctx context.Context, run func() error) error {
 	for {
 		err := run()

@@ -83,8 +83,8 @@ func (x *Index) Highest() int64 {
 	return x.latest.highest
 }
 
-// Publishing records a version that is about to be published, for the next [Index.Look]; h is what the feed has for its
-// id.
+// Publishing records a version that is about to be published, for the next [Index.Look]; h is what
+// the feed has for its id.
 func (x *Index) Publishing(id string, h Held, stamp int64, live bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -88,8 +88,8 @@ func TestCold(t *testing.T) {
 	}
 }
 
-// TestRequests counts the requests that finding the newest page takes, and the round trips, in each of
-// which requests run concurrently. docs/s3.md gives their cost.
+// TestRequests counts the requests and the round trips that finding the newest page takes; the requests
+// of a round trip run concurrently. docs/s3.md gives the cost of the requests.
 func TestRequests(t *testing.T) {
 	for _, test := range []struct {
 		pages, requests int

@@ -252,7 +252,7 @@ func (e *Erasure) Commit(ctx context.Context, last *Page) (int64, error) {
 }
 
 // Release lets producers continue without a commit. An error may be ignored: producers then continue
-// soon by themselves.
+// soon on their own.
 func (e *Erasure) Release(ctx context.Context) error { return unfence(ctx, e.store, e.feed, e.mark) }
 
 // unfence removes the fence of an erasure.

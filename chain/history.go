@@ -14,7 +14,7 @@ type Ending int
 // The endings.
 const (
 	// WentBack means that pages are missing or have changed: the store was restored to an
-	// older state, and no epoch was begun since.
+	// older state, and no epoch has been begun since.
 	WentBack Ending = iota + 1
 	// NewEpoch means that the feed is in another epoch; see [BeginEpoch].
 	NewEpoch

@@ -41,7 +41,7 @@ func NewReader(store storage.Store, feed string) *Reader {
 	return &Reader{store: store, feed: feed, floor: 1}
 }
 
-// Floor returns the number of the oldest page that exists if the feed has any.
+// Floor returns the number of the oldest page that exists, if the feed has pages.
 func (r *Reader) Floor(ctx context.Context) (int64, error) {
 	floor, _, err := r.readFloor(ctx)
 	return floor, err
@@ -243,7 +243,7 @@ func (r *Reader) load(ctx context.Context, n int64) (*Page, error) {
 	if floor, err := r.Floor(ctx); err != nil {
 		return nil, err
 	} else if floor < p.Floor {
-		return nil, fmt.Errorf("read page %d of feed %q: %w: it is a copy by an erasure that was not completed", n, r.feed, storage.ErrNotFound)
+		return nil, fmt.Errorf("read page %d of feed %q: %w: it is a copy made by an erasure that was not completed", n, r.feed, storage.ErrNotFound)
 	}
 	return p, nil
 }

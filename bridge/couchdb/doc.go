@@ -11,7 +11,7 @@
 // CouchDB may send changes again from any position (after the loss of a node, or when shards
 // move), and sequences cannot be compared. The bridge writes the replication log, the document
 // _local/<replication id> in the source, as the protocol requires. The log shows the operators of
-// the source who reads it, and lets the bridge detect that the source was restored from a backup.
+// the source who reads the source, and lets the bridge detect that the source was restored from a backup.
 //
 // A document may change between its row in the changes feed and the request for the document.
 // Then the revision of the row is published if the source still has it, and the next revision is

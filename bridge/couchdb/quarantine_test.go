@@ -53,7 +53,7 @@ func TestQuarantine(t *testing.T) {
 			if n != 5 {
 				t.Errorf("%d documents are in quarantine", n)
 			}
-			// What is found again has the same entry.
+			// A document that is found again keeps its entry.
 			r.fake.Rewind(r.url, "0")
 			if report := r.run(); report.Published != 0 || report.Quarantined != 0 {
 				t.Errorf("after a rewind: %+v", report)

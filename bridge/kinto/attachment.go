@@ -97,7 +97,7 @@ func (e *fileError) Unwrap() error { return e.err }
 // errContent means that a file is not the one that the record describes.
 var errContent = errors.New("file is not as the record says")
 
-// copyAttachment publishes a file, in several attempts if that fails. A file with other content than the
+// copyAttachment publishes a file, in several attempts if necessary. A file with other content than the
 // record says may just have been replaced, and is requested once more.
 func (s *run) copyAttachment(ctx context.Context, v bridge.Version, a *attached, held bridge.Held) error {
 	if limit := s.bridge.config.MaxRecord; limit > 0 && a.Size > limit {

@@ -163,7 +163,7 @@ func (b *Bucket) follow(ctx context.Context) error {
 	}
 }
 
-// again replaces all after the first time: it returns only the collections that are listed.
+// again is called in place of all after the first time. It returns only the collections that are listed.
 func (b *Bucket) again(ctx context.Context) (listed, published []string, err error) {
 	listed, err = b.listed(ctx)
 	return listed, nil, err

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// fails makes the first request of the client that matches fail.
+// fails makes the client's first request that matches fail.
 func (r *rig) fails(match func(*http.Request) bool, with func(*http.Request) (*http.Response, int64, error)) {
 	done := false
 	r.client.HTTP = &http.Client{Transport: &wire{func(q *http.Request) (*http.Response, int64, error) {

@@ -75,8 +75,8 @@ func (l *listing) read(ctx context.Context, q kinto.Query) (err error) {
 			return err
 		}
 		l.next = page.Next
-		// A list that grows while it is read might never end: once a row is newer than the stamp of
-		// the first page, the rest is left for the next list.
+		// A list that grows while it is read might never end, so once a row is newer than the
+		// stamp of the first page, the rest is left for the next list.
 		if last || !l.older && l.first.Stamp != 0 && l.top > l.first.Stamp {
 			return nil
 		}

@@ -95,9 +95,9 @@ func (s *run) dropUnknown(stamps map[string]int64) error {
 	return err
 }
 
-// deleteRows deletes the records for which a list had a tombstone, unless it is a record that only looks
-// like a tombstone: neither a list nor, with the memory backend, the server's count of records tells the
-// two apart.
+// deleteRows deletes the records for which a list had a tombstone, but no live records that only look like
+// tombstones: neither a list nor, with the memory backend, the server's count of records tells the two
+// apart.
 func (s *run) deleteRows(ctx context.Context, stamps map[string]int64) error {
 	return s.confirmGone(ctx, slices.Collect(maps.Keys(stamps)), func(id string) error {
 		held, err := s.bridge.core.Index.Look(id)

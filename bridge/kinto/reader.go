@@ -106,7 +106,7 @@ func (r *reader) start(ctx context.Context, pieces chan<- *bridge.Piece) error {
 		return nil
 	case sign != "":
 	case c.ReconcileNow:
-		sign = "it was asked for"
+		sign = "a comparison was requested"
 	case c.Reconcile > 0 && age(r.at.Reconciled) > c.Reconcile && r.at.Reconciled != 0:
 		sign = "the period is over"
 	case kept > 0 && age(r.at.Polled) > kept:
@@ -307,8 +307,8 @@ func (r *reader) pollFuture(ctx context.Context, pieces chan<- *bridge.Piece) er
 	return r.reconcile(ctx, pieces, "a record has a stamp in the future")
 }
 
-// explain handles an error that means that the collection is gone, or that the right to read it is
-// gone. If it returns nil, the error is handled.
+// explain handles an error that means that the collection, or the right to read it, is gone. It
+// returns nil if nothing is left to do.
 func (r *reader) explain(ctx context.Context, pieces chan<- *bridge.Piece, err error) error {
 	e, ok := errors.AsType[*kinto.Error](err)
 	if _, file := errors.AsType[*fileError](err); !ok || file {

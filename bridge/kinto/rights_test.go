@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// guest is a user without the rights of [kintotest.User].
+// guest returns the credentials of a user without the rights of [kintotest.User].
 func guest() kinto.Auth { return kinto.Auth{Username: "guest", Password: kintotest.Password} }
 
 // principal returns the name of a user in permissions.

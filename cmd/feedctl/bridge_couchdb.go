@@ -29,7 +29,7 @@ to FEED in the store, which is created if it does not exist. Each change becomes
 a PUT with the document's JSON as the server wrote it, or a DELETE for a tombstone.
 
 The position in the database is kept in the newest page of the feed, so after an
-interrupted or killed run, the next one continues from there, and each revision is in the
+interrupted or killed run, the next run continues from there, and each revision is in the
 feed once. Documents that cannot be published go into the quarantine of the feed: see
 "feedctl bridge quarantine". The exit status is 6 if there are more of them than
 --max-quarantine allows; by default, if no document could be published.
@@ -42,8 +42,8 @@ database; if the filter changes, revisions that the feed does not have are publi
 before --follow waits for more. A consumer that starts with it continues in the feed without
 a gap.
 
-At the end, or on Ctrl-C with --follow, it prints the statistics of CouchDB's replication
-protocol.` + sourceHelp + exit.Help(exit.NotFound, exit.Quarantine, exit.Interrupted),
+At the end, or on Ctrl-C with --follow, the command prints the statistics of CouchDB's
+replication protocol.` + sourceHelp + exit.Help(exit.NotFound, exit.Quarantine, exit.Interrupted),
 		Example: `  feedctl bridge couchdb https://couch.example.org/zones zones
   feedctl bridge couchdb https://couch.example.org/zones zones --follow --metrics 127.0.0.1:9464
   feedctl bridge couchdb http://127.0.0.1:5984/db s3://bucket/data#db --revs --conflicts --design-docs --attachments multipart

@@ -26,7 +26,7 @@ is created if it does not exist. A record becomes a PUT of its JSON object as th
 sent it; the tombstone of a record that the feed has becomes a DELETE.
 
 The position is kept in the newest page of the feed, so after an interrupted or killed run,
-the next one continues from there, and each version of a record is in the feed once.
+the next run continues from there, and each version of a record is in the feed once.
 Records that cannot be published go into the quarantine of the feed: see "feedctl bridge
 quarantine". The exit status is 6 if there are more of them than --max-quarantine allows;
 by default, if no record could be published.

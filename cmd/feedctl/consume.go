@@ -25,7 +25,7 @@ func newConsume(a *app.App) *cobra.Command {
 		Short: "Copy a feed into a file, a directory or a database, each entity exactly once",
 		Long: `Consume reads a feed in order, from URL on a server or from a store, and applies each entity
 to a sink. The sink keeps the position in the feed together with the data, so after a run
-that was interrupted or killed, the next one continues from there, and each entity takes
+that was interrupted or killed, the next run continues from there, and each entity takes
 effect exactly once.
 
 The sink is one of:
@@ -100,7 +100,7 @@ func runConsume(ctx context.Context, a *app.App, t *task.Consume, address string
 	a.Progress("consume", t.Status)
 	done, err := t.Run(ctx, &a.Env)
 	warnRefused(a, t.Progress().Rejected, sink.Redact(t.Into))
-	if done == nil { // also with "-": standard output is for the entities
+	if done == nil { // even with "-": standard output is for the entities
 		return err
 	}
 	aside := ""

@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/internal/task"
 )
 
-// inputFlags say how entities are read from a file; "publish" and "snapshot
+// inputFlags holds the flags that say how entities are read from a file; "publish" and "snapshot
 // create" share them.
 type inputFlags struct {
 	input.Config

@@ -72,7 +72,7 @@ type repairer struct {
 
 	examined int64
 	damaged  []string // feeds that need repair
-	failed   []error  // of those that could not be repaired, or not be examined
+	failed   []error  // for feeds that could not be repaired or examined
 	logged   time.Time
 }
 

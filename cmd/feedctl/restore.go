@@ -31,9 +31,10 @@ Later, "feedctl consume" can bring the sink forward.
 
 At the end the sink is compared with the feed, which is read a second time for that, into a
 temporary file: the keys and bodies in sqlite: and postgres: (with --columns the
-Content-IDs); in couchdb:, of a feed of "feedctl bridge couchdb --revs", all leaf revisions
-of the documents with their members and the bytes of their attachments. Other sinks are not
-compared, and the output says so. The exit status is 5 if there are differences.
+Content-IDs); in couchdb:, for a feed from "feedctl bridge couchdb --revs", all leaf
+revisions of the documents with their members and the bytes of their attachments. Other
+sinks are not compared, and the output says so. The exit status is 5 if there are
+differences.
 
 If the feed was pruned and no snapshot is old enough, or the feed begins later, nothing is
 written, the exit status is 4, and the error names the oldest time that can be restored.

@@ -23,7 +23,7 @@ that read also take the URL of a feed or snapshot on a server.
 Every flag can also be set by the environment and by a configuration file. The command line
 wins over the environment, which wins over the file. The variable of a flag is its name in
 capitals, with FEEDCTL_ before it and "_" for "-": --public-url is FEEDCTL_PUBLIC_URL.
-The file is YAML: --config FILE or else ~/.config/feedctl/config.yaml. It has flags by
+The file is YAML: --config FILE or else ~/.config/feedctl/config.yaml. It sets flags by
 their names, at the top or in a section named after the command, which wins:
 
   store: file:/var/lib/feedctl

@@ -67,7 +67,7 @@ From a remote store, serve reads ahead of its clients, with up to 32 MiB of memo
 --cache it also keeps pages that can no longer change on a local disk. The directory belongs
 to one process and may be removed when the process has ended. While a client waits for new
 entities of a feed, a remote store is polled every --poll-interval, with one request for
-each feed: this is the longest delay, and it determines the cost.
+each feed: this interval is the longest delay, and it determines the cost.
 
 With --console, serve also serves web pages for people, at a separate address: how fresh
 each feed is, its entities and snapshots, and who reads it. If there are credentials, the

@@ -15,7 +15,7 @@ import (
 )
 
 // TestServeReaders: the console and the metrics of a server have the name and the position that consume
-// announces, unless it is told not to.
+// announces, unless consume is told not to announce them.
 func TestServeReaders(t *testing.T) {
 	dir := t.TempDir()
 	store := "file:" + dir + "/store"
