@@ -2,7 +2,7 @@
 // change, with copies that lack it.
 //
 // In the copies, each entity of an erased key is a DELETE of the key, with the same Content-ID and
-// time and without a body. All other entities are unchanged, so that every position of a consumer
+// time and without a body. All other entities are unchanged, so every position of a consumer
 // stays valid. Consumers that have already read an erased entity receive a DELETE at the end of the
 // feed. How the copies take the place of the pages is described in [chain.Erasure].
 //

@@ -29,7 +29,7 @@ func TestRandom(t *testing.T) {
 			store := memory.New()
 			check(t, publish(t.Context(), store, history(random, random.IntN(20)+1)...))
 			testErase(t, store)
-			check(t, publish(t.Context(), store, history(random, 5)...)) // Content-IDs of entities that exist
+			check(t, publish(t.Context(), store, history(random, 5)...)) // with Content-IDs that the feed already has
 			testErase(t, store)
 		})
 	}

@@ -238,7 +238,7 @@ func eraseAround(t *testing.T, first int, at, until moment, stop int) bool {
 			switch {
 			case !begun && now == at:
 				begun = true
-				counting.Store(now.floors > 1) // then nothing is published at once
+				counting.Store(now.floors > 1) // from then on, nothing is published at once
 				start(early)
 				counting.Store(true)
 				start(late)

@@ -20,7 +20,7 @@ import (
 // inMemory is the size up to which a page is read into memory, in bytes. A larger one is read twice.
 const inMemory = 2 << 20
 
-// A found says what a page has for the keys.
+// A found describes the entities of the keys on a page.
 type found struct {
 	erased int64            // entities to be erased
 	kept   int64            // entities after those that may be erased

@@ -65,8 +65,8 @@ func TestAppendHeaderAllocates(t *testing.T) {
 	}
 }
 
-// TestHeaderBuffer: a buffer builds the headers that AppendHeader does, one after the other, with
-// the times that it is given, and does not allocate.
+// TestHeaderBuffer: a buffer builds the same headers as AppendHeader, one after the other, with the given times, and
+// does not allocate.
 func TestHeaderBuffer(t *testing.T) {
 	var b feed.HeaderBuffer
 	deleted := feed.Entity{Operation: feed.Delete, ContentID: "<1>"}

@@ -20,7 +20,7 @@ type Links struct {
 	// DescribedBy leads to the newest state digest of the feed (see package digest), which need
 	// not exist. It is not part of the specification, but a registered relation.
 	DescribedBy string
-	// Timemap is a tile of the page index (see package pageindex). It is not part of the
+	// Timemap leads to a tile of the page index (see package pageindex). It is not part of the
 	// specification, but a registered relation (RFC 7089, section 2.2.3).
 	Timemap string
 }

@@ -27,7 +27,7 @@ const (
 //
 // Parse may be called with the same e for each part: it reuses the array of
 // e.Header and strings that have not changed. Strings never point into the part.
-// Body and Stream do, and are valid as long as those of the part.
+// Body and Stream are those of the part, and valid for as long.
 func Parse(e *Entity, p *page.Part, feedEntity bool) error {
 	old := *e
 	*e = Entity{Header: old.Header[:0], Body: p.Body, Stream: p.Stream, Size: -1}

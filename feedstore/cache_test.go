@@ -110,8 +110,8 @@ func TestLargePages(t *testing.T) {
 	})
 }
 
-// TestCache: a cached page takes no request to the store, even after a restart: one request
-// proves that the cached pages are those of the feed.
+// TestCache: reading a cached page takes no request to the store. After a restart, one request proves that the cached
+// pages are those of the feed.
 func TestCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, dir := far64(t), t.TempDir()

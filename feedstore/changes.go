@@ -191,8 +191,7 @@ func (t *tracker) asked() {
 	t.last = time.Now()
 }
 
-// abandoned reports whether there have been no calls for a long time, so that the tracker has to
-// end.
+// abandoned reports whether the tracker has to end because there have been no calls for a long time.
 func (t *tracker) abandoned() bool {
 	s := &t.reader.trackers
 	s.mu.Lock()

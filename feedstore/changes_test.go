@@ -213,7 +213,7 @@ func TestChangesWhileOneHangs(t *testing.T) {
 	}
 }
 
-// A hintingStore says every second that any object may have changed, and counts listings.
+// A hintingStore reports every second that any object may have changed, and counts listings.
 type hintingStore struct {
 	*farStore
 	lists atomic.Int64

@@ -24,7 +24,7 @@ var longest = flag.Int64("long-feed", 20_000, "search feeds of up to this many p
 
 var dawn = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// rhythms are ways in which the times of pages progress: each returns the time of page n of pages, in seconds.
+// rhythms holds ways in which the times of pages progress: functions that return the time of page n, in seconds.
 var rhythms = map[string]func(n, pages int64) int64{
 	"even":           func(n, _ int64) int64 { return n * 10 },
 	"faster":         func(n, pages int64) int64 { return 1_000_000 - (pages-n)*(pages-n)*1_000_000/pages/pages },

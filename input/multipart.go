@@ -13,7 +13,7 @@ import (
 )
 
 // Multipart yields the parts of a multipart document of any subtype. Their
-// headers become those of the entities; Content-Type is required except for a DELETE,
+// headers become the headers of the entities; Content-Type is required except for a DELETE,
 // Operation-Type is PUT if it is missing. Bodies larger than limits.MaxWhole become Streams.
 func Multipart(r io.Reader, contentType string, limits page.ReaderOptions) iter.Seq2[*feed.Entity, error] {
 	return func(yield func(*feed.Entity, error) bool) {

@@ -20,7 +20,7 @@ import (
 
 var screenshots = flag.String("screenshots", "", "take screenshots of all pages and keep them in this `directory`")
 
-// browser is the context of the one browser of all tests.
+// browser is the context of the browser that all tests share.
 var browser context.Context
 
 // axe is the source of axe-core.

@@ -69,7 +69,7 @@ func TestHostile(t *testing.T) {
 
 	b := s.open(t, desktop)
 	for _, path := range s.console.Paths() {
-		for _, url := range []string{address(path, "hostile", hostileJob, id), address(path, breakOut, scriptTag, breakOut)} { // there are none with the second names
+		for _, url := range []string{address(path, "hostile", hostileJob, id), address(path, breakOut, scriptTag, breakOut)} { // nothing has the second names
 			b.visit(url)
 			b.expect(url, append(b.findings(), b.foreign()...))
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// TestLive: open pages show what is published, and the Pause button stops this.
+// TestLive: an open page shows what is published, until its Pause button is pressed.
 func TestLive(t *testing.T) {
 	s := newSite(t, nil)
 	demo := &demo{t: t, store: s.store}

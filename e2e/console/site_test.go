@@ -78,7 +78,7 @@ func authorization() string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte("writer:secret"))
 }
 
-// open opens a tab of someone who may act.
+// open opens a tab for someone who may act.
 func (s *site) open(t *testing.T, v view) *tab {
 	t.Helper()
 	b := open(t, s.origin, v)

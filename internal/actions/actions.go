@@ -52,7 +52,7 @@ func (r *Runner) run(status func() progress.Status, do func(ctx context.Context,
 	}
 }
 
-// watch calls tell with how far a task has come, until stop is called.
+// watch calls tell with the progress of a task, until stop is called.
 func watch(ctx context.Context, status func() progress.Status, tell func(string)) (stop func()) {
 	if status == nil {
 		return func() {}

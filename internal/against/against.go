@@ -189,8 +189,8 @@ func Compare(ctx context.Context, c Config) (_ *Report, err error) {
 	}
 }
 
-// compare makes one attempt. It reads the feed after the source, so that a bridge that follows can
-// publish what the list has.
+// compare makes one attempt. It reads the feed after the source, which gives a bridge that follows
+// the source time to publish what the list has.
 func compare(ctx context.Context, c Config, t *tables) (*Report, error) {
 	state, err := c.Source.State(ctx)
 	if err != nil {

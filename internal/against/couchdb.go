@@ -69,5 +69,5 @@ func addRow(r *changes.Row, add func(Item) error) error {
 
 func isDesign(id string) bool { return strings.HasPrefix(id, "_design/") }
 
-// Covers reports whether a key is that of a document, and not of an attachment or a design document.
+// Covers reports whether a key belongs to a document, not to an attachment or a design document.
 func (CouchDB) Covers(key string) bool { return !isDesign(key) }

@@ -76,5 +76,5 @@ func (k Kinto) page(ctx context.Context, q kinto.Query, bodies bool, add func(It
 	}
 }
 
-// Covers reports whether a key is that of a record, and not of its attachment.
+// Covers reports whether a key belongs to a record, not to an attachment.
 func (k Kinto) Covers(key string) bool { return !strings.HasSuffix(key, "/attachment") }

@@ -35,5 +35,5 @@ func (t Table) List(ctx context.Context, _ string, _ bool, add func(Item) error)
 	})
 }
 
-// Covers returns true: all keys of the feed are those of rows.
+// Covers returns true: all keys of the feed belong to rows.
 func (Table) Covers(string) bool { return true }

@@ -16,7 +16,7 @@ import (
 const MetricsUsage = "serve /metrics for Prometheus, and /readyz, at this `ADDRESS`"
 
 // ServeMetrics serves /metrics and /readyz until the command ends. The metrics are those of the collector,
-// and those of every long-running command. /readyz says whether the servers and stores that the command uses
+// and those that every long-running command has. /readyz says whether the servers and stores that the command uses
 // respond, and what the given checks find. Without an address it does nothing. It must be called before the
 // command opens anything.
 func (a *App) ServeMetrics(address string, collector prometheus.Collector, checks ...readiness.Check) error {

@@ -43,7 +43,7 @@ func writeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// An output is standard output. It keeps the first error of writing to it: cobra does not report
+// An output is standard output. It keeps the first write error: cobra does not report
 // whether a help text could be written.
 type output struct {
 	w   io.Writer
@@ -99,7 +99,7 @@ type RequestsJSON struct {
 	HTTP map[string]uint64 `json:"http,omitempty"`
 }
 
-// printRequests says, with --verbose, what the command has cost.
+// printRequests prints, with --verbose, what the command has cost.
 func (a *App) printRequests() {
 	if !a.verbose {
 		return

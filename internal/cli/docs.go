@@ -64,7 +64,7 @@ func docLink(c *cobra.Command) string {
 	return fmt.Sprintf("- [%s](%s): %s", c.CommandPath(), docName(c), c.Short)
 }
 
-// markdownText makes code blocks of the indented paragraphs of a help text.
+// markdownText turns the indented paragraphs of a help text into code blocks.
 func markdownText(text string) string {
 	var b strings.Builder
 	code, blank := false, false

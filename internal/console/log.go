@@ -6,7 +6,7 @@ import (
 	"log/slog"
 )
 
-// LogHandler returns a handler that writes log lines at or above a level, in a format, text or json. The
+// LogHandler returns a handler that writes log lines at or above a level, in the format text or json. The
 // default level is warn on a terminal, else info.
 func LogHandler(w io.Writer, format, level string, terminal bool) (slog.Handler, error) {
 	var options slog.HandlerOptions

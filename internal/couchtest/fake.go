@@ -155,7 +155,7 @@ func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	healthy(w, r)
 }
 
-// serve answers as a healthy server. An answer is complete before it is sent, so that a
+// serve answers as a healthy server does. An answer is complete before it is sent, so that a
 // slow client does not delay others; only feeds are streamed.
 func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/_changes") || r.URL.Path == "/_db_updates" {

@@ -24,7 +24,7 @@ func Refuse(status int, code, reason string, header ...string) Fault {
 	}
 }
 
-// TooManyRequests answers 429 and asks to wait for some seconds.
+// TooManyRequests answers 429 and asks the client to wait for some seconds.
 func TooManyRequests(seconds int) Fault {
 	return Refuse(http.StatusTooManyRequests, "too_many_requests", "You've exceeded your current limit.",
 		"Retry-After", strconv.Itoa(seconds))

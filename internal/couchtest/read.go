@@ -112,7 +112,7 @@ func (f *Fake) get(w http.ResponseWriter, r *http.Request, db *database, id stri
 	return writeJSON(w, http.StatusOK, v.show(d, rev, v.embedded()))
 }
 
-// An opened is a revision that was requested, and found or not.
+// An opened is a revision that was requested, whether or not it was found.
 type opened struct {
 	rev     *revision
 	missing string

@@ -9,7 +9,7 @@ import (
 )
 
 // Snapshot keeps a database as it is now, and returns a function that restores that state, as when
-// the server is stopped, its files are replaced by those of a backup, and it is started again.
+// the server is stopped, its files are replaced with those of a backup, and it is started again.
 func (f *Fake) Snapshot(database string) (restore func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

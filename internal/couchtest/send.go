@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Send makes a request with a body of JSON. It must succeed: a PUT with 201 or, in an incomplete
+// Send makes a request with a JSON body. It must succeed: a PUT with 201 or, in an incomplete
 // cluster, 202. Send returns the answer.
 func Send(t testing.TB, method, url, body string) string {
 	t.Helper()

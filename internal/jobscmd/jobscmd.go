@@ -95,8 +95,8 @@ func (c *commands) open(ctx context.Context) (*jobs.Scheduler, error) {
 	return c.use(ctx, jobs.OpenExisting)
 }
 
-// create opens the database of jobs for a command that creates jobs or nodes: it is created if
-// it does not exist, and migrated if it is that of an older version.
+// create opens the database of jobs for a command that creates jobs or nodes. It creates the database if it does
+// not exist, and migrates it if an older version made it.
 func (c *commands) create(ctx context.Context) (*jobs.Scheduler, error) {
 	return c.use(ctx, jobs.Open)
 }

@@ -69,8 +69,8 @@ func (s *selection) filter() (jobs.Filter, error) {
 	return f, nil
 }
 
-// ids returns the IDs of the jobs that a command with arguments is for. Flags do not select those
-// for which skips returns true, if it is not nil.
+// ids returns the IDs of the jobs that a command with arguments is for. Flags do not select jobs
+// for which skips, if it is not nil, returns true.
 func (s *selection) ids(ctx context.Context, store *jobs.Scheduler, args []string, skips func(*jobs.Document) bool) (ids []string, err error) {
 	filtered := len(s.states) > 0 || s.kind != "" || s.origin != "" || len(s.labels) > 0
 	switch {

@@ -57,7 +57,7 @@ func Compile(pointer string) (Pointer, error) {
 // Text returns the argument of [Compile].
 func (p Pointer) Text() string { return p.text }
 
-// Tokens returns the unescaped reference tokens of the pointer, which is empty for the
+// Tokens returns the unescaped reference tokens of the pointer; there are none for the
 // whole document. The caller must not modify the slice.
 func (p Pointer) Tokens() []string { return p.tokens }
 

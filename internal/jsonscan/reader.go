@@ -360,8 +360,8 @@ func (r *Reader) advance() error {
 
 // Mark marks the current position for [Reader.Resync]. It must be the start of an
 // element, or of a text on a separate line. The bytes after it are kept in memory until
-// the next Mark, a call of Rest, or 4 MiB; then the bytes after the next line break are
-// kept instead.
+// the next call of Mark. After a call of Rest, or 4 MiB, the bytes after the next line
+// break are kept instead.
 func (r *Reader) Mark() {
 	r.mark, r.lost, r.depth = r.pos, false, len(r.stack)
 }

@@ -131,7 +131,7 @@ type answer struct {
 	body   []byte
 }
 
-// transaction undoes what do has changed if its answer is 409 or 5xx. The caller must hold f.mu.
+// transaction calls do, and undoes its changes if the answer is 409 or 5xx. The caller must hold f.mu.
 func (f *Fake) transaction(do func() answer) answer {
 	f.undo = nil
 	a := do()

@@ -17,7 +17,7 @@ const (
 // tries is how many times [Send] makes a request that conflicts with another one.
 const tries = 10
 
-// Send makes a request as [User] with a body of JSON. It must succeed. Send returns the answer.
+// Send makes a request as [User] with a JSON body. It must succeed. Send returns the answer.
 //
 // On PostgreSQL, two objects that are created at the same time may get the same timestamp. Then
 // Kinto stores one of them and asks for the other to be sent again.
@@ -34,7 +34,7 @@ func Send(t testing.TB, method, url, body string) string {
 	}
 }
 
-// Try makes a request as [User] with a body of JSON; header holds pairs of names and values. It returns the
+// Try makes a request as [User] with a JSON body; header holds pairs of names and values. It returns the
 // response, whose body has been read, and the body.
 func Try(t testing.TB, method, url, body string, header ...string) (*http.Response, string) {
 	t.Helper()

@@ -25,7 +25,7 @@ func (b *bucket) list() *rows {
 	return l
 }
 
-// A collection is a collection with its records.
+// A collection is a collection of a fake, with its records.
 type collection struct {
 	row  *row // its metadata
 	rows *rows
