@@ -139,8 +139,8 @@ func (r *Reader) Beyond() []*Page {
 }
 
 // findBeyond returns the pages beyond the newest one, and an error about them if they are not
-// orphans. Newest is nil if the chain has no page. Loaded holds the pages that have been loaded
-// already, by number, up to the first gap. Seen is the highest page number found so far.
+// orphans. The newest page is nil if the chain has no page; loaded holds the pages that have been
+// loaded already, by number, up to the first gap; seen is the highest page number found so far.
 func (r *Reader) findBeyond(ctx context.Context, newest *Page, floor int64, loaded map[int64]*Page, seen int64) ([]*Page, *LostError, error) {
 	last := number(newest)
 	if newest == nil {

@@ -44,7 +44,7 @@ func (r *reader) confirm(ctx context.Context) error {
 			bridge.ErrForeign, b.config.Feed, o.source, b.config.Source.URL())
 	}
 	if o.source != "" || b.config.Moved {
-		r.instance = "" // it was that of the old database
+		r.instance = "" // it belonged to the old database
 	}
 	var confirmed *mark
 	switch {

@@ -26,7 +26,7 @@ func restorable(t *testing.T, real bool) (r *rig, snapshot func() (restore func(
 }
 
 // TestRestored: after a source was restored from a backup, later changes are published, even if there
-// are as many as were lost.
+// are as many of them as were lost.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	for _, real := range []bool{false, true} {
