@@ -38,7 +38,7 @@ func addOutbox(c *cobra.Command, o *task.Outbox) {
 	app.Must(c.MarkFlagRequired("db"))
 }
 
-// pagesOf returns the URL of the store of pages, which is that of --store if the flag is given.
+// pagesOf returns the URL of the store of pages if --store is given, or "".
 func pagesOf(a *app.App, c *cobra.Command) string {
 	if c.Flags().Changed("store") {
 		return a.Store
