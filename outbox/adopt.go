@@ -16,11 +16,11 @@ import (
 // feed's producers.
 const adoptSlack = time.Hour
 
-// Adopt makes the outbox continue the feed as it is now: after the database or the store was
-// restored from a backup, or to move the feed to another store. Rows whose Content-ID is in the
-// feed, on pages at most an hour older than the oldest row, have been published. Adopt deletes
-// them, and returns how many it deleted. No runner may work on the feed at the same time. Adopt
-// does not restore entities that the feed has lost.
+// Adopt makes the outbox continue the feed as it is now. It is called after the database or the
+// store was restored from a backup, or to move the feed to another store. Rows whose Content-ID is
+// in the feed, on pages at most an hour older than the oldest row, have been published. Adopt
+// deletes them, and returns how many it deleted. No runner may work on the feed at the same time.
+// Adopt does not restore entities that the feed has lost.
 func (d *DB) Adopt(ctx context.Context, c Config) (deleted int64, err error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {

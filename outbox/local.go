@@ -19,8 +19,8 @@ type localPages struct {
 	db        *DB
 	watermark watermark
 	ahead     *ahead // reads the next batch, if the last was full
-	// The producer is closed if a transaction is not committed: then the producer is wrong about
-	// the end of the feed.
+	// If a transaction is not committed, the producer is wrong about the end of the feed, and is
+	// closed.
 	feed  *producer.Feed
 	store *txStore
 	pages *postgres.Tx // of the current transaction

@@ -94,8 +94,8 @@ func TestStaleCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCheckpointOfDuplicates: a producer was killed after it had written a part of its batch, without
-// the checkpoint, and another continues.
+// TestCheckpointOfDuplicates: a producer was killed when it had written part of its batch, but not the
+// checkpoint, and another producer continues.
 func TestCheckpointOfDuplicates(t *testing.T) {
 	for _, open3 := range []int{11, 12} { // the last page is open, or closed
 		store := memory.New()
@@ -187,7 +187,7 @@ func TestCheckpointLostInTheMiddle(t *testing.T) {
 		if op.Verb != fault.Create || op.Key != layout.FeedPage(testFeed, 2) || !once.CompareAndSwap(false, true) {
 			return fault.Pass
 		}
-		for { // until the first page is written, which happens at the same time
+		for { // until the first page, which is written at the same time, is in the store
 			if _, err := store.Stat(context.Background(), layout.FeedPage(testFeed, 1)); err == nil {
 				break
 			}

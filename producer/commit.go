@@ -176,13 +176,13 @@ func (f *Feed) span(bytes int64, entities, spools int) int64 {
 }
 
 // reach returns the oldest page on which a request of this size is recognized if it was published
-// before: on the pages in the window, and on as many more as the request may take up itself.
+// before. It extends the window by the pages that the request itself may take up.
 func (f *Feed) reach(bytes int64, entities, spools int) int64 {
 	return max(1, min(f.keep(), f.tail.number()-window-f.span(bytes, entities, spools)+1))
 }
 
-// keep returns the first page whose Content-IDs are remembered: those of the pages in the window, and of
-// as many more as may be under way when a commit fails.
+// keep returns the oldest page whose Content-IDs are remembered. It extends the window by the pages that
+// may be under way when a commit fails.
 func (f *Feed) keep() int64 { return f.tail.number() - window - chain.Ahead + 1 }
 
 // final reports whether a commit that failed with err would fail again if it were repeated.

@@ -36,7 +36,7 @@ var (
 	ErrClosed = errors.New("producer is closed")
 )
 
-// Config holds the settings of a producer. The zero value of each is its default.
+// Config holds the settings of a producer. The zero value of a field means its default.
 type Config struct {
 	// MaxPageBytes limits the size of a page, which is closed before it would grow larger. A larger
 	// entity gets a page of its own. Defaults to 1 MiB.

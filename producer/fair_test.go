@@ -73,8 +73,8 @@ func (s *rivalStore) Append(ctx context.Context, key string, at storage.Version,
 }
 
 // TestFairness has several producers begin to publish to a feed at the same time. They have equal
-// amounts of work, and a turn does only a part of it. They end at about the same time, and do not
-// wait for each other longer than they write.
+// amounts of work, too much for one turn. They end at about the same time, and do not wait for each
+// other longer than they write.
 func TestFairness(t *testing.T) {
 	const pages = 6 * 4 // for each producer
 	bulk := func(ctx context.Context, f *producer.Feed) error {

@@ -75,7 +75,7 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 	if err != nil {
 		return nil, fmt.Errorf("open producer of feed %q: %w", name, err)
 	}
-	// Commits end with Close, not with the context of a publisher.
+	// Commits are ended by Close, not by the end of a publisher's context.
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	f := &Feed{
 		name: name, store: store, config: c,

@@ -222,8 +222,8 @@ func publishAll(t *testing.T, f *producer.Feed, entities []*feed.Entity) {
 	}
 }
 
-// TestSteadyPublishers has publishers that publish again as soon as they get a response: the store must
-// be kept busy.
+// TestSteadyPublishers: publishers publish again as soon as they get a response, and the store must be
+// kept busy.
 func TestSteadyPublishers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &distant{Store: memory.New()}

@@ -31,8 +31,7 @@ var (
 // late writes, kills and pruning. After each step it checks what a reader sees: the feed only grows at
 // its end and shrinks at its beginning; nothing in it changes or is repeated; it has everything that was
 // acknowledged; a closed page never changes; and every new reader finds the same newest page. In the end
-// one page is lost: no page beyond the lost one may be hidden or replaced if the writer of that page
-// knew the lost page.
+// one page is lost: no later page whose writer knew the lost page may be hidden or replaced.
 func TestSchedules(t *testing.T) {
 	var seen counts
 	count := *schedules
@@ -65,7 +64,7 @@ func TestSchedules(t *testing.T) {
 // counts holds how often each case occurred in the schedules.
 type counts struct{ acknowledged, late, deaths, pruned, replaced, retried, lost int }
 
-// A publish is the publication of one batch. The batch consists of Content-IDs.
+// A publish is the publication of one batch, which is given by its Content-IDs.
 type publish struct {
 	ids   []string
 	after *publish // the batch that the same writer began before this one

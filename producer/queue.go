@@ -86,8 +86,8 @@ func (q *queue) len() int {
 	return len(q.waiting)
 }
 
-// withdraw removes r and makes it fail with err, and with it the requests that must come after it.
-// It returns false if r was no longer waiting.
+// withdraw removes r, and makes r and the requests that must come after it fail with err. It returns
+// false if r was no longer waiting.
 func (q *queue) withdraw(r *request, err error) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

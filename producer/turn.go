@@ -181,7 +181,7 @@ func (f *Feed) leave(ctx context.Context) {
 	f.turn.looking.Wait()
 }
 
-// If a turn is over, pause ends it and waits, so that another producer can read the end of the feed
+// pause ends the turn if it is over, and waits so that another producer can read the end of the feed
 // and write; then it checks whether one has. took is how long a write takes.
 func (f *Feed) pause(ctx context.Context, took time.Duration) {
 	t := &f.turn

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// WriterOptions limits what a [Writer] holds. The zero value of each field is its default.
+// WriterOptions limits what a [Writer] holds. The zero value of a field means its default.
 type WriterOptions struct {
 	// MaxEntities and MaxBytes limit the number of entities in a batch and the bytes of their bodies.
 	// A larger entity is a batch by itself. The defaults are 1000 and 1 MiB.

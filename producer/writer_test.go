@@ -80,7 +80,7 @@ func TestWriter(t *testing.T) {
 // A target completes its batches when the test says so.
 type target struct {
 	begun []producer.Batch
-	end   []chan error // each batch completes with the value sent here
+	end   []chan error // one for each batch, which completes with the value sent
 }
 
 func (g *target) begin(_ context.Context, b producer.Batch) (func() (producer.Receipt, error), error) {

@@ -105,7 +105,7 @@ type couchServer struct {
 }
 
 // follow wakes jobs as the server reports changes after a position or, if that is nil, after now. It
-// only returns with an error.
+// always returns an error.
 func (s *couchServer) follow(ctx context.Context, position json.RawMessage) (err error) {
 	if len(position) == 0 { // before the comparison, which finds earlier changes
 		if position, err = s.host.LastUpdate(ctx); err != nil {

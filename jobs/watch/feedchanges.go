@@ -31,13 +31,13 @@ const (
 	changesIdle  = 2 * time.Second
 	// changesAttempts is how many times in a row a request may fail.
 	changesAttempts = 3
-	// changesLasting is how long tokens must have been valid for starting over without a pause.
+	// changesLasting is how long tokens must have been valid for follow to start over without a pause.
 	changesLasting = 10 * time.Minute
 	maxChanges     = 4 << 20 // bytes of a response
 )
 
 // follow wakes jobs as the server lists the feeds that have changed since a token or, without a token, all feeds. It
-// only returns with an error.
+// always returns an error.
 func (s *feedServer) follow(ctx context.Context, token string) error {
 	var unlisted map[string]string // the states of the names that have not been listed since follow started over
 	var err error

@@ -11,8 +11,8 @@ import (
 )
 
 // Files watches stores in directories. A feed is compared when the operating system reports a change
-// (inotify and the like), and also every second after a change and eventually every 10 s: notifications may
-// be lost, and there are none for changes by other machines.
+// (inotify and the like). It is also compared every second after a change and eventually every 10 s, since
+// notifications may be lost, and there are none for changes by other machines.
 type Files struct {
 	// Open opens the store of a URL with a credential.
 	Open func(ctx context.Context, server, credential string) (storage.Store, error)

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/jobs/watch"
 )
 
-// waiting implements [watch.Jobs] for one job for each name, and counts how often each is woken.
+// waiting implements [watch.Jobs] with one job for each name, and counts how often each is woken.
 type waiting struct {
 	mu       sync.Mutex
 	states   map[string]string

@@ -21,7 +21,7 @@ import (
 // Kinto watches servers with collections of records.
 //
 // A server with the changeset of monitor/changes, such as Remote Settings, gets one request every 10 s
-// for all collections that it lists. Every other collection costs a conditional HEAD request: every 5 s
+// for all collections that it lists. Any other collection costs a conditional HEAD request: every 5 s
 // after a change and eventually every 5 min, but a server gets at most 20 a second. A bucket, whose name
 // ends in "/", costs a list of its collections, and a HEAD request for each collection that the
 // changeset does not list.

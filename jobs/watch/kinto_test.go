@@ -41,7 +41,7 @@ func (w *kintoWorld) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.Fake.ServeHTTP(rw, r)
 }
 
-// do makes a request that is not counted, and that no fault hits.
+// do makes a request that is not counted, and not subject to faults.
 func (w *kintoWorld) do(method, path, body string) *httptest.ResponseRecorder {
 	response := httptest.NewRecorder()
 	r := httptest.NewRequest(method, "/v1/buckets/"+path, strings.NewReader(body))
@@ -222,8 +222,8 @@ func TestKintoBucket(t *testing.T) {
 	}
 }
 
-// TestKintoAgain: if another watch takes over before a job is woken for the second time, that watch waits as long and
-// then wakes the job.
+// TestKintoAgain: if another watch takes over before a job is woken for the second time, the new watch waits just as
+// long and then wakes the job.
 func TestKintoAgain(t *testing.T) {
 	for mode, configure := range kintoModes {
 		t.Run(mode, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Outbox watches databases with an outbox. One query a second finds the feeds that have rows,
-// whatever their number.
+// whatever the number of feeds.
 type Outbox struct {
 	// Open opens the database of a URL with a credential.
 	Open func(ctx context.Context, server, credential string) (*outbox.DB, error)
