@@ -27,7 +27,7 @@ func parses(t *testing.T, args []string) {
 	}
 }
 
-// TestCompose reads the file as docker compose does; this checks the file against the schema.
+// TestCompose reads the file as docker compose does, which includes checking it against the schema.
 func TestCompose(t *testing.T) {
 	o, err := cli.NewProjectOptions([]string{"compose/compose.yaml"}, cli.WithEnv([]string{
 		"FEEDCTL_VERSION=1.2.3", "COUCHDB_PASSWORD=a", "POSTGRES_PASSWORD=b",

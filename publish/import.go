@@ -91,8 +91,8 @@ const (
 	batchBytes    = 1 << 20
 )
 
-// large is the size in bytes of a body after which no more than one batch is under way while the
-// next entity is read: reading a large body takes twice its size in memory.
+// large is a size in bytes. After an entity with a larger body, no more than one batch is under way
+// while the next entity is read, since reading a large body takes twice its size in memory.
 const large = 2 << 20
 
 // Run publishes the input and returns when all of it is durable. When ctx ends, Run finishes the

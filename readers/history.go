@@ -141,7 +141,7 @@ func (t *Tracker) sample() {
 	}
 }
 
-// ask gets the newest pages of the feeds whose newest page no one has requested for long.
+// ask gets the newest pages of the feeds whose newest page no one has requested for a while.
 func (t *Tracker) ask(ctx context.Context, newest func(context.Context, string) (*chain.Page, error)) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
