@@ -82,7 +82,7 @@ func (b digestedBody) SHA256() hash.Cloner { return b.state }
 // with the one that it expects instead of computing it again.
 type Loaded interface {
 	io.ReadCloser
-	// Bytes returns the whole body, which must not be changed. After the call, the memory counts
+	// Bytes returns all bytes of the body, which must not be changed. After the call, the memory counts
 	// toward the limits of the caller, and no longer toward those of the driver.
 	Bytes() []byte
 	// SHA256 returns the digest of Bytes.

@@ -10,14 +10,14 @@ import (
 // A Namer is a Store that lists the names below a prefix without listing the
 // objects below each name. Use [Names], which works with every store.
 type Namer interface {
-	// Names is the function [Names] for this store.
+	// Names implements the function [Names] for this store.
 	Names(ctx context.Context, prefix, after string) iter.Seq2[string, error]
 }
 
-// Names yields the names below prefix, which is empty or ends in "/": the next
-// segment of each key that begins with prefix and continues after that segment. It yields each name
-// once, in the order of their keys, beginning after the name given by after: "a-b" (of "a-b/…")
-// comes before "a" (of "a/…"), and "a" before "ab". A name may be yielded while its last object is
+// Names yields the names below prefix, which is empty or ends in "/": the next segment of each key
+// that begins with prefix and continues after that segment. It yields each name once, beginning
+// after the name given by after. The names are in the order of their keys: "a-b" (of "a-b/…") comes
+// before "a" (of "a/…"), and "a" before "ab". A name may be yielded while its last object is
 // being deleted or its first one created. On an error, Names yields it once and stops.
 //
 // If the store is not a [Namer], Names sends one listing request per name.

@@ -9,8 +9,8 @@ import (
 
 // A Recoverer is a Store that can recover objects from parts that survived a loss.
 type Recoverer interface {
-	// LeftoverKeys yields the keys of objects of which at least a part is left, in the order of the
-	// keys' bytes. It yields the keys below prefix, which ends in "/".
+	// LeftoverKeys yields the keys below prefix, which ends in "/", of objects of which at least a
+	// part is left. The keys are in the order of their bytes.
 	LeftoverKeys(ctx context.Context, prefix string) iter.Seq2[string, error]
 
 	// Leftovers returns the bodies that are stored under key, except empty ones and those

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// digests are the digests in a Repr-Digest header that can be checked; nil if
-// absent.
+// digests holds the digests in a Repr-Digest header that can be checked; a digest
+// that is absent is nil.
 type digests struct{ sha256, sha512 []byte }
 
 // reprDigests reads Repr-Digest (RFC 9530): a dictionary of byte sequences (RFC

@@ -19,8 +19,8 @@
 // Bodies are streamed, so an entity of any size takes constant memory. A page
 // takes 8 to 22 bytes, to detect loops; its URL is written to a temporary file.
 // An entity takes no memory: 32 bytes are written to another temporary file, to
-// find duplicate Content-IDs in a feed of any length; sorting takes 4 MiB. For each page, a [State]
-// takes about 250 bytes more, and a URL. At most [Config.MaxViolations] violations are listed; the
+// find duplicate Content-IDs in a feed of any length; sorting takes 4 MiB. A [State] adds
+// about 250 bytes and a URL for each page. At most [Config.MaxViolations] violations are listed; the
 // rest are counted.
 //
 // # The report as JSON

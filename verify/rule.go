@@ -22,7 +22,7 @@ const (
 	OperationType Rule = "operation-type"
 	// ContentLength: the Content-Length of an entity, if given, is the size of its body.
 	ContentLength Rule = "content-length"
-	// ReprDigest: the Repr-Digest of a page, if given, is the digest of the page (RFC 9530).
+	// ReprDigest: the Repr-Digest of a page or an index, if given, is its digest (RFC 9530).
 	ReprDigest Rule = "repr-digest"
 	// Changed: a page seen by an earlier check has not changed, except for entities
 	// appended to the newest page, and links.
@@ -67,7 +67,7 @@ const (
 	AbsoluteURL Rule = "absolute-url"
 	// CreatedAt: createdAt is not later than the feed position in the index.
 	CreatedAt Rule = "created-at"
-	// EntityCount: the number of entities in the index, if given, is that of all pages.
+	// EntityCount: "entities" in the index, if given, is the number of entities in all pages.
 	EntityCount Rule = "entity-count"
 )
 

@@ -332,7 +332,7 @@ func (s *storeCheck) page(ctx context.Context, n int64) error {
 	return nil
 }
 
-// members are the members of a page's metadata (docs/storage-format.md).
+// members lists the members of a page's metadata (docs/storage-format.md).
 var members = []string{
 	"format", "feed", "page", "boundary", "entities", "firstMs", "lastMs", "lastContentId", "sha256",
 	"prev", "closed", "checkpoint", "settled", "floor", "crc32c",

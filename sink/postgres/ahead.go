@@ -30,7 +30,7 @@ type ahead struct {
 	free   chan []byte // pieces to fill
 	done   chan error  // of the COPY
 
-	undone bool // set before full is closed: no row must be kept
+	undone bool // set before full is closed: no row may be kept
 
 	begun bool   // the header was read
 	piece []byte // being read

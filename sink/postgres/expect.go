@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// Expect makes the commit of the batch fail with a [*sink.ChangedError] if the row of the key is
-// not equal to was, or if was is nil and there is a row.
+// Expect makes the commit of the batch fail with a [*sink.ChangedError] unless the row of the key
+// still equals was; a nil was stands for no row.
 func (t *target) Expect(_ context.Context, key string, was *sink.Row) error {
 	t.alone = true // no row is sent before the expectations have been checked
 	if t.expected == nil {

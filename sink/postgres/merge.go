@@ -21,7 +21,7 @@ const asWritten = `SELECT set_config('timezone', 'UTC', true), set_config('dates
 	set_config('intervalstyle', 'postgres', true), set_config('lc_monetary', 'C', true)`
 
 // maxAge is the maximum age of the staging table, or of a pooled session. The server cannot vacuum
-// temporary tables, so these must not exist for too many transactions.
+// temporary tables, so they must be dropped before too many transactions have passed.
 const maxAge = time.Hour
 
 // errSameKeys means that different keys of the batch are equal as values of the column.

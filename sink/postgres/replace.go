@@ -14,9 +14,9 @@ import (
 // A replacing is what a batch does to replace the data of the table.
 type replacing struct {
 	on       bool  // the keys of the batch are noted as seen
-	begins   bool  // before that, the keys of earlier batches are forgotten
-	forget   bool  // at the end, all keys are forgotten
-	remove   bool  // before that, rows whose keys were not seen are removed
+	begins   bool  // the keys of earlier batches are forgotten first
+	forget   bool  // all keys are forgotten at the end
+	remove   bool  // rows whose keys were not seen are removed, before the keys are forgotten
 	removed  int64 // how many rows were removed
 	prepared bool  // the table of seen keys exists; unlike the other fields, for all batches of the sink
 }

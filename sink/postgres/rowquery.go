@@ -62,7 +62,7 @@ func (q *rowQuery) ranged(from, to string) (string, []any) {
 	sql, args := q.sql, []any(nil)
 	add := func(condition, bound string) {
 		if !q.ordered && asText(bound) != bound {
-			return // escaped keys are in another order: without the bound, there are more rows
+			return // escaped keys have another order: without the bound, more rows are selected
 		}
 		word := " AND "
 		if len(args) == 0 {

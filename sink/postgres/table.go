@@ -29,7 +29,7 @@ type column struct {
 	value  string // expression for its value, over the staging table s
 }
 
-// staged are the first columns of the staging table; the contents follow.
+// staged lists the first columns of the staging table; the contents follow.
 var staged = []string{
 	`n integer`,   // in the order of the feed
 	`op "char"`,   // P, D, or C for the result of a PATCH
@@ -241,8 +241,8 @@ func (t *table) onConflict() string {
 	return conflict + "UPDATE SET " + strings.Join(set, ", ")
 }
 
-// mergeInOrder merges the staged rows numbered from up to but not including to, in the order
-// of the feed, as many at a time as possible, and sets the reason of those that the table
+// mergeInOrder merges the staged rows whose numbers are at least from and less than to, in the
+// order of the feed, as many at a time as possible, and sets the reason of those that the table
 // rejects. Of several rows for one key the last counts, but all must have the right types.
 // If strict, the first rejected row is an error.
 func (t *table) mergeInOrder(stage string, from, to int, strict bool) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// columns are the columns that a table must have.
+// columns lists the columns that a table must have.
 var columns = [...]string{"key", "content_type", "body", "last_modified", "content_id", "headers"}
 
 // createTable creates a table with rowids: large bodies are written by rowid, and
@@ -96,7 +96,7 @@ const (
 	update   = `UPDATE "%s" SET body = CAST(?2 AS TEXT), last_modified = ?3, content_id = ?4 WHERE key = ?1`
 )
 
-// statements are prepared once and finalized with the connection.
+// statements holds statements that are prepared once and finalized with the connection.
 type statements struct {
 	begin, commit, rollback                                      *sqlite.Stmt
 	upsert, findRow, makeRoom, remove, read, update, setPosition *sqlite.Stmt

@@ -92,8 +92,8 @@ func Open(ctx context.Context, path, table string) (consumer.Sink, error) {
 	return session.OpenBackfiller(ctx, "sqlite:"+path+"?table="+table, &target{table: table, path: path})
 }
 
-// OpenTemporary is like [Open] but syncs nothing to the disk. It is for files that the creating
-// process also removes: after a crash of the machine, the database may be damaged.
+// OpenTemporary is like [Open] but syncs nothing to the disk. It is for files that the same
+// process removes again: after a crash of the machine, the database may be damaged.
 func OpenTemporary(ctx context.Context, path, table string) (consumer.Sink, error) {
 	return session.OpenBackfiller(ctx, "sqlite:"+path+"?table="+table, &target{table: table, path: path, temporary: true})
 }
@@ -121,8 +121,8 @@ type target struct {
 	notes notes
 	noted bool // there may be notes
 	seen  *sqlite.Stmt
-	// replacing means that the keys of the batch are noted as seen; removed is the number of rows that were
-	// removed.
+	// replacing means that the keys of the batch are noted as seen; removed is the number of rows that
+	// RemoveOthers deleted.
 	replacing bool
 	removed   int64
 	body      content.Reader

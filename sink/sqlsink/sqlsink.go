@@ -155,7 +155,7 @@ func (t *target) begin(ctx context.Context) error {
 	if err := t.step(); err != nil {
 		return err
 	}
-	// If the transaction had ctx, the end of ctx would roll it back, although it may still be
+	// With ctx itself, the transaction would be rolled back when ctx ends, although it may still be
 	// committed.
 	tx, err := t.conn.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {

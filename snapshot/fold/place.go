@@ -18,8 +18,8 @@ type place struct {
 	offset int64 // of the part, in bytes from the start of the page
 }
 
-// placeField is the name of the header field with the place of a row, in addition to the header
-// fields of its entity. An entity cannot have such a field, since the name is not a token.
+// placeField is the name of a header field that a row has in addition to those of its entity, and
+// that holds its place. An entity cannot have such a field, since the name is not a token.
 const placeField = "@place"
 
 func (p place) String() string { return fmt.Sprintf("%d %d", p.page, p.offset) }

@@ -108,7 +108,7 @@ func deleting() faulttest.Path {
 	}
 }
 
-// collecting is the path that removes the remains of an unfinished snapshot, and nothing else.
+// collecting returns a path that removes the remains of an unfinished snapshot, and nothing else.
 func collecting() faulttest.Path {
 	return faulttest.Path{
 		Name: "collect",

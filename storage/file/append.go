@@ -128,7 +128,7 @@ func (a *appending) openBody() (err error) {
 
 // finish completes an earlier append that was interrupted: it makes the state before this append
 // durable, and then writes that state to both slots. It writes again what may not be on the disk,
-// since after an error the operating system may consider that durable.
+// since after an error the operating system may consider it durable.
 func (a *appending) finish() error {
 	if a.slotSize == 0 || a.agree() {
 		return nil
@@ -238,7 +238,7 @@ func (a *appending) encode(st *state, size int64, sum hash.Hash32) ([]byte, erro
 }
 
 // commit writes the encoded state to the slot that was not synced last, syncs it together
-// with the tail, and then writes it to the other slot. The results are as for write.
+// with the tail, and then writes it to the other slot. The results are those of write.
 func (a *appending) commit(st *state, slot []byte) (final bool, err error) {
 	to := int(st.Seq % 2)
 	if n, err := a.meta.WriteAt(slot, int64(to*a.slotSize)); n == 0 && refused(err) {

@@ -48,10 +48,10 @@
 // # Reading
 //
 // Open the metadata file by its name and read it. If both slots hold the same version,
-// this is the state of the object. Otherwise, a state is valid if its checksum is correct and, if
-// it has a tail, the tail in the body file has the checksum tailCRC. The valid state with the
-// greater seq is the state of the object. Open and read the metadata file again, though, until two
-// consecutive reads are equal. If they are equal and no state is valid, the store is damaged.
+// this is the state of the object. Otherwise, open and read the metadata file again until two
+// consecutive reads are equal. A state is valid if its checksum is correct and, if it has a tail,
+// the tail in the body file has the checksum tailCRC. The valid state with the greater seq is then
+// the state of the object. If no state is valid, the store is damaged.
 //
 // Open the body file that the state names. If it does not exist, the object has been
 // replaced or deleted: start over. If the metadata is then unchanged, the store is damaged.

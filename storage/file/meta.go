@@ -41,7 +41,7 @@ type state struct {
 
 	Seq     int64  `json:"seq,omitempty"`     // number of appends in this metadata file
 	Tail    int64  `json:"tail,omitempty"`    // size of the end of the body that was synced together with this state
-	TailCRC uint32 `json:"tailCRC,omitempty"` // CRC-32C of that end
+	TailCRC uint32 `json:"tailCRC,omitempty"` // CRC-32C of the tail
 }
 
 func newState(meta storage.Meta, body string, size int64) state {

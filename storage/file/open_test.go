@@ -53,8 +53,8 @@ func TestOpenCreatesNothing(t *testing.T) {
 	}
 }
 
-// TestOpenWhileCreated opens stores while they are being created. Until a store is complete, there
-// is no store; the directory never seems to hold something else.
+// TestOpenWhileCreated opens stores while they are being created. Until a store is complete,
+// Open reports that there is none; the directory never seems to hold something else.
 func TestOpenWhileCreated(t *testing.T) {
 	dir := t.TempDir()
 	for n := range 100 {

@@ -87,7 +87,7 @@ func appendLong(ctx context.Context, s *file.Store) error {
 	return nil
 }
 
-// resumeEvery is the number of disks of which one is appended to again.
+// One disk in resumeEvery is appended to again.
 const resumeEvery = 160
 
 // A powerLoss tests what is on a disk after power is lost.
@@ -207,8 +207,8 @@ func (f *diskFile) sector(i int) string {
 	return string(f.now[min(len(f.now), i*sectorSize):min(len(f.now), (i+1)*sectorSize)])
 }
 
-// change records the contents of the file after a write. The write changed the sectors numbered
-// from up to but not including to.
+// change records the contents of the file after a write. The write changed the sectors whose numbers
+// are at least from and less than to.
 func (f *diskFile) change(now []byte, from, to int) {
 	f.now = now
 	f.sizes = append(f.sizes, len(now))

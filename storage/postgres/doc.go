@@ -104,6 +104,6 @@
 //
 // Watch listens on one connection outside the pool, and reconnects if it is lost. LISTEN does not
 // work on a standby, nor behind PgBouncer, which Watch recognizes by a session that is not the
-// client's own (pg_backend_pid). In these cases, Watch logs that once and notifies every second
+// client's own (pg_backend_pid). In these cases, Watch logs this once and notifies every second
 // instead.
 package postgres

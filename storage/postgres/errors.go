@@ -18,7 +18,7 @@ import (
 // failover.
 const retryFor = 30 * time.Second
 
-// idle are errors that end an idle connection.
+// idle lists the codes of errors that end an idle connection.
 var idle = []string{
 	"25P03", // idle_in_transaction_session_timeout
 	"57P05", // idle_session_timeout

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// sentinels are all errors which promise that nothing was written.
+// sentinels lists all errors that promise that nothing was written.
 var sentinels = []error{
 	storage.ErrNotFound, storage.ErrExists, storage.ErrConflict, storage.ErrFull, storage.ErrPermission,
 	storage.ErrLayout, storage.ErrKey, storage.ErrSize, storage.ErrMeta, storage.ErrUnsafe,

@@ -45,13 +45,13 @@ const codeOfKMS = "KMS."
 // statusGaveUp is the status of MinIO for a request that timed out waiting for a lock.
 const statusGaveUp = 499
 
-// passing are codes of client errors that are transient.
+// passing lists the codes of client errors that are transient.
 var passing = []string{
 	"RequestTimeout", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch",
 	"XAmzContentChecksumMismatch", "InvalidDigest", "OperationAborted", "ConditionalRequestConflict", "NoSuchUpload",
 }
 
-// blocked are codes of requests that had no effect but may succeed later. The SDK
+// blocked lists the codes for requests that had no effect but may succeed later. The SDK
 // corrects its clock after the first. versitygw returns the others while a directory is
 // being created or removed.
 var blocked = []string{"RequestTimeTooSkewed", "ExistingObjectIsDirectory", "ObjectParentIsFile"}

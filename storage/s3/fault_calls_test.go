@@ -18,7 +18,7 @@ import (
 const (
 	// faultPart is the size of parts in these tests, the minimum of S3.
 	faultPart = 5 << 20
-	// faultMemory makes an object large if it exceeds a sixteenth of faultMemory.
+	// faultMemory limits the memory of the stores: an object is large if it exceeds a sixteenth of it.
 	faultMemory = 1 << 20
 )
 

@@ -24,7 +24,7 @@ const suiteEvery = 7
 var contended = regexp.MustCompile("race/|counter-|all/in/one")
 
 // skipped matches tests of the suite that send many similar requests. TestRandomFaults increments a
-// counter with more faults.
+// counter under more faults.
 var skipped = regexp.MustCompile("/(shallow/.*|race_to_create|race_to_increment)$")
 
 // TestStoreOverFaults runs the suite while every seventh request has a fault that the driver must

@@ -151,7 +151,7 @@ func look(ctx context.Context, store storage.Store, key string) (*faultState, st
 	return &faultState{got.Meta, body}, got.Version, nil
 }
 
-// definite are the errors which promise that nothing was written.
+// definite lists the errors that promise that nothing was written.
 var definite = []error{
 	storage.ErrExists, storage.ErrConflict, storage.ErrFull, storage.ErrPermission,
 	storage.ErrKey, storage.ErrSize, storage.ErrMeta, storage.ErrUnsafe,

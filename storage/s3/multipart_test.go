@@ -99,7 +99,7 @@ func TestParts(t *testing.T) {
 			t.Errorf("%s: Replace at the previous version: %v", name, err)
 		}
 	}
-	// Each of four uploads opens it once for the digest, and once for the parts.
+	// Each of four uploads opens the body once for the digest, and once for the parts.
 	if n := opened.Load(); n != 8 {
 		t.Errorf("a body that can only be read forward was opened %d times, want 8", n)
 	}

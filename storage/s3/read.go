@@ -80,7 +80,7 @@ func parseContentRange(text string) (first, total int64, err error) {
 
 // state returns the state of the object at key, without the body.
 //
-// It uses GetObject, not HeadObject. HeadObject does not return the trailer, and for it some
+// It uses GetObject, not HeadObject. HeadObject does not return the trailer, and to serve it, some
 // servers, such as versitygw, read first the metadata and then the ETag: if the object is
 // overwritten in between, they combine the ETag of the new state with the metadata of the old one,
 // and a write with that ETag as its condition would undo another write. For GetObject they read the

@@ -67,7 +67,7 @@ func testWatch(t *testing.T, s *suite) {
 	}
 }
 
-// keyHints are the hints of a [storage.KeyWatcher]; nil if the store is not one.
+// keyHints receives the hints of a [storage.KeyWatcher]; it is nil if the store is not one.
 type keyHints chan string
 
 func watchKeys(t *testing.T, s *suite, prefix string) keyHints {
