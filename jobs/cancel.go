@@ -7,7 +7,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// Cancel ends jobs that do not follow before they are done. A job that is running is stopped. A
+// Cancel ends jobs that do not follow, although they are not done. A job that is running is stopped. A
 // cancelled job is failed until it is changed or restarted; if it has a schedule, it waits for the
 // next time.
 //

@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestPerOrigin has more jobs that use one server, as their source or target, than may run, and one
-// job that uses another server.
+// TestPerOrigin: more jobs than may run use one server, as their source or target, and one job uses
+// another server.
 func TestPerOrigin(t *testing.T) {
 	kinds := jobs.Kinds{"fake": originKind{}}
 	eachDatabase(t, kinds, func(t *testing.T, db *jobdb.DB, _ *jobs.Scheduler) {

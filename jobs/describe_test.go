@@ -71,7 +71,7 @@ func (s *scene) describe(name string) *jobs.Description {
 	return d
 }
 
-// TestWhy brings a job into each situation that a sentence of its own explains.
+// TestWhy brings a job into each situation that has its own explanation.
 func TestWhy(t *testing.T) {
 	const server = "https://db.test:443"
 	refused := &jobs.OriginError{Origin: server, Err: errors.New("connection refused")}

@@ -41,7 +41,7 @@ type Files struct {
 }
 
 // Locate adds to an [InvalidError] of [Scheduler.Apply] the places of the fields in the files, and
-// the problems of the files that are not of a document.
+// the problems of the files that do not belong to a document.
 func (f *Files) Locate(err error) error {
 	problems, ok := errors.AsType[InvalidError](err)
 	if !ok {
@@ -159,7 +159,7 @@ type reader struct {
 	documents  []Document
 	places     []source // the places of the documents
 	namespaces []string
-	problems   InvalidError // problems that are not of a document
+	problems   InvalidError // problems that do not belong to a document
 	file       string
 }
 

@@ -20,7 +20,7 @@ type Filter struct {
 	Kind   string
 	// Origin is a server that the jobs use: HOST, HOST:PORT, or https://HOST:PORT.
 	Origin string
-	// Labels are labels all of which the jobs have.
+	// Labels selects jobs that have all of these labels.
 	Labels map[string]string
 	Name   string // a part of the name
 	// Persistent leaves out the jobs of [Scheduler.RunOnce].

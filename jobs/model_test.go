@@ -18,7 +18,7 @@ import (
 
 var walks = flag.Int("walks", 4, "how many random walks through the states")
 
-// size returns how large a test is: full or, with -short, for the race detector, short.
+// size returns the size of a test: full or, with -short, which is for the race detector, short.
 func size(full, short int) int {
 	if testing.Short() {
 		return short

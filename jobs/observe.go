@@ -19,7 +19,7 @@ type Observer interface {
 	// heard from.
 	Healed(after time.Duration)
 	// Ended: a run has ended. How is one of a few words, such as "idle" or "crashed". If the job
-	// was cancelled or deleted, it is "cancelled".
+	// was cancelled or deleted, the word is "cancelled".
 	Ended(d *Document, how string)
 	// Woken: this process has woken jobs that wait for changes of an origin. For jobs that wait for
 	// local files, origin is the URL of the files. How is "event" if a watch has noticed a change,

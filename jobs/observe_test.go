@@ -76,7 +76,7 @@ func works(t *testing.T, store *jobs.Scheduler, o jobs.Observer) (stop func()) {
 	}
 }
 
-// TestObserved: runs end in different ways, after the process that ran the jobs before was killed.
+// TestObserved: runs end in different ways, after a process that ran the same jobs was killed.
 func TestObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := inBubble(t, jobs.Kinds{"fake": waits{}})

@@ -30,7 +30,7 @@ func workAs(t *testing.T, store *jobs.Scheduler, nodes ...jobs.WorkerConfig) (st
 	return func() { cancel(); all.Wait() }
 }
 
-// TestClock has nodes whose clocks are an hour ahead of or behind that of the database. A lost node is
+// TestClock: the clocks of nodes are an hour ahead of or behind that of the database. A lost node is
 // noticed when its lease has expired, a job runs when its time has come by the clock of the database, and
 // a server that asks its clients to wait for a minute gets a minute.
 func TestClock(t *testing.T) {

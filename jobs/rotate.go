@@ -45,8 +45,8 @@ func (w *worker) makeRoomAt(ctx context.Context, n Node, full []string) error {
 	return nil
 }
 
-// waitsNoMore removes a job that starts from the counts of jobs that wait for its origins, so that its own
-// run may keep its slot. The caller must hold w.mu.
+// waitsNoMore no longer counts a starting job among the jobs that wait for its origins, so that its own run
+// may keep its slot. The caller must hold w.mu.
 func (w *worker) waitsNoMore(j *Job) {
 	for n, origin := range j.origins {
 		if w.crowded[origin] > 0 && (n == 0 || origin != j.origins[0]) {
@@ -55,7 +55,8 @@ func (w *worker) waitsNoMore(j *Job) {
 	}
 }
 
-// rotate ends up to most runs to make room for others: runs that use an origin, or any runs if origin is "".
+// rotate ends at most the given number of runs to make room for others: runs that use an origin, or any runs
+// if origin is "".
 // Runs that have more to do are ended only once per interval, according to the shares of their namespaces.
 func (w *worker) rotate(ctx context.Context, n Node, origin string, most int) error {
 	settings := w.store.settings()
@@ -103,8 +104,8 @@ func (w *worker) rotate(ctx context.Context, n Node, origin string, most int) er
 
 // overShare returns the runs that are to end for waiting jobs, at most the given number. Each slot goes to
 // the namespace with waiting jobs that has used least in proportion to its shares. The slot comes from the
-// namespace that has used most, if that would still be ahead after the other had run for the least time;
-// otherwise it comes from the waiting namespace itself. So no run ends only to be started again.
+// namespace that has used most, if the waiting namespace would still have used less after a run of the
+// least time; otherwise it comes from the waiting namespace itself. So no run ends only to be started again.
 func overShare(tenants map[string]*tenant, long []*activeRun, most int, least time.Duration) (ending []*activeRun) {
 	runs := map[string][]*activeRun{} // by namespace, the oldest first
 	slices.SortFunc(long, func(a, b *activeRun) int { return a.began.Compare(b.began) })

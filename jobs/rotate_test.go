@@ -46,8 +46,8 @@ func rotating(t *testing.T, settings jobs.Settings, slots int, lasts time.Durati
 	return began
 }
 
-// TestRotationByShare has two slots, a namespace with six jobs that always have more to do, and
-// another with a single such job. The single job uses no more than its share, and is not stopped for
+// TestRotationByShare: two slots are for a namespace with six jobs that always have more to do, and
+// for another with a single such job. The single job uses no more than its share, and is not stopped for
 // the others, which take turns.
 func TestRotationByShare(t *testing.T) {
 	t.Parallel()

@@ -178,7 +178,7 @@ func outside(is bool, n number) error {
 	return errors.New("want " + n.bounds())
 }
 
-// change applies the changes, by name, that have no problems, and returns all problems.
+// change applies the changes that have no problems, and returns all problems.
 func (s *Settings) change(changes map[string]string) (problems InvalidError) {
 	all, before := map[string]field{}, *s
 	for _, f := range s.fields() {

@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestShares has one namespace with many jobs that always have more to do, and two with few such
-// jobs. It expects the slots to be divided by shares.
+// TestShares: one namespace has many jobs that always have more to do, and two have few such jobs.
+// The slots must be divided by shares.
 func TestShares(t *testing.T) {
 	t.Parallel()
 	db := databases(t)["sqlite"]

@@ -101,8 +101,8 @@ func turning(namespace, name string, follow bool) jobs.Document {
 	return jobs.Document{Namespace: namespace, Name: name, Kind: "turns", Source: "https://" + namespace + name + ".test", Follow: follow}
 }
 
-// TestTurns has four times as many jobs that always have more to do as there are slots, and some jobs
-// that end. Each job of the first kind gets its turn within one round of turns, and none of the others
+// TestTurns runs four times as many jobs that always have more to do as there are slots, and some
+// jobs that end. Each job of the first kind gets its turn within one round of turns, and none of the others
 // is ended early.
 func TestTurns(t *testing.T) {
 	t.Parallel()

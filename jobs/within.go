@@ -37,8 +37,8 @@ func (c *conditions) visible(ctx context.Context) {
 	}
 }
 
-// nameTo returns what is shown of a job to the caller of a context: its name, unless the caller may
-// not know the namespace of the job.
+// nameTo returns the name of a job or, if the caller of a context may not know the namespace of the
+// job, a replacement for the name.
 func nameTo(ctx context.Context, id, name string) string {
 	if Visible(ctx, namespaceOf(id)) {
 		return name
@@ -51,7 +51,8 @@ func namespaceOf(id string) string {
 	return namespace
 }
 
-// errorTo returns what is shown to the caller of a context of an error that may come from any job.
+// errorTo returns the text of an error that may come from any job or, if the caller of a context may
+// not know all namespaces, a replacement for the text.
 func errorTo(ctx context.Context, text string) string {
 	if _, limited := visible(ctx); limited && text != "" {
 		return "the error is not shown, as it may name jobs of other namespaces"

@@ -58,7 +58,7 @@ func TestWithin(t *testing.T) {
 	eachScene(t, tests)
 }
 
-// TestWatchWithin: a watch that jobs of two namespaces need fails.
+// TestWatchWithin: jobs of two namespaces need a watch that fails.
 func TestWatchWithin(t *testing.T) {
 	eachDatabase(t, jobs.Kinds{"fake": reasonKind{}}, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		apply(t, s, jobs.Document{Namespace: "n", Name: "x", Kind: "fake", Source: "x", Follow: true})

@@ -38,12 +38,12 @@ type FeedLoad struct {
 // Publish publishes entities.
 type Publish func(ctx context.Context, entities ...*feed.Entity) (producer.Receipt, error)
 
-// retries is the number of attempts of an operation that faults may prevent.
+// retries is the number of attempts at an operation that may fail because of faults.
 const retries = 100
 
 // Check has the publishers work on the given handles of one store, sharing them if there
 // are fewer, while each of the readers reads the feed continuously. It returns an error
-// unless all of them saw an append-only log.
+// unless publishers and readers all saw an append-only log.
 func (l FeedLoad) Check(ctx context.Context, handles []storage.Store, readers []Reader) error {
 	log := &feedLog{history: &history{}, byID: map[string]*publishing{}, turn: make(chan struct{})}
 	published := make(chan struct{})

@@ -96,7 +96,7 @@ func TestFeedDetectsFaults(t *testing.T) {
 					return
 				}
 			}
-			t.Error("it was not detected")
+			t.Error("the fault was not detected")
 		})
 	}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // decideWithin limits the search for an explanation. Histories are small enough to take a
-// fraction of it.
+// fraction of that time.
 const decideWithin = 5 * time.Minute
 
 // never is the return time of operations with an unknown outcome.

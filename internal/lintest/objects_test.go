@@ -290,7 +290,7 @@ func TestObjectsDetectsFaults(t *testing.T) {
 					return
 				}
 			}
-			t.Error("it was not detected")
+			t.Error("the fault was not detected")
 		})
 	}
 }

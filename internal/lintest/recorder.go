@@ -97,7 +97,7 @@ func (r *recorder) stat(ctx context.Context, c objectCall) storage.Version {
 	return result.version
 }
 
-// list lists all keys. Each of them is one read, since a listing need not be consistent
+// list lists all keys. Each key is one read, since a listing need not be consistent
 // across objects.
 func (r *recorder) list(ctx context.Context, keys []string) {
 	called := r.history.time()

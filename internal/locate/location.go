@@ -45,8 +45,8 @@ func Server(arg string, c consumer.Config) (*Location, error) {
 	return &Location{URL: u.String(), Title: u.String(), Config: c}, nil
 }
 
-// Open returns the location of a feed or snapshot in an open store. The caller
-// must close the location, and then the store. Urlpath is the path of its URL, such as [layout.FeedPath].
+// Open returns the location of a feed or snapshot in an open store. The caller must close the location,
+// and then the store. The function urlpath, such as [layout.FeedPath], returns the path of a URL.
 func (s Stored) Open(store storage.Store, urlpath func(name string) string, c consumer.Config) *Location {
 	l := &Location{Title: s.Identity(), Config: c, Store: store, Name: s.Name}
 	l.source = fromstore.New(store, fromstore.Config{Name: l.Base(), Logger: c.Logger})

@@ -53,8 +53,7 @@ func (a *adapter) adjust() {
 
 // wanted returns the limit, in bytes, for the live heap, the part of it that may have pointers,
 // and the other memory of the runtime. The limit leaves room for half of the part with pointers,
-// since the time of a collection depends on the size of that part, and for at least an eighth of
-// the live heap.
+// since its size determines the time of a collection, or for an eighth of the live heap if that is more.
 func wanted(least, live, scanned, other int64) int64 {
 	return max(least, live+max(live/8, scanned/2)+other)
 }

@@ -156,8 +156,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestNamespaces has more namespaces than the metrics have room for. Deleting one makes room for
-// another.
+// TestNamespaces: there are more namespaces than the metrics have room for. Deleting one makes room
+// for another.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	store, m, registry := opened(t)

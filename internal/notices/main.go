@@ -66,7 +66,7 @@ func write(out *bufio.Writer) error {
 }
 
 // linked returns the modules that feedctl is built from on Linux, and the directories of
-// the packages that it uses of them.
+// the packages that it uses from them.
 func linked() ([]directory, error) {
 	const format = `{{with .Module}}{{if not .Main}}{{.Path}}{{"\t"}}{{.Dir}}{{"\t"}}{{$.Dir}}{{end}}{{end}}`
 	list, err := output("go", "list", "-deps", "-f", format, "./cmd/feedctl")

@@ -29,7 +29,7 @@ type origin struct {
 
 	mu    sync.Mutex
 	users int
-	until time.Time        // no request is sent before
+	until time.Time        // no request is sent before this time
 	paces map[string]*pace // by method
 }
 

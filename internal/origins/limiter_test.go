@@ -123,7 +123,7 @@ func TestLateTimers(t *testing.T) {
 	})
 }
 
-// TestAnswered: an error with Retry-After blocks the origin, a redirection with it does not.
+// TestAnswered: an error with Retry-After blocks the origin, but a redirection with Retry-After does not.
 func TestAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for status, wait := range map[int]time.Duration{http.StatusFound: 0, http.StatusConflict: time.Minute, http.StatusServiceUnavailable: time.Minute} {

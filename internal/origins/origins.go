@@ -154,9 +154,9 @@ func isLocal(err error) bool {
 	return file || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// waitsForNews reports whether a server may answer a request only when it has news: one with the
-// preference wait (RFC 7240, section 4.3), or for a feed of CouchDB, which sends the header with
-// the first row or heartbeat.
+// waitsForNews reports whether a request may be answered only when the server has news: a request
+// with the preference wait (RFC 7240, section 4.3), or for a feed of CouchDB, which sends the header
+// with the first row or heartbeat.
 func waitsForNews(r *http.Request) bool {
 	for _, field := range r.Header.Values("Prefer") {
 		for preference := range strings.SplitSeq(field, ",") {
@@ -205,7 +205,7 @@ func (c *Client) throttled(origin string, interval time.Duration, r *http.Respon
 	c.failed(e)
 }
 
-// failed records a failure. It ends the run if requests to the origin have only failed for too long.
+// failed records a failure. It ends the run if the origin has failed for too long without a success.
 func (c *Client) failed(e *Error) {
 	c.wait(e)
 	c.mu.Lock()

@@ -119,8 +119,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestAsked: servers ask their clients to wait, with each field and status. All runs wait if the
-// time is short; a long one ends the run, and the wait is limited.
+// TestAsked: servers ask their clients to wait, with each field and status. All runs keep to a
+// short wait; a long one ends the run, and applies only for a limited time.
 func TestAsked(t *testing.T) {
 	for _, c := range []struct {
 		field  string

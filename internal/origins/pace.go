@@ -55,7 +55,7 @@ type pace struct {
 	sent    time.Time
 	clients int // requests that wait to be sent or answered
 
-	refused  time.Duration // apart at the beginning of the current refusals; 0: there are none
+	refused  time.Duration // the value of apart when the current refusals began; 0: there are none
 	since    time.Time     // the beginning of a measurement; zero: there is none
 	accepted int           // requests since then
 }

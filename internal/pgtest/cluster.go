@@ -93,7 +93,7 @@ func program(name, debianPackage string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	slices.Reverse(dirs) // the newest version first, since all have two digits
+	slices.Reverse(dirs) // the newest version first: all versions have two digits
 	for _, dir := range append(dirs, "/usr/sbin") {
 		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 			return path, nil

@@ -55,7 +55,7 @@ type Display struct {
 	Log      *slog.Logger
 }
 
-// Show shows the status of a command, which read returns, until stop is called.
+// Show shows the status of a command, as returned by read, until stop is called.
 func (d Display) Show(verb string, read func() Status) (stop func()) {
 	every := LogEvery
 	if d.Terminal != nil {
@@ -115,7 +115,7 @@ func (d Display) show(verb string, e *estimator) {
 	d.Log.Info("progress", attrs...)
 }
 
-// window is the time over which an estimator computes the rate of entities, so that it is
+// window is the time over which an estimator computes the rate of entities, so that the rate is
 // current. The remaining time should not jump at each pause: the weight of its samples
 // decreases with age, to 1/e after etaDecay.
 const (

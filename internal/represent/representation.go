@@ -207,7 +207,7 @@ func (s *Sender) answer(w http.ResponseWriter, r *http.Request, rep *Representat
 	return part, false, nil
 }
 
-// ETag returns the entity tag in a content coding; "" means no coding.
+// ETag returns the entity tag in the given content coding, or without one if coding is "".
 func (rep *Representation) ETag(coding string) string {
 	if coding == "" {
 		return `"` + rep.Tag + `"`

@@ -167,8 +167,8 @@ func TestHide(t *testing.T) {
 	}
 }
 
-// TestResponse: a response that is cut off returns that error, a complete one that is not JSON is
-// malformed, and the body of a failure is nil if it is cut off.
+// TestResponse: JSON returns the error of a response that is cut off, and finds a complete one that is
+// not JSON malformed; Failure returns nil if the body is cut off.
 func TestResponse(t *testing.T) {
 	errMalformed := errors.New("malformed")
 	large := append(bytes.Repeat([]byte{' '}, maxJSON), '1')

@@ -21,15 +21,15 @@ const (
 )
 
 // Add appends the member "crc32c" to an object encoded by [encoding/json.Marshal], which must have
-// at least one member. Its value is the CRC-32C (RFC 3720, section 12.1) of the object without it,
-// in hex.
+// at least one member. The value is the CRC-32C (RFC 3720, section 12.1) of the object without this
+// member, in hex.
 func Add(object []byte) []byte {
 	end := len(object) - len("}")
 	return slices.Concat(object[:end], []byte(before), checksum(object[:end]), []byte(after))
 }
 
 // Verify returns [ErrMismatch] if data ends with a member added by [Add] that is wrong. An object
-// without one, written by an earlier version, is not checked.
+// without this member, written by an earlier version, is not checked.
 func Verify(data []byte) error {
 	rest := data[max(len(data)-size, 0):]
 	if len(data) < size || !bytes.HasPrefix(rest, []byte(before)) || !bytes.HasSuffix(rest, []byte(after)) {

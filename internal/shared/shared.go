@@ -20,7 +20,7 @@ type resource[T any] struct {
 	value T
 	close func(T) error
 	err   error
-	// stopped reports that the resource was not opened because its first user no longer wanted it.
+	// stopped reports whether the resource was not opened because its first user no longer wanted it.
 	stopped bool
 }
 

@@ -104,8 +104,8 @@ func TestPool(t *testing.T) {
 	})
 }
 
-// TestErrors: all users that wait for the same resource get the same error, except the error that
-// the first user no longer wants it.
+// TestErrors: all users that wait for the same resource get the same error, unless the error is
+// that the first user no longer wants it.
 func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p shared.Pool[*door]

@@ -12,7 +12,7 @@ import (
 // unannounced is the value of --announce that makes a consumer announce nothing.
 const unannounced = "none"
 
-const announceUsage = "`NAME` by which requests tell the server of the feed who reads it, with the position; none: tell nothing (default: from the sink)"
+const announceUsage = "`NAME` that is announced to the server of the feed, with the position; none: announce nothing (default: from the sink)"
 
 // checkAnnounce checks the value of --announce.
 func checkAnnounce(name string) error {

@@ -128,7 +128,7 @@ func (b *BridgeRun) flags(flags *pflag.FlagSet) {
 	b.Pages.Flags(flags, "")
 }
 
-// open opens the store of the feed, and returns it and where the feed is.
+// open opens the store of the feed, and returns the store and the place of the feed in it.
 func (b *BridgeRun) open(ctx context.Context, e *Env) (at locate.Stored, store storage.Store, err error) {
 	if at, err = e.Parse(b.Feed); err != nil {
 		return at, nil, err

@@ -112,7 +112,7 @@ func (b *BridgeKinto) RunBucket(ctx context.Context, e *Env) (*KintoBucket, erro
 	made := &madeSnapshots{env: e, store: store, follow: b.Follow}
 	b.bucket.Job = func(_, feed string) *bridgekinto.Job {
 		job := &bridgekinto.Job{Config: config}
-		job.Index, _ = b.indexOf(locate.Stored{Store: at.Store, Name: feed}) // Check has found no error
+		job.Index, _ = b.indexOf(locate.Stored{Store: at.Store, Name: feed}) // the error was checked above
 		if b.Snapshot {
 			job.CaughtUp = func(ctx context.Context) error { return made.snapshot(ctx, feed, job.Index) }
 		}

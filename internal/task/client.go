@@ -112,7 +112,7 @@ func waysDir() string {
 }
 
 // Locate finds what an argument names: a URL on a server, STORE#NAME, or NAME in the store of the
-// environment. Path returns the path of the URL from a name, such as [layout.FeedPath].
+// environment. The function path, such as [layout.FeedPath], returns the path of a URL.
 func (c *Client) Locate(ctx context.Context, e *Env, arg string, path func(name string) string, want Access) (*locate.Location, error) {
 	config, err := c.Config(e)
 	if err != nil {

@@ -67,8 +67,8 @@ func (d *MakeDigest) Flags(flags *pflag.FlagSet) {
 // stateDirUsage is the help of --state-dir.
 const stateDirUsage = "`DIR` in which the state is kept, so that the next run reads only new entities"
 
-// tableIn returns the file in which the state of a feed is kept, or "" if dir is empty. Nothing
-// else has its name, since a table that cannot be used is created again.
+// tableIn returns the file in which the state of a feed is kept, or "" if dir is empty. No other
+// file may have this name, since a table that cannot be used is created again.
 func tableIn(dir, feed string) string {
 	if dir == "" {
 		return ""

@@ -32,8 +32,8 @@ type Env struct {
 	Store string
 	// Output takes the entities of the sink "-".
 	Output io.Writer
-	// Opened returns the store to use in place of one that was opened, such as one that counts
-	// requests.
+	// Opened returns the store to use in place of a store that was opened: for example, a store that
+	// counts requests.
 	Opened func(storage.Store) storage.Store
 	// Missing is called when a run waits for a feed that does not exist. Question is empty, or asks
 	// whether another feed is meant. If Missing is nil, the missing feed is logged.

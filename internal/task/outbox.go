@@ -88,8 +88,8 @@ func sameDatabase(a, b *url.URL) bool {
 	return a.Host == b.Host && a.Path == b.Path && a.RawQuery == b.RawQuery
 }
 
-// HintOutbox adds what the user can do about an error of the outbox. If a runner has another store
-// than before, the error becomes one of usage.
+// HintOutbox adds what the user can do about an error of the outbox. If a runner has a different
+// store than before, the error becomes a usage error.
 func HintOutbox(err error) error {
 	const adopt = "\"feedctl outbox run --adopt\", when you know why: rows that are in the feed already are then not published again"
 	switch {

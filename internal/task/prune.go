@@ -118,8 +118,8 @@ func (p *Prune) bound(ctx context.Context, store storage.Store, name string, pol
 	return before, nil
 }
 
-// kept returns the reason why no more pages are deleted, or "" if that is obvious. The snapshot was
-// made at the page with the number before.
+// kept returns the reason why no more pages are deleted, or "" if that is obvious. The parameter
+// before is the number of the page at which the snapshot was made.
 func (p *Prune) kept(report producer.PruneReport, before int64) string {
 	switch {
 	case report.Limited:

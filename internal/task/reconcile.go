@@ -180,7 +180,7 @@ func (r *Reconcile) compare(ctx context.Context, e *Env, at *locate.Location, c 
 
 func (r *Reconcile) setProgress(p reconcile.Progress) { r.progress.Store(&p) }
 
-// open opens the sink: for reading and, to be repaired, as a consumer does. It creates nothing.
+// open opens the sink for reading and, if it is to be repaired, as a consumer does. It creates nothing.
 func (r *Reconcile) open(ctx context.Context, e *Env, spec string, c *reconcile.Config) error {
 	o, err := e.SinkOptions(spec, r.IntoCredential)
 	if err != nil {

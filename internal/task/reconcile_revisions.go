@@ -14,14 +14,14 @@ import (
 )
 
 // ofRevisions reports whether a comparison may have failed because the sink is a copy of a CouchDB database
-// with its revisions: these have no Content-IDs, and a key may have several of them.
+// with its revisions: revisions have no Content-IDs, and a key may have several revisions.
 func ofRevisions(err error) bool {
 	return errors.Is(err, sinks.ErrRevisions) || errors.Is(err, reconcile.ErrVersions) || errors.Is(err, consumer.ErrNoDigest)
 }
 
 // compareRevisions compares a database in CouchDB with a feed of "bridge couchdb --revs", leaf by leaf. It
 // reads both, and needs no digest. The error matches [restore.ErrNoRevisions] if the feed was not made with
-// these options.
+// --revs.
 func (r *Reconcile) compareRevisions(ctx context.Context, e *Env, at *locate.Location, client *consumer.Client, spec string, found func(reconcile.Line) error) (*reconcile.Report, error) {
 	s, err := parseSink(spec)
 	if err != nil {

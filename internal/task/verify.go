@@ -69,7 +69,7 @@ func (v *Verify) Check() error {
 	return errors.Join(problems...)
 }
 
-// parseAgainst returns the kind and the URL of what to compare with.
+// parseAgainst returns the kind and the URL of the source or copy to compare with.
 func (v *Verify) parseAgainst() (scheme, address string, err error) {
 	scheme, address, _ = strings.Cut(v.Against, ":")
 	shown := sink.Redact(address)
@@ -98,7 +98,7 @@ func (v *Verify) parseAgainst() (scheme, address string, err error) {
 	return scheme, address, nil
 }
 
-// source opens what to compare the feed with.
+// source opens the source or copy to compare the feed with.
 func (v *Verify) source(ctx context.Context, e *Env, at *locate.Location) (against.Source, error) {
 	scheme, address, err := v.parseAgainst()
 	if err != nil {

@@ -18,7 +18,7 @@ type Joined struct {
 	held  *[]byte    // bytes held back; nil unless writes are joined
 }
 
-// Join returns a listener like l, which [Listen] must have returned, whose connections are [*Joined].
+// Join returns a listener like l whose connections are [*Joined]. [Listen] must have returned l.
 func Join(l net.Listener) net.Listener {
 	spare := &sync.Pool{New: func() any { b := make([]byte, 0, serverBuffer); return &b }}
 	return joining{l, spare}

@@ -27,8 +27,8 @@ func aboutFeed(name, operation, kind string, entities int) trace.SpanStartOption
 	)
 }
 
-// Target returns a target like to that records the batches published to a feed, each as a trace of
-// its own.
+// Target wraps a target. The target that it returns records the batches published to a feed, each as a
+// trace of its own.
 func (t *Tracer) Target(name string, to publish.Target) publish.Target {
 	if t == nil {
 		return to
@@ -70,7 +70,7 @@ func (t *Tracer) Writes() func(context.Context, producer.PageWrite) (context.Con
 	}
 }
 
-// Store returns a store like the given one that records operations that are part of a trace.
+// Store wraps a store. The store that it returns records the operations that are part of a trace.
 func (t *Tracer) Store(store storage.Store) storage.Store {
 	if t == nil {
 		return store

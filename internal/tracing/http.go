@@ -27,8 +27,8 @@ func spanOf(t feed.Trace) trace.SpanContext {
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 
-// Transport returns a transport like next that records the requests, and adds their trace context to
-// them. A span ends when the body of the response has been read.
+// Transport wraps a transport. The transport that it returns records the requests, and adds their trace
+// context to them. A span ends when the body of the response has been read.
 func (t *Tracer) Transport(next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next
@@ -99,8 +99,8 @@ func (b *tracedBody) Close() error {
 	return err
 }
 
-// Handler returns a handler like next that records requests as part of their senders' traces. What
-// the handler publishes is part of these traces, too.
+// Handler wraps a handler. The handler that it returns records requests as part of their senders' traces.
+// What it publishes is part of these traces, too.
 func (t *Tracer) Handler(next http.Handler) http.Handler {
 	if t == nil {
 		return next

@@ -26,7 +26,7 @@ import (
 )
 
 // TestSnippets runs the two documented programs for each language: one calls feedctl.publish in a
-// transaction, the other inserts a row in one.
+// transaction, the other inserts a row in a transaction.
 func TestSnippets(t *testing.T) {
 	server := pgtest.Start(t)
 	documentation, err := os.ReadFile("../../docs/postgres.md")

@@ -39,8 +39,8 @@ var ErrExposed = errors.New("jobs would be open to everyone")
 
 // CheckExposure checks whether an API with this configuration may listen on the TCP address
 // ("host:port", as for [net.Listen]). The error matches [ErrExposed] if other machines could read
-// or change jobs without credentials. It does not resolve names: the only name that stands for this
-// machine is "localhost".
+// or change jobs without credentials. CheckExposure does not resolve names: the only name that stands
+// for this machine is "localhost".
 func CheckExposure(addr string, c Config) error {
 	if len(c.ReadAuth) > 0 && len(c.WriteAuth) > 0 {
 		return nil

@@ -112,7 +112,7 @@ func (a *API) validate(w http.ResponseWriter, r *http.Request, documents []jobs.
 	return answer(w, http.StatusOK, validated{changes})
 }
 
-// validated is the answer with what applying documents would do.
+// validated is the answer that says what applying documents would do.
 type validated struct {
 	Changes []jobs.Change `json:"changes"`
 }

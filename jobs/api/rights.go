@@ -28,7 +28,7 @@ type scope int
 const (
 	forAll  scope = iota // credentials for all namespaces
 	forPath              // these, and credentials for the namespace in the path
-	forAny               // all credentials: to the handler, other namespaces do not matter, or it leaves them out
+	forAny               // all credentials: the handler itself observes their namespaces, if these matter
 )
 
 // rights holds the credentials for reading or for changes.

@@ -59,7 +59,7 @@ func Names() []string {
 	return names
 }
 
-// Find returns the metric with a name that includes Prefix.
+// Find returns the metric with the given name, which includes Prefix.
 func Find(name string) (Metric, bool) {
 	if len(name) < len(Prefix) || name[:len(Prefix)] != Prefix {
 		return Metric{}, false
