@@ -24,7 +24,7 @@ var consumers = Group{
 var published = Group{
 	Title:    "Publishing",
 	Commands: []string{"publish"},
-	Text:     "They are of interest for a `publish` that reads an endless stream.",
+	Text:     "These metrics are of interest for a `publish` that reads an endless stream.",
 	Metrics: []Metric{
 		{Name: "publish_entities_total", Type: Counter, Help: "Entities that were published."},
 		{Name: "publish_duplicates_total", Type: Counter, Help: "Entities that were in the feed already."},
@@ -36,7 +36,7 @@ var published = Group{
 var bridges = Group{
 	Title:    "Bridges",
 	Commands: []string{"bridge couchdb", "bridge kinto"},
-	Text: "A bridge of a bucket has the sums of its collections. The time of the last poll distinguishes a bridge that hangs from one whose source is idle; " +
+	Text: "The metrics of a bridge of a bucket are the sums over its collections. The time of the last poll distinguishes a bridge that hangs from one whose source is idle; " +
 		"see [CouchDB](couchdb.md) and [Kinto](kinto.md).",
 	Metrics: []Metric{
 		{Name: "bridge_rows_total", Type: Counter, Help: "Rows of the changes feed that were read."},

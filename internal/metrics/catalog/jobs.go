@@ -5,7 +5,7 @@ var jobCommands = []string{"jobs worker", "jobs standalone"}
 var jobsOfAll = Group{
 	Title:    "Jobs",
 	Commands: jobCommands,
-	Text: "They are read from the database at each scrape, so they are the same on all nodes. Take the maximum, not the sum. A value that is not known is " +
+	Text: "These metrics are read from the database at each scrape, so they are the same on all nodes. Take the maximum, not the sum. A value that is not known is " +
 		"absent rather than 0. Up to 200 namespaces with jobs have metrics: the first ones by name.",
 	Metrics: []Metric{
 		{Name: "jobs", Type: Gauge, Labels: []string{"namespace", "kind", "state"}, Help: "Jobs."},
@@ -18,7 +18,7 @@ var jobsOfAll = Group{
 		},
 		{Name: "job_pending", Type: Gauge, Labels: []string{"namespace", "job"}, Help: "Entities that the job still has to read. Only for jobs with \"metrics: true\", up to 1,000."},
 		{Name: "job_lag_seconds", Type: Gauge, Labels: []string{"namespace", "job"}, Help: "Age of the oldest change that the job has not processed. Only for jobs with \"metrics: true\", up to 1,000."},
-		{Name: "jobs_left_out", Type: Gauge, Help: "Jobs with \"metrics: true\" that have none, as there are too many of them."},
+		{Name: "jobs_left_out", Type: Gauge, Help: "Jobs with \"metrics: true\" that have no metrics of their own, as there are too many of them."},
 		{Name: "namespaces_left_out", Type: Gauge, Help: "Namespaces without metrics, as there are too many of them."},
 		{Name: "tenant_usage_seconds", Type: Gauge, Labels: []string{"namespace"}, Help: "Slot seconds used by ended runs of the namespace, halved every usage-half-life."},
 		{Name: "tenant_shares", Type: Gauge, Labels: []string{"namespace"}, Help: "Shares of the namespace."},
@@ -37,7 +37,7 @@ var jobsOfNode = Group{
 		},
 		{
 			Name: "job_start_delay_seconds", Type: Histogram, Labels: []string{"namespace"},
-			Help:    "Time from when a job was due to its start on this node. It says whether the nodes keep up.",
+			Help:    "Time from when a job was due to its start on this node. It shows whether the nodes keep up.",
 			Buckets: []float64{.1, .25, .5, 1, 2, 5, 10, 30, 60, 300, 1800},
 		},
 		{Name: "job_adoptions_total", Type: Counter, Help: "Jobs of lost nodes that this node has made due again."},
@@ -62,7 +62,7 @@ var jobsOfNode = Group{
 var origins = Group{
 	Title:    "Origins",
 	Commands: jobCommands,
-	Text: "The servers that jobs use; up to 500 have metrics, those in trouble first. The states and ages are read from the database. Connections " +
+	Text: "Up to 500 of the servers that jobs use have metrics, those in trouble first. The states and ages are read from the database. Connections " +
 		"through a proxy are not counted.",
 	Metrics: []Metric{
 		{Name: "origins", Type: Gauge, Labels: []string{"state"}, Help: "Servers that jobs use, by state: up, down, or waits (the server has asked its clients to wait)."},

@@ -34,7 +34,7 @@ var served = Group{
 var feeds = Group{
 	Title:    "Feeds",
 	Commands: []string{"serve"},
-	Text: "They are updated by requests and, after a scrape, by a background task that reads 50 feeds a second. A scrape waits at most 50 ms " +
+	Text: "These metrics are updated by requests and, after a scrape, by a background task that reads 50 feeds a second. A scrape waits at most 50 ms " +
 		"for it, so with many feeds a value may be a few minutes old. Several servers of a store have the same feeds: take the maximum.",
 	Metrics: []Metric{
 		{Name: "feed_newest_page", Type: Gauge, Labels: []string{"feed"}, Help: "Number of the feed's newest page."},
@@ -47,7 +47,7 @@ var feeds = Group{
 var readers = Group{
 	Title:    "Readers",
 	Commands: []string{"serve"},
-	Text: "Readers that announce a name, as `consume` does, have series of their own: the 1,000 that were seen last. How far a reader is behind is " +
+	Text: "Readers that announce a name, as `consume` does, have series of their own: the 1,000 that were seen last. The lag of a reader is " +
 		"`feedctl_feed_last_modified_timestamp_seconds` minus `feedctl_reader_position_timestamp_seconds`. What readers announce is not verified.",
 	Metrics: []Metric{
 		{Name: "readers", Type: Gauge, Help: "Readers of feeds that are remembered: at most 4,096."},
@@ -70,7 +70,7 @@ var pages = Group{
 		{Name: "store_errors_total", Type: Counter, Labels: []string{"operation"}, Help: "Operations on the store that failed."},
 		{Name: "store_requests_total", Type: Counter, Labels: []string{"operation"}, Help: "Requests sent to the store's server, including failed ones. Only for stores in S3, where they cost time and money."},
 		{Name: "corrupt_objects_total", Type: Counter, Help: "Objects read from the store whose body or metadata was corrupt."},
-		{Name: "pages_fetched_total", Type: Counter, Labels: []string{"why"}, Help: "Pages read from the store into memory, because they were asked for or ahead of requests."},
+		{Name: "pages_fetched_total", Type: Counter, Labels: []string{"why"}, Help: "Pages read from the store into memory, because they were requested, or ahead of requests."},
 		{Name: "page_memory_bytes", Type: Gauge, Help: "Memory used by pages read from the store."},
 		{Name: "page_cache_hits_total", Type: Counter, Help: "Requested pages that were in the cache on disk."},
 		{Name: "page_cache_misses_total", Type: Counter, Help: "Requested pages that were not in the cache on disk."},
