@@ -15,8 +15,8 @@ import (
 // read.
 const largeHeap = 8 << 20
 
-// testLarge writes and reads a body of 24 MiB, or of 64 MiB with Options.Long, and appends the same
-// number of bytes.
+// testLarge writes and reads a body of 24 MiB (8 MiB with Options.BodiesInMemory, 64 MiB with
+// Options.Long), and appends the same number of bytes.
 func testLarge(t *testing.T, s *suite) {
 	var size int64 = 24 << 20
 	switch {
