@@ -136,6 +136,6 @@ func TestJobs(t *testing.T) {
 		}
 	}
 	if strings.Contains(got, "once") || strings.Contains(got, "bad") {
-		t.Errorf("jobs are labels:\n%s", got)
+		t.Errorf("names of jobs are labels:\n%s", got)
 	}
 }

@@ -48,7 +48,7 @@ func (c *client) Stop(context.Context) error {
 // UploadTraces sends spans. It returns no error, which the SDK would print.
 func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	if err := c.send(ctx, spans); err != nil && !c.failed.Swap(true) {
-		c.log.WarnContext(ctx, "the collector does not take traces, which are dropped until it does", "error", err)
+		c.log.WarnContext(ctx, "the collector does not accept traces; they are dropped until it does", "error", err)
 	}
 	return nil
 }
