@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// slowStop is a kind whose runs take a while to stop, as writes that are on their way do.
+// slowStop is a kind whose runs take a while to stop, as writes that are under way do.
 type slowStop struct {
 	fakeKind
 	takes time.Duration

@@ -15,7 +15,7 @@ import (
 // An owner runs programs that refuse to run as root. The zero owner is this
 // process's user.
 type owner struct {
-	other    bool // the user is not the one of this process
+	other    bool // not the user of this process
 	uid, gid uint32
 }
 
