@@ -51,6 +51,7 @@ func TestRepeat(t *testing.T) {
 		name        string
 		q           couchdb.Request
 		status      int
+		cut         bool   // the body
 		header      string // Retry-After
 		times       int
 		least, most time.Duration // of all pauses
@@ -67,6 +68,8 @@ func TestRepeat(t *testing.T) {
 		{name: "lost connection", q: get, status: -1, times: 3, least: 7 * least / 2, most: 7 * least, requests: 4},
 		{name: "400", q: get, status: 400, times: 1, requests: 1, fails: true},
 		{name: "409", q: get, status: 409, times: 1, requests: 1, fails: true},
+		{name: "404 that is cut off", q: get, status: 404, cut: true, times: 1, least: least / 2, most: least, requests: 2},
+		{name: "503 that is cut off", q: get, status: 503, cut: true, header: "7", times: 1, least: 7 * time.Second, most: 8 * time.Second, requests: 2},
 		{name: "POST", q: post, requests: 1},
 		{name: "POST, 500", q: post, status: 500, times: 1, requests: 1, fails: true},
 		{name: "POST, lost", q: post, status: -1, times: 1, requests: 1, fails: true},
@@ -88,6 +91,10 @@ func TestRepeat(t *testing.T) {
 				}
 				w.Header().Set("Retry-After", test.header)
 				w.WriteHeader(test.status)
+				if test.cut {
+					_ = http.NewResponseController(w).Flush()
+					panic(http.ErrAbortHandler)
+				}
 				_, _ = io.WriteString(w, `{"error":"the code","reason":"the reason"}`)
 			}, func(t *testing.T, n *memnet.Net) {
 				begun := time.Now()

@@ -99,10 +99,14 @@ type refusal struct {
 // maxError limits how much of the body of an error response is read, in bytes.
 const maxError = 64 << 10
 
-// responseError returns the error of a response.
-func (db *DB) responseError(q Request, resp *http.Response) *Error {
+// responseError returns the error of a response: an [*Error], or that of a body that was cut off.
+func (db *DB) responseError(q Request, resp *http.Response) error {
+	data, err := roundtrip.Failure(resp, maxError)
+	if err != nil {
+		return err
+	}
 	var body refusal
-	if json.Unmarshal(roundtrip.Failure(resp, maxError), &body) != nil {
+	if json.Unmarshal(data, &body) != nil {
 		body = refusal{}
 	}
 	e := db.docError(q, body)

@@ -119,10 +119,14 @@ type errorBody struct {
 // record.
 const maxError = 4 << 20
 
-// responseError returns the error of a response.
-func (s *Server) responseError(q Request, resp *http.Response) *Error {
+// responseError returns the error of a response: an [*Error], or that of a body that was cut off.
+func (s *Server) responseError(q Request, resp *http.Response) error {
+	body, err := roundtrip.Failure(resp, maxError)
+	if err != nil {
+		return err
+	}
 	q.Query = nil
-	return s.newError(q.Method, s.client.Hide(s.address(q)), resp.StatusCode, roundtrip.Failure(resp, maxError))
+	return s.newError(q.Method, s.client.Hide(s.address(q)), resp.StatusCode, body)
 }
 
 func (s *Server) newError(method, url string, status int, body []byte) *Error {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -170,6 +171,26 @@ func TestRetries(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestErrorCutOff: a response with status 404 whose body is cut off does not say what was not found, so
+// the request is repeated, as CheckRead must tell a missing record from a missing collection.
+func TestErrorCutOff(t *testing.T) {
+	requests := 0
+	served(t, kinto.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		const body = `{"code":404,"errno":110,"error":"Not Found","details":{"resource_name":"record"}}`
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		w.WriteHeader(http.StatusNotFound)
+		if requests++; requests == 1 {
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, body)
+	}, func(t *testing.T, c *kinto.Collection, _ *memnet.Net) {
+		if err := c.CheckRead(t.Context()); err != nil || requests != 2 {
+			t.Errorf("%d requests, %v", requests, err)
+		}
+	})
 }
 
 func get(ctx context.Context, c *kinto.Collection) error {

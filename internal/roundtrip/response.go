@@ -32,12 +32,17 @@ func JSON(body io.Reader, v any, malformed func(error) error) error {
 }
 
 // Failure returns up to most bytes of the body of a response whose status is an error, and closes
-// it. If the body cannot be read, the result is nil, since the status is enough.
-func Failure(resp *http.Response, most int64) []byte {
+// it. If the body is cut off, it may have said what the status alone does not, such as what was not
+// found. So the result is an error that wraps that of the body, unless the status is [Retryable]: then
+// the status is enough, and the result is nil.
+func Failure(resp *http.Response, most int64) ([]byte, error) {
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, most))
-	if err != nil {
-		return nil
+	switch {
+	case err == nil:
+		return data, nil
+	case Retryable(resp.StatusCode, nil):
+		return nil, nil
 	}
-	return data
+	return nil, fmt.Errorf("response with status %d: %w", resp.StatusCode, err)
 }

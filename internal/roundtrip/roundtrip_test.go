@@ -168,7 +168,7 @@ func TestHide(t *testing.T) {
 }
 
 // TestResponse: JSON returns the error of a response that is cut off, and finds a complete one that is
-// not JSON malformed; Failure returns nil if the body is cut off.
+// not JSON malformed; Failure returns an error if the body is cut off, unless the status is enough.
 func TestResponse(t *testing.T) {
 	errMalformed := errors.New("malformed")
 	large := append(bytes.Repeat([]byte{' '}, maxJSON), '1')
@@ -188,11 +188,20 @@ func TestResponse(t *testing.T) {
 			t.Errorf("%s: %d, %v, want %v", name, n, err, c.want)
 		}
 	}
-	if got := Failure(&http.Response{Body: io.NopCloser(strings.NewReader("12345"))}, 3); string(got) != "123" {
-		t.Errorf("%q", got)
-	}
-	if got := Failure(&http.Response{Body: io.NopCloser(io.MultiReader(strings.NewReader("1"), brokenReader{}))}, 3); got != nil {
-		t.Errorf("%q", got)
+	for _, c := range []struct {
+		status int
+		body   io.Reader
+		want   string
+		err    error
+	}{
+		{404, strings.NewReader("12345"), "123", nil},
+		{404, io.MultiReader(strings.NewReader("1"), brokenReader{}), "", io.ErrUnexpectedEOF},
+		{503, io.MultiReader(strings.NewReader("1"), brokenReader{}), "", nil},
+	} {
+		got, err := Failure(&http.Response{StatusCode: c.status, Body: io.NopCloser(c.body)}, 3)
+		if string(got) != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%d: %q, %v, want %q, %v", c.status, got, err, c.want, c.err)
+		}
 	}
 }
 
