@@ -20,8 +20,8 @@ const (
 )
 
 // fetchBare makes the requests that a bridge makes for all leaves, or for attachments, with the
-// same concurrency, and discards the documents. It returns how long that takes a reader that has no
-// other work.
+// same concurrency, and discards the documents. It returns how long that takes a client that does
+// no other work.
 func (b *bench) fetchBare(db string, attachments bool, accept string) (time.Duration, error) {
 	start := time.Now()
 	query := "?revs=true"

@@ -102,7 +102,7 @@ func (b *bench) couchDocuments(server string) error {
 	return nil
 }
 
-// sameRequests names the result of fetchBare.
+// sameRequests is the name under which the result of fetchBare is reported.
 const sameRequests = "the same requests, answers thrown away"
 
 type bridging struct {
@@ -110,8 +110,8 @@ type bridging struct {
 	took time.Duration
 }
 
-// couchRounds is how many times the bridge and curl are run, in turn. The fastest run of each
-// counts, and the highest memory.
+// couchRounds is how many times the bridge and curl are run, in turn. For each, the fastest time
+// and the highest memory use are kept.
 const couchRounds = 3
 
 // besideCurl bridges a database, and has curl read its changes.

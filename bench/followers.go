@@ -61,7 +61,7 @@ func (b *bench) follow(s *server) error {
 		}
 	}
 	crowd.ready.Wait()
-	time.Sleep(time.Second) // until the last of them wait
+	time.Sleep(time.Second) // until all of them wait
 	before, err := cpuTime(s.cmd.Process.Pid)
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func cpuTime(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, after, _ := strings.Cut(string(stat), ") ") // the name may have blanks
+	_, after, _ := strings.Cut(string(stat), ") ") // the name may contain blanks
 	fields := strings.Fields(after)
 	if len(fields) < 13 {
 		return 0, errors.New("process has no CPU time")
