@@ -24,8 +24,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestPublishedMeanwhile: what was published for a key after the feed was searched is kept and reported. A
-// second erasure erases it.
+// TestPublishedMeanwhile: entities of a key that are published after the feed was searched are kept and
+// reported. A second erasure erases them.
 func TestPublishedMeanwhile(t *testing.T) {
 	store := memory.New()
 	check(t, publish(t.Context(), store, entity(1, "bob", feed.Put), entity(2, ann, feed.Put), entity(3, ann, feed.Delete)))
@@ -145,7 +145,8 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// TestLarge erases entities in pages that are too large to be read into memory, and copies other such pages.
+// TestLarge: entities are erased from pages that are too large to be read into memory, and other pages of that
+// size are copied.
 func TestLarge(t *testing.T) {
 	store := memory.New()
 	f, err := producer.Open(t.Context(), store, testFeed, producer.Config{MaxPageBytes: 8 << 20})
@@ -206,7 +207,7 @@ func TestOutgrown(t *testing.T) {
 	})
 }
 
-// TestSearch: a search for the end of the feed does not find the copies of an erasure.
+// TestSearch: a search for the end of the feed does not end at a copy made by an erasure.
 func TestSearch(t *testing.T) {
 	store := memory.New()
 	f, err := producer.Open(t.Context(), store, testFeed, producer.Config{MaxPageEntities: 1})
@@ -261,7 +262,7 @@ func TestSuspended(t *testing.T) {
 	var grown atomic.Bool
 	more := others(100, 1300)
 	_, err := eraseKeys(t.Context(), fault.Wrap(store, func(op fault.Op) fault.Outcome {
-		if op.Verb == fault.Create && grown.CompareAndSwap(false, true) { // it is about to write the first copy
+		if op.Verb == fault.Create && grown.CompareAndSwap(false, true) { // the erasure is about to write the first copy
 			f, err := producer.Open(t.Context(), store, testFeed, producer.Config{MaxPageEntities: 1})
 			check(t, err)
 			_, err = f.Publish(t.Context(), more...)
@@ -318,7 +319,7 @@ func TestCopyLost(t *testing.T) {
 		if op.Verb.Writes() && op.Key == layout.FeedFloor(testFeed) {
 			floors++
 		}
-		if op.Verb == fault.List && floors == 1 && !lost { // it is about to check them
+		if op.Verb == fault.List && floors == 1 && !lost { // the erasure is about to check the copies
 			lost = true
 			for entry, err := range store.List(t.Context(), layout.FeedPages(testFeed), layout.FeedPage(testFeed, 1000)) {
 				check(t, err)
@@ -334,7 +335,7 @@ func TestCopyLost(t *testing.T) {
 	complete(t, w, "a copy was lost")
 }
 
-// TestTwo: of two erasures at the same time, the one that began last completes.
+// TestTwo: of two erasures at the same time, the one that began later completes.
 func TestTwo(t *testing.T) {
 	for at, more := 1, true; more; at++ {
 		more = false
@@ -356,8 +357,8 @@ func TestTwo(t *testing.T) {
 	}
 }
 
-// TestSlow: an erasure that is suspended while producers are stopped finds that the producers have continued,
-// and copies what they have added.
+// TestSlow: an erasure that is suspended while it makes producers wait finds that they have continued, and
+// copies what they have added.
 func TestSlow(t *testing.T) {
 	for _, first := range []int{5, 6} {
 		synctest.Test(t, func(t *testing.T) {
@@ -410,7 +411,8 @@ func TestKeyPointer(t *testing.T) {
 	}
 }
 
-// TestFormer: pages that a repair moved aside, and what a bridge put into quarantine about the key, are deleted.
+// TestFormer: pages that a repair moved aside, and quarantine entries of a bridge that contain the key, are
+// deleted.
 func TestFormer(t *testing.T) {
 	store := memory.New()
 	check(t, publish(t.Context(), store, entity(1, ann, feed.Put), entity(2, "bob", feed.Put)))

@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// formerPages calls do with the keys of the objects of pages that no longer exist.
+// formerPages calls do with the object key of each page that no longer exists.
 func (p *Plan) formerPages(ctx context.Context, do func(key string) error) error {
 	floor, err := p.reader.Floor(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (p *Plan) findFormer(ctx context.Context) error {
 	return nil
 }
 
-// in reports whether something in quarantine is about one of the keys.
+// in reports whether an entry in quarantine is about one of the keys.
 func (k *keys) in(thing *bridge.Quarantined) bool {
 	for key := range k.names {
 		if thing.ID == key || bytes.Contains(thing.Row, []byte(key)) {

@@ -33,15 +33,15 @@ func served(t *testing.T, store storage.Store) string {
 	return site.URL + "/feeds/" + testFeed
 }
 
-// older returns a position as it was written by versions without identities.
+// older returns a position as versions of feedctl without identities wrote it.
 func older(p feed.Position) feed.Position {
 	p.Identity, p.Epoch = "", ""
 	return p
 }
 
-// TestServed: a server that runs during an erasure serves the copies, and no former page. Consumers at
-// any position, of this version or of one without identities, read each later entity exactly once; so do
-// consumers that know only the specification.
+// TestServed: a server that runs during an erasure serves the copies afterwards, and no former page.
+// Consumers at any position read each later entity exactly once, whether they are of this version, of one
+// without identities, or know only the specification.
 func TestServed(t *testing.T) {
 	store := memory.New()
 	for n := range 20 {
@@ -95,8 +95,8 @@ func get(t *testing.T, method, url string) *http.Response {
 	return response
 }
 
-// bySpecification reads the entities after a position with the algorithm of the specification: it goes
-// back to the first page that is strictly older, and then forward.
+// bySpecification reads the entities after a position with the algorithm of the specification: it goes back
+// to the first page that is strictly older than the position, and then forward.
 func bySpecification(t *testing.T, url string, at feed.Position) (ids []string) {
 	t.Helper()
 	links := func(r *http.Response) feed.Links {

@@ -18,8 +18,8 @@ import (
 // parallel is how many pages are read or written at the same time.
 const parallel = 4
 
-// each calls do for the pages from first to last, several at a time, and then calls done with the results, in
-// order. It skips pages that were pruned.
+// each calls do for the pages from first to last, several at a time, and calls done with the results of each
+// group, in order. It skips pages that were pruned.
 func (p *Plan) each(ctx context.Context, first, last int64, do func(n int64) (*rewritten, error), done func([]*rewritten) error) error {
 	for first <= last {
 		pages := make([]*rewritten, min(parallel, last-first+1))
@@ -46,7 +46,7 @@ func (p *Plan) each(ctx context.Context, first, last int64, do func(n int64) (*r
 	return nil
 }
 
-// search reads all pages up to the newest.
+// search reads all pages up to newest, and adds what is to be erased to the plan.
 func (p *Plan) search(ctx context.Context, newest *chain.Page) error {
 	first, entities := p.reader.SeenFloor(), int64(0)
 	read := func(n int64) (*rewritten, error) {
@@ -89,7 +89,7 @@ func (p *Plan) progress(now Progress) {
 	}
 }
 
-// limit returns how many entities at the start of page n may be erased: those that were searched.
+// limit returns how many entities at the start of page n were searched. Only these may be erased.
 func (p *Plan) limit(n int64) int {
 	switch {
 	case n < p.page:
@@ -133,7 +133,7 @@ type copier struct {
 	before  *chain.Page // the copy of the page before; nil if there is none
 	first   int64       // the number of the first copy
 	copied  Progress
-	kept    int64 // entities of the keys that were published too late to be erased
+	kept    int64 // how many entities of the keys were published too late to be erased
 }
 
 // catchUp copies closed pages until only a few are left.
@@ -153,7 +153,7 @@ func (c *copier) catchUp(ctx context.Context) error {
 	}
 }
 
-// checkCopies checks that all copies are in the store: soon nothing else will be left of the feed.
+// checkCopies checks that all copies are in the store, since soon nothing else will be left of the feed.
 func (c *copier) checkCopies(ctx context.Context) error {
 	if c.before == nil {
 		return nil
@@ -174,11 +174,11 @@ func (c *copier) checkCopies(ctx context.Context) error {
 	return nil
 }
 
-// finish stops the producers, copies the rest of the feed, and makes the copies the feed.
+// finish makes producers wait, copies the rest of the feed, and replaces the pages with the copies.
 func (c *copier) finish(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
-			// The producers need not wait.
+			// Producers need not wait any longer.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
 			_ = c.erasure.Release(ctx)
@@ -193,7 +193,7 @@ func (c *copier) finish(ctx context.Context) (err error) {
 	}
 	last, kept := c.before, c.kept
 	if !newest.Closed {
-		// The copy may have to be replaced, so the next page does not follow it yet.
+		// The copy of the newest page may have to be replaced, so c.before and c.next are not advanced yet.
 		r, err := c.plan.rewritePage(ctx, newest, c.plan.limit(newest.Number))
 		if err != nil {
 			return err
@@ -214,7 +214,7 @@ func (c *copier) finish(ctx context.Context) (err error) {
 	return nil
 }
 
-// copy copies closed pages up to the last.
+// copy copies the closed pages up to number last.
 func (c *copier) copy(ctx context.Context, last int64, newest *chain.Page) error {
 	p := c.plan
 	read := func(n int64) (*rewritten, error) {
@@ -254,7 +254,7 @@ func (c *copier) copy(ctx context.Context, last int64, newest *chain.Page) error
 	})
 }
 
-// link returns the metadata of the copy of a page; before is the copy of the page before.
+// link returns the metadata for the copy of a page; before is the copy of the preceding page.
 func (c *copier) link(r *rewritten, before *chain.Page) (*chain.Page, error) {
 	page, err := c.erasure.Copy(r.page, before)
 	if err != nil {
@@ -264,8 +264,9 @@ func (c *copier) link(r *rewritten, before *chain.Page) (*chain.Page, error) {
 	return page, nil
 }
 
-// write writes a copy. If the object exists, it is replaced only if it is a copy that this erasure made of
-// an earlier state of the page: otherwise the feed has reached the number of the copy.
+// write writes a copy. If the object already exists, it is replaced only if it is a copy that this erasure
+// made of an earlier state of the page; otherwise, the feed has grown up to the number of the copy, and
+// write returns [chain.ErrOutgrown].
 func (c *copier) write(ctx context.Context, page *chain.Page, r *rewritten) error {
 	meta, err := page.Meta()
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// findDigests counts the state digests that have one of the keys. A digest that was made before a key was
-// deleted has the key, even if the feed has only the DELETE for it. A digest that cannot be read may have it,
-// and is counted.
+// findDigests counts the state digests that contain one of the keys. A digest that was made before a key was
+// deleted contains the key, even if all that the feed has for it is the DELETE. A digest that cannot be read
+// is counted, since it may contain a key.
 func (p *Plan) findDigests(ctx context.Context) error {
 	ids, err := digests.List(ctx, p.store, p.feed)
 	if err != nil {
 		return err
 	}
-	if len(ids) == 0 { // an erasure that was killed may have deleted only the roots
+	if len(ids) == 0 { // an erasure that was killed may have left nodes without roots
 		for _, err := range p.store.List(ctx, layout.DigestNodes(p.feed), "") {
 			if err == nil {
 				p.digests = 1
@@ -45,7 +45,7 @@ func (p *Plan) findDigests(ctx context.Context) error {
 	return nil
 }
 
-// inDigest reports whether a state digest has one of the keys.
+// inDigest reports whether a state digest contains one of the keys.
 func (p *Plan) inDigest(ctx context.Context, id string) (bool, error) {
 	root, err := digests.Read(ctx, p.store, p.feed, id)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrTold means that a key cannot be erased, because consumers have not been told yet to delete it.
+// ErrTold means that a key cannot be replaced, because consumers have not been told yet to delete its data.
 var ErrTold = errors.New("the last entity of the key is not a DELETE: first erase without replacing the key, and wait until all consumers have read the feed to its end")
 
 // Config holds the settings of an erasure.
@@ -34,11 +34,11 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Progress is how far an erasure has come: first with reading the feed, then with writing the copies.
+// Progress says how far an erasure has come, first with reading the feed, then with writing the copies.
 type Progress struct {
 	Entities int64
 	Bytes    int64
-	Total    int64 // what Bytes will reach; 0 if unknown
+	Total    int64 // the final value of Bytes; 0 if unknown
 }
 
 // A Report says what will be erased, or was erased.
@@ -55,14 +55,16 @@ type Report struct {
 	// interrupted erasure left behind or a repair moved aside, and quarantine entries of a bridge and state
 	// digests with the keys.
 	Former int64 `json:"objectsFormer"`
-	// Kept is how many entities of the keys were published after the feed was searched, and so kept.
+	// Kept is how many entities of the keys were not erased because they were published after the feed was
+	// searched.
 	Kept int64 `json:"entitiesKept"`
 	// Oldest and Newest are the first and the last page of the feed afterwards.
 	Oldest int64 `json:"oldestPage"`
 	Newest int64 `json:"newestPage"`
 }
 
-// A Plan says what is to be erased. Its methods must not be called concurrently.
+// A Plan is the result of searching a feed for what is to be erased. Its methods must not be called
+// concurrently.
 type Plan struct {
 	store  storage.Store
 	feed   string
@@ -75,7 +77,7 @@ type Plan struct {
 	page     int64            // the newest page that was searched
 	entities int              // on it
 	former   []string         // keys of objects to be deleted
-	digests  int64            // how many state digests have one of the keys
+	digests  int64            // how many state digests contain one of the keys
 }
 
 // Find reads a feed and finds what is to be erased. It writes nothing. The error matches
@@ -150,7 +152,7 @@ func (p *Plan) run(ctx context.Context) error {
 		return err
 	}
 	// All digests are dropped: those without the keys may refer to pages that are replaced, and those made since
-	// the search may have one of the keys.
+	// the search may contain one of the keys.
 	if p.report.Entities > 0 || p.report.Deletes > 0 || p.digests > 0 {
 		if err := p.dropDigests(ctx); err != nil {
 			return err
@@ -164,7 +166,8 @@ func (p *Plan) run(ctx context.Context) error {
 	return p.clean(ctx)
 }
 
-// tell publishes a DELETE of each key whose last entity is not a DELETE, for consumers that have read the key.
+// tell publishes a DELETE of each key whose last entity is not a DELETE, for consumers that have data of the
+// key.
 func (p *Plan) tell(ctx context.Context) error {
 	if p.report.Deletes == 0 {
 		return nil

@@ -20,8 +20,9 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestRandom erases a key from random histories. Nothing of it is left in the store, and a consumer that has
-// read any part of the feed before reads the rest, once, and ends with the same state as all others.
+// TestRandom erases a key from random histories. No trace of its data is left in the store, and a consumer
+// that had read any part of the feed before reads the rest exactly once, and ends with the same state as all
+// others.
 func TestRandom(t *testing.T) {
 	for n := range 60 {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -29,7 +30,7 @@ func TestRandom(t *testing.T) {
 			store := memory.New()
 			check(t, publish(t.Context(), store, history(random, random.IntN(20)+1)...))
 			testErase(t, store)
-			check(t, publish(t.Context(), store, history(random, 5)...)) // with Content-IDs that the feed already has
+			check(t, publish(t.Context(), store, history(random, 5)...)) // the feed already has some of these Content-IDs
 			testErase(t, store)
 		})
 	}

@@ -12,7 +12,7 @@ import (
 
 // keys holds the keys whose entities are erased.
 type keys struct {
-	names   map[string]string // what replaces the key: the key itself, unless it is erased, too
+	names   map[string]string // for each key, the one that replaces it: the same unless forget is set
 	pointer *jsonptr.Pointer
 	forget  bool
 }
@@ -41,8 +41,8 @@ func newKeys(c Config) (*keys, error) {
 	return k, nil
 }
 
-// of returns the key of an entity, as a consumer with the same pointer determines it, and whether it
-// is one of the keys.
+// of returns the key of an entity, as a consumer with the same pointer determines it, and reports
+// whether it is in k.
 func (k *keys) of(e *feed.Entity) (string, bool, error) {
 	key := e.Key()
 	if k.pointer != nil && !(isEmpty(e) && e.ContentLocation != "") {
@@ -58,7 +58,7 @@ func (k *keys) of(e *feed.Entity) (string, bool, error) {
 	return key, ok, nil
 }
 
-// erased returns the entity that replaces an entity of a key, and whether the two differ.
+// erased returns the entity that replaces an entity of a key, and reports whether the two differ.
 func (k *keys) erased(e *feed.Entity, key string) (*feed.Entity, bool) {
 	location := e.ContentLocation // as the publisher spelled it, which may differ from EncodeKey
 	if k.forget || k.pointer != nil {

@@ -38,7 +38,7 @@ func visible(t *testing.T, store storage.Store) (ids []string) {
 	return ids
 }
 
-// A watcher checks that entities that are visible stay visible, in the same order.
+// A watcher checks that entities that were once visible stay visible, in the same order.
 type watcher struct {
 	store storage.Store
 	mu    sync.Mutex
@@ -56,8 +56,8 @@ func (w *watcher) look(t *testing.T, when string) {
 	w.seen = now
 }
 
-// beginning returns a store with a feed whose newest page is open or closed, and a producer that has
-// written it.
+// beginning returns a store with a feed of the given number of entities, and the producer that has written
+// them.
 func beginning(t *testing.T, entities int) (storage.Store, *producer.Feed) {
 	t.Helper()
 	store := memory.New()
@@ -79,7 +79,7 @@ func others(from, to int) (all []*feed.Entity) {
 	return all
 }
 
-// complete erases, and checks that everything that was acknowledged is in the feed once.
+// complete runs an erasure to its end, and checks that each acknowledged entity is in the feed exactly once.
 func complete(t *testing.T, w *watcher, when string, acknowledged ...*feed.Entity) {
 	t.Helper()
 	if _, err := eraseKeys(t.Context(), w.store, erase.Config{}); err != nil {
@@ -98,15 +98,15 @@ func complete(t *testing.T, w *watcher, when string, acknowledged ...*feed.Entit
 }
 
 // TestKilled kills an erasure at each of its operations, or with -short at every fifth, starting at a random
-// one. Producers that were open before and those that are opened later continue, and another erasure
-// completes the first one.
+// one. Producers that were opened before or are opened afterwards can publish, and another erasure completes
+// the first one.
 func TestKilled(t *testing.T) {
 	step := 1
 	if testing.Short() {
 		step = 5
 	}
 	for _, outcome := range []fault.Outcome{fault.Lost, fault.Landed} {
-		for _, first := range []int{5, 6} { // entities: the newest page is open, or closed
+		for _, first := range []int{5, 6} { // with 5 entities, the newest page is open; with 6, it is closed
 			for at, killed := 1+rand.IntN(step), true; killed; at += step {
 				synctest.Test(t, func(t *testing.T) { killed = eraseKilled(t, outcome, first, at) })
 			}
@@ -137,7 +137,7 @@ func eraseKilled(t *testing.T, outcome fault.Outcome, first, at int) (killed boo
 	}
 	w.look(t, when)
 	more := others(100, 107)
-	for _, e := range more[:4] { // more than fits on the open page
+	for _, e := range more[:4] { // more entities than fit on the open page
 		if _, err := f.Publish(t.Context(), e); err != nil {
 			t.Fatalf("%s: publish: %v", when, err)
 		}
@@ -152,14 +152,14 @@ func eraseKilled(t *testing.T, outcome fault.Outcome, first, at int) (killed boo
 	return killed
 }
 
-// A moment of an erasure is the time before one of its operations: the number of writes of the floor that
-// have begun, and of operations since.
+// A moment is a point in an erasure just before one of its operations: how often a write of the floor has
+// begun, and how many operations have begun since.
 type moment struct{ floors, more int }
 
 // A tracker keeps track of the moment that an erasure has reached, and lets it perform one operation at a time.
 type tracker struct {
 	now moment
-	one chan struct{} // a mutex would not let synctest.Wait return
+	one chan struct{} // a lock; synctest.Wait would not return while a goroutine waits for a mutex
 }
 
 // before calls do with the moment before an operation, and then advances to the next moment.
@@ -175,15 +175,15 @@ func (k *tracker) before(op fault.Op, do func(now moment)) fault.Outcome {
 	return fault.Pass
 }
 
-// TestAround lets a publisher write during an erasure, and pauses its next write until a later moment of the
-// erasure, mostly while producers are stopped or just after the erasure was committed. With -short it tries
-// every fifth schedule, starting at a random one.
+// TestAround lets a publisher write during an erasure, and pauses the publisher's next write until a later
+// moment of the erasure, mostly one at which producers have to wait, or one just after the commit of the
+// erasure. With -short it tries every fifth schedule, starting at a random one.
 func TestAround(t *testing.T) {
 	step := 1
 	if testing.Short() {
 		step = 5
 	}
-	met := 0 // schedules in which all of that happened
+	met := 0 // how many schedules ran as intended
 	for n := rand.IntN(step); n < *around; n += step {
 		random := rand.New(rand.NewPCG(3, uint64(n)))
 		at := moment{1 + random.IntN(2), random.IntN(16)} // begun; stopped
@@ -206,7 +206,7 @@ func TestAround(t *testing.T) {
 func eraseAround(t *testing.T, first int, at, until moment, stop int) bool {
 	store := memory.New()
 	resume := make(chan struct{})
-	var counting atomic.Bool    // the publisher is at the write that is paused
+	var counting atomic.Bool    // whether the publisher has begun the write that is to be paused
 	var operations atomic.Int64 // of that write
 	f, err := producer.Open(t.Context(), fault.Wrap(store, func(fault.Op) fault.Outcome {
 		if counting.Load() && operations.Add(1) == int64(stop) {
@@ -229,7 +229,7 @@ func eraseAround(t *testing.T, first int, at, until moment, stop int) bool {
 			_, err := f.Publish(t.Context(), entities...)
 			published <- err
 		}()
-		synctest.Wait() // until it has published, is stopped, or waits
+		synctest.Wait() // until the publisher has finished, is paused, or waits
 	}
 	begun, resumed, stopped := false, false, false
 	k := &tracker{one: make(chan struct{}, 1)}
@@ -238,7 +238,7 @@ func eraseAround(t *testing.T, first int, at, until moment, stop int) bool {
 			switch {
 			case !begun && now == at:
 				begun = true
-				counting.Store(now.floors > 1) // from then on, nothing is published at once
+				counting.Store(now.floors > 1) // after the second write of the floor, publishers have to wait
 				start(early)
 				counting.Store(true)
 				start(late)
@@ -259,7 +259,7 @@ func eraseAround(t *testing.T, first int, at, until moment, stop int) bool {
 		close(resume)
 	}
 	if !begun {
-		return false // the erasure has fewer operations
+		return false // the erasure ended before the moment at
 	}
 	if err := errors.Join(<-published, <-published); err != nil {
 		t.Fatalf("%s: %v", when, err)

@@ -23,8 +23,8 @@ const inMemory = 2 << 20
 // A found describes the entities of the keys on a page.
 type found struct {
 	erased int64            // entities to be erased
-	kept   int64            // entities after those that may be erased
-	last   map[string]state // of each key
+	kept   int64            // entities not erased because they are beyond the limit
+	last   map[string]state // the last state of each key on the page
 }
 
 // A state is the last state of a key.
@@ -33,8 +33,8 @@ type state struct {
 	location  string // Content-Location
 }
 
-// rewrite copies page p to w, and replaces the entities of the keys that are among the first limit entities.
-// It reads the stored body to the end and checks its digest.
+// rewrite copies page p to w, and replaces those of the first limit entities that have one of the keys. It
+// reads the stored body to the end and checks its digest.
 func (k *keys) rewrite(p *chain.Page, body io.Reader, w io.Writer, limit int) (found, error) {
 	have := found{last: map[string]state{}}
 	sum := sha256.New()
@@ -61,7 +61,7 @@ func (k *keys) rewrite(p *chain.Page, body io.Reader, w io.Writer, limit int) (f
 	return have, out.Close()
 }
 
-// part writes an entity, or what replaces it.
+// part writes an entity, or the one that replaces it.
 func (k *keys) part(have *found, out *page.Writer, part *page.Part, e *feed.Entity, mayErase bool) error {
 	key, ours, err := k.of(e)
 	if err != nil {
@@ -94,7 +94,7 @@ func checkSum(p *chain.Page, sum hash.Hash) error {
 	return nil
 }
 
-// A rewritten is the rewritten body of a page.
+// A rewritten is a page with its new body.
 type rewritten struct {
 	found
 	page *chain.Page // the original
@@ -102,8 +102,8 @@ type rewritten struct {
 	body storage.Body
 }
 
-// rewritePage reads a page of the feed and rewrites its body. A body that is not kept in memory is read
-// and rewritten again when it is opened.
+// rewritePage reads a page of the feed and rewrites its body. A new body that is not kept in memory is
+// made again each time it is opened, by rewriting the page.
 func (p *Plan) rewritePage(ctx context.Context, original *chain.Page, limit int) (*rewritten, error) {
 	r := &rewritten{page: original, sum: sha256.New().(hash.Cloner)}
 	rewrite := func(w io.Writer) (found, error) { return p.rewrite(ctx, original, w, limit) }
@@ -142,7 +142,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A piped is a body that is written each time that it is read. It implements [storage.Body].
+// A piped is a body that is produced by a function each time that it is read. It implements
+// [storage.Body].
 type piped struct {
 	size  int64
 	write func(io.Writer) error
@@ -151,7 +152,7 @@ type piped struct {
 // Size implements [storage.Body].
 func (b *piped) Size() int64 { return b.size }
 
-// Open implements [storage.Body]. Reading ends with the error of write.
+// Open implements [storage.Body]. Reading ends with the error of b.write.
 func (b *piped) Open() (io.ReadCloser, error) {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(b.write(w)) }()

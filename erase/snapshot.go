@@ -11,9 +11,10 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// InSnapshot reports whether a snapshot of the feed in the store has one of the keys. A snapshot that is
-// being deleted has none. If all entities of a key have been pruned and the snapshot has the key, consumers
-// may have it as well: Run then publishes a DELETE or, with [Config.ForgetKeys], the error matches [ErrTold].
+// InSnapshot reports whether a snapshot of the feed in the store contains one of the keys. It returns false
+// for a snapshot that is being deleted. If all entities of a key have been pruned but the snapshot contains
+// the key, consumers may have its data as well: Run then publishes a DELETE or, with [Config.ForgetKeys], the
+// error matches [ErrTold].
 func (p *Plan) InSnapshot(ctx context.Context, name, id string) (has bool, err error) {
 	for entry, err := range p.store.List(ctx, layout.SnapshotPages(name, id), "") {
 		found := false
@@ -28,7 +29,7 @@ func (p *Plan) InSnapshot(ctx context.Context, name, id string) (has bool, err e
 	return has, nil
 }
 
-// inPage reports whether a page of a snapshot has one of the keys.
+// inPage reports whether a page of a snapshot contains one of the keys.
 func (p *Plan) inPage(ctx context.Context, key string) (has bool, err error) {
 	object, err := p.store.Get(ctx, key, 0, -1)
 	if err != nil {
@@ -63,7 +64,7 @@ func (p *Plan) inPage(ctx context.Context, key string) (has bool, err error) {
 	return has, nil
 }
 
-// noteState records that a snapshot has a key.
+// noteState records that a snapshot contains a key.
 func (p *Plan) noteState(key, location string) error {
 	if _, ok := p.last[key]; ok {
 		return nil

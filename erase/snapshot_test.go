@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestSnapshot: a key whose entities have been pruned is still in a snapshot and a state digest. Consumers
-// are told to delete it, the digest is deleted, and a new snapshot does not have the key.
+// TestSnapshot: a key whose entities have been pruned is still in a snapshot and a state digest. Consumers are
+// told to delete the key, the digest is deleted, and a new snapshot does not contain the key.
 func TestSnapshot(t *testing.T) {
 	ctx, store := t.Context(), memory.New()
 	check(t, publish(ctx, store, entity(1, ann, feed.Put), entity(2, ann, feed.Put), entity(3, ann, feed.Put), entity(4, "bob", feed.Put)))
@@ -55,13 +55,13 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestDigest: if the feed has only a DELETE for a key, a state digest that was made before still has the key, and
-// a damaged one may have it: both are deleted. A digest of other keys stays.
+// TestDigest: a state digest that contains the key is deleted even if all that the feed has for the key is a
+// DELETE. A damaged digest, which may contain the key, is deleted as well. A digest of other keys stays.
 func TestDigest(t *testing.T) {
 	for name, test := range map[string]struct {
 		versions bool
 		key      string
-		damage   string // prefix of the objects that are lost
+		damage   string // the prefix of the keys of the objects that are lost
 		want     int64  // digests that are deleted
 	}{
 		"of the key":          {false, ann, "", 1},
@@ -90,7 +90,7 @@ func TestDigest(t *testing.T) {
 				}
 			}
 			report, err := eraseKeys(ctx, store, erase.Config{})
-			if err != nil || report.Entities != 0 || report.Former != test.want+1 { // and the page that was pruned
+			if err != nil || report.Entities != 0 || report.Former != test.want+1 { // 1: the page that was pruned
 				t.Errorf("%+v, %v", report, err)
 			}
 			left := int64(0)

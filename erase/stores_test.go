@@ -37,7 +37,7 @@ func TestStores(t *testing.T) {
 			testErase(t, store)
 		})
 	}
-	if server.Dir != "" { // of the bucket of this test
+	if server.Dir != "" { // the server keeps the bucket of this test in files
 		if got := filesWith(t, server.Dir, secret); got != nil {
 			t.Errorf("the secret is left in %v", got)
 		}

@@ -28,7 +28,8 @@ const (
 	secret   = "a secret of Ann"
 )
 
-// entity returns an entity of a key. Entities of Ann have a secret in the body and in a field.
+// entity returns an entity of a key. Entities of the key ann have a secret in the body and in a
+// header field.
 func entity(n int, key string, op feed.Operation) *feed.Entity {
 	e := &feed.Entity{
 		ContentID: fmt.Sprintf("<%d@test>", n), Operation: op, ContentLocation: feed.EncodeKey(key),
@@ -45,7 +46,7 @@ func entity(n int, key string, op feed.Operation) *feed.Entity {
 	return e
 }
 
-// history returns a random history of some keys.
+// history returns n random changes of several keys.
 func history(random *rand.Rand, n int) (all []*feed.Entity) {
 	keys := []string{ann, "bob", "cem", "dee", "ann@example.com"}
 	for i := range n {
@@ -75,7 +76,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// eraseKeys erases keys from the test feed.
+// eraseKeys erases c.Keys, or the key ann if there are none, from the test feed.
 func eraseKeys(ctx context.Context, store storage.Store, c erase.Config) (erase.Report, error) {
 	if c.Keys == nil {
 		c.Keys = []string{ann}
@@ -120,7 +121,7 @@ func ids(all []seen) (ids []string) {
 	return ids
 }
 
-// apply returns the state after applying more entities to state.
+// apply returns a copy of a state to which further entities have been applied.
 func apply(state map[string]string, all ...seen) map[string]string {
 	state = maps.Clone(state)
 	if state == nil {
@@ -139,7 +140,7 @@ func apply(state map[string]string, all ...seen) map[string]string {
 	return state
 }
 
-// without returns a state without Ann.
+// without returns a copy of a state without the key ann.
 func without(state map[string]string) map[string]string {
 	state = maps.Clone(state)
 	delete(state, ann)
@@ -162,7 +163,7 @@ func traces(t *testing.T, store storage.Store, text string) (keys []string) {
 	return keys
 }
 
-// verified fails the test unless "feedctl verify" passes.
+// verified fails the test unless the feed passes "feedctl verify".
 func verified(t *testing.T, store storage.Store) {
 	t.Helper()
 	report, err := verify.Store(t.Context(), store, testFeed, "")

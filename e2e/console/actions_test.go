@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// actions implements the actions of a console: they do nothing but record that they were run.
+// actions implements the actions of a console. They only record that they were run.
 type actions struct {
 	mu   sync.Mutex
 	done []string // "verify FEED" and the like
@@ -27,7 +27,7 @@ func (a *actions) action(name, target string, result console.Result) console.Act
 	}
 }
 
-// all returns what has been done.
+// all returns the actions that were run.
 func (a *actions) all() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

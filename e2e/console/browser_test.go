@@ -1,5 +1,5 @@
-// Package console tests the web console in Chromium: how it looks and works for people, in light and dark, with
-// and without script, with the keyboard alone, and on a phone.
+// Package console tests how the web console looks and works in Chromium: in light and dark, with and without
+// script, with the keyboard alone, and on a phone.
 package console_test
 
 import (
@@ -20,7 +20,7 @@ import (
 
 var screenshots = flag.String("screenshots", "", "take screenshots of all pages and keep them in this `directory`")
 
-// browser is the context of the browser that all tests share.
+// browser is the chromedp context of the browser, which all tests share.
 var browser context.Context
 
 // axe is the source of axe-core.
@@ -60,7 +60,7 @@ func withBrowser(run func() int) (code int, err error) {
 	}
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	defer stop()
-	// Events that this version of the protocol does not know are not errors.
+	// Events that the library does not know are not errors.
 	started, _ := chromedp.NewContext(allocator, chromedp.WithErrorf(func(string, ...any) {}))
 	if err := chromedp.Do(started); err != nil {
 		return 0, fmt.Errorf("start %s: %w", path, err)

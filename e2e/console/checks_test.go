@@ -12,24 +12,25 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// accessibility returns what axe-core finds, or cannot decide, in a page whose theme is light.
+// accessibility returns the violations that axe-core finds, and the cases it cannot decide, in a page whose theme
+// is light.
 func (b *tab) accessibility() []string {
 	b.t.Helper()
 	return b.axe(`["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]`)
 }
 
-// colours returns what axe-core finds in a page of any theme with the rules that depend on the theme.
+// colours returns what axe-core finds in a page of any theme. It applies only the rules that depend on the theme.
 func (b *tab) colours() []string {
 	b.t.Helper()
 	return b.axe(`{type: "rule", values: ["color-contrast", "link-in-text-block"]}`)
 }
 
-// axe runs axe-core with the given rules, in an isolated world: there, the policy of the page does not apply, and
-// the page does not see the variables of axe-core.
+// axe runs axe-core with the given rules in an isolated world, to which the policy of the page does not apply, and
+// in which the page does not see the variables of axe-core.
 func (b *tab) axe(rules string) []string {
 	b.t.Helper()
-	// A shape before a word (nonBmp) need not have the contrast of text, and axe-core does not know what is behind
-	// the text of a drawing (bgOverlap).
+	// A symbol before a word (nonBmp) need not have the contrast of text, and axe-core cannot tell what is behind
+	// text in a drawing (bgOverlap).
 	run := `axe.run(document, {
 		runOnly: ` + rules + `, resultTypes: ["violations", "incomplete"], preload: false,
 	}).then(found => found.violations.concat(found.incomplete).flatMap(rule => rule.nodes
@@ -89,11 +90,11 @@ const nameFunction = `function name(e) {
 	return e.localName + (e.id ? "#" + e.id : "") + (typeof e.className === "string" && e.className ? "." + e.className.trim().replace(/\s+/g, ".") : "") + " " + JSON.stringify(text);
 }`
 
-// maxStops bounds how many times Tab is pressed on a page.
+// maxStops limits how many times keyboard presses Tab on a page.
 const maxStops = 400
 
-// keyboard goes through the page with Tab and returns what is wrong: controls that are not reached, or not in the
-// order of the page; and focus that is not visible, or is covered by something else.
+// keyboard goes through the page with Tab and returns what is wrong: controls that Tab does not reach, or reaches
+// out of order, and a focus that is not visible or is covered by something else.
 func (b *tab) keyboard() []string {
 	b.t.Helper()
 	wanted := evaluate[int](b, `(() => {

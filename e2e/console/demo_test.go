@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A demo fills a store with the feeds of a shop, as they may look after a day: a catalogue that changes now and
-// then, prices and stock that change all the time, and a list that has not changed for days.
+// A demo fills a store with the feeds of a shop, as they might look after a day: a catalogue that changes now and then,
+// prices and stock that change all the time, and a list that has not changed for days.
 type demo struct {
 	t     *testing.T
 	store storage.Store
@@ -55,7 +55,8 @@ type moment struct {
 	entities []*feed.Entity
 }
 
-// moments spreads n entities over a day, more of them in the daytime than at night. The last of them is age old at d.end.
+// moments spreads n entities over a day, more of them in the daytime than at night. At d.end, the last of them has the
+// given age.
 func (d *demo) moments(n int, age time.Duration, next func() *feed.Entity) []moment {
 	const steps = 24 * 60
 	var total float64
@@ -83,7 +84,7 @@ func (d *demo) moments(n int, age time.Duration, next func() *feed.Entity) []mom
 	return all
 }
 
-// publish publishes entities at their times, in pages of at most size entities.
+// publish publishes the entities of moments at their times, in pages of at most size entities.
 func (d *demo) publish(name string, size int, parts ...[]moment) {
 	d.t.Helper()
 	var now time.Time

@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// Strings that run as script where a page contains them unescaped, or that break out of an attribute, a text
-// field, a script or a comment.
+// These strings run as script if a page contains them unescaped, or break out of an attribute, a text field,
+// a script or a comment.
 const (
 	scriptTag = `<script>hacked()</script>`
 	breakOut  = `"'></title><img/src=x/onerror=hacked()>`
@@ -40,7 +40,7 @@ func hostileEntities() []*feed.Entity {
 	}
 }
 
-// hostileJob is the name of a job that no scheduler accepts.
+// hostileJob is the name of a job. A real scheduler would reject it.
 const hostileJob = "<b>/" + breakOut
 
 // TestHostile opens all pages of a console whose names, header fields, bodies and errors are script. All
@@ -69,7 +69,7 @@ func TestHostile(t *testing.T) {
 
 	b := s.open(t, desktop)
 	for _, path := range s.console.Paths() {
-		for _, url := range []string{address(path, "hostile", hostileJob, id), address(path, breakOut, scriptTag, breakOut)} { // nothing has the second names
+		for _, url := range []string{address(path, "hostile", hostileJob, id), address(path, breakOut, scriptTag, breakOut)} { // nothing exists with the names in the second URL
 			b.visit(url)
 			b.expect(url, append(b.findings(), b.foreign()...))
 		}
@@ -90,7 +90,7 @@ func TestHostile(t *testing.T) {
 	b.shows(breakOut)
 }
 
-// foreign returns the elements of a page that the console did not write, or that lead to another origin.
+// foreign returns the elements of the page that the console did not write or that lead to another origin.
 func (b *tab) foreign() []string {
 	b.t.Helper()
 	return evaluate[[]string](b, `[...document.querySelectorAll("*")].filter(e =>

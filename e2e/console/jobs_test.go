@@ -19,7 +19,7 @@ type scheduler struct {
 	acted []string // "pause ID", "resume ID", "restart ID"
 }
 
-// newScheduler returns a scheduler of the jobs of a shop.
+// newScheduler returns a scheduler with the jobs of a shop.
 func newScheduler() *scheduler {
 	s := &scheduler{now: time.Now().UTC()}
 	const feeds = "https://feeds.example/feeds/"

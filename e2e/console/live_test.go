@@ -11,7 +11,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// TestLive: an open page shows what is published, until its Pause button is pressed.
+// TestLive: an open page shows new entities as they are published, until its Pause button is
+// pressed.
 func TestLive(t *testing.T) {
 	s := newSite(t, nil)
 	demo := &demo{t: t, store: s.store}
@@ -23,7 +24,7 @@ func TestLive(t *testing.T) {
 	first, second := s.open(t, desktop), s.open(t, desktop)
 	for _, b := range []*tab{first, second} {
 		b.visit("/feed?name=prices")
-		evaluate[int](b, `globalThis.kept = 1`) // until the page is loaded again
+		evaluate[int](b, `globalThis.kept = 1`) // lost if the page is loaded again
 	}
 	shown := func(b *tab, key string) {
 		t.Helper()

@@ -8,7 +8,7 @@ import (
 )
 
 // TestLiveState: when a page changes, the focus stays where it is, and opened parts stay open. A page does not
-// change while it is hidden, or while a person selects text. The copy button says what it has done.
+// change while it is hidden or some of its text is selected. The copy button says what it has done.
 func TestLiveState(t *testing.T) {
 	s := newSite(t, nil)
 	b, other := s.open(t, desktop), s.open(t, desktop)
@@ -44,7 +44,7 @@ func TestLiveState(t *testing.T) {
 	} {
 		evaluate[bool](b, test.begin)
 		appears(test.when + "-1")
-		appears(test.when + "-2") // by now the first one would have appeared here, too
+		appears(test.when + "-2") // by now, the first entity would have appeared on b, too
 		if evaluate[bool](b, has(test.when+"-1")) {
 			t.Errorf("while the page is %s, it changes", test.when)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// TestOutOfDate: an open page says that it is out of date while it is not updated, because the console is gone or
-// cannot read the store.
+// TestOutOfDate: an open page says that it is out of date as long as it cannot be updated because the console is
+// gone or cannot read the store.
 func TestOutOfDate(t *testing.T) {
 	s := newSite(t, nil)
 	var away atomic.Bool

@@ -11,14 +11,14 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A place is a page of the console, with a query for which there is something to show. FEED, JOB and READER
-// stand for the names of a feed and a job, and the ID of a reader.
+// A place is a page of the console, with a query for which it has something to show. FEED and JOB stand for the names
+// of a feed and a job, and READER for the ID of a reader.
 type place struct {
 	query string
-	like  string // the path of a page that is made of the same parts, and is looked at more closely
+	like  string // the path of a similar page that is checked more closely
 }
 
-// places are the pages of the console, by the path of their route.
+// places holds the pages of the console by path.
 var places = map[string]place{
 	"/":              {},
 	"/feeds":         {},
@@ -55,8 +55,8 @@ func address(path, feed, job, reader string) string {
 	return path + "?" + query
 }
 
-// TestPages looks at each page in light and dark, with a wide and a narrow window, with and without script, and
-// goes through it with the keyboard.
+// TestPages checks each page in light and dark, in a wide and a narrow window, with and without script, and goes
+// through it with the keyboard.
 func TestPages(t *testing.T) {
 	s := newSite(t, nil)
 	if run := s.post(t, "/verify", url.Values{"feed": {"prices"}}); run != "/run?id=1" {
@@ -64,7 +64,7 @@ func TestPages(t *testing.T) {
 	}
 	script, bare := s.open(t, desktop), s.open(t, phone.withoutScript())
 	script.visit("/")
-	evaluate[string](script, `document.querySelector(".pause").click(), "paused"`) // nothing changes while it is looked at
+	evaluate[string](script, `document.querySelector(".pause").click(), "paused"`) // so that no page changes while it is checked
 	paths := s.console.Paths()
 	if len(paths) != len(places) {
 		t.Errorf("the console has %d pages, and the test knows %d: %q", len(paths), len(places), paths)
@@ -100,7 +100,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestEmpty looks at the pages of a store and a scheduler in which there is nothing yet, for someone who may not act.
+// TestEmpty checks the pages of a console whose store and scheduler are empty, as shown to a user who may not act.
 func TestEmpty(t *testing.T) {
 	s := newSite(t, func(c *console.Config) {
 		c.Store = memory.New()
@@ -118,7 +118,7 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// look looks at a page in both themes and widths, and keeps screenshots.
+// look checks a page in both themes and widths, and keeps screenshots of it.
 func look(b *tab, url, name string) {
 	b.t.Helper()
 	b.resize(desktop.width, desktop.height)

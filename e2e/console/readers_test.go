@@ -14,10 +14,10 @@ import (
 	"github.com/feedctl/feedctl/readers"
 )
 
-// A follower is a reader of a feed of a demo.
+// A follower is a reader of one of the demo's feeds.
 type follower struct {
 	feed, name, agent, address, user string
-	// behind returns how far the follower is behind, at a time that is before the end of the day.
+	// behind returns how far the follower is behind, the given time before the end of the day.
 	behind func(before time.Duration) time.Duration
 }
 
@@ -34,7 +34,7 @@ func followers() []follower {
 	}
 }
 
-// track returns a tracker that has sampled the readers of a demo for a day, in fake time.
+// track returns a tracker that has sampled the readers of the demo's feeds for a day of fake time.
 func track(t *testing.T, end time.Time, newest map[string]*chain.Page) *readers.Tracker {
 	t.Helper()
 	now := time.Now

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// bad is a page that does everything that the pages of the console must not do.
+// bad is a page that does everything a page of the console must not do.
 const bad = `<!DOCTYPE html>
 <html>
 <head><title>Bad</title><link rel="stylesheet" href="style.css"></head>
@@ -26,7 +26,7 @@ const bad = `<!DOCTYPE html>
 </body>
 </html>`
 
-// TestRig tests that each check finds what is wrong.
+// TestRig: each check finds what is wrong with the page bad.
 func TestRig(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {

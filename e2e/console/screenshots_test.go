@@ -14,7 +14,7 @@ import (
 // maxShot is the height of the largest screenshot, in pixels.
 const maxShot = 3000
 
-// screenshot keeps an image of the page, for a person to look at, if -screenshots is set.
+// screenshot saves an image of the page, for a person to look at, if -screenshots is set.
 func (b *tab) screenshot(name string) {
 	b.t.Helper()
 	if *screenshots == "" {
@@ -24,7 +24,7 @@ func (b *tab) screenshot(name string) {
 	b.keep(name, page.Viewport{Width: float64(b.width), Height: min(height, maxShot), Scale: 1})
 }
 
-// keep keeps an image of a part of the page.
+// keep saves an image of a part of the page.
 func (b *tab) keep(name string, part page.Viewport) {
 	b.t.Helper()
 	b.do("take a screenshot", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
@@ -40,7 +40,7 @@ func (b *tab) keep(name string, part page.Viewport) {
 	}))
 }
 
-// TestScreenshots opens the pages that the README shows, and keeps images of them if -screenshots is set.
+// TestScreenshots opens the pages that the README shows, and saves images of them if -screenshots is set.
 func TestScreenshots(t *testing.T) {
 	s := newSite(t, nil)
 	s.jobs.jobs = s.jobs.jobs[:len(s.jobs.jobs)-1] // its name is too long for the README

@@ -32,7 +32,7 @@ type site struct {
 	origin  string
 }
 
-// newSite starts a console with the usual configuration, after change has been applied to it.
+// newSite starts a console with the usual configuration as modified by change, which may be nil.
 func newSite(t *testing.T, change func(*console.Config)) *site {
 	t.Helper()
 	store, end := memory.New(), time.Now().UTC()
@@ -66,19 +66,19 @@ func newSite(t *testing.T, change func(*console.Config)) *site {
 	}
 	web := httptest.NewServer(s.console)
 	t.Cleanup(func() {
-		_ = s.console.Close(t.Context()) // ends event streams, for which Close of the server would wait
+		_ = s.console.Close(t.Context()) // ends event streams: web.Close would wait for them
 		web.Close()
 	})
 	s.origin = web.URL
 	return s
 }
 
-// authorization returns the Authorization field of someone who may act.
+// authorization returns the Authorization field of a user who may act.
 func authorization() string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte("writer:secret"))
 }
 
-// open opens a tab for someone who may act.
+// open opens a tab for a user who may act.
 func (s *site) open(t *testing.T, v view) *tab {
 	t.Helper()
 	b := open(t, s.origin, v)

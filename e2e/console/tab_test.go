@@ -22,7 +22,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// tabTime limits the use of a tab: a test that hangs fails after that time, and says what it was waiting for.
+// tabTime limits how long a tab is used: a test that hangs fails after that time, and says what it was
+// waiting for.
 const tabTime = 3 * time.Minute
 
 // A view says how a page is viewed.
@@ -71,7 +72,7 @@ func open(t *testing.T, origin string, v view) *tab {
 	return b
 }
 
-// call returns the action that sends a command of the protocol and ignores its result.
+// call returns an action that sends a command of the DevTools protocol and ignores its result.
 func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, command, params)
@@ -79,7 +80,7 @@ func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromed
 	})
 }
 
-// do carries out actions. The message of an error begins with what.
+// do carries out actions, and fails the test after an error. The description what begins the message.
 func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, steps...); err != nil {
@@ -111,8 +112,8 @@ func (b *tab) theme(name string) {
 	}}))
 }
 
-// evaluate returns the value of a JavaScript expression. It works even in pages whose script is off, unless
-// the expression is a promise.
+// evaluate returns the value of a JavaScript expression. It works even in tabs without script, unless the
+// expression is a promise.
 func evaluate[T any](b *tab, expression string) T {
 	b.t.Helper()
 	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise, chromedp.EvalAsValue))
@@ -122,7 +123,7 @@ func evaluate[T any](b *tab, expression string) T {
 	return value
 }
 
-// wait waits until an expression is true, in a page with script.
+// wait waits until an expression is true. The tab must have script.
 func (b *tab) wait(expression string) {
 	b.t.Helper()
 	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingMutation(), chromedp.WithPollingTimeout(15*time.Second))); err != nil {
@@ -158,7 +159,7 @@ func (b *tab) listen(event any) {
 		complain("issue %s: %s", e.Issue.Code, details)
 	case *log.EventEntryAdded:
 		if _, ok := b.statuses[e.Entry.URL]; ok && e.Entry.Source == log.EntrySourceNetwork {
-			break // the status of a page, for expectStatus
+			break // expectStatus checks the status of a page
 		}
 		complain("log: %s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL)
 	case *runtime.EventExceptionThrown:
@@ -188,9 +189,9 @@ func description(o *runtime.RemoteObject) string {
 	return o.Description
 }
 
-// findings returns what was recorded since the last call.
+// findings returns what the tab has recorded since the last call.
 func (b *tab) findings() []string {
-	evaluate[int](b, `0`) // events that the page has caused so far have arrived before this answer
+	evaluate[int](b, `0`) // by the time this returns, all events that the page has caused so far have arrived
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	found := b.complaints
