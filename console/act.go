@@ -21,7 +21,7 @@ type confirmView struct {
 	Verb, Target, About string
 	State, Why          string // of a job
 	Path                string // of the POST request
-	Back                string // where a person who does not confirm goes
+	Back                string // the page for a person who does not confirm
 	Fields              []field
 }
 
@@ -143,7 +143,7 @@ func (c *Console) postFeed(v feedVerb) func(*http.Request) (string, error) {
 	}
 }
 
-// actionProblem describes to a person why an action is not carried out.
+// actionProblem returns the error that tells a person why an action is not carried out.
 func actionProblem(err error) error {
 	if _, ok := errors.AsType[*problem.Error](err); ok {
 		return err

@@ -90,7 +90,8 @@ func everyAction() map[string]url.Values {
 	}
 }
 
-// TestWhoActs requests every action as each kind of person, and in ways other than the form.
+// TestWhoActs requests every action with the credentials of each kind of person, and by other methods than its
+// form does.
 func TestWhoActs(t *testing.T) {
 	t.Parallel()
 	const asAnn = "Authorization: Basic YW5uOnA=" // ann:p
@@ -98,7 +99,7 @@ func TestWhoActs(t *testing.T) {
 		var log strings.Builder
 		actions := &fakeActions{}
 		c, s := actConsole(t, actions, &log)
-		if path == "/confirm" { // there has to be something to confirm
+		if path == "/confirm" { // a run must have prepared an action to confirm
 			confirm := actions.action("confirm", "zones")
 			actions.run = func(context.Context, func(string)) (Result, error) {
 				return Result{Summary: "is done", Confirm: &confirm}, nil

@@ -9,12 +9,12 @@ import (
 type Action struct {
 	// Name is a verb, such as "verify".
 	Name string
-	// About tells the person who is to confirm the action, in a few sentences, what it does.
+	// About says in a few sentences what the action does, for the person who is asked to confirm it.
 	About string
 	// Command is the equivalent command line, for a POSIX shell, without secrets.
 	Command string
-	// Run carries out the action. It may call progress to report how far it has come. If ctx ends, it leaves behind
-	// what the command leaves when it is interrupted.
+	// Run carries out the action. It may call progress to report how far it has come. If ctx ends, Run stops, and
+	// leaves the same state behind as the command when it is interrupted.
 	Run func(ctx context.Context, progress func(text string)) (Result, error)
 }
 
@@ -29,8 +29,8 @@ type Result struct {
 	Omitted int
 	// Remedy says what can be done about an error or the findings.
 	Remedy string
-	// Confirm is an action that the result prepares, such as the deletion of what was found. A person
-	// starts it, within an hour, or not at all.
+	// Confirm is an action that the result prepares, such as the deletion of what was found. It is carried out only if
+	// a person starts it within an hour.
 	Confirm *Action
 }
 
@@ -39,15 +39,15 @@ type Actions interface {
 	// Snapshot makes a snapshot of the state of a feed. The key is a JSON Pointer to the key of an
 	// entity in its body, for feeds without Content-Location; otherwise it is empty.
 	Snapshot(feed, key string) (Action, error)
-	// Prune finds out which pages of a feed the rules delete, and deletes nothing. The result's Confirm deletes exactly
-	// those pages, or nothing.
+	// Prune finds out which pages of a feed the rules would delete, but deletes none. The Confirm action of the result
+	// deletes exactly those pages, or none.
 	Prune(feed string, rules PruneRules) (Action, error)
 	// Verify checks a feed against the specification.
 	Verify(feed string) (Action, error)
 }
 
-// PruneRules say which pages of a feed are kept: those that one of the rules keeps. At least one rule
-// is set.
+// PruneRules say which pages of a feed are kept: a page is kept if any of the rules keeps it. At least one rule is
+// set.
 type PruneRules struct {
 	KeepAge        time.Duration // keep pages with an entity younger than this
 	KeepPages      int64         // keep this many of the newest pages

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// A background runs tasks that outlive requests. The zero value is not ready: see newBackground.
+// A background runs tasks that outlive requests. The zero value is not usable; use newBackground.
 type background struct {
 	ctx    context.Context // ends with the console
 	cancel context.CancelFunc
-	places chan struct{} // has a value for each task
+	places chan struct{} // holds one value per running task
 
 	mu     sync.Mutex
 	closed bool

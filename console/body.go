@@ -12,9 +12,9 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// Limits of a body in a page, in bytes.
+// Limits for showing a body in a page, in bytes.
 const (
-	maxBody   = 64 << 10 // of the body itself; all that is kept of it in memory
+	maxBody   = 64 << 10 // of the body itself; no more of it is kept in memory
 	maxMarkup = 60 << 10 // of the HTML
 	maxHex    = 8 << 10  // of the body in hexadecimal
 )
@@ -36,8 +36,8 @@ type bodyView struct {
 	Invalid bool
 }
 
-// viewBody returns the view of a body of which only the beginning may be known. as is the form that was asked
-// for, or "" for the one that suits the media type and the bytes.
+// viewBody returns the view of a body, given its beginning or all of it. The parameter as is the form that
+// was asked for, or "" for the form that suits the media type and the bytes.
 func viewBody(start []byte, size int64, mediaType, as string) bodyView {
 	v := bodyView{As: as, Size: size}
 	if as != asJSON && as != asText && as != asHex {

@@ -48,7 +48,8 @@ func TestBody(t *testing.T) {
 	}
 }
 
-// TestLargeBody shows the beginnings of bodies that do not fit into a page, whatever HTML makes of their characters.
+// TestLargeBody shows the beginnings of bodies that do not fit into a page. The HTML has a limited size even if each
+// character has to be escaped.
 func TestLargeBody(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
@@ -79,10 +80,10 @@ func TestLargeBody(t *testing.T) {
 	}
 }
 
-// A repeated is a body of any size that takes no memory.
+// A repeated is a body of any size, most of which is generated while it is read.
 type repeated struct {
 	head, tail string
-	size       int64 // of the letters between them
+	size       int64 // of the letters between head and tail
 }
 
 func (r repeated) Size() int64 { return int64(len(r.head)+len(r.tail)) + r.size }

@@ -15,8 +15,8 @@ import (
 // A Credential identifies a person who uses the console.
 type Credential struct {
 	server.Credential
-	// Namespaces are the namespaces whose jobs the credential gives access to, and to nothing else. If there are none,
-	// it gives access to everything in the console.
+	// Namespaces limit the credential to the jobs of these namespaces. If there are none, it gives access to
+	// everything in the console.
 	Namespaces []string
 }
 
@@ -54,7 +54,7 @@ type caller struct {
 type callerKey struct{}
 
 // identified adds the sender to a request: the owner of credential n of list. If that credential is limited to
-// namespaces, the request is limited to them, too, or refused unless it is forJobs.
+// namespaces, so is the request; it is refused unless forJobs is set.
 func identified(r *http.Request, list []Credential, n int, forJobs bool) (*http.Request, error) {
 	if n < 0 {
 		return r, nil

@@ -9,12 +9,13 @@ import (
 
 // Dimensions of a sparkline.
 const (
-	sparkHeight = 20  // in its own units, in which a step is one unit wide
-	sparkPeak   = 2.5 // the multiple of the mean that has the full height, if no step is larger
+	sparkHeight = 20  // in units of the sparkline; a step is one unit wide
+	sparkPeak   = 2.5 // a step of full height is at least this multiple of the mean
 )
 
-// spark returns the path of a sparkline: an area with a step for each number. Even the smallest number above 0 can be
-// seen. The largest has the full height, unless the numbers are about equal: a steady rate should not look like a peak.
+// spark returns the path of a sparkline: an area with a step for each number. Even the smallest number above 0 is
+// visible. The largest number has the full height, unless the numbers are about equal, since a steady rate should not
+// look like a peak.
 func spark(steps []float64) string {
 	largest, total := 0.0, 0.0
 	for _, n := range steps {
@@ -35,7 +36,7 @@ func spark(steps []float64) string {
 	return path.String()
 }
 
-// barHeight returns the height of a bar, of at most full.
+// barHeight returns the height of a bar, which is at most full.
 func barHeight(n, largest float64, full int) int {
 	if n <= 0 {
 		return 0
@@ -113,7 +114,7 @@ func spans() []span {
 	}
 }
 
-// bounds returns the beginning and the end of a span: whole steps up to now, or all from the first
+// bounds returns the beginning and the end of a span: whole steps up to now or, for "all", the time from the first
 // entity to the last.
 func (s span) bounds(now, first, last time.Time) (from, to time.Time) {
 	if s.step == 0 {
@@ -123,8 +124,8 @@ func (s span) bounds(now, first, last time.Time) (from, to time.Time) {
 	return to.Add(-s.step * time.Duration(s.steps)), to
 }
 
-// chosen returns the span with the given name or, if there is none, the shortest span of at least a day with an entity
-// in it.
+// chosen returns the span with the given name or, if there is none, the shortest span of at least a day that includes
+// the newest entity.
 func chosen(name string, now, last time.Time) span {
 	all := spans()
 	for _, s := range all {

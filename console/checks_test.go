@@ -52,7 +52,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestChecksCorrupt: the page shows damage that any reader in the process has found.
+// TestChecksCorrupt: the page shows damage that was found by any reader in the process.
 func TestChecksCorrupt(t *testing.T) {
 	t.Parallel()
 	store := memory.New()

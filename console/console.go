@@ -17,16 +17,18 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Config says what a console shows. A part that is nil has no pages.
+// Config says what a console shows. If a field for a part of the console is nil, the console has no pages for that
+// part.
 type Config struct {
-	// Store and Feeds are a store and a reader of it; nil: no feeds. The caller closes both.
+	// Store is a store, and Feeds reads its feeds; nil: no feeds. The caller closes both.
 	Store storage.Store
 	Feeds *feedstore.Reader
 	// StoreName names the store in command lines, without secrets.
 	StoreName string
 	// FeedsURL is the URL at which consumers reach a server of the feeds. It may be empty.
 	FeedsURL string
-	// Requests counts the requests to the store, and Space returns how much space the store has. nil: not known.
+	// Requests counts the requests to the store, and Space returns how much space the store has. If nil, the console
+	// does not show them.
 	Requests *Requests
 	Space    func() *Space
 	// Readers are the readers of the feeds. nil: not known.
@@ -41,7 +43,7 @@ type Config struct {
 	JobActions JobActions
 
 	// ReadAuth and WriteAuth are the credentials of people who may see the console, and of those who may
-	// also act in it. Without any, the console is open to read, and no one may act.
+	// also act in it. Without any credentials, everyone may see the console, and no one may act in it.
 	ReadAuth, WriteAuth []Credential
 
 	// Logger logs errors. nil: no logging.
@@ -111,21 +113,21 @@ func (c *Console) Close(ctx context.Context) error {
 // A route is a page or an action of the console. Paths have one element, so that links can be relative.
 type route struct {
 	path string
-	// nav is the entry in the navigation; "" for pages that others link to.
+	// nav is the entry in the navigation; "" for pages that are reached only by links on other pages.
 	nav string
 	// page names the template of a page, in templates/PAGE.html, and get returns what it shows.
 	page string
 	get  func(*http.Request) (content, error)
 	// raw answers a request for something that is not a page.
 	raw func(http.ResponseWriter, *http.Request) error
-	// post carries out an action and returns the relative URL to show next. It requires write credentials, and so does
-	// get, which answers with the page on which a person confirms the action.
+	// post carries out an action and returns the relative URL to show next. It requires write credentials. So does the
+	// get of the same route, which answers with the page on which a person confirms the action.
 	post func(*http.Request) (see string, err error)
 	// forJobs means that credentials that are limited to namespaces of jobs may use the route, too; see [jobs.Within].
 	forJobs bool
 }
 
-// routes returns the pages, in the order of the navigation.
+// routes returns the routes of the console, in the order of the navigation.
 func (c *Console) routes() []route {
 	var routes []route
 	if c.config.Feeds != nil {
@@ -155,7 +157,7 @@ func (c *Console) routes() []route {
 	return append(routes, c.actionRoutes()...)
 }
 
-// mount makes the handler.
+// mount makes the handler of the given routes.
 func (c *Console) mount(routes []route) error {
 	mux := chi.NewRouter()
 	mux.Get("/assets/{name}", c.getAsset)

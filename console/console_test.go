@@ -52,7 +52,7 @@ func do(c http.Handler, r *http.Request, fields ...string) *httptest.ResponseRec
 	return w
 }
 
-// TestHeaders: every answer, even an error, has the header fields that keep the page to itself.
+// TestHeaders: every response, even an error, has the header fields that isolate the page from other sites.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, memory.New(), nil)
@@ -72,7 +72,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestAccess lets people with and without credentials see and act.
+// TestAccess: what people with and without credentials may see and do.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	const reader, writer, stranger = "Authorization: Bearer r", "Authorization: Bearer w", "Authorization: Bearer x"
@@ -132,7 +132,7 @@ func TestElsewhere(t *testing.T) {
 		for _, path := range []string{"/feeds", "/search?q=a", "/assets/console.css", "/events?topic=*"} {
 			ctx, cancel := context.WithCancel(t.Context())
 			if strings.HasPrefix(path, "/events") {
-				cancel() // otherwise, the stream would not end
+				cancel() // an event stream does not end by itself
 			}
 			r := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 			if w := do(c, r, "Sec-Fetch-Site: "+site, "Sec-Fetch-Mode: "+mode); w.Code != status {

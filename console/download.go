@@ -49,7 +49,8 @@ func (c *Console) getBody(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// pieces gives the client sendTime to receive each piece of a body: a client that stalls would hold the page open.
+// pieces gives the client sendTime to receive each piece of a body, so that a client that stalls does not keep the
+// page open.
 type pieces struct{ http.ResponseWriter }
 
 func (w pieces) Write(p []byte) (int, error) {

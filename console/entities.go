@@ -39,16 +39,16 @@ type entitiesTable struct {
 // Limits of what is read to list entities.
 const (
 	maxWhole  = 8 << 20   // bytes of a page that is read and verified as a whole
-	chunkSize = 160 << 10 // bytes of a larger page that are read at once: more than the largest header
+	chunkSize = 160 << 10 // bytes of a larger page that are read in one piece: more than the largest header
 	maxText   = 160       // bytes of a text in a list, or of its HTML
 )
 
-// errNoEntity means that there is no entity where one should be.
+// errNoEntity means that no entity was found where one should be.
 var errNoEntity = errors.New("there is no entity here: the page may be damaged; check it with \"feedctl verify\"")
 
 // listEntities returns at most limit entities of a page, beginning with the one at index from. If the page is too large
-// to read as a whole, it reads only the headers, and verifies nothing; at is then where that entity begins in the page:
-// the result next of the call that returned the entities before it.
+// to read as a whole, listEntities reads only the headers, and verifies nothing. In this case, at is the offset of the
+// first entity in the page, as returned in next by the call that listed the entities before it.
 func (c *Console) listEntities(ctx context.Context, f *feedstore.Feed, p *chain.Page, from int, at int64, limit int) (rows []entityRow, next int64, err error) {
 	if p.Size > maxWhole {
 		return c.skim(ctx, p, from, at, limit)
@@ -81,7 +81,7 @@ func newEntityRow(p *chain.Page, index int, header multipart.Header) entityRow {
 	return row
 }
 
-// skim is listEntities for a page that is too large to read as a whole: it jumps over the bodies.
+// skim does the work of listEntities for a page that is too large to read as a whole: it skips the bodies.
 func (c *Console) skim(ctx context.Context, p *chain.Page, from int, at int64, limit int) (rows []entityRow, next int64, err error) {
 	for next = at; from+len(rows) < p.Entities && len(rows) < limit; {
 		begin := len(rows)
@@ -105,8 +105,8 @@ func (c *Console) skim(ctx context.Context, p *chain.Page, from int, at int64, l
 }
 
 // chunk yields the entities whose headers are in the chunk of a page that begins at the offset at; index is the index
-// of the first one. It ends with an error in the middle of a header, and without an error after a body that ends beyond
-// the chunk.
+// of the first one. If the chunk ends within a header, the sequence ends with an error; if it ends within a body, the
+// entity with that body is the last one, and there is no error.
 func (c *Console) chunk(ctx context.Context, p *chain.Page, index int, at int64) iter.Seq2[entityRow, error] {
 	return func(yield func(entityRow, error) bool) {
 		object, err := c.config.Store.Get(ctx, layout.FeedPage(p.Feed, p.Number), at, chunkSize)

@@ -14,7 +14,7 @@ import (
 	multipart "github.com/feedctl/feedctl/page"
 )
 
-// Limits of the page of an entity.
+// Limits for the page of an entity.
 const (
 	maxFields   = 16 << 10 // of the HTML of the header fields, in bytes
 	maxWord     = 1 << 10  // of a key in a command line, in bytes
@@ -34,7 +34,7 @@ type entityView struct {
 	Forms      []bodyForm
 	// Unverified means that the page was not read to its end, and may be damaged.
 	Unverified bool
-	// Previous and Next are the URLs of the entities before and after it; "" if there is none.
+	// Previous and Next are the URLs of the entities before and after this one; "" if there is none.
 	Previous, Next string
 	// Curl and Publish are command lines that save the body, and publish it again. They are empty if the key
 	// or the media type has characters that cannot be printed.
@@ -92,7 +92,7 @@ func (c *Console) getEntity(r *http.Request) (content, error) {
 	return v, err
 }
 
-// beginning returns the beginning of the body of a part, and the size of all of it if that is known.
+// beginning returns the beginning of the body of a part, and the size of the whole body if that is known.
 func beginning(part *multipart.Part, size int64) ([]byte, int64, error) {
 	if part.Stream == nil {
 		return part.Body, size, nil

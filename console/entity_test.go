@@ -69,8 +69,8 @@ func TestNoEntity(t *testing.T) {
 	}
 }
 
-// TestCommands: no part of a hostile name is outside the quotation marks of a command line, and characters that control
-// a terminal are not offered for pasting into one.
+// TestCommands: in command lines, hostile names cannot break out of their quotation marks, and no command line contains
+// characters that control a terminal.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
@@ -140,7 +140,7 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// impatient is a client whose connection fails unless each piece has a new deadline.
+// impatient is a ResponseWriter that fails unless a new deadline is set before each write.
 type impatient struct {
 	*httptest.ResponseRecorder
 	deadline bool
@@ -175,7 +175,7 @@ func TestDownloadSlow(t *testing.T) {
 	}
 }
 
-// TestDownloadAccess: bodies need the credentials that pages need.
+// TestDownloadAccess: a request for a body needs the same credentials as one for a page.
 func TestDownloadAccess(t *testing.T) {
 	t.Parallel()
 	c, _ := actConsole(t, &fakeActions{}, &strings.Builder{})
@@ -206,7 +206,7 @@ func TestDamaged(t *testing.T) {
 	get(c, "/body?feed=zones&n=1&i=1")
 }
 
-// damage replaces a text in the body of an object.
+// damage replaces a string in the body of an object.
 func damage(t *testing.T, store storage.Store, key, old, with string) {
 	t.Helper()
 	object, err := store.Get(t.Context(), key, 0, -1)

@@ -15,8 +15,8 @@ import (
 )
 
 // Pages have live parts, which their script replaces when the event stream at /events says that there may be something
-// new. A page asks for topics: the name of a feed, "*" for all feeds, and "." for parts that report no changes, such as
-// jobs and readers, and are read again every few seconds.
+// new. A page asks for topics: the name of a feed, "*" for all feeds, and "." for data that reports no changes, such as
+// jobs and readers, and is read again every few seconds.
 const (
 	topicFeeds = "*"
 	topicTick  = "."
@@ -27,14 +27,14 @@ const (
 	maxStreams   = 64               // at the same time
 	maxTopics    = 8                // of a stream
 	tickEvery    = 5 * time.Second  // of topicTick
-	tellEvery    = time.Second      // between events of a stream: changes in the meantime are reported together
+	tellEvery    = time.Second      // between events of a stream; changes in this time are reported together
 	heartbeat    = 15 * time.Second // without an event
-	streamWrite  = 10 * time.Second // that a client may take to read an event
+	streamWrite  = 10 * time.Second // in which a client must read an event
 	changesWait  = 30 * time.Second // for one request for changes
 	changesPause = time.Second      // before another request, if changes cannot be waited for
 )
 
-// A hub tells the streams what has changed. It watches the feeds while there are streams that ask for them.
+// A hub tells the streams what has changed. It watches the feeds while at least one stream asks for them.
 type hub struct {
 	feeds *feedstore.Reader // nil: none
 

@@ -21,7 +21,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// listen opens an event stream. The channel receives the topics of its events, and whatever else it sends.
+// listen opens an event stream. The channel receives the topics of each event, and "heartbeat" for each
+// heartbeat.
 func listen(ctx context.Context, t *testing.T, c *Console, query string) (events <-chan string, status int) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://console.test/events?"+query, nil)
@@ -113,7 +114,7 @@ func TestEvents(t *testing.T) {
 		}{"*": {all, []string{"*"}}, "tea": {tea, []string{"nothing tea"}}, ".": {tick, []string{"."}}} {
 			got := taken(test.events)
 			if len(got) > 1 && name != "." {
-				got = got[:1] // the existing feeds may be reported as changes, once
+				got = got[:1] // the existing feeds may be reported once as changed
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("the stream of %s: %s", name, diff)

@@ -17,9 +17,9 @@ import (
 // Limits of the page of a feed.
 const (
 	newestEntities = 50
-	newestPages    = 4   // pages that are read for these
+	newestPages    = 4   // pages that are read for newestEntities
 	chartSamples   = 128 // pages whose metadata is read for a chart
-	chartFar       = 24  // the same for a remote store
+	chartFar       = 24  // chartSamples for a remote store
 	feedSnapshots  = 5
 )
 
@@ -130,7 +130,7 @@ func (c *Console) newestEntities(ctx context.Context, f *feedstore.Feed, newest 
 			}
 		}
 		if p.Size > maxWhole {
-			break // its last entities can be found only from its beginning
+			break // the last entities of a large page can be found only by reading it from its beginning
 		}
 		found, _, err := c.listEntities(ctx, f, p, max(p.Entities-newestEntities+len(rows), 0), 0, newestEntities-len(rows))
 		if err != nil {

@@ -18,8 +18,8 @@ import (
 // Limits of the list of feeds.
 const (
 	feedsAPage  = 50
-	maxNames    = 20_000 // that one request of a search looks at
-	maxNamesFar = 5_000  // the same for a remote store, which lists 1,000 a request
+	maxNames    = 20_000 // that one request examines during a search
+	maxNamesFar = 5_000  // maxNames for a remote store, which lists 1,000 names per request
 )
 
 // A feedRow is a feed in a list.
@@ -43,7 +43,7 @@ type feedsTable struct {
 	HasReaders bool
 }
 
-// feedRows returns the rows of feeds as far as they are known.
+// feedRows returns the rows of feeds, with only the fields that are known so far.
 func (c *Console) feedRows(ctx context.Context, names []string) feedsTable {
 	table := feedsTable{HasReaders: c.config.Readers != nil}
 	known := c.summaries.of(ctx, names, summaryWait)
@@ -76,14 +76,15 @@ type feedsView struct {
 	feedsTable
 	Query string
 	Live  string // URL of this list, for script
-	First string // URL of the first page; "" if this is it
-	Next  string // URL of the next page, or to search further
-	// Looked is how many names a search has looked at without reaching the end of the list; 0 if it has reached the
-	// end.
+	First string // URL of the first page; "" if this is the first
+	Next  string // URL of the next page, or for continuing the search
+	// Looked is the number of names that a search has examined without reaching the end of the list; 0 if it has
+	// reached the end.
 	Looked int
 }
 
-// getFeeds answers requests for "/feeds". In the query, "q" is a part of the name, and "after" is where to continue.
+// getFeeds answers requests for "/feeds". In the query, "q" is the text to find in names, and "after" is the name
+// after which the list begins.
 func (c *Console) getFeeds(r *http.Request) (content, error) {
 	query, err := searched(r)
 	if err != nil {
@@ -119,7 +120,7 @@ func feedsURL(query, after string) string {
 	return "feeds?" + url.Values{"q": {query}, "after": {after}}.Encode()
 }
 
-// findFeeds returns one page of the names of feeds that contain a text, and the name after which to continue, if there
+// findFeeds returns one page of the names of feeds that contain query, and the name after which to continue if there
 // may be more.
 func (c *Console) findFeeds(ctx context.Context, query, after string) (names []string, last string, err error) {
 	looked, query := 0, strings.ToLower(query)
@@ -152,7 +153,7 @@ func (c *Console) firstFeeds(ctx context.Context, limit int) (names []string, mo
 	return names, false, nil
 }
 
-// mostNames returns how many names a search looks at.
+// mostNames returns how many names one request examines during a search.
 func (c *Console) mostNames() int {
 	if storage.PropertiesOf(c.config.Store).Remote {
 		return maxNamesFar

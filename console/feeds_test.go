@@ -20,8 +20,8 @@ import (
 	"github.com/feedctl/feedctl/storage/observe"
 )
 
-// inBubble runs a test with a console of a store in a bubble, where waiting takes no time. The clock of the console is
-// that of the bubble, but begins at start.
+// inBubble runs a test with a console of a store in a synctest bubble, where waiting takes no time. The console uses
+// the clock of the bubble, shifted so that it begins at start.
 func inBubble(t *testing.T, store storage.Store, change func(*Config), test func(t *testing.T, c *Console)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestOverview(t *testing.T) {
 		worn = append(worn, []feed.Entity{ago(fmt.Sprint(n), time.Duration(41-n)*time.Minute)})
 	}
 	writeFeed(t, store, "worn", worn...)
-	tear(t, store, "worn", 4) // too old to be read in search of the newest page, but read as a sample
+	tear(t, store, "worn", 4) // too old to be read when searching for the newest page, but read as a sample
 	writeFeed(t, store, "gone", []feed.Entity{ago("1", time.Minute)})
 	if _, err := chain.Delete(t.Context(), store, "gone"); err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func linksIn(html string) (names []string) {
 	return names
 }
 
-// TestSearchIsBounded: a search of many names continues in another request.
+// TestSearchIsBounded: a search among many names continues in another request.
 func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	store := &manyNames{Store: memory.New(), names: maxNames + 7}

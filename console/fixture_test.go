@@ -20,7 +20,7 @@ import (
 // start is the time of the first entity in the feeds of the tests.
 var start = time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 
-// writeFeed writes a feed with the given pages, without the checks of a producer: its entities may be ones that no
+// writeFeed writes a feed with the given pages, without the checks of a producer: it may contain entities that no
 // publisher of feedctl would make. The last page is open. An entity without a time gets that of its page; pages are a
 // minute apart.
 func writeFeed(t testing.TB, store storage.Store, name string, pages ...[]feed.Entity) {
@@ -95,7 +95,7 @@ func shows(t testing.TB, c *Console, path string, status int) string {
 	return w.Body.String()
 }
 
-// expect fails the test unless a page contains all of the texts.
+// expect fails the test unless a page contains all of the given texts.
 func expect(t testing.TB, path, html string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {

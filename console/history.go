@@ -16,17 +16,17 @@ import (
 // samplesAtOnce is how many pages are read at the same time.
 const samplesAtOnce = 16
 
-// A history is what the metadata of pages says about a part of a feed. If there are many pages, some
-// stand for the others.
+// A history is a summary of a part of a feed, computed from the metadata of its pages. If there are many, it is
+// estimated from a sample of them.
 type history struct {
-	// pages are the pages that were read, oldest first. Each stands for itself and the pages between it and the element
-	// before it.
+	// pages are the pages that were read, oldest first. Each represents itself and the pages between the previous
+	// element and itself.
 	pages []*chain.Page
-	// before is the number of the page before the part.
+	// before is the number of the page before the first page of this part.
 	before int64
 }
 
-// readHistory reads the metadata of the pages from a number to the newest one, at most limit of them.
+// readHistory reads the metadata of at most limit of the pages between number from and the newest page.
 func readHistory(ctx context.Context, f *feedstore.Feed, from int64, newest *chain.Page, limit int) (*history, error) {
 	pages, err := statPages(ctx, f, sampled(from, newest.Number, limit), newest)
 	if err != nil {
@@ -59,7 +59,7 @@ func statPages(ctx context.Context, f *feedstore.Feed, numbers []int64, newest *
 	return slices.DeleteFunc(pages, func(p *chain.Page) bool { return p == nil }), nil
 }
 
-// sampled returns at most limit numbers between first and last, evenly distributed, in order, and with both ends.
+// sampled returns at most limit numbers from first to last, evenly distributed and in order, including both ends.
 func sampled(first, last int64, limit int) (numbers []int64) {
 	count := min(last-first+1, int64(limit))
 	for i := range count {
@@ -72,8 +72,8 @@ func sampled(first, last int64, limit int) (numbers []int64) {
 	return numbers
 }
 
-// each calls do for each page that was read, with the number of pages that it stands for, and the time in
-// which they were published.
+// each calls do for each page that was read, with the number of pages that it represents, and the times between which
+// these were published.
 func (h *history) each(do func(p *chain.Page, pages int64, from, to time.Time)) {
 	before, last := h.before, time.Time{}
 	for _, p := range h.pages {
@@ -112,7 +112,7 @@ func (h *history) total() amount {
 	return sum
 }
 
-// rounded returns an estimate rounded to three digits, since the others cannot be expected to be right.
+// rounded returns an estimate rounded to three digits, since the remaining digits are unlikely to be right.
 func rounded(n int64) int64 {
 	unit := int64(1)
 	for n/unit >= 1000 {
@@ -126,7 +126,7 @@ type series struct {
 	From            time.Time
 	Step            time.Duration
 	Entities, Bytes []float64
-	Exact           bool // not estimated from a part of the pages
+	Exact           bool // not estimated from some of the pages
 }
 
 // series returns what was published between two times, in a number of steps.
@@ -139,8 +139,8 @@ func (h *history) series(from, to time.Time, steps int) *series {
 	return s
 }
 
-// spread adds an amount to the steps between two times, as if it were published evenly. Whatever lies outside of the
-// series is left out.
+// spread distributes an amount over the steps between two times, as if it had been published at a constant rate. The
+// part outside the series is not counted.
 func (s *series) spread(steps []float64, first, last time.Time, amount float64) {
 	begin, end := float64(first.Sub(s.From))/float64(s.Step), float64(last.Sub(s.From))/float64(s.Step)
 	if end-begin < 1e-6 { // all at once
@@ -180,11 +180,11 @@ func usualGap(p *chain.Page) time.Duration {
 // States of a feed.
 const (
 	stateActive  = "active"  // the newest entity is not older than usual
-	stateQuiet   = "quiet"   // there has been nothing new for longer than usual
+	stateQuiet   = "quiet"   // no entity was published for longer than usual
 	stateDamaged = "damaged" // it cannot be read
 )
 
-// minQuiet is the least age of the newest entity of a quiet feed, however close together its entities usually are.
+// minQuiet is the minimum age of the newest entity of a quiet feed, however close together its entities usually are.
 const minQuiet = 5 * time.Minute
 
 // stateOf returns the state of a feed: it is quiet if its newest entity is older than three times the usual time

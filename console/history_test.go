@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestSampled: samples are in order, include both ends, and are as many as allowed.
+// TestSampled: samples are in order, include both ends, and number as many as allowed.
 func TestSampled(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -92,7 +92,7 @@ func TestSpark(t *testing.T) {
 	}
 }
 
-// TestUsual: a feed is quiet if there has been nothing new for longer than usual.
+// TestUsual: a feed is quiet if no entity was published for longer than usual.
 func TestUsual(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -204,7 +204,7 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// TestUsualShown: the page of a feed says how far apart its entities are, but not if that is zero.
+// TestUsualShown: the page of a feed shows the usual time between its entities, unless that is zero.
 func TestUsualShown(t *testing.T) {
 	t.Parallel()
 	store := memory.New()

@@ -17,7 +17,7 @@ import (
 // maxResponse is the largest size that a page of the console may have in any test, in bytes.
 const maxResponse = 100_000
 
-// hostileTexts are values of header fields, keys and names that try to become more than text.
+// hostileTexts are values of header fields, keys and names that try to be interpreted as markup or commands.
 var hostileTexts = []string{
 	`<script>hacked()</script>`,
 	`"'></textarea></pre></title><img/src=x/onerror=hacked()>`,
@@ -76,14 +76,14 @@ func hostilePages() (pages [][]feed.Entity) {
 	return append(pages, []feed.Entity{large}, []feed.Entity{many}, []feed.Entity{wrong})
 }
 
-// dangerous matches markup that a page of the console can have only from a feed: scripts other than the console's own
-// file, event handlers, and images.
+// dangerous matches markup that can get into a page of the console only from a feed: scripts other than the console's
+// own file, event handlers, and images.
 var dangerous = regexp.MustCompile(`(?i)<script(?: src="assets/)?[^>]*>|<(?:img|iframe|object|svg onload)[^>]*>|<[^<>]*\son\w+=[^<>]*>|(?:href|src|action)="\s*javascript:`)
 
 // inputs matches the text fields of forms.
 var inputs = regexp.MustCompile(`<input [^>]*>`)
 
-// checkHostile fails the test if a page shows anything from a feed other than as text.
+// checkHostile fails the test if a page contains anything from a feed except as text.
 func checkHostile(t *testing.T, path, html string) {
 	t.Helper()
 	for _, found := range dangerous.FindAllString(html, -1) {
@@ -94,7 +94,7 @@ func checkHostile(t *testing.T, path, html string) {
 	if !utf8.ValidString(html) {
 		t.Errorf("%.100s is not UTF-8", path)
 	}
-	html = inputs.ReplaceAllString(html, "") // they repeat the query, and are isolated from other text
+	html = inputs.ReplaceAllString(html, "") // these fields repeat the query, and are isolated from other text
 	if i := strings.IndexFunc(html, func(r rune) bool { return r != '\n' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }); i >= 0 {
 		t.Errorf("%.100s has a character that controls text: %q", path, html[max(0, i-50):min(len(html), i+50)])
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// entityOf returns the last PUT of a key, if the feed has a state digest that says where it is, and the time of the
+// entityOf returns the last PUT of a key as found by means of the state digest of the feed, and the time of that
 // digest. It reads a root, a node and a leaf, and the page. The entity is nil if there is no digest, or the digest does
 // not have the key.
 func (c *Console) entityOf(ctx context.Context, name, key string) (*hit, time.Time, error) {

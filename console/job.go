@@ -34,7 +34,7 @@ type jobView struct {
 	ID      string
 	Live    string // URL of the part that changes, for script
 	Next    time.Time
-	File    string // the document, as in a file of jobs
+	File    string // the document as a file of jobs
 	FileCut bool
 	Events  []jobs.Event
 	Lines   []logLine // of the log, newest first
@@ -125,7 +125,7 @@ func checkID(r *http.Request, id string) error {
 	return nil
 }
 
-// fileOf returns a document as a file of jobs: credentials are references, as in the output of
+// fileOf returns a document in the form of a file of jobs. Credentials are references, as in the output of
 // "feedctl jobs export".
 func fileOf(d *jobs.Document) (text string, isCut bool, err error) {
 	var b bytes.Buffer
@@ -136,7 +136,7 @@ func fileOf(d *jobs.Document) (text string, isCut bool, err error) {
 	return cut(b.String(), maxFile), b.Len() > maxFile, nil
 }
 
-// logTail returns the last lines of a log, newest first, and the number of the other lines.
+// logTail returns the last lines of a log, newest first, and the number of lines left out.
 func logTail(lines []jobs.LogLine) (tail []logLine, more int) {
 	for n := range slices.Backward(lines) {
 		l := &lines[n]
@@ -152,7 +152,7 @@ func logTail(lines []jobs.LogLine) (tail []logLine, more int) {
 	return tail, 0
 }
 
-// LeaseAge says when the node of a job was last heard from.
+// LeaseAge returns a text that says how long ago the node of a job last extended its lease.
 func (v *jobView) LeaseAge() string {
 	if v.Job.Lease == nil || v.Job.Lease.Age < 0 {
 		return ""

@@ -21,7 +21,7 @@ type JobActions interface {
 // A jobVerb changes the state of a job at once.
 type jobVerb struct {
 	name, about   string
-	past, already string // what is said of a job that was changed, and of one that was not
+	past, already string // texts after the name of a job that was changed, and of one that was not
 	do            func(j Jobs, ctx context.Context, ids ...string) (int, error)
 	offered       func(d *jobs.Description) bool
 }
@@ -122,7 +122,7 @@ func (c *Console) formJob(r *http.Request) (id string, err error) {
 	return id, checkID(r, id)
 }
 
-// offered returns a job that a request names, and the action with the given name that is offered for it.
+// offered returns the job with the given ID, and the action with the given name that is offered for it.
 func (c *Console) offered(r *http.Request, id, name string) (*jobs.Description, Action, error) {
 	d, err := c.describe(r, id)
 	if err != nil {

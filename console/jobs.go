@@ -70,7 +70,7 @@ type jobRow struct {
 	Node                 string
 	Rate                 string // entities a second; "" if that is not known
 	Pending, Lag         string // "" if they are not known
-	Rejected             string // entities that were set aside
+	Rejected             string // number of rejected entities
 	Errors               int64
 }
 
@@ -156,7 +156,7 @@ func (f *jobsForm) values(states []string) url.Values {
 	return values
 }
 
-// url returns the relative URL of the list that begins after a job.
+// url returns the relative URL of the part of the list that begins after the given job.
 func (f *jobsForm) url(after string) string {
 	values := f.values(f.States)
 	if after != "" {
@@ -193,7 +193,7 @@ func (f *jobsForm) command(db string) string {
 	return command
 }
 
-// maxWhy is how much of the reason for a state a list shows, in bytes.
+// maxWhy is the maximum length, in bytes, of the reason for a state as shown in a list.
 const maxWhy = 160
 
 // jobRow returns what a list shows of a job.
@@ -230,12 +230,13 @@ func splitID(id string) (namespace, name string) {
 	return namespace, name
 }
 
-// forbidden returns the error for a person whose credentials are not for a namespace, whether or not the job exists.
+// forbidden returns the error for a person whose credentials do not include a namespace; it does not reveal whether
+// the job exists.
 func forbidden(namespace string) error {
 	return problem.New(http.StatusForbidden, "forbidden", "Your credentials are not for the namespace %.100q.", namespace)
 }
 
-// jobsProblem describes an error of the scheduler to a person.
+// jobsProblem returns an error that describes an error of the scheduler to a person.
 func jobsProblem(err error) error {
 	var p *problem.Error
 	switch {

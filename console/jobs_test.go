@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/server"
 )
 
-// fakeKind is a kind whose jobs run the given function.
+// fakeKind is a kind of jobs that run the given function.
 type fakeKind struct {
 	run func(context.Context, *jobs.Session) error
 }
@@ -90,7 +90,7 @@ func want(t *testing.T, c *Console, status int, path string, fields ...string) s
 	return w.Body.String()
 }
 
-// linkOf returns the URL of the first link with a text, or "".
+// linkOf returns the URL of the first link with the given text, or "".
 func linkOf(html, text string) string {
 	for _, m := range regexp.MustCompile(`<a href="([^"]*)"[^>]*>(?:<[^>]*>)*`+regexp.QuoteMeta(text)).FindAllStringSubmatch(html, 1) {
 		return strings.ReplaceAll(m[1], "&amp;", "&")
@@ -147,7 +147,7 @@ func (c *counted) Tenants(ctx context.Context) ([]jobs.TenantStatus, error) {
 	return c.Scheduler.Tenants(ctx)
 }
 
-// TestManyJobs shows 10,000 jobs of 100 namespaces, on as many servers: pages are small and make few queries, a list
+// TestManyJobs shows 10,000 jobs in 100 namespaces, on 10,000 servers: pages are small and make few queries, a list
 // can be read to its end, and people see only their namespaces.
 func TestManyJobs(t *testing.T) {
 	t.Parallel()
@@ -213,7 +213,7 @@ func TestManyJobs(t *testing.T) {
 	}
 }
 
-// TestHostileJobs shows a job whose texts are markup: they are shown as text, and cut.
+// TestHostileJobs shows a job whose texts contain markup: the markup is escaped, and the texts are shortened.
 func TestHostileJobs(t *testing.T) {
 	t.Parallel()
 	const markup = `<script>alert(1)</script><img src=x onerror=alert(1)>`
@@ -276,7 +276,7 @@ func TestHostileJobs(t *testing.T) {
 	}
 }
 
-// TestJobsProblems requests what does not exist, or what the person may not see.
+// TestJobsProblems requests pages that do not exist, or that the person may not see.
 func TestJobsProblems(t *testing.T) {
 	t.Parallel()
 	later := job("shop", "later")

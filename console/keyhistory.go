@@ -13,17 +13,17 @@ import (
 type keyHistoryView struct {
 	page
 	scanView
-	Of  entityRef // the entity that the page was asked about
+	Of  entityRef // the entity whose history was requested
 	Key string
-	// Newest is the URL of the history from the newest entity; "" if this is it.
+	// Newest is the URL of the history from the newest entity; "" if this page shows it.
 	Newest string
 }
 
 // errNoKey means that an entity has no key, and therefore no history.
 var errNoKey = problem.New(http.StatusNotFound, "no-key", "The entity has no key (Content-Location), and therefore no history.")
 
-// getKeyHistory answers requests for "/history": the entities with the key of an entity, backwards from that entity or
-// a given place.
+// getKeyHistory answers requests for "/history". It lists the entities with the key of a given entity, backwards from
+// that entity or from a given place.
 func (c *Console) getKeyHistory(r *http.Request) (content, error) {
 	ref, err := parseRef(r)
 	if err != nil {
@@ -75,7 +75,7 @@ func (c *Console) keyOf(r *http.Request, ref entityRef) (string, error) {
 	return "", errNoKey
 }
 
-// jsonMember returns a member of an object as "feedctl tail --json" prints it.
+// jsonMember returns a member of a JSON object as "feedctl tail --json" prints it.
 func jsonMember(name, value string) string {
 	member := jsonscan.AppendString(nil, name)
 	return string(jsonscan.AppendText(append(member, ':'), value))

@@ -28,7 +28,7 @@ import (
 // manyFeeds is a number of feeds with which all pages of the console must still be small and fast.
 const manyFeeds = 10_000
 
-// manyName returns the name of feed i: the longest that a feed may have.
+// manyName returns the name of feed i, which is as long as the name of a feed may be.
 func manyName(i int) string {
 	name := fmt.Sprintf("warehouse-%05d.", i)
 	return name + strings.Repeat("x", 100-len(name))
@@ -99,8 +99,8 @@ func manyConsole(t testing.TB, store storage.Store, tracker *readers.Tracker) *C
 	return c
 }
 
-// A visited is a page with a limit for the operations on the store that a request for it may cause: those of the
-// request itself, and those that it starts in the background.
+// A visited is the URL of a page, and the maximum number of operations on the store that a request for it may cause,
+// including those that it starts in the background.
 type visited struct {
 	query      string
 	operations int64

@@ -29,7 +29,7 @@ func madeAt(text string) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// beginAt returns the place at which to begin a search for an entity that was made at the given time.
+// beginAt returns the place at which a search for an entity made at the given time begins.
 func (c *Console) beginAt(ctx context.Context, feed string, made time.Time) (place, error) {
 	n, err := c.config.Feeds.PageBefore(ctx, feed, made.Add(publishTime))
 	return place{Page: n + 1}, err

@@ -52,7 +52,7 @@ type mapView struct {
 type mapEntry struct {
 	Name    string
 	URL     string
-	Source  string // "couchdb https://…" of a bridge; "" if it is not known
+	Source  string // such as "couchdb https://…" for a bridge; "" if it is not known
 	Readers []readerRow
 	More    int // readers
 	MoreURL string

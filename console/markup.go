@@ -8,17 +8,17 @@ import (
 	"github.com/feedctl/feedctl/internal/console"
 )
 
-// A room is the number of bytes of HTML that still fit. What comes from feeds is shown as text, and text
-// that consists of quotation marks becomes five times as long in HTML.
+// A room is the number of bytes of HTML that still fit into a page. Data from feeds is shown as text, and a text of
+// quotation marks becomes five times as long in HTML.
 type room int
 
-// show returns as much of a text as there is room for, in whole characters, and whether that is all of it. Characters
-// that control or reorder text are escaped as in JSON; see [console.Escape].
+// show returns as much of a text as fits, in whole characters, and whether that is the whole text. Characters that
+// control or reorder text are escaped as in JSON; see [console.Escape].
 func (r *room) show(text []byte) (string, bool) {
 	n := 0
 	for n < len(text) {
 		if len(text)-n < utf8.UTFMax && !utf8.FullRune(text[n:]) {
-			break // it was cut within this character
+			break // the text was cut within this character
 		}
 		c, size := utf8.DecodeRune(text[n:])
 		takes := markup(c, size)
@@ -43,7 +43,7 @@ func brief(text string) string {
 	return start
 }
 
-// markup returns how many bytes a character takes in HTML at most.
+// markup returns the maximum number of bytes that a character takes in HTML.
 func markup(c rune, size int) int {
 	switch {
 	case strings.ContainsRune(`"'&<>+`, c):

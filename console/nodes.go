@@ -38,8 +38,8 @@ type originRow struct {
 	State, Next, URL, Why string
 }
 
-// getNodes answers requests for "/nodes". It shows what namespaces share, so it refuses people whose credentials are
-// limited to some namespaces.
+// getNodes answers requests for "/nodes". The page shows resources that all namespaces share, so people whose
+// credentials are limited to some namespaces are refused.
 func (c *Console) getNodes(r *http.Request) (content, error) {
 	if namespaces := namespacesOf(r); len(namespaces) > 0 {
 		return nil, problem.New(http.StatusForbidden, "forbidden", "Your credentials are only for jobs of the namespaces %s.", strings.Join(namespaces, ", "))
@@ -75,14 +75,14 @@ func (c *Console) getNodes(r *http.Request) (content, error) {
 	return v, nil
 }
 
-// atMost returns the first rows of a list, and sets more to the number of the others.
+// atMost returns the first rows of a list, and sets *more to the number of rows left out.
 func atMost[T any](all []T, more *int) []T {
 	n := min(len(all), mostListed)
 	*more = len(all) - n
 	return all[:n]
 }
 
-// first orders true before false.
+// first compares two values such that true comes before false.
 func first(a, b bool) int {
 	switch {
 	case a == b:

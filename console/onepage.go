@@ -21,15 +21,15 @@ type onePageView struct {
 	First  int // index of the first entity that is shown
 	Last   int
 	entitiesTable
-	Older      string // URLs of the pages next to it; "" at the ends
+	Older      string // URLs of the neighbouring pages; "" at the ends
 	Newer      string
 	Back       string // URL of the first entities; "" if these are shown
 	Next       string // URL of the next entities; "" if there are none
 	Unverified bool   // the page is too large to be verified
 }
 
-// getPage answers requests for "/page". In the query, "feed" is the feed, "n" is the page, "from" is the index of the
-// first entity, and "at" is where that entity begins, if the page is too large to read as a whole.
+// getPage answers requests for "/page". In the query, "feed" is the feed, "n" is the page, and "from" is the index of
+// the first entity; if the page is too large to read as a whole, "at" is the offset of that entity.
 func (c *Console) getPage(r *http.Request) (content, error) {
 	ctx, name := r.Context(), r.URL.Query().Get("feed")
 	n, err := parameter(r, "n", 1)
@@ -92,7 +92,7 @@ func (c *Console) getPage(r *http.Request) (content, error) {
 // entitiesAPage is how many entities the page lists.
 const entitiesAPage = 50
 
-// existing returns page n, or an error if it does not exist.
+// existing returns page n of a feed, or an error if it does not exist.
 func existing(ctx context.Context, f *feedstore.Feed, n int64, newest *chain.Page, floor int64) (*chain.Page, error) {
 	switch {
 	case n > newest.Number:

@@ -15,8 +15,8 @@ import (
 
 // Limits of the overview.
 const (
-	headsWait   = 10 * time.Millisecond // for feeds to be polled
-	summaryWait = 30 * time.Millisecond // for feeds to be summarized
+	headsWait   = 10 * time.Millisecond // to wait for feeds to be polled
+	summaryWait = 30 * time.Millisecond // to wait for feeds to be summarized
 	overviewMax = 40                    // feeds
 	failingMax  = 5                     // jobs
 )
@@ -27,7 +27,7 @@ type overviewView struct {
 	Count         int // of the feeds in the store
 	Read          int // of those that have been read so far
 	Active, Quiet int
-	Latest        bool // the table has only the feeds that changed last
+	Latest        bool // the table has only the feeds that changed most recently
 	feedsTable
 	Store   storeView
 	Failing *failingView // nil without jobs
@@ -96,7 +96,7 @@ func latest(heads []*chain.Page, limit int) (names []string) {
 	return names
 }
 
-// failing returns the jobs that have failed, or wait to be tried again after an error.
+// failing returns the jobs that have failed, or are waiting for another attempt after an error.
 func (c *Console) failing(ctx context.Context) (*failingView, error) {
 	states := []jobs.State{jobs.Failed, jobs.Crashing}
 	totals, err := c.config.Jobs.Totals(ctx, jobs.Filter{})

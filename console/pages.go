@@ -13,14 +13,14 @@ import (
 	"github.com/feedctl/feedctl/internal/shell"
 )
 
-// pagesAPage is how many pages a list has.
+// pagesAPage is how many pages of a feed are listed at once.
 const pagesAPage = 50
 
 // pagesView is a part of the list of the pages of a feed, newest first.
 type pagesView struct {
 	page
 	Feed   string
-	To     string // what was jumped to, as it was written
+	To     string // the page number or time to jump to, as entered
 	Target int64  // the page that To leads to; 0 for none
 	Floor  int64
 	Newest *chain.Page
@@ -60,7 +60,7 @@ func (c *Console) getPages(r *http.Request) (content, error) {
 		if v.Target, err = c.find(ctx, f, v.To, newest, floor); err != nil {
 			return nil, err
 		}
-		first = v.Target + 2 // so newer pages are shown above it
+		first = v.Target + 2 // so that newer pages are shown above it
 	}
 	first = min(first, newest.Number)
 	if v.Rows, err = pageRows(ctx, f, max(first-pagesAPage+1, floor), first, newest); err != nil {
@@ -75,13 +75,13 @@ func (c *Console) getPages(r *http.Request) (content, error) {
 	return v, nil
 }
 
-// pagesURL returns the URL of the list of the pages of a feed from a number down.
+// pagesURL returns the URL of the list of the pages of a feed, from the given number down.
 func pagesURL(feed string, from int64) string {
 	return "pages?" + url.Values{"feed": {feed}, "from": {strconv.FormatInt(from, 10)}}.Encode()
 }
 
-// find returns the number of a page that is given by its number or by a time. For a time, it is the first page that has
-// an entity of this time or later, or else the newest.
+// find returns the number of the page that text refers to, by number or by time. A time refers to the first page that
+// has an entity of this time or later or, if there is none, to the newest page.
 func (c *Console) find(ctx context.Context, f *feedstore.Feed, text string, newest *chain.Page, floor int64) (int64, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return min(max(n, floor), newest.Number), nil
@@ -95,7 +95,7 @@ func (c *Console) find(ctx context.Context, f *feedstore.Feed, text string, newe
 		return newest.Number, err
 	}
 	if p, err := f.Stat(ctx, n); err != nil || !p.Last.Before(t) {
-		return n, err // it is the oldest page
+		return n, err // n is the oldest page
 	}
 	return n + 1, nil
 }

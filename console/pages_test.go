@@ -140,7 +140,7 @@ func TestLargePage(t *testing.T) {
 	expect(t, "/page", shows(t, c, "/page?feed=films&n=1&from=3&at=5000", 500), "<h1>")
 }
 
-// A largePage is a store with a page whose bodies are made when they are read.
+// A largePage is a store with a page whose bodies are generated when they are read.
 type largePage struct {
 	storage.Store
 	info  storage.Info
@@ -194,7 +194,7 @@ func (s *largePage) Get(ctx context.Context, key string, offset, length int64) (
 	return nil, fmt.Errorf("offset is %d bytes beyond the end", offset)
 }
 
-// TestSnapshots lists snapshots by name, and those with one name.
+// TestSnapshots lists all snapshots by name, and the snapshots with a given name.
 func TestSnapshots(t *testing.T) {
 	t.Parallel()
 	store := memory.New()

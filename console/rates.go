@@ -9,7 +9,8 @@ import (
 	"github.com/feedctl/feedctl/internal/lru"
 )
 
-// rates computes the rates of jobs from the totals that pages have shown earlier. Runs report totals every few seconds.
+// rates computes the rates of jobs from the totals that were shown on pages earlier. Runs report totals every few
+// seconds.
 type rates struct {
 	mu   sync.Mutex
 	seen *lru.Cache[string, *samples]
@@ -18,10 +19,10 @@ type rates struct {
 // Limits of rates.
 const (
 	ratedJobs = 10_000          // jobs whose samples are kept
-	rateTime  = 5 * time.Minute // a sample that is older says nothing about now
+	rateTime  = 5 * time.Minute // the maximum age of a sample that is used
 )
 
-// samples holds the last two reports of a job that pages have shown.
+// samples holds the last two reports of a job that were shown on pages.
 type samples struct{ before, last sample }
 
 type sample struct {
