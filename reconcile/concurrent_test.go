@@ -9,7 +9,7 @@ import (
 	sinksqlite "github.com/feedctl/feedctl/sink/sqlite"
 )
 
-// TestWhileConsuming: what a consumer writes meanwhile is never taken for a difference.
+// TestWhileConsuming: what a consumer writes during a comparison is never reported as a difference.
 func TestWhileConsuming(t *testing.T) {
 	const rounds = 20
 	w := newWorld(t)

@@ -27,7 +27,7 @@ type couch struct {
 	sink *couchdb.Sink
 }
 
-// withCouch runs a test with PouchDB, which behaves like CouchDB, and with a fake of CouchDB.
+// withCouch runs a test with PouchDB, which behaves like CouchDB, and with a fake CouchDB.
 func withCouch(t *testing.T, test func(t *testing.T, w *couch)) {
 	for name, newDB := range map[string]func(testing.TB) string{
 		"PouchDB": couchtest.NewDB,
@@ -75,7 +75,7 @@ func (w *couch) edit(id string, change func(doc map[string]any)) {
 	couchtest.Send(w.t, http.MethodPut, path, string(text))
 }
 
-// replace changes the Content-ID of a document, and its content.
+// replace changes the Content-ID and the content of a document.
 func (w *couch) replace(id, contentID string) {
 	w.edit(id, func(doc map[string]any) { doc["feedctl"].(map[string]any)["contentId"] = contentID; doc["n"] = -1 })
 }
@@ -86,7 +86,7 @@ func (w *couch) add(id, doc string) {
 	couchtest.Send(w.t, http.MethodPut, w.url+"/"+client.DocPath(id), doc)
 }
 
-// reconcile fails the test unless exactly these lines are found.
+// reconcile runs a comparison and fails the test unless it finds exactly the lines in want.
 func (w *couch) reconcile(c reconcile.Config, want ...string) *reconcile.Report {
 	w.t.Helper()
 	got := lines(&c)
@@ -104,11 +104,11 @@ func (w *couch) config() reconcile.Config {
 	return c
 }
 
-// odd holds keys that are not ids, and keys that servers might order differently.
+// odd holds keys that cannot be ids, and keys that servers might order differently.
 var odd = []string{"_under", "\x00\xff odd/ä", "feedctl:x", "Zürich", "zurich", "\U0001f600", "\uffee", "a", "B", "10", "9", strings.Repeat("ä", 3000)}
 
-// TestCouchDB: documents are compared by Content-ID, whatever the order of the server is, and repaired.
-// Documents of others are neither reported as extra nor touched.
+// TestCouchDB: documents are compared by Content-ID, in whatever order the server returns them, and repaired.
+// Documents of other clients are neither reported as extra nor touched.
 func TestCouchDB(t *testing.T) {
 	withCouch(t, func(t *testing.T, w *couch) {
 		w.publish(1200)
@@ -151,8 +151,8 @@ func TestCouchDB(t *testing.T) {
 	})
 }
 
-// TestCouchDBAhead: what the feed has after the digest is taken into account, and a sink that is behind
-// is not compared.
+// TestCouchDBAhead: entities after the position of the digest are taken into account, and a sink that is
+// behind is not compared.
 func TestCouchDBAhead(t *testing.T) {
 	withCouch(t, func(t *testing.T, w *couch) {
 		w.publish(20)
@@ -173,8 +173,8 @@ func TestCouchDBAhead(t *testing.T) {
 	})
 }
 
-// TestCouchDBChangedMeanwhile: a document that someone else changes between the comparison and its
-// write is left alone, and the others of the batch are written.
+// TestCouchDBChangedMeanwhile: a document that someone else changes after the comparison is left alone, and
+// the other documents of the batch are written.
 func TestCouchDBChangedMeanwhile(t *testing.T) {
 	large := `{"s":"` + strings.Repeat("x", 300<<10) + `"}` // written alone
 	withCouch(t, func(t *testing.T, w *couch) {

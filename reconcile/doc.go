@@ -12,9 +12,9 @@
 //
 // # Positions
 //
-// A digest describes the feed at one position, and the sink is at another. The rows and the position of the
-// sink are read at the same moment. If the sink is ahead, the entities between the two positions are read from
-// the feed: they say what the sink must have for their keys. If the sink is behind, the error is [ErrBehind].
+// A digest describes the feed at one position, and the sink is at another. The rows and the position of the sink
+// are read at the same moment. If the sink is ahead, the entities between the two positions are read from the
+// feed: they determine what the sink must have for their keys. If the sink is behind, the error is [ErrBehind].
 //
 // # What is compared
 //
@@ -24,15 +24,15 @@
 //
 // # Repair
 //
-// With [Config.Sink] the rows that differ are written again, and those that the feed does not have are
-// deleted. The caller has opened the sink as a consumer does, so no consumer can run meanwhile. Nothing is
-// written before everything has been compared and the number of deletions is known to be within
-// [Config.MaxDeletes]. The rows that are written come from the feed or its snapshot, and have the sums that the
-// sink must have. A batch of rows is one transaction that leaves the position as it is, and changes nothing if one
-// of its rows is no longer as it was compared: what someone else has changed is left to the next run. In
-// CouchDB, which has no transactions, and in Kinto, which may have none, each document or record is written by
-// itself, in place of the revision that was compared. At the end, the repaired ranges are compared again.
+// With [Config.Sink] the rows that differ are written again, and those that the feed does not have are deleted.
+// The caller has opened the sink as a consumer does, so no consumer can run meanwhile. Nothing is written before
+// everything has been compared and the number of deletions is known to be within [Config.MaxDeletes]. The rows
+// that are written come from the feed or its snapshot, and have the sums that the sink must have. A batch of rows
+// is one transaction that leaves the position as it is, and changes nothing if one of its rows has changed since
+// it was compared: such a row is left to the next run. In CouchDB, which has no transactions, and in Kinto, which
+// may have none, each document or record is written on its own, and replaces only the revision that was compared.
+// At the end, the repaired ranges are compared again.
 //
-// Keys are deleted only if a leaf whose hash was verified does not have them. A digest that is damaged,
-// incomplete or wrong is an error, and nothing is written.
+// A key is deleted only if it is missing from a leaf whose hash was verified. A digest that is damaged, incomplete
+// or wrong is an error, and nothing is written.
 package reconcile

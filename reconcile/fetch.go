@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// fetch reads the entity that the sink must have from its page of the feed. It returns nil if the page
-// does not have this entity.
+// fetch reads the page of the feed with the entity that the sink must have, and returns the entity, or nil if
+// the page does not contain it.
 func (r *run) fetch(ctx context.Context, w want) (found *feed.Entity, err error) {
 	if w.page == "" || w.state != put {
 		return nil, nil
@@ -40,8 +40,8 @@ func isGone(err error) bool {
 	return errors.Is(err, consumer.ErrNotFound) || ok && (status.StatusCode == http.StatusNotFound || status.StatusCode == http.StatusGone)
 }
 
-// matching returns a copy of e if its sum is that of w, or nil. The stream of the copy is a temporary
-// file.
+// matching returns a copy of e if e has the sum in w, and nil otherwise. The stream of the copy is a
+// temporary file.
 func (r *run) matching(w want, e *consumer.Entity) (*feed.Entity, error) {
 	copied := e.Entity
 	copied.Operation, copied.ContentLocation = feed.Put, feed.EncodeKey(w.key)
@@ -88,8 +88,7 @@ func closeAll(batch []change) {
 	}
 }
 
-// A snapshotSearch finds entities in the snapshot of the digest, whose entities are in the order of
-// their keys.
+// A snapshotSearch finds entities in the snapshot of the digest, which holds them in the order of their keys.
 type snapshotSearch struct {
 	*run
 	pages int            // -1: unknown

@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// keyByKey compares what the feed has in a range with the rows, in the order of their keys. entries
-// holds the entries of the leaf that contains the range.
+// keyByKey compares the rows in a range with what the feed has there, in the order of the keys. entries holds
+// the entries of the leaf that contains the range.
 func (r *run) keyByKey(ctx context.Context, of digest.Range, entries []digest.Entry, counted bool) error {
 	r.progress.Ranges++
 	next, stop := iter.Pull2(r.wants(of, entries))
@@ -101,7 +101,7 @@ func (r *run) onlyRow(row sink.Row) error {
 	return r.found(Extra, row.Key, "")
 }
 
-// both compares a row with what the sink must have for its key.
+// both handles a key for which both sides have something: it compares the row with what the sink must have.
 func (r *run) both(w want, row sink.Row) error {
 	same, why := true, ""
 	switch known := w.state == put && row.Sum != (digest.Sum{}); {
@@ -131,8 +131,8 @@ func (r *run) both(w want, row sink.Row) error {
 	return r.found(Changed, row.Key, why)
 }
 
-// mend records that a row has to be mended, if there is to be a repair. row is nil if the sink has
-// none for the key.
+// mend records for the repair, if there is to be one, that a row has to be mended. A nil row means that the
+// sink has none for the key.
 func (r *run) mend(w want, row *sink.Row) error {
 	if !r.repairs {
 		return nil

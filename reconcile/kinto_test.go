@@ -27,7 +27,7 @@ type collection struct {
 	sink *kinto.Sink
 }
 
-// withKinto runs a test with Kinto, and with a fake of it.
+// withKinto runs a test with Kinto, and with a fake Kinto.
 func withKinto(t *testing.T, test func(t *testing.T, w *collection)) {
 	for name, newCollection := range map[string]func(testing.TB) string{
 		"Kinto": func(t testing.TB) string { return kintotest.Start(t, kintotest.PostgreSQL).NewCollection(t) },
@@ -82,7 +82,7 @@ func (w *collection) remove(key string) {
 	kintotest.Send(w.t, http.MethodDelete, w.recordOf(key), "")
 }
 
-// replace changes the Content-ID of a record, and its content.
+// replace changes the Content-ID and the content of a record.
 func (w *collection) replace(key, contentID string) {
 	w.add(key, `{"n":-1,"feedctl":{"contentId":"`+contentID+`","key":"`+key+`"}}`)
 }
@@ -97,7 +97,7 @@ func (w *collection) record(key string) map[string]any {
 	return answer.Data
 }
 
-// reconcile fails the test unless exactly these lines are found.
+// reconcile runs a comparison and fails the test unless it finds exactly the lines in want.
 func (w *collection) reconcile(c reconcile.Config, want ...string) *reconcile.Report {
 	w.t.Helper()
 	got := lines(&c)
@@ -115,8 +115,8 @@ func (w *collection) config() reconcile.Config {
 	return c
 }
 
-// TestKinto: records are compared by Content-ID and repaired, including those whose keys are not ids.
-// Records of others are neither reported as extra nor touched.
+// TestKinto: records are compared by Content-ID and repaired, including those whose keys cannot be ids.
+// Records of other clients are neither reported as extra nor touched.
 func TestKinto(t *testing.T) {
 	withKinto(t, func(t *testing.T, w *collection) {
 		w.publish(250)
@@ -158,8 +158,8 @@ func TestKinto(t *testing.T) {
 	})
 }
 
-// TestKintoAhead: what the feed has after the digest is taken into account, and a sink that is behind is
-// not compared.
+// TestKintoAhead: entities after the position of the digest are taken into account, and a sink that is behind
+// is not compared.
 func TestKintoAhead(t *testing.T) {
 	withKinto(t, func(t *testing.T, w *collection) {
 		w.publish(20)
@@ -180,8 +180,8 @@ func TestKintoAhead(t *testing.T) {
 	})
 }
 
-// TestKintoChangedMeanwhile: a record that someone else changes between the comparison and its write is
-// left alone, and the others of the batch are written.
+// TestKintoChangedMeanwhile: a record that someone else changes after the comparison is left alone, and the
+// other records of the batch are written.
 func TestKintoChangedMeanwhile(t *testing.T) {
 	withKinto(t, func(t *testing.T, w *collection) {
 		w.publish(10)

@@ -24,7 +24,7 @@ func (l *liar) Get(ctx context.Context, name digest.Hash) ([]byte, error) {
 	return data, err
 }
 
-// TestLies: whatever is wrong with a digest, the result is an error and the copy stays as it was.
+// TestLies: whatever is wrong with a digest, the result is an error and the copy is not changed.
 func TestLies(t *testing.T) {
 	w := newWorld(t)
 	w.publish(5000)
@@ -54,7 +54,7 @@ func TestLies(t *testing.T) {
 		w.untouched(name)
 	}
 
-	// Nodes whose names are right, but which have a hole or a wrong count.
+	// Nodes that match their names, but have a hole or a wrong count.
 	for name, change := range map[string]func([]digest.Child) []digest.Child{
 		"hole at the start": func(l []digest.Child) []digest.Child { return l[1:] },
 		"hole at the end":   func(l []digest.Child) []digest.Child { return l[:len(l)-1] },
@@ -78,7 +78,7 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// untouched fails unless the copy still has the row that the feed does not have.
+// untouched fails the test unless the copy still has the row that is not in the feed.
 func (w *world) untouched(what string) {
 	w.t.Helper()
 	c := w.config(nil)

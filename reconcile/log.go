@@ -18,7 +18,7 @@ import (
 type Log interface {
 	// Position returns the position of the sink's consumer.
 	Position() feed.Position
-	// Entities yields what the entries up to the position say about their entities.
+	// Entities yields what each entry up to the position says about its entity.
 	Entities(ctx context.Context) iter.Seq2[sink.Logged, error]
 	Close() error
 }
@@ -35,9 +35,9 @@ type LogConfig struct {
 	Progress func(Progress)
 }
 
-// RunLog compares a log with its feed, from the first entity that the log has to the position of the
-// log: each Content-ID must occur once, and in the order of the feed. Bodies are not compared. The
-// keys of lines are Content-IDs.
+// RunLog compares a log with its feed, beginning with the first entity in the log and ending at the log's
+// position: each Content-ID must occur once, and in the order of the feed. Bodies are not compared. The key
+// of a [Line] is a Content-ID.
 func RunLog(ctx context.Context, c LogConfig, log Log) (*Report, error) {
 	s, err := newScratch(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ type logRun struct {
 	report     *Report
 	find, mark *sqlite.Stmt
 	first      int64 // the first entry that the feed has; 0: none yet
-	last       int64 // the greatest that was found
+	last       int64 // the greatest entry found so far
 }
 
 const (
@@ -94,7 +94,7 @@ func (r *logRun) run(ctx context.Context, log Log) error {
 	return gone(to)
 }
 
-// read records all entries, and returns where to begin to read the feed.
+// read records all entries, and returns where reading the feed must begin.
 func (r *logRun) read(ctx context.Context, log Log) (consumer.Start, error) {
 	if err := sqlitex.ExecuteTransient(r.scratch.conn, createEntries, nil); err != nil {
 		return consumer.Start{}, err

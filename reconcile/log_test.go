@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/sink/jsonl"
 )
 
-// TestLog: lines that are missing, twice, foreign or out of order are found.
+// TestLog: lines that are missing, duplicate, foreign or out of order are found.
 func TestLog(t *testing.T) {
 	w := newWorld(t)
 	w.publish(300)

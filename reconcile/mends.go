@@ -16,7 +16,7 @@ type mend struct {
 	was *sink.Row // nil: none
 }
 
-// addMend records what the row of a key is, and what a repair has to make of it.
+// addMend records the current row of a key, and what a repair has to replace it with.
 func (s *scratch) addMend(w want, was *sink.Row) error {
 	w.bind(s.expect)
 	row := sink.Row{}

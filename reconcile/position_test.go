@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/reconcile"
 )
 
-// TestAhead: a sink that is ahead of the digest is compared with what the feed has in between.
+// TestAhead: for a sink that is ahead of the digest, the comparison includes what the feed has in between.
 func TestAhead(t *testing.T) {
 	w := newWorld(t)
 	w.publish(2000)
@@ -41,7 +41,7 @@ func TestAhead(t *testing.T) {
 	if !slices.Equal(*got, want) {
 		t.Errorf("found %q, want %q", *got, want)
 	}
-	// The result of a patch is in no digest yet.
+	// The result of the patch is not in a digest yet.
 	*got = nil
 	report, err = w.run(c, true)
 	if err != nil || report.Repair.Lost != 1 || report.Repair.Written != 4 || report.Repair.Deleted != 1 || report.Remaining() != 1 {
@@ -81,7 +81,7 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// TestPrefix: only keys with the prefix are compared, and repaired.
+// TestPrefix: only keys with the prefix are compared and repaired.
 func TestPrefix(t *testing.T) {
 	w := newWorld(t)
 	w.publish(3000)

@@ -14,13 +14,13 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// Contents is what a sink has at one moment.
+// Contents is the content of a sink at one moment.
 type Contents interface {
 	// Position returns the position of the sink's consumer at that moment.
 	Position() feed.Position
-	// Rows yields the rows with keys from from up to but not including to; without an upper bound if to
-	// is empty. They are read to their end before Rows is called again. Unless About says that they are
-	// Ordered, they may be in any order, and rows with other keys may be among them.
+	// Rows yields the rows whose keys are in [from, to); an empty to means no upper bound. The rows are read
+	// to their end before Rows is called again. Unless About says that they are Ordered, they may be in any
+	// order, and may include rows with other keys.
 	Rows(ctx context.Context, from, to string) iter.Seq2[sink.Row, error]
 	About() sink.About
 	Close() error
@@ -31,7 +31,7 @@ type Config struct {
 	// Client reads the feed at URL. It must not follow.
 	Client *consumer.Client
 	URL    string
-	// KeyPointer is that of the consumer and the digest; see [consumer.Job].
+	// KeyPointer is the key pointer of the consumer and the digest; see [consumer.Job].
 	KeyPointer string
 	// Digest is a state digest of the feed, with resolved URLs.
 	Digest *digest.Reader
@@ -43,8 +43,8 @@ type Config struct {
 	// Sink, if not nil, is repaired. It must have been opened as a consumer opens it, and its batches must
 	// be [Guard]s.
 	Sink consumer.Sink
-	// MaxDeletes reports whether that many deletes are too many for a sink with that many rows. nil: no
-	// limit.
+	// MaxDeletes reports whether a repair of a sink with the given number of rows must not delete as many as
+	// deletes. nil: no limit.
 	MaxDeletes func(deletes, rows int64) bool
 
 	// Found, if not nil, is called with each key that differs and, with All, each that is equal, in the
@@ -76,7 +76,7 @@ const (
 	Failed  Kind = '!' // it could not be repaired
 )
 
-// A Line is what was found out about a key.
+// A Line is the result of the comparison for one key.
 type Line struct {
 	Kind Kind
 	Key  string
@@ -107,8 +107,8 @@ type Counts struct {
 	Changed int64 `json:"changed"`
 	Missing int64 `json:"missing"`
 	Extra   int64 `json:"extra"`
-	// ByContentID is how many of Equal were compared by Content-ID, and ByKey how many only by
-	// key.
+	// ByContentID is the number of equal keys that were compared by Content-ID, and ByKey of those compared
+	// only by key.
 	ByContentID int64 `json:"byContentId,omitempty"`
 	ByKey       int64 `json:"byKey,omitempty"`
 }
@@ -122,13 +122,14 @@ type Repaired struct {
 	Deleted int64 `json:"deleted"`
 	// Changed is how many rows were left alone because they had changed since they were compared.
 	Changed int64 `json:"changedMeanwhile"`
-	// Lost is the number of keys for which neither the feed nor its snapshot has what the digest says.
+	// Lost is the number of keys for which neither the feed nor its snapshot has the entity that the digest
+	// describes.
 	Lost int64 `json:"lost"`
-	// Left counts what the second comparison has found in the repaired ranges.
+	// Left counts what the second comparison found in the repaired ranges.
 	Left Counts `json:"left"`
 }
 
-// Remaining returns the number of keys that differ now, as far as the report knows.
+// Remaining returns the number of keys that still differ, according to the report.
 func (r *Report) Remaining() int64 {
 	if r.Repair == nil {
 		return r.Differences()
@@ -285,7 +286,7 @@ func withPrefix(prefix string) digest.Range {
 	return digest.Range{From: prefix}
 }
 
-// clip returns the part of a range that is in another.
+// clip returns the part of r that is in other.
 func clip(r, other digest.Range) (clipped digest.Range, empty bool) {
 	r.From = max(r.From, other.From)
 	if r.To == "" || other.To != "" && other.To < r.To {

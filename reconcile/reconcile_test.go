@@ -14,8 +14,7 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// injections holds functions that change the copy of some keys, and return the lines that a comparison
-// must find.
+// injections holds functions that change rows of the copy, and return the lines that a comparison must find.
 var injections = map[string]func(w *world, keys []string) []string{
 	"changed": func(w *world, keys []string) (want []string) {
 		for _, key := range keys {
@@ -105,7 +104,7 @@ func TestFindsAndRepairs(t *testing.T) {
 	}
 }
 
-// TestExtraCut: an extra key between two leaves is found even if a leaf would begin at it, and both
+// TestExtraCut: an extra key between two leaves is found even if a leaf would begin at this key and both
 // leaves are unchanged.
 func TestExtraCut(t *testing.T) {
 	w := newWorld(t)
@@ -145,7 +144,7 @@ type shared struct{ reconcile.Contents }
 
 func (shared) About() sink.About { return sink.About{Ordered: true, Whole: true, Shared: true} }
 
-// TestShared: the keys of other consumers are not taken for extra ones.
+// TestShared: the keys of other consumers are not reported as extra.
 func TestShared(t *testing.T) {
 	w := newWorld(t)
 	w.publish(10)

@@ -52,8 +52,8 @@ func (m *meddler) Begin(ctx context.Context) (consumer.Batch, error) {
 	return m.Sink.Begin(ctx)
 }
 
-// TestChangedMeanwhile: a row that someone else changes between the comparison and the repair is not
-// undone.
+// TestChangedMeanwhile: a change that someone else makes to a row between the comparison and the repair is
+// not undone.
 func TestChangedMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	w.publish(2000)
@@ -96,7 +96,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestLocked: a consumer that runs keeps a repair out, but not a comparison.
+// TestLocked: while a consumer runs, a repair is refused, but a comparison is not.
 func TestLocked(t *testing.T) {
 	w := newWorld(t)
 	w.publish(10)
@@ -115,7 +115,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// A plain sink has batches that are not guarded.
+// A plainSink has batches that are not a Guard.
 type plainSink struct{ consumer.Sink }
 
 func (p plainSink) Begin(ctx context.Context) (consumer.Batch, error) {
@@ -161,7 +161,7 @@ func TestLarge(t *testing.T) {
 	w.check()
 }
 
-// TestWrongPlace: an entity that is not what the digest says is not applied, wherever it is read from.
+// TestWrongPlace: an entity that does not match the digest is not applied, wherever it is read from.
 func TestWrongPlace(t *testing.T) {
 	w := newWorld(t)
 	w.publish(10)

@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// A scratch is a temporary database for what may not fit into memory. The system removes its file even
-// if the process is killed.
+// A scratch is a temporary database for data that may not fit into memory. The operating system removes its
+// file even if the process is killed.
 type scratch struct {
 	conn                 *sqlite.Conn
 	addRow, note, expect *sqlite.Stmt
@@ -136,7 +136,7 @@ func (s *scratch) count(table string) (n int64, err error) {
 	return n, err
 }
 
-// errStop ends a query whose caller has stopped.
+// errStop ends a query whose caller stops iterating.
 var errStop = errors.New("stop")
 
 // query yields what read returns for each row of a query, limited to keys in a range.
@@ -162,12 +162,12 @@ func query[T any](s *scratch, what string, r digest.Range, order string, read fu
 	}
 }
 
-// between yields what the feed has after the digest for keys in a range.
+// between yields, for the keys in a range, what the feed has after the digest.
 func (s *scratch) between(r digest.Range) iter.Seq2[want, error] {
 	return query(s, "SELECT key, state, sum, id, page, offset FROM later", r, "key", readWant)
 }
 
-// sort copies the rows of contents into a table, which has them in order.
+// sort copies the rows of contents into a table, which keeps them in order.
 func (s *scratch) sort(ctx context.Context, contents Contents, all digest.Range) error {
 	if err := sqlitex.ExecuteTransient(s.conn, "DELETE FROM held", nil); err != nil {
 		return err

@@ -28,7 +28,7 @@ func (r *run) walk(ctx context.Context) error {
 	return nil
 }
 
-// node compares a node with the rows in its range, and if they differ, its leaves.
+// node compares a node with the rows in its range and, if they differ, compares the leaves of the node.
 func (r *run) node(ctx context.Context, i int, node digest.Child, of digest.Range) error {
 	part, _ := clip(of, r.all)
 	var mine []digest.Child
@@ -80,8 +80,8 @@ func (r *run) node(ctx context.Context, i int, node digest.Child, of digest.Rang
 	return nil
 }
 
-// sameLeaf reports whether the rows in the range of a leaf are those of the leaf: mine[n] has the same
-// first key, count and hash, and no row between it and the end of the range belongs to another leaf.
+// sameLeaf reports whether the rows in the range of a leaf are those of the leaf: mine[n] has the same first
+// key, count and hash, and no row after those of mine[n] is in the range.
 func (r *run) sameLeaf(mine []digest.Child, n int, leaf digest.Child, of digest.Range) (bool, error) {
 	if n >= len(mine) || mine[n].From != leaf.From || mine[n].Count != leaf.Count || mine[n].Hash != leaf.Hash {
 		return false, nil
@@ -109,7 +109,7 @@ func (r *run) hashLeaf(ctx context.Context, leaf digest.Child, of digest.Range) 
 	return err == nil && !later && whole && hasher.Count() == leaf.Count && hasher.Sum() == leaf.Hash, err
 }
 
-// isLater reports whether the feed has entities between the positions with keys in a range.
+// isLater reports whether keys in a range have entities between the two positions.
 func (r *run) isLater(of digest.Range) (bool, error) {
 	for _, err := range r.scratch.between(of) {
 		return true, err
@@ -137,7 +137,7 @@ func (r *run) summarize(ctx context.Context, of digest.Range) ([]digest.Child, e
 	return nil, nil
 }
 
-// rows yields the rows in a range, and checks that they are in it and in order.
+// rows yields the rows of a range, and checks that they belong to the range and are in order.
 func (r *run) rows(ctx context.Context, of digest.Range) iter.Seq2[sink.Row, error] {
 	return func(yield func(sink.Row, error) bool) {
 		last, begun := "", false
@@ -155,7 +155,7 @@ func (r *run) rows(ctx context.Context, of digest.Range) iter.Seq2[sink.Row, err
 	}
 }
 
-// equal counts the keys of a range in which all rows are equal, and reports them if All is set.
+// equal counts the keys of a range whose rows all equal the feed's, and reports the keys if All is set.
 func (r *run) equal(ctx context.Context, of digest.Range, count int64) error {
 	r.progress.Keys += count
 	r.report()
@@ -174,8 +174,8 @@ func (r *run) equal(ctx context.Context, of digest.Range, count int64) error {
 	return nil
 }
 
-// leaf compares a leaf with the rows in a part of its range, key by key. counted says that the rows have
-// been read and counted before.
+// leaf compares a leaf with the rows in a part of its range, key by key. counted says whether the rows have
+// already been read and counted.
 func (r *run) leaf(ctx context.Context, leaf digest.Child, of, part digest.Range, counted bool) error {
 	entries, err := r.Digest.Entries(ctx, leaf, of)
 	if err != nil {

@@ -198,7 +198,7 @@ func (w *world) run(c reconcile.Config, repair bool) (*reconcile.Report, error) 
 	return reconcile.Run(w.t.Context(), c)
 }
 
-// check fails unless the copy is equal to the feed.
+// check fails the test unless the copy is equal to the feed.
 func (w *world) check() {
 	w.t.Helper()
 	have := map[string]string{}

@@ -78,8 +78,7 @@ func (x *examination) move(n int64, f *found) (*Step, *Loss, error) {
 	return step, loss, nil
 }
 
-// moveLeftover returns a step that restores a body as an object and then moves the
-// object.
+// moveLeftover returns a step that makes a leftover body an object again and then moves the object.
 func (x *examination) moveLeftover(step *Step, loss *Loss, r storage.Leftover) (*Step, *Loss, error) {
 	step.To = x.asideKey(step.Page, storage.Version(r.Body))
 	loss.Aside = step.To
@@ -98,13 +97,14 @@ func (x *examination) moveLeftover(step *Step, loss *Loss, r storage.Leftover) (
 	return step, loss, nil
 }
 
-// asideKey returns the key to which a page is moved. It is the same for the same state of the page.
+// asideKey returns the key to which a page is moved. The key depends only on the number and the state of the
+// page.
 func (x *examination) asideKey(n int64, v storage.Version) string {
 	sum := sha256.Sum256([]byte(v))
 	return layout.FeedAsidePage(x.feed, n, hex.EncodeToString(sum[:6]))
 }
 
-// copyAside copies an object. It keeps a copy that an earlier repair made.
+// copyAside copies an object, unless an earlier repair has already made the copy.
 func (x *examination) copyAside(ctx context.Context, from, to string) error {
 	info, err := x.store.Stat(ctx, from)
 	if err != nil {
@@ -117,7 +117,7 @@ func (x *examination) copyAside(ctx context.Context, from, to string) error {
 	return err
 }
 
-// A copied is the body of an object in the store.
+// A copied is the body of an object that is copied within the store.
 type copied struct {
 	ctx   context.Context
 	store storage.Store

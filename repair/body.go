@@ -34,7 +34,7 @@ func (x *examination) digest(r *storage.Leftover, size int64) (sum string, err e
 	return sum, errors.Join(err, body.Close())
 }
 
-// A text is what the body of a page shows without its metadata.
+// A text is what can be read from the body of a page if its metadata is missing.
 type text struct {
 	boundary        string
 	entities        int

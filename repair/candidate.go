@@ -69,8 +69,8 @@ func follows(prev, p *chain.Page) bool {
 	return prev == nil || prev.Closed && p.Prev == prev.Digest()
 }
 
-// there reports whether a page has a body of the right length, in a store that can lose a body
-// alone.
+// there reports whether the body of a page exists and has the right length. It is true in a store that cannot
+// lose a body alone.
 func (x *examination) there(p *chain.Page) (bool, error) {
 	if x.recoverer == nil {
 		return true, nil
@@ -129,7 +129,7 @@ func (x *examination) restorable(n int64, prev, next, stored *chain.Page) ([]*ca
 // shows.
 func (x *examination) fromLeftover(r *storage.Leftover, n int64, prev, next *chain.Page) ([]*candidate, error) {
 	var known, verified *chain.Page // any state; the last one whose body is intact
-	damaged := false                // the body of a state does not have its digest
+	damaged := false                // the body does not have the digest of one of its states
 	var all []*candidate
 	for _, state := range r.States {
 		p, err := chain.Decode(x.feed, n, state)
@@ -190,8 +190,8 @@ func (x *examination) fromLeftover(r *storage.Leftover, n int64, prev, next *cha
 	return append(all, &candidate{page: p}), nil
 }
 
-// adjust corrects the times of p, which the body has in whole seconds: First is that of known if it
-// is in the same second, and no time is earlier than those of the page before.
+// adjust corrects the times of p, which the body has only in whole seconds: First is taken from known if both
+// are in the same second, and no time is earlier than those of the page before.
 func adjust(p, prev, known *chain.Page) {
 	if known != nil && known.First.Truncate(time.Second).Equal(p.First) {
 		p.First = known.First
@@ -204,8 +204,8 @@ func adjust(p, prev, known *chain.Page) {
 	}
 }
 
-// recallTimes finds the milliseconds of the first and last entity of a closed page, whose body
-// has whole seconds, with the help of the digest in the next page. It reports whether it found
+// recallTimes finds the times of the first and last entity of a closed page in milliseconds, although the
+// body has only whole seconds, with the help of the digest in the next page. It reports whether it found
 // them.
 func recallTimes(p, next *chain.Page) bool {
 	first, last := p.First, p.Last

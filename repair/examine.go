@@ -168,8 +168,8 @@ func (x *examination) start(floor int64) (int64, *candidate, error) {
 	return 0, nil, nil
 }
 
-// mayLackPages reports whether there is a page beyond newest, which may be nil, that is not
-// necessarily an orphan.
+// mayLackPages reports whether there is a page beyond newest that is not necessarily an orphan; newest may be
+// nil.
 func (x *examination) mayLackPages(newest *chain.Page) bool {
 	last := x.first - 1
 	if newest != nil {
@@ -188,7 +188,7 @@ func (x *examination) mayLackPages(newest *chain.Page) bool {
 	return false
 }
 
-// raise adds the step that makes start the oldest page.
+// raise adds the step that raises the floor to page start.
 func (x *examination) raise(floor, start int64, damaged bool) {
 	key := layout.FeedFloor(x.feed)
 	x.report.Steps = append(x.report.Steps, Step{Action: RaiseFloor, Page: start, Key: key, do: func(ctx context.Context) error {
@@ -205,8 +205,8 @@ func (x *examination) raise(floor, start int64, damaged bool) {
 	}
 }
 
-// maxNamed is how many pages without any remains are listed one by one. Such pages include
-// all those before a lost floor.
+// maxNamed is the maximum number of pages without any remains that are listed one by one. All pages before a
+// lost floor are such pages.
 const maxNamed = 16
 
 // beyond moves aside the pages that the chain does not reach, unless they may be orphans.
