@@ -123,7 +123,7 @@ func (j *jobsBench) nodeNamed(name string, flags ...string) (*server, error) {
 	return j.ready(&server{p, "http://" + address}, "/healthz")
 }
 
-// await waits until a condition for the number of jobs in each state is true.
+// await waits until the numbers of jobs by state meet a condition.
 func (j *jobsBench) await(what string, within time.Duration, condition func(map[jobs.State]int) bool) error {
 	for end := time.Now().Add(within); ; {
 		totals, err := j.scheduler.Totals(j.ctx, jobs.Filter{})
@@ -156,7 +156,7 @@ func (j *jobsBench) eachJob(filter jobs.Filter, do func(*jobs.Listed)) error {
 	}
 }
 
-// sleep waits, and returns an error if the run of the program ends.
+// sleep waits for d, or returns an error if the program is interrupted.
 func (b *bench) sleep(d time.Duration) error {
 	select {
 	case <-time.After(d):

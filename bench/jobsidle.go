@@ -325,7 +325,7 @@ func (i *idleBench) arrivals(feeds []int) ([]time.Duration, error) {
 
 func exists(name string) bool { return size(name) >= 0 }
 
-// size returns the size of a file, -1 if there is none.
+// size returns the size of a file, or -1 if it does not exist.
 func size(name string) int64 {
 	info, err := os.Stat(name)
 	if err != nil {

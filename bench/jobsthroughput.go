@@ -12,13 +12,13 @@ import (
 
 const (
 	activeJobs     = 50
-	activeEntities = 2000 // of 1 KB, that each of them copies
+	activeEntities = 2000 // entities of 1 KB that each job copies
 	activeRounds   = 5
 )
 
 // jobsThroughput compares many jobs in one process, each of which copies a feed, with the same
-// number of processes of the plain command. Each side is measured from when nothing runs until
-// everything is copied. The sides take turns.
+// number of processes of the plain command. The measurement of a side begins when nothing runs, and
+// ends when everything is copied. The sides take turns.
 func (b *bench) jobsThroughput() error {
 	dir, _, err := b.fill("throughput", activeEntities)
 	if err != nil {
@@ -50,7 +50,7 @@ func (b *bench) jobsThroughput() error {
 	return nil
 }
 
-// copied is what it took to copy the feed to all sinks of a side.
+// copied holds the time, CPU time and memory that a side needed to copy the feed to all its sinks.
 type copied struct {
 	took []time.Duration
 	cpu  float64 // seconds, of all rounds

@@ -154,7 +154,7 @@ func (b *bench) fillKinto(database string, n int) (err error) {
 	return err
 }
 
-// kintoPages returns arguments of curl: the URLs of the pages of a collection, as the bridge
+// kintoPages returns arguments for curl: the URLs of the pages of a collection, as the bridge
 // requests them.
 func (b *bench) kintoPages(source string) (args []string, err error) {
 	for next := source + "/records?_sort=last_modified%2Cid&min_last_modified=0&_limit=10000"; next != ""; {
@@ -172,7 +172,7 @@ func (b *bench) kintoPages(source string) (args []string, err error) {
 	return args, nil
 }
 
-// newKinto makes an empty collection that everyone may write, and returns its URL.
+// newKinto makes an empty collection that everyone may write to, and returns its URL.
 func (b *bench) newKinto(server, name string) (string, error) {
 	bucket := server + "/buckets/bench"
 	collection := bucket + "/collections/" + name

@@ -78,7 +78,7 @@ func (b *bench) kintoRest(fake *kintotest.Fake, store string, many int) error {
 	return nil
 }
 
-// kintoAsked returns the number of requests for collections since it was last called.
+// kintoAsked returns the number of requests for collections since the last call of kintoAsked.
 func kintoAsked(fake *kintotest.Fake) (n int) {
 	for _, request := range fake.Requests() {
 		if strings.Contains(request, "/collections/") {

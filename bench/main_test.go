@@ -46,7 +46,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestRounds reports three rounds: the median is judged, unless the worst counts.
+// TestRounds: of three rounds, the target applies to the median, or to the worst one in rows of
+// addWorst.
 func TestRounds(t *testing.T) {
 	for _, c := range []struct {
 		name   string

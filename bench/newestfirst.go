@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// newestWanted is how many entities are waited for.
+// newestWanted is the number of newest entities that are waited for.
 const newestWanted = 1000
 
 // newestFirst measures how long it takes until the newest entities of a long feed (by default,

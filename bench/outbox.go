@@ -103,7 +103,7 @@ func (o *outboxBench) drain(name string, c outbox.Config) error {
 			return err
 		}
 		for found.Next() {
-			found.RawValues() // no more than receiving them
+			found.RawValues() // receives the rows and does nothing else
 		}
 		if left = found.CommandTag().RowsAffected(); found.Err() != nil {
 			return found.Err()
@@ -188,7 +188,7 @@ func (o *outboxBench) transactions(clients int, statements ...string) (float64, 
 	return float64(done.Load()) / time.Since(start).Seconds(), context.Cause(ctx)
 }
 
-// statements returns the microseconds that a statement of PL/pgSQL takes, in a loop.
+// statements returns the time that a PL/pgSQL statement takes in a loop, in microseconds.
 func (o *outboxBench) statements(statement string) (float64, error) {
 	const times = 20_000
 	loop := fmt.Sprintf(`DO $$ DECLARE body text := '%s'; BEGIN FOR i IN 1..%d LOOP %s; END LOOP; END $$`, newEntity(1).Body, times, statement)

@@ -17,8 +17,8 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
-// startPostgres starts a server with the durability that it has by default, and makes
-// an empty database.
+// startPostgres starts a server with its default settings for durability, and makes an empty
+// database.
 func startPostgres() (server *pgtest.Server, database string, err error) {
 	if server, err = pgtest.New("fsync=on", "full_page_writes=on", "shared_buffers=256MB", "max_wal_size=4GB"); err != nil {
 		return nil, "", err
@@ -31,8 +31,8 @@ func startPostgres() (server *pgtest.Server, database string, err error) {
 
 // postgres publishes through the store on PostgreSQL, with each publisher waiting until its
 // entity is durable. The alternatives are COPY of the same rows into a table with a primary
-// key: in one transaction, which is the maximum of the server, and in transactions of as
-// many rows as there are publishers.
+// key: in one transaction, which is the highest rate of the server, and in transactions of as many
+// rows as there are publishers.
 func (b *bench) postgres() (err error) {
 	const publishers = 256
 	server, database, err := startPostgres()
@@ -83,8 +83,8 @@ func (b *bench) publishPostgres(database string, publishers int) (rate float64, 
 	})
 }
 
-// copyRows copies rows in transactions of the given number, or in one if it is 0, for the
-// duration of a measurement, and returns rows per second.
+// copyRows copies rows for the duration of a measurement, in transactions of perTransaction rows
+// or, if that is 0, in one transaction, and returns rows per second.
 func (b *bench) copyRows(database string, perTransaction int) (rate float64, err error) {
 	conn, err := pgx.Connect(b.ctx, database)
 	if err != nil {

@@ -85,7 +85,7 @@ func (p *process) sample() {
 	}
 }
 
-// memoryOf returns the number of bytes that /proc/PID/status has under a name.
+// memoryOf returns the value, in bytes, of a field of /proc/PID/status.
 func memoryOf(pid int, name string) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -54,7 +54,7 @@ func spreadOf(samples []sample, value func(sample) float64) spread {
 	return spread{values[0], values[(len(values)-1)/2], values[len(values)-1]}
 }
 
-// A target is the required value of a row: of its median, or of its maximum if that counts.
+// A target is the value that a row must reach: its median, or its maximum for a row of addWorst.
 type target struct {
 	text string
 	met  func(s sample) bool
@@ -89,8 +89,8 @@ func below(v float64) target {
 	return target{fmt.Sprintf("< %g", v), func(s sample) bool { return s.ours < v }}
 }
 
-// noise is the highest ratio of the fastest round of the other to its slowest round. If the other
-// varies more, the machine was busy with something else, and the row is not judged.
+// noise limits the ratio between the fastest and the slowest round of the alternative. If the
+// alternative varies more, the machine was busy with something else, and the row is not judged.
 const noise = 1.5
 
 // A report gathers rows, and prints those of a section after its last round.
@@ -105,12 +105,12 @@ func newReport(out io.Writer) *report {
 	return &report{out: out, rows: []*row{}}
 }
 
-// add adds a sample to the row with this name, unit and other.
+// add adds a sample to the row with the given name, unit and alternative.
 func (p *report) add(name, unit string, ours, other float64, otherName string, t target) {
 	p.row(name, unit, otherName, t).add(ours, other)
 }
 
-// addWorst is add for a row whose highest sample counts.
+// addWorst is like add, but compares the highest sample of the row with the target.
 func (p *report) addWorst(name, unit string, ours, other float64, otherName string, t target) {
 	r := p.row(name, unit, otherName, t)
 	r.worst = true

@@ -214,8 +214,8 @@ func parallel(ctx context.Context, workers, n int, do func(context.Context, int)
 }
 
 // inOrder calls do for the numbers below n, for number k when number k-ahead is done, and returns the
-// duration. It shows the speed of parallel if objects, like pages of a feed, must not be far ahead of the
-// first one that is missing.
+// duration. It shows how fast parallel is if no object may be far ahead of the first one that is missing, as
+// with the pages of a feed.
 func inOrder(ctx context.Context, ahead, n int, do func(context.Context, int) error) (time.Duration, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	start, done := time.Now(), make([]chan struct{}, n)

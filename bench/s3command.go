@@ -11,7 +11,7 @@ import (
 )
 
 // s3Command measures "feedctl publish" of a file to an S3 server, with and without a delay of each
-// request: to stay small, the command has fewer requests in flight than a program that uses the
+// request. To save memory, the command has fewer requests in flight than a program that uses the
 // library. With a delay, both sides send their requests through the same proxy.
 func (b *bench) s3Command() (err error) {
 	endpoint, stop, err := b.startS3()

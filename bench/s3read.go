@@ -39,7 +39,7 @@ func (s *s3Bench) reads() (err error) {
 	}
 	const otherName = "GetObject of the same pages, 16 in flight"
 	dir := filepath.Join(s.dir, "cache-"+prefix)
-	// Without latency, the CPU time of the two sides is what is compared.
+	// Without latency, the two sides are limited by their CPU time.
 	least := atLeastRatio(map[time.Duration]float64{0: 0.5, 50 * time.Millisecond: 0.9}[s.latency])
 	for _, way := range []struct {
 		name  string

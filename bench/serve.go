@@ -63,7 +63,7 @@ func (b *bench) serveFeed(f servedFeed) error {
 	return nil
 }
 
-// fillPages publishes more pages than are requested: only those with a next page never change.
+// fillPages publishes more pages than are requested, since only pages with a next page never change.
 func (b *bench) fillPages(dir string, f servedFeed) (err error) {
 	store, err := file.New(dir)
 	if err != nil {
@@ -278,8 +278,8 @@ var wrkResult = regexp.MustCompile(`(?m)^result (\d+) (\d+) (\d+)$`)
 // seconds returns how long wrk runs.
 func (b *bench) seconds() int { return max(1, int(b.time/time.Second)) }
 
-// wrk loads a server that has the feed below a prefix, and returns bytes a second. command, such as
-// taskset, starts wrk if it is given.
+// wrk loads a server that has the feed below a prefix, and returns bytes a second. If command is given,
+// such as taskset, it starts wrk.
 func (b *bench) wrk(s *server, l load, prefix string, command ...string) (float64, error) {
 	script := filepath.Join(b.dir, "wrk.lua")
 	text := fmt.Appendf(nil, wrkScript, cmp.Or(l.coding, "identity"), l.pages, prefix+layout.FeedPath("bench")+"/pages/")

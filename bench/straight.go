@@ -24,8 +24,8 @@ const straightSetup = `
 		key TEXT NOT NULL PRIMARY KEY, content_type TEXT NOT NULL, body BLOB NOT NULL,
 		last_modified TEXT NOT NULL, content_id TEXT NOT NULL, headers TEXT NOT NULL)`
 
-// insertStraight writes the rows that consuming the feed results in, with the library
-// and the settings of the sink, but without a feed.
+// insertStraight writes the same rows as a consumer of the feed, with the library and the settings of
+// the sink, but without a feed.
 func insertStraight(file string, entities int) (err error) {
 	conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite|sqlite.OpenCreate)
 	if err != nil {

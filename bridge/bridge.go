@@ -31,8 +31,8 @@ type Config struct {
 	// Index is the path of the index, which is created if it does not exist.
 	Index string
 	// Latest keeps only the newest version of each id in the index, and lists the ids
-	// ([Index.Look]). Revisions are then stamps: numbers that usually grow, which may be followed by
-	// ";" and more.
+	// ([Index.Look]). It requires that revisions are stamps: numbers that usually grow, which may be
+	// followed by ";" and other text.
 	Latest bool
 	// MaxEntity is the size in bytes above which entities are put into quarantine. 0: no limit.
 	MaxEntity int64
@@ -113,7 +113,7 @@ func (b *Bridge) catchUp(ctx context.Context) (at Checkpoint, err error) {
 
 // Start fills the index and returns where to begin: the feed's checkpoint, with the last position up
 // to which everything is in the feed, and the session that reached it. If the selection has changed,
-// the source must be read from its beginning: then at.Since is nil and reselected is true.
+// the source must be read from its beginning; in that case at.Since is nil and reselected is true.
 func (b *Bridge) Start(ctx context.Context) (at Checkpoint, reselected bool, err error) {
 	if at, err = b.catchUp(ctx); err != nil || at.Begins() {
 		return at, false, err

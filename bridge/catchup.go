@@ -73,8 +73,8 @@ func (x *Index) startOver(ctx context.Context, reader *feedstore.Reader, name st
 	return x.catchUp(ctx, reader, name)
 }
 
-// addPage adds the versions of a page after the entity with at.ContentID, or all if that is
-// empty. It returns false if the page has no such entity.
+// addPage adds the versions of a page after the entity with at.ContentID, or all of them if
+// at.ContentID is empty. It returns false if the page has no such entity.
 func (x *Index) addPage(ctx context.Context, f *feedstore.Feed, n int64, at place) (found bool, err error) {
 	after := at.ContentID
 	found, at.Page = after == "", n

@@ -62,7 +62,7 @@ func SourceOf(checkpoint []byte) (kind, url string) {
 // Begins reports whether nothing has been published yet.
 func (c *Checkpoint) Begins() bool { return c.Bridge == "" }
 
-// State decodes the members that the source has added into v.
+// State decodes into v the members that the source has added.
 func (c *Checkpoint) State(v any) error {
 	if c.encoded == nil {
 		return nil

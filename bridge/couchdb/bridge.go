@@ -57,7 +57,7 @@ func (b *Bridge) Progress() bridge.Progress { return b.core.Meter.Now() }
 // A Report is the result of a run, in the terms of the protocol ("Replication Completed").
 type Report struct {
 	bridge.Progress
-	// Log has the session at the head of its history.
+	// Log is a replication log with the session at the head of its history.
 	couchdb.Log
 	// NoChanges is set if there was nothing to publish.
 	NoChanges bool `json:"no_changes,omitempty"`
@@ -198,7 +198,7 @@ func (s *run) piece(p *piece, before, after json.RawMessage, instance string) *b
 	}
 }
 
-// reject puts something into quarantine, with the options for reading it again.
+// reject puts a document or row into quarantine, with the options for reading it again.
 func (s *run) reject(ctx context.Context, thing bridge.Quarantined) (err error) {
 	filter := s.bridge.config.Filter
 	filter.DocIDs = nil // may be many, and thing.ID is one of them

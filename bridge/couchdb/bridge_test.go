@@ -104,7 +104,7 @@ func TestIndexOfDeletedFeed(t *testing.T) {
 			}
 		}
 		elsewhere.run()
-		r.fill(59, 60) // the last in both, on the second page: the source has no order
+		r.fill(59, 60) // makes the same document the last one of both feeds, on the second page: the source has no order
 		r.run()
 		elsewhere.run()
 		if pruned {
@@ -112,7 +112,7 @@ func TestIndexOfDeletedFeed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		last := func(r *rig) string { // of what is on the newest page
+		last := func(r *rig) string { // describes the end of the newest page
 			newest, err := chain.NewReader(r.store, testFeed).Newest(t.Context())
 			if err != nil {
 				t.Fatal(err)

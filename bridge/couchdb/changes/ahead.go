@@ -111,7 +111,7 @@ type pump struct {
 	data   bytes.Buffer // received, but not read by the reader yet
 	err    error        // after data
 	closed bool
-	done   chan struct{} // closed when src is not used any more
+	done   chan struct{} // closed when src is no longer used
 }
 
 // newPump returns a pump. If the response is complete, ended is called with its last bytes and the number

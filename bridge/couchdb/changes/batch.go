@@ -11,16 +11,16 @@ import (
 type Row struct {
 	// Seq is the position after this row, or nil if the row has none (see [Options.SeqInterval]).
 	Seq     json.RawMessage
-	ID      string   // may be empty, or not UTF-8, if the server says so
+	ID      string   // as the server sent it: possibly empty, or not UTF-8
 	Revs    []string // the winner first
 	Deleted bool     // whether the winner is deleted
 	// Doc is the winning revision, unchanged, if [Options.IncludeDocs] is set. It is valid JSON, but
-	// may not be UTF-8. It is nil if the server sent none.
+	// not necessarily UTF-8. It is nil if the server sent no document.
 	Doc *couchdb.Body
-	// Meta is from Doc.
+	// Meta describes the members of Doc whose names begin with an underscore.
 	Meta couchdb.Meta
-	// Err is set if the row is malformed, even after it was requested again. Then Raw
-	// has its first 64 KiB, and no other field is set.
+	// Err is set if the row is malformed, even after it was requested again. In that case, Raw has
+	// the first 64 KiB of the row, and no other field is set.
 	Err error
 	Raw []byte
 

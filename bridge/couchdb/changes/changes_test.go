@@ -148,7 +148,7 @@ func TestRecreated(t *testing.T) {
 		inWorld(t, nil, func(t *testing.T, w *world) {
 			w.answers = []answer{
 				func(rw http.ResponseWriter, r *http.Request) {
-					body := normal("a", "sa") // and a long poll returns
+					body := normal("a", "sa") // for a long poll
 					switch kind {
 					case changes.Continuous:
 						body = lines("a") + `{"last_seq":"sa"}`
@@ -190,7 +190,8 @@ func TestRecreated(t *testing.T) {
 				t.Errorf("%v: got %q and %v", kind, got, err)
 			}
 		})
-		// Between two followers, and without an instance.
+		// The database is replaced before the follower is made, which is noticed only if the old
+		// instance is known.
 		for instance, ok := range map[string]bool{"16": false, "17": true, "": true} {
 			inWorld(t, []answer{text(normal("a", "sa"))}, func(t *testing.T, w *world) {
 				f := follow(t, w.db, changes.Options{Instance: instance})

@@ -21,7 +21,7 @@ const (
 	flushAfter = time.Second
 )
 
-// A response is a response of the server that is being read.
+// A response is the state of a response while it is being read.
 type response struct {
 	kind   Feed
 	rows   int64

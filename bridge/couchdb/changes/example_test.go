@@ -15,7 +15,7 @@ import (
 
 // Read what has changed since a stored position.
 func Example() {
-	// Stands for a CouchDB.
+	// This server stands for a CouchDB.
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/recipes" {
 			_, _ = io.WriteString(w, `{"db_name":"recipes","update_seq":"2-g1AB","instance_start_time":"1795176138","cluster":{"q":2}}`)

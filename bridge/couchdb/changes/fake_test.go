@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// A writer changes documents at random, and records which revision of each a follower must have
-// seen last.
+// A writer changes documents at random, and records which revision of each document a follower must
+// have seen last.
 type writer struct {
 	db   *couchdb.DB
 	rand *rand.Rand
@@ -30,7 +30,8 @@ func newWriter(db *couchdb.DB, seed uint64) *writer {
 	return &writer{db: db, rand: rand.New(rand.NewPCG(seed, 1)), want: make(map[string]string), gen: make(map[string]int)}
 }
 
-// write stores new revisions of some documents. Each succeeds the previous one, so it wins.
+// write stores new revisions of some documents. Each replaces the document's previous revision, so
+// it wins.
 func (w *writer) write(t *testing.T) {
 	t.Helper()
 	var docs [][]byte

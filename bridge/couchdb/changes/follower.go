@@ -69,8 +69,8 @@ func New(db *couchdb.DB, o Options) (*Follower, error) {
 }
 
 // Follow calls handle with the rows of the feed, in batches, or with a batch without rows if only
-// the position has changed. It returns nil at the end of a Normal feed. handle owns its batch, which
-// must be closed; an error of handle ends Follow.
+// the position has changed. It returns nil at the end of a Normal feed. The batch belongs to handle,
+// which must close it; if handle returns an error, Follow ends.
 //
 // After an error, Follow can be called again, and continues after the last batch. That is of no use
 // if the error matches ErrRecreated, because the database was replaced, or is [couchdb.Permanent]:
