@@ -31,7 +31,7 @@ type Action string
 
 // The actions.
 const (
-	// Restore writes metadata for the remaining body of a page.
+	// Restore writes metadata for a page of which only the body is left.
 	Restore Action = "restore"
 	// RaiseFloor makes a later page the oldest one, because those before it are lost.
 	RaiseFloor Action = "raise-floor"

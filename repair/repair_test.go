@@ -28,8 +28,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// publish appends entities with Content-IDs of these numbers, on pages of two, in one
-// commit each or all together.
+// publish appends the entities numbered first to last, two to a page, each in its own commit or all in one.
 func publish(ctx context.Context, store storage.Store, name string, atOnce bool, first, last int) error {
 	f, err := producer.Open(ctx, store, name, producer.Config{MaxPageEntities: 2})
 	if err != nil {
@@ -243,7 +242,8 @@ func TestLostFile(t *testing.T) {
 	}
 }
 
-// loseFile removes or truncates a file, and returns false if there are no more.
+// loseFile removes or, with cut, truncates file n of a store. It returns false if the store has no more
+// files.
 func loseFile(t *testing.T, n int, cut bool) bool {
 	dir := t.TempDir()
 	store, err := file.New(dir)

@@ -13,11 +13,11 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// inMemory is the size up to which a body is read into memory before it is written, in
-// bytes. A larger body is streamed; a driver that sends it again reads it again.
+// inMemory is the size up to which a body is read into memory before it is written, in bytes. A larger body
+// is streamed, and read again if a driver has to send it again.
 const inMemory = 2 << 20
 
-// errDigest means that a body does not have its digest.
+// errDigest means that a body does not match its digest.
 var errDigest = errors.New("it does not have the SHA-256 in its metadata")
 
 // A body is a part of the body of an object in the source. It ends where the object ended
@@ -31,7 +31,7 @@ type body struct {
 	before hash.Hash // of the bytes before offset; nil if there are none
 	want   string    // SHA-256 of all bytes to the end of the part, in hex; "" if unknown
 
-	read hash.Hash // of all bytes to the end, once they were read
+	read hash.Hash // of all bytes to the end, once they have been read
 }
 
 // Size implements [storage.Body].
@@ -91,7 +91,7 @@ func fetch(ctx context.Context, store storage.Store, key string, sum func(storag
 	return o.Meta, b, content, err
 }
 
-// bytes reads r, which checks the digest.
+// bytes reads r, which checks the digest, into memory.
 func (b *body) bytes(r io.Reader) (storage.Body, error) {
 	data := bytes.NewBuffer(make([]byte, 0, b.size+bytes.MinRead)) // room to find the end
 	_, err := data.ReadFrom(r)

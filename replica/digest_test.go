@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// writeDigest writes a digest of feed a, in which the state of one key is given.
+// writeDigest writes a digest of feed a, in which one key has the given state.
 func writeDigest(t *testing.T, store storage.Store, state byte) *digests.Result {
 	t.Helper()
 	result, err := digests.Write(t.Context(), store, "a", digests.Config{}, func(ctx context.Context, w *digests.Writer) (*digest.Root, error) {

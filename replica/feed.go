@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrDiverged means that the target has something that the source does not have, or that
-// is different there. Nothing was overwritten.
+// ErrDiverged means that the target has something that is missing from the source or different there. Nothing
+// was overwritten.
 var ErrDiverged = errors.New("target has diverged from the source")
 
 // Stats counts what was written to the target.
@@ -56,10 +56,10 @@ func NewFeed(from, to storage.Store, name string) *Feed {
 	return &Feed{from: from, to: to, name: name, source: chain.NewReader(from, name), memory: newMemory(defaultMemory)}
 }
 
-// Sync brings the target to a state that the source has had since the call. After an error
-// that is not about the feed, as [ErrDiverged] and [chain.ErrCorrupt] are, Sync may be
-// called again and continues. The error matches [chain.ErrNoFeed] if the feed does not
-// exist, and [chain.ErrPruned] if the target needs pages that were pruned.
+// Sync brings the target to a state that the source had at the time of the call or later. After an error,
+// Sync may be called again and continues, unless the error concerns the feed itself, as [ErrDiverged] and
+// [chain.ErrCorrupt] do. The error matches [chain.ErrNoFeed] if the feed does not exist, and
+// [chain.ErrPruned] if the target needs pages that were pruned.
 func (f *Feed) Sync(ctx context.Context) error {
 	if err := layout.CheckName(f.name); err != nil {
 		return fmt.Errorf("copy feed: %w", err)
@@ -168,7 +168,7 @@ func (f *Feed) look(ctx context.Context, newest *chain.Page) error {
 	case errors.Is(err, chain.ErrDeleted):
 		at = nil
 	case errors.Is(err, chain.ErrNoFeed), errors.Is(err, chain.ErrCorrupt):
-		// A copy that has only raised the floor has no page there.
+		// If a copy has only raised the floor, the target has no page.
 		for _, listErr := range f.to.List(ctx, layout.FeedPages(f.name), "") {
 			switch {
 			case listErr != nil:
@@ -257,8 +257,8 @@ func (f *Feed) missing(ctx context.Context, n int64, err error) error {
 	return fmt.Errorf("%w: %w", chain.ErrCorrupt, err)
 }
 
-// add creates the page after the newest one of the target. Pages after it, up to last, are
-// read concurrently.
+// add creates the page after the newest one of the target. The pages after that one, up to last, are read
+// concurrently.
 func (f *Feed) add(ctx context.Context, last int64) (err error) {
 	n := int64(0)
 	if f.at != nil {
@@ -358,8 +358,8 @@ func (f *Feed) again(ctx context.Context, n int64) error {
 	return nil
 }
 
-// raiseFloor raises the floor of the target to that of the source, as far as the target
-// has the page, and deletes the pages below.
+// raiseFloor raises the floor of the target to that of the source, but not beyond the target's newest page,
+// and deletes the pages below.
 func (f *Feed) raiseFloor(ctx context.Context) error {
 	floor, err := f.source.Floor(ctx)
 	if err != nil {
@@ -394,7 +394,7 @@ func (f *Feed) sweep(ctx context.Context) error {
 	return nil
 }
 
-// newHash returns a hash that continues before, or a new hash if before is nil.
+// newHash returns a copy of the hash before, or a new hash if before is nil.
 func newHash(before hash.Hash) (hash.Hash, error) {
 	if before == nil {
 		return sha256.New(), nil

@@ -89,8 +89,8 @@ func (f *Feed) copyQuarantined(ctx context.Context, key string) error {
 	return create(ctx, f.to, key, o.Meta, storage.Bytes(data))
 }
 
-// release removes from the target the entries that were gone from the source before the
-// pages that the target now has were read.
+// release removes from the target the entries that had left the source before the pages now in the target
+// were read.
 func (f *Feed) release(ctx context.Context) error {
 	q := &f.quarantine
 	if q.now == nil {

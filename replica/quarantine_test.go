@@ -63,8 +63,8 @@ func (b *bridge) retry(ctx context.Context, n int) error {
 	return b.store.Delete(ctx, entry(n))
 }
 
-// lacks returns the entities that the checkpoint counts but that are neither in the store's
-// feed nor in quarantine there.
+// lacks returns the entities that the checkpoint counts, but that are neither in the store's feed nor in its
+// quarantine.
 func lacks(t *testing.T, store storage.Store) (missing []int) {
 	t.Helper()
 	checkpoint, err := producer.ReadCheckpoint(t.Context(), store, "a")
@@ -90,10 +90,9 @@ func lacks(t *testing.T, store storage.Store) (missing []int) {
 	return missing
 }
 
-// TestQuarantine copies a feed while a bridge publishes to it, quarantines entities and
-// releases them, at every second moment of the copy, or every eighth with -short. Whenever
-// the copy ends, a bridge that continues on it must not lack anything. The next copy must
-// complete it.
+// TestQuarantine copies a feed while a bridge publishes to it, quarantines entities and releases them, at
+// every second operation of the copy, or every eighth with -short. Whenever the copy ends, a bridge that
+// continues on it must not lack anything. The next copy must complete it.
 func TestQuarantine(t *testing.T) {
 	step := 2 * int(steps(4))
 	beside := map[string]func(context.Context, *bridge) error{
@@ -104,7 +103,7 @@ func TestQuarantine(t *testing.T) {
 	for name, change := range beside {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, more := range []int{0, 1} { // entities: the newest page is open, or closed
+			for _, more := range []int{0, 1} { // with 0 or 1 more entities, the newest page is open or closed
 				for at, reached := 1+rand.IntN(step), true; reached; at += step {
 					for kill, killed := at, true; killed; kill += 13 {
 						reached, killed = quarantineBeside(t, change, more, at, kill)

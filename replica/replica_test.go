@@ -38,7 +38,7 @@ func entity(n int) *producer.Entity {
 	}
 }
 
-// publish publishes the entities with these numbers, three per page.
+// publish publishes the entities numbered first to last, three per page.
 func publish(ctx context.Context, store storage.Store, name string, first, last int) error {
 	f, err := producer.Open(ctx, store, name, producer.Config{MaxPageEntities: 3})
 	if err != nil {
@@ -75,8 +75,8 @@ func source(t *testing.T) *memory.Store {
 	return store
 }
 
-// objects returns the metadata and bodies of all objects but lists of turns, which are not copied:
-// they belong to the producers of one store.
+// objects returns the metadata and bodies of all objects except lists of turns, which belong to the producers
+// of one store and are not copied.
 func objects(t *testing.T, store storage.Store) map[string]string {
 	t.Helper()
 	all := make(map[string]string)

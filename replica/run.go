@@ -34,10 +34,10 @@ const (
 type Config struct {
 	// Name is the name of the feed and the snapshots to copy; "" copies all.
 	Name string
-	// Memory limits the memory for pages of all feeds and snapshots that were read and not
-	// written yet, in bytes. 0 means 16 MiB; the minimum is 2 MiB.
+	// Memory limits the memory, in bytes, for pages that have been read and not yet written, of all feeds and
+	// snapshots together. 0 means 16 MiB; the minimum is 2 MiB.
 	Memory int64
-	// Follow makes Run continue to copy what is published until the context ends.
+	// Follow makes Run continue until the context ends, and copy what is published meanwhile.
 	Follow bool
 	// Progress, if set, is called after something was copied.
 	Progress func(Report)

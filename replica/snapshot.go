@@ -17,10 +17,10 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// copySnapshots copies those snapshots with a name that the target does not have, oldest
-// first: the pages of each, and then its index, which makes it exist. A snapshot that is
-// no longer in the source stays in the target. The URLs in an index are copied unchanged;
-// those of a bucket or a CDN continue to refer to it.
+// copySnapshots copies the snapshots of the given name that are missing from the target, oldest first: the
+// pages of each, and then its index, which makes it exist. A snapshot that is no longer in the source stays
+// in the target. The URLs in an index are copied unchanged; those that refer to a bucket or a CDN continue to
+// do so.
 func copySnapshots(ctx context.Context, from, to storage.Store, name string, memory *semaphore.Weighted) (stats Stats, err error) {
 	ids, _, err := snapshots.List(ctx, from, name)
 	if err != nil {
@@ -115,7 +115,7 @@ func copyPage(ctx context.Context, from, to storage.Store, key, id string, n int
 	return source.size, create(ctx, to, key, meta, content)
 }
 
-// create writes an immutable object. An existing one must be the same.
+// create writes an immutable object. An existing object must be identical.
 func create(ctx context.Context, to storage.Store, key string, meta storage.Meta, content storage.Body) error {
 	_, err := to.Create(ctx, key, meta, content)
 	if !errors.Is(err, storage.ErrExists) {

@@ -20,9 +20,8 @@ import (
 type Target struct {
 	// Open opens the rows of the sink.
 	Open func(ctx context.Context) (Contents, error)
-	// Documents, if not nil, is the database that the sink wrote to, with the documents of another
-	// database (from a feed of "feedctl bridge couchdb --revs"): their leaf revisions are the rows, and
-	// Open is not used.
+	// Documents, if not nil, is the database that the sink wrote to; it is set if the feed is from "feedctl
+	// bridge couchdb --revs". The leaf revisions of its documents are then the rows, and Open is not used.
 	Documents Documents
 }
 
@@ -53,7 +52,7 @@ type Checked struct {
 // Count returns the number of differences.
 func (c *Checked) Count() int64 { return int64(len(c.Differences)) + c.Omitted }
 
-// A Difference is a key for which the sink is not as the feed was.
+// A Difference is a key for which the sink differs from the feed.
 type Difference struct {
 	Key string `json:"key"`
 	// Kind is "missing" if only the feed has the key, "extra" if only the sink has it, or else
@@ -74,9 +73,9 @@ func (c *Checked) add(key, kind string) {
 // ErrUnreadable means that a sink cannot be compared with the feed.
 var ErrUnreadable = errors.New("what the sink has cannot be compared with the feed")
 
-// Check compares what a sink has with the state of the feed at c.At, which it reads again: from a
-// snapshot and the feed, independently of [Run], into a temporary file as large as the state. The
-// error matches [ErrUnreadable] if the sink cannot be compared.
+// Check compares what a sink has with the state of the feed at c.At. It reads this state again, independently
+// of [Run], from a snapshot and the feed into a temporary file as large as the state. The error matches
+// [ErrUnreadable] if the sink cannot be compared.
 func Check(ctx context.Context, c Config, t Target) (_ *Checked, err error) {
 	defer func() {
 		if err != nil {

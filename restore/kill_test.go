@@ -53,7 +53,7 @@ func sums(state map[string]string) map[string]string {
 
 var errKilled = errors.New("killed")
 
-// A mortal is a sink that is killed after a number of steps. What is applied is in its target at once,
+// A mortal is a sink that is killed after a number of steps. What is applied reaches its target at once,
 // before the commit.
 type mortal struct {
 	consumer.Sink
@@ -194,7 +194,7 @@ func TestCheckFinds(t *testing.T) {
 		t.Errorf("not found: %v", want)
 	}
 	all := checked.Count()
-	// Without sums, the Content-IDs count.
+	// Without sums, the Content-IDs are compared.
 	checked, err = restore.Check(t.Context(), h.config(at, nil), restore.Target{Open: func(ctx context.Context) (restore.Contents, error) {
 		c, err := sqlite.OpenContents(ctx, spec(file))
 		return sumless{c}, err

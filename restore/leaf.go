@@ -95,7 +95,7 @@ func ReadLeaf(contentType string, body io.Reader) (*Leaf, error) {
 	return leaf, err
 }
 
-// A document holds the members of a document whose names begin with "_".
+// A document holds those members of a CouchDB document whose names begin with "_".
 type document struct {
 	ID        string `json:"_id"`
 	Rev       string `json:"_rev"`
@@ -112,7 +112,7 @@ type document struct {
 	} `json:"_attachments"`
 }
 
-// canonical returns the members of a document, without those of the server, in a form that depends only
+// canonical returns the members of a document, except those that CouchDB defines, in a form that depends only
 // on their values.
 func canonical(text []byte) ([]byte, error) {
 	var members map[string]any

@@ -36,7 +36,7 @@ func zipped(text string) string {
 	return b.String()
 }
 
-// TestReadLeaf: the sum of a document does not depend on how it is sent, but on everything in it.
+// TestReadLeaf: the sum of a document depends on everything in it, but not on how it is sent.
 func TestReadLeaf(t *testing.T) {
 	const revs = `"_id":"a","_rev":"2-y","_revisions":{"start":2,"ids":["y","x"]}`
 	read := func(contentType, body string) string {

@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/sink/sqlite"
 )
 
-// A leafSink is a table with a row for each leaf revision of the documents in a feed. Its key is the id
-// and the revision, its body the sum.
+// A leafSink is a table with a row for each leaf revision of the documents in a feed. The key of a row is the
+// id and the revision, and its body is the sum.
 type leafSink struct{ consumer.Sink }
 
 // Begin begins a batch.

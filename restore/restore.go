@@ -5,8 +5,8 @@
 // a position of its own is refused, and so is one that is being restored to another point. After the run
 // has ended, a consumer can continue with the sink, as with any other.
 //
-// The times are those of the feed: an entity has the time at which it was published, which is later
-// than the change of the database that it came from.
+// The times are those of the feed: an entity has the time at which it was published, which is later than the
+// change in the database that it came from.
 package restore
 
 import (
@@ -53,7 +53,7 @@ type Report struct {
 	// position; empty if it began with the feed, or continued in it.
 	Snapshot   string    `json:"snapshot,omitempty"`
 	SnapshotAt time.Time `json:"snapshotAt,omitzero"`
-	// Position is that of the sink now.
+	// Position is the current position of the sink.
 	Position feed.Position `json:"position"`
 }
 

@@ -18,11 +18,11 @@ import (
 
 // Limits of a [Policy].
 const (
-	// MinKeepAge is the least KeepAge: no producer still retries a write to pages of this age.
+	// MinKeepAge is the minimum KeepAge: no producer still retries a write to a page of this age.
 	MinKeepAge = chain.MaxCommit
-	// MinSnapshotEvery is the least SnapshotEvery.
+	// MinSnapshotEvery is the minimum SnapshotEvery.
 	MinSnapshotEvery = time.Minute
-	// MaxKeepSnapshots is the greatest KeepSnapshots.
+	// MaxKeepSnapshots is the maximum KeepSnapshots.
 	MaxKeepSnapshots = 10_000
 )
 
@@ -160,8 +160,8 @@ func write(ctx context.Context, store storage.Store, feed string, at storage.Ver
 	return err
 }
 
-// Remove removes the policy of a feed, so that all of the feed is kept. The error matches [ErrNone] if
-// there is none. A damaged policy is removed as well.
+// Remove removes the policy of a feed, so all of the feed is kept. The error matches [ErrNone] if there is no
+// policy. A damaged policy can be removed, too.
 func Remove(ctx context.Context, store storage.Store, feed string) error {
 	if _, err := Read(ctx, store, feed); err != nil && !errors.Is(err, chain.ErrCorrupt) {
 		return err

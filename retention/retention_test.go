@@ -66,7 +66,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestTogether: changes of several writers at the same time all take effect.
+// TestTogether: concurrent changes by several writers all take effect.
 func TestTogether(t *testing.T) {
 	store := memory.New()
 	if err := set(t.Context(), store, policy); err != nil {
@@ -86,8 +86,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestDamaged: an object that is not a policy of this feed is an error, and can be
-// removed.
+// TestDamaged: an object that is not a policy of this feed causes an error, and can be removed.
 func TestDamaged(t *testing.T) {
 	for _, data := range []string{
 		"", "{", `{"format":2,"feed":"f","keepAgeSeconds":3600,"snapshotEverySeconds":60,"keepSnapshots":1}`,

@@ -25,7 +25,7 @@ func (c Credential) GoString() string { return c.String() }
 // LogValue implements [slog.LogValuer].
 func (c Credential) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// newAccess returns the access control that the configuration asks for.
+// newAccess returns the access control for a configuration.
 func newAccess(c Config, publicURL string) (*access.Control, error) {
 	convert := func(list []Credential) []access.Credential {
 		converted := make([]access.Credential, len(list))

@@ -78,7 +78,7 @@ func changesIn(t *testing.T, got answer) (list server.ChangedFeeds) {
 	return list
 }
 
-// all requests changes until there are no more.
+// all requests /changes until there are no more changes.
 func (s *site) all(t *testing.T) (names []string, token string) {
 	t.Helper()
 	for {
@@ -171,7 +171,7 @@ func TestChangesPages(t *testing.T) {
 			}
 			names = append(names, namesOf(list)...)
 			if token == "" {
-				here.post(t, "g0", "<2>") // if it was in the first list, it comes again
+				here.post(t, "g0", "<2>") // listed again if it was in the first list
 				here.get(t, "/feeds/g0")
 				names = slices.DeleteFunc(names, func(name string) bool { return name == "g0" })
 			}
@@ -286,7 +286,7 @@ func TestChangesSlowStore(t *testing.T) {
 	})
 }
 
-// TestChangesAway: while the store is unavailable, the answer is 503, even to clients that wait.
+// TestChangesAway: while the store is unavailable, the response is 503, even for clients that wait.
 func TestChangesAway(t *testing.T) {
 	store := remote(0)
 	inBubble(t, store, server.Config{}, func(t *testing.T, _ *server.Server, here, _ *site) {
@@ -342,7 +342,7 @@ func TestChangesRequests(t *testing.T) {
 	}
 }
 
-// TestChangesClose: closing the server ends the waiting.
+// TestChangesClose: closing the server ends the requests that wait.
 func TestChangesClose(t *testing.T) {
 	inBubble(t, memory.New(), server.Config{}, func(t *testing.T, s *server.Server, here, _ *site) {
 		_, token := here.all(t)

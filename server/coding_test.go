@@ -122,7 +122,7 @@ func TestCodings(t *testing.T) {
 	})
 }
 
-// blockingWriter takes a response's first bytes and no more until it is released.
+// blockingWriter accepts a response's first bytes and no more until it is released.
 type blockingWriter struct {
 	header  http.Header
 	started chan struct{}

@@ -28,7 +28,7 @@ func TestConditions(t *testing.T) {
 		{"If-None-Match, cut", []string{`If-None-Match: "a`}, 200},
 		{"If-None-Match, of gzip", []string{`If-None-Match: {etag-gzip}`}, 200},
 		{"If-None-Match before If-Modified-Since", []string{`If-None-Match: "a"`, "If-Modified-Since: " + later}, 200},
-		// The same second is not enough: the page may have changed within it.
+		// An equal date is not enough: the page may have changed within the second.
 		{"If-Modified-Since, equal", []string{"If-Modified-Since: " + epochHTTP}, 200},
 		{"If-Modified-Since, later", []string{"If-Modified-Since: " + later}, 304},
 		{"If-Modified-Since, RFC 850", []string{"If-Modified-Since: Monday, 27-Nov-23 03:10:01 GMT"}, 304},

@@ -44,9 +44,8 @@ type Config struct {
 	// Operations adds /healthz, /readyz and /metrics, for a process that is nothing but a server.
 	// In other processes, export the metrics of Registry.
 	Operations bool
-	// Checks holds named checks of things without which the server works, but not as well:
-	// /readyz tells every client which of them fail, with the error. Together they may take a few
-	// seconds.
+	// Checks holds named checks of things that the server can do without, but not as well: /readyz tells
+	// every client which of the checks fail, with the error. Together they may take a few seconds.
 	Checks map[string]func(context.Context) error
 
 	// Producer configures the feeds that are published to. Its MaxEntity is
@@ -56,8 +55,8 @@ type Config struct {
 	MaxBody int64
 	// MaxEntity is the largest body of an entity, in bytes. Defaults to 4 GiB.
 	MaxEntity int64
-	// MaxPublishes is how many requests may publish at once; the answer to more is
-	// 503 with Retry-After. Defaults to 512.
+	// MaxPublishes is how many requests may publish at once; further requests are answered with 503 and
+	// Retry-After. Defaults to 512.
 	MaxPublishes int
 	// MaxProducers is how many feeds are kept open for publishing. Defaults to 64.
 	// More are open only while more are being published to.
@@ -66,8 +65,8 @@ type Config struct {
 	// MaxWait is the longest time for which "Prefer: wait" is granted. Defaults
 	// to 1 minute.
 	MaxWait time.Duration
-	// MaxWaiters is how many requests may wait at the same time; more are answered
-	// immediately. Defaults to 10,000.
+	// MaxWaiters is how many requests may wait at the same time; further requests are answered immediately.
+	// Defaults to 10,000.
 	MaxWaiters int
 	// PollInterval is how often the store is polled for changes by other processes,
 	// for each feed that requests wait for. After a change, an interval of more than
@@ -165,10 +164,9 @@ func (c Config) publicURL() (string, error) {
 // ErrExposed is matched by the error of [CheckExposure].
 var ErrExposed = errors.New("publishing would be open to everyone")
 
-// CheckExposure reports whether a server with this configuration may listen on
-// the TCP address ("host:port", as for [net.Listen]). The error matches [ErrExposed] if other
-// machines could publish without credentials. It does not resolve names: only "localhost" is
-// taken for this machine.
+// CheckExposure reports whether a server with this configuration may listen on the TCP address ("host:port",
+// as for [net.Listen]). The error matches [ErrExposed] if other machines could publish without credentials.
+// It does not resolve names: "localhost" is the only name that stands for this machine.
 func CheckExposure(addr string, c Config) error {
 	if !c.Writable || len(c.WriteAuth) > 0 || c.OpenWrites {
 		return nil

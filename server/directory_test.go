@@ -78,8 +78,8 @@ func TestNoListing(t *testing.T) {
 	}
 }
 
-// TestMetricsOfManyFeeds: a scrape waits for a few feeds only; the others are polled after
-// it, and those without metrics are counted.
+// TestMetricsOfManyFeeds: a scrape waits for only a few feeds; the others are polled afterwards, and feeds
+// without metrics are counted.
 func TestMetricsOfManyFeeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()

@@ -48,13 +48,12 @@
 // second, and gains its next link without a new Last-Modified. A 304 carries the
 // Link header.
 //
-// "Prefer: wait=N" (RFC 7240) with an If-None-Match that matches the newest page
-// delays the answer until the page changes, is no longer the newest, or N seconds
-// have passed. Preference-Applied has the number of seconds granted.
+// "Prefer: wait=N" (RFC 7240) with an If-None-Match that matches the newest page delays the response until the page
+// changes, is no longer the newest, or N seconds have passed. Preference-Applied has the number of seconds granted.
 //
-// A page that has been pruned is answered with 410 Gone, at most a second later. The files of a store on disk are
-// kept open for at most that long between requests for a page that never changes. If there is a snapshot with the
-// same name as the feed, the answer links to its newest index with rel="snapshot".
+// A page is answered with 410 Gone at most a second after it has been pruned. The files of a store on disk are kept
+// open for at most that long between requests for a page that never changes. If there is a snapshot with the same
+// name as the feed, the response links to its newest index with rel="snapshot".
 //
 // # Times
 //
@@ -72,12 +71,11 @@
 //
 // # Changes
 //
-// /changes lists the feeds that have changed since the token in the query "since", at most
-// 1000, with a new token (see [ChangedFeeds]); without a token, all feeds. "prefix" selects
-// names, "limit" lowers the maximum. With "Prefer: wait=N" the answer is delayed until there is
-// a change, or N seconds have passed. A token is valid as long as the process runs and clients request /changes at
-// least every ten minutes; otherwise the answer is 410. The feeds are polled as [feedstore.Reader.Changes]
-// describes, however many clients there are.
+// /changes lists the feeds that have changed since the token in the query "since", at most 1000, with a new token
+// (see [ChangedFeeds]); without a token, all feeds. "prefix" selects names, "limit" lowers the maximum. With
+// "Prefer: wait=N" the response is delayed until there is a change, or N seconds have passed. A token is valid as
+// long as the process runs and clients request /changes at least every ten minutes; otherwise the response is 410.
+// The feeds are polled as [feedstore.Reader.Changes] describes, however many clients there are.
 //
 // # Remote stores
 //
@@ -95,7 +93,7 @@
 // content-type and content-id, as in [input.Options] (op-field, key and content-id are JSON Pointers). A line has at
 // most [input.DefaultMaxLine] bytes; lines longer than [input.LengthyLine] are read one at a time across all
 // requests. Any other body is one entity with the Content-* and Operation-Type fields of the request. A DELETE needs
-// no Content-Type. The answer is a JSON object (see [Receipt]) and means that the entities are durable. An entity
+// no Content-Type. The response is a JSON object (see [Receipt]) and means that the entities are durable. An entity
 // whose Content-ID is already in the feed's recent pages is counted as a duplicate, so a publish can be repeated.
 //
 // A multipart or NDJSON body is published as it arrives. If an error interrupts it,

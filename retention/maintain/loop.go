@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Interval is the time between the rounds of a [Loop], less up to a tenth of it at random, so that
-// several processes do not do the same at the same time.
+// Interval is the time between the rounds of a [Loop], less up to a tenth of it at random, so that several
+// processes do not begin their rounds at the same time.
 const Interval = time.Hour
 
 // A Loop carries out the policies of all feeds in a store, one feed after another.

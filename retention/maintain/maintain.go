@@ -22,16 +22,16 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ReadingTime is how long a reader may take to read a snapshot: a snapshot is kept for this time after
-// another has become the newest, together with the pages of the feed that come after it.
+// ReadingTime is how long a reader may take to read a snapshot: for this time after a newer one was made, a
+// snapshot is kept, together with the pages of the feed that come after it.
 const ReadingTime = 24 * time.Hour
 
 // Config holds the settings of a run.
 type Config struct {
 	// Fold writes a snapshot of the state of a feed, named like the feed, as [snapshot/fold.Feed] does;
-	// keyPointer is that of the policy.
+	// keyPointer is the KeyPointer of the policy.
 	Fold func(ctx context.Context, store storage.Store, feed, keyPointer string) error
-	// DryRun only reports what a run would do.
+	// DryRun makes a run only report what it would do.
 	DryRun bool
 	// Now is the clock for stores that have none. Defaults to time.Now.
 	Now func() time.Time
@@ -163,10 +163,10 @@ func (r *run) snapshot(ctx context.Context) error {
 	return r.list(ctx)
 }
 
-// inFeed reports whether the feed has the entity that a snapshot ends with. Otherwise the snapshot is of
-// another history of the feed, such as one before a restore, and does not have what pages before its
-// position have now. The entity may have been on a page that was pruned: then nothing is pruned because
-// of this snapshot.
+// inFeed reports whether the feed has the entity that a snapshot ends with. Otherwise the snapshot belongs to
+// another history of the feed, such as one before a restore, and may not match what the pages before its
+// position now contain. The entity may have been on a page that was pruned: then nothing is pruned because of
+// this snapshot.
 func (r *run) inFeed(ctx context.Context, s made) (bool, error) {
 	for header, err := range chain.NewReader(r.store, r.feed).Headers(ctx, s.page) {
 		switch {
@@ -221,7 +221,8 @@ func (r *run) deleteOld(ctx context.Context) error {
 	r.report.Kept = len(r.have) - len(old)
 	for _, s := range old {
 		if !r.DryRun {
-			// If another run was first, it may have been killed before it had deleted all pages.
+			// If another run deleted the snapshot first, it may have been killed before it had deleted all
+			// pages.
 			if err := snapshots.Delete(ctx, r.store, r.feed, s.id); err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return err
 			}
@@ -232,8 +233,8 @@ func (r *run) deleteOld(ctx context.Context) error {
 	if r.DryRun || !r.report.Snapshot && len(old) == 0 {
 		return nil
 	}
-	// Collect what killed runs have left. This lists the pages of all snapshots, so it is not done each
-	// time.
+	// Collect what killed runs have left behind. This lists the pages of all snapshots, so it is not done
+	// each time.
 	_, err := snapshots.Collect(ctx, r.store, r.feed, ReadingTime)
 	return err
 }

@@ -124,7 +124,7 @@ func TestKeepsForSnapshot(t *testing.T) {
 }
 
 // TestOtherHistory: the newest snapshot was made before the store was restored to an older state and
-// published to. Nothing is pruned before there is a snapshot of what the feed has now.
+// published to. Nothing is pruned before there is a snapshot of the feed's new state.
 func TestOtherHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := retention.Policy{KeepAge: time.Hour, SnapshotEvery: 1000 * time.Hour, KeepSnapshots: 1}
@@ -164,8 +164,8 @@ func TestOtherHistory(t *testing.T) {
 	})
 }
 
-// TestReaderOfSnapshot begins to read the newest snapshot just before the next one is made, and ends
-// a day later: the pages after it must be there.
+// TestReaderOfSnapshot begins to read the newest snapshot just before the next one is made, and ends a day
+// later: the pages after the snapshot must still exist.
 func TestReaderOfSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, h := memory.New(), &history{}
@@ -195,7 +195,7 @@ func TestReaderOfSnapshot(t *testing.T) {
 	})
 }
 
-// TestNothing: a feed without a policy, or without pages, is an error.
+// TestNothing: a feed without a policy, or without pages, causes an error.
 func TestNothing(t *testing.T) {
 	store := memory.New()
 	if _, err := maintain.Feed(t.Context(), store, testFeed, config(t)); !errors.Is(err, retention.ErrNone) {

@@ -132,10 +132,10 @@ func (r *reader) read(t *testing.T, start consumer.Start, most int) (got receive
 	return got
 }
 
-// check resumes a consumer at each position that a consumer can have. It must receive all that came
-// after, or be told of a gap; and a consumer that starts with a snapshot must end with the state of
-// the feed. The first consumer that is not told of a gap receives everything; the others stop on the
-// next page, since later ones receive the rest.
+// check resumes a consumer at each position that a consumer can have. It must receive everything after the
+// position, or be told of a gap; and a consumer that starts with a snapshot must end with the state of the
+// feed. The first consumer that is not told of a gap receives everything; the others stop on the next page,
+// since later consumers receive the rest.
 func (h *history) check(t *testing.T, store storage.Store) {
 	t.Helper()
 	report, err := verify.Store(t.Context(), store, testFeed, "")
@@ -234,7 +234,7 @@ func (h *history) checkNewest(t *testing.T, store storage.Store, id string) {
 	h.checkSnapshot(t, r, id, true)
 }
 
-// config returns a Config that folds in a directory of the test.
+// config returns a Config that makes snapshots with the help of a temporary directory.
 func config(t *testing.T) maintain.Config {
 	return maintain.Config{Fold: func(ctx context.Context, store storage.Store, name, key string) error {
 		_, err := fold.Feed(ctx, store, name, fold.Config{KeyPointer: key, TempDir: t.TempDir()})
@@ -242,7 +242,7 @@ func config(t *testing.T) maintain.Config {
 	}}
 }
 
-// quick returns a Config that folds in memory.
+// quick returns a Config that makes snapshots in memory.
 func quick(t *testing.T) maintain.Config {
 	return maintain.Config{Fold: func(ctx context.Context, store storage.Store, name, _ string) error {
 		source := fromstore.New(store, fromstore.Config{})
