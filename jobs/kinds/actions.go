@@ -15,20 +15,21 @@ import (
 )
 
 // An Action is an operation on the data of a job, other than a run. It uses the source, target,
-// credentials and options of the document.
+// credentials and options from the job's document.
 type Action struct {
 	// Name is a verb, and About says what the action does.
 	Name, About string
-	// Command is the command line that does the same, in the form that [Command] returns.
+	// Command is the command line for the same operation, in the form that [Command] returns.
 	Command string
 	// Run performs the action. The findings are what is wrong with the data; omitted is the number of
 	// further findings.
 	Run func(ctx context.Context, e *task.Env) (summary string, findings []string, omitted int64, err error)
-	// Status returns how far Run has come. It is nil if that is not known.
+	// Status returns the progress of Run. It is nil if the progress is not known.
 	Status func() progress.Status
 }
 
-// Actions returns the actions that a node offers for a job. A job with files on another node has none.
+// Actions returns the actions that a node offers for a job. It returns none for a job with files on
+// another node.
 func Actions(d *jobs.Document, node string) []Action {
 	k, ok := known[d.Kind]
 	if !ok {
@@ -53,7 +54,7 @@ func Actions(d *jobs.Document, node string) []Action {
 	return nil
 }
 
-// retryAction returns the action that tries again to publish what a bridge has put into quarantine.
+// retryAction returns the action that retries publishing what a bridge has put into quarantine.
 func retryAction(p *parsed, s *task.CouchSource) Action {
 	words := []string{"bridge", "quarantine", p.Target, "--retry", p.Source}
 	if s.Index != "" {
@@ -85,8 +86,8 @@ func retryAction(p *parsed, s *task.CouchSource) Action {
 	}
 }
 
-// reconcileAction returns the action that compares what a consumer has written with its feed, or none
-// if the sink cannot be compared.
+// reconcileAction returns the action that compares what a consumer has written with its feed. It
+// returns nothing if the sink cannot be compared.
 func reconcileAction(p *parsed, r *consumeRun) []Action {
 	t := &task.Reconcile{Feed: p.Source, Into: p.Target, Columns: r.Columns, Key: r.Key, Client: r.Client}
 	if t.Check() != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/feedctl/feedctl/storage/observe"
 )
 
-// An activeTransport calls note for what it receives, except server errors.
+// An activeTransport calls note for each response, except server errors, and whenever data is read from
+// a body.
 type activeTransport struct {
 	http.RoundTripper
 	note func()
@@ -26,7 +27,8 @@ func (t *activeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// An activeStore calls note for operations that succeed, and for data that is read from bodies.
+// An activeStore calls note whenever an operation succeeds, and whenever data is read from the body of
+// an object.
 type activeStore struct {
 	storage.Store
 	note func()
@@ -49,7 +51,7 @@ func (s *activeStore) Get(ctx context.Context, key string, offset, length int64)
 	if err != nil {
 		return nil, err
 	}
-	if _, file := object.Body.(interface{ Rewind() error }); !file { // files need all their methods, and are not slow
+	if _, file := object.Body.(interface{ Rewind() error }); !file { // files are never slow, and callers need all their methods
 		object.Body = &activeBody{object.Body, s.note}
 	}
 	return object, nil

@@ -7,7 +7,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestAgainst: the target of a job of kind verify is the source with which the feed is compared.
+// TestAgainst: the target of a job of kind verify is the database or collection with which the feed is
+// compared.
 func TestAgainst(t *testing.T) {
 	document := func(target string) *jobs.Document {
 		return &jobs.Document{Namespace: "n", Name: "j", Kind: "verify", Source: "file:/data#a", Target: target, Options: map[string]jobs.Values{"deep": {"true"}},

@@ -6,8 +6,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestAnnounce: a job announces its own name to the server, or the name in the option announce, which
-// does not make it different work.
+// TestAnnounce: a job announces to the server its own name, or the name in the option announce. That
+// option does not change Identity.Work.
 func TestAnnounce(t *testing.T) {
 	t.Parallel()
 	d := jobs.Document{Namespace: "shop", Name: "stock", Kind: "consume", Source: "https://feeds.example/feeds/stock", Target: "sqlite:/srv/stock.db?table=stock"}

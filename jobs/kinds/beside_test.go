@@ -22,7 +22,7 @@ import (
 	"github.com/feedctl/feedctl/storage/fault"
 )
 
-// A later store has a clock that is two hours fast, so what was just written can be pruned.
+// A later store has a clock that is two hours fast, so objects that were just written can be pruned.
 type later struct{ storage.Store }
 
 func (l later) Unwrap() storage.Store { return l.Store }
@@ -32,7 +32,7 @@ func (l later) Now(ctx context.Context) (time.Time, error) {
 	return now.Add(2 * time.Hour), err
 }
 
-// An ending kind calls ended when a run has ended.
+// An ending is a kind that calls ended whenever a run has ended.
 type ending struct {
 	jobs.Kind
 	ended func()
@@ -44,8 +44,8 @@ func (e ending) Run(ctx context.Context, s *jobs.Session) error {
 }
 
 // beside runs two jobs to their ends, each on a scheduler of its own. The first run waits at its first
-// operation on the store for which at is true, until the second run has reached such an operation, too,
-// or has ended.
+// operation on the store for which at returns true, until the second run has also reached such an
+// operation, or has ended.
 func (s *scene) beside(at func(fault.Op) bool, first, second jobs.Document) (results [2]string) {
 	s.Helper()
 	stands, came := make(chan struct{}), make(chan struct{})
@@ -87,7 +87,7 @@ func anywhere(fault.Op) bool    { return true }
 func writing(op fault.Op) bool  { return op.Verb.Writes() }
 func deleting(op fault.Op) bool { return op.Verb == fault.Delete }
 
-// TestOnce runs jobs that end, each at the same time as a second run of the same job.
+// TestOnce tests kinds of jobs that end: it runs each job twice at the same time.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -117,9 +117,9 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestPrune prunes a feed at the same time as a second run that keeps as many pages, fewer or more. The
-// second run begins when the first is about to raise the floor, or to delete the first page. The two
-// pages that both keep are left, and the feed is valid.
+// TestPrune prunes a feed in two runs at the same time: the second run keeps as many pages as the
+// first, fewer or more. It begins when the first is about to raise the floor, or to delete the first
+// page. The two pages that both runs keep are left, and the feed is valid.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

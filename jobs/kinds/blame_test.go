@@ -62,7 +62,8 @@ func cut(h http.Handler) http.Handler {
 	})
 }
 
-// database returns the URL of an empty database that is reached over TCP, as servers are.
+// database returns the URL of an empty database that is reached over TCP, like a database on another
+// host.
 func (s *scene) database() string {
 	s.Helper()
 	url, down := proxied(s.T)
@@ -130,8 +131,8 @@ func originOf(t *testing.T, raw string) string {
 	return origins.Of(u)
 }
 
-// TestBlame runs jobs, three for each cause, that fail because of a server or of something on the
-// node. Only a server that is the cause is taken to be down.
+// TestBlame runs jobs that fail because of a server or of something on the node, three jobs for each
+// cause. A server is taken to be down only if it is the cause.
 func TestBlame(t *testing.T) {
 	t.Parallel()
 	const nowhere = "http://127.0.0.1:1"
@@ -200,8 +201,8 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// TestBlameLingering: the database of an outbox goes down while a run waits for rows. Within a
-// minute, long before the run would be ended, the database is taken to be down.
+// TestBlameLingering: the database of an outbox goes down while a run waits for rows. Within a minute,
+// long before the run would be ended, the database is taken to be down.
 func TestBlameLingering(t *testing.T) {
 	t.Parallel()
 	url, down := proxied(t)

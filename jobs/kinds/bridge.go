@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// bridgeCouchDB publishes the changes of a database. The feed makes two runs at the same time safe:
-// each page is committed together with the checkpoint, by compare and swap, so each revision is
+// bridgeCouchDB publishes the changes of a database. Two runs at the same time are safe because of the
+// feed: each page is committed together with the checkpoint, by compare and swap, so each revision is
 // published once; the slower run reads the feed again and continues. The indexes of bridges are caches
 // of the feed, so the job need not run on a node that has an index.
 var bridgeCouchDB = kind{
@@ -43,8 +43,8 @@ func setBridge(b *task.BridgeRun, d *jobs.Document, with credentials) {
 	}
 }
 
-// checkBridge returns an error for what is wrong only in a job: a job that follows has many runs, each
-// of which would make a snapshot.
+// checkBridge returns an error for settings that are wrong only in a job: a job that follows has many
+// runs, each of which would make a snapshot.
 func checkBridge(b *task.BridgeRun) error {
 	if b.Snapshot && b.Follow {
 		return errors.New("--snapshot: with follow, write a job of kind snapshot from-feed with a schedule instead")

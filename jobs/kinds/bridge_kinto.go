@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// bridgeKinto publishes the changes of a collection, or of the collections of a bucket. The feed makes two runs at the
-// same time safe, as for bridgeCouchDB.
+// bridgeKinto publishes the changes of a collection, or of the collections of a bucket. Two runs at the same time are
+// safe because of the feed, as for bridgeCouchDB.
 var bridgeKinto = kind{
 	source:    side{parse: parseKintoSource, missing: "write the URL of a collection or bucket"},
 	target:    side{parse: parseFeeds, missing: "write STORE#FEED"},
@@ -22,8 +22,8 @@ var bridgeKinto = kind{
 	arguments: bridgeArguments,
 }
 
-// watchedWindow is the longest window that a watched job can have: the watch wakes jobs again that long after a
-// change. Jobs with longer windows are woken from time to time.
+// watchedWindow is the longest window of a job that is watched: the watch wakes such jobs a second time, this long
+// after a change. Jobs with longer windows are woken from time to time instead.
 const watchedWindow = time.Minute
 
 type kintoRun struct{ task.BridgeKinto }

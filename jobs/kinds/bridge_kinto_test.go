@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// TestKintoJob tests the command of a job that bridges from Kinto, and which server is blamed for its
-// errors.
+// TestKintoJob tests the command line of a job that bridges from Kinto, and which server is blamed for
+// the job's errors.
 func TestKintoJob(t *testing.T) {
 	const collection = "https://kinto.example.org/v1/buckets/b/collections/c"
 	d := &jobs.Document{Namespace: "n", Name: "j", Kind: "bridge kinto", Source: collection, Target: "s3://bucket/p#a", Follow: true,
@@ -48,7 +48,7 @@ func TestKintoJob(t *testing.T) {
 }
 
 // TestKintoBucketJob: a job that bridges a bucket is woken by changes of any of its collections, and does
-// not fail for good if one of them does.
+// not fail for good if one of the collections does.
 func TestKintoBucketJob(t *testing.T) {
 	const bucket = "https://kinto.example.org/v1/buckets/b"
 	d := &jobs.Document{Namespace: "n", Name: "j", Kind: "bridge kinto", Source: bucket, Target: "s3://bucket/p#k-*", Follow: true,

@@ -7,10 +7,11 @@ import (
 	"github.com/feedctl/feedctl/internal/credential"
 )
 
-// sideError returns the message of an error about a source or a target, in the terms of a document.
+// sideError returns the message of an error about a source or a target, with the names of options
+// instead of flags.
 func sideError(err error) string { return flagName.ReplaceAllString(err.Error(), "$1") }
 
-// checkCredential checks the reference to the credential of a place.
+// checkCredential checks the reference to the credential of the place p.
 func checkCredential(reference string, p place) error {
 	if reference == "" || p.id == "" {
 		return nil
@@ -22,7 +23,7 @@ func checkCredential(reference string, p place) error {
 	return err
 }
 
-// withPassword returns the URL of a database with the password added, unless that is empty.
+// withPassword returns the URL of a database with the password added, unless the password is empty.
 func withPassword(raw, password string) string {
 	u, err := url.Parse(raw)
 	if err != nil || password == "" {

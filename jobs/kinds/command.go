@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// Command returns the command line that does the same as a job, for a POSIX shell. Credentials are
+// Command returns the command line, for a POSIX shell, that does the same as a job. Credentials are
 // references there, too. The result is empty if the kind is not known.
 func Command(d *jobs.Document) string {
 	k, ok := known[d.Kind]
@@ -35,8 +35,8 @@ func Command(d *jobs.Document) string {
 	return shellCommand(d, words, variables)
 }
 
-// shellCommand returns the command line of a job, made of words and assignments of variables, for a
-// POSIX shell.
+// shellCommand returns the command line of a job for a POSIX shell. It consists of assignments of
+// variables and of words.
 func shellCommand(d *jobs.Document, words, variables []string) string {
 	second := "" // the second of two passwords, since PGPASSWORD holds only one
 	if len(variables) == 2 && strings.HasPrefix(variables[0], "PGPASSWORD=") {
@@ -54,8 +54,8 @@ func shellCommand(d *jobs.Document, words, variables []string) string {
 // Command returns the command line that a [jobs.Description] shows.
 func (*kind) Command(d *jobs.Document) string { return Command(d) }
 
-// credentialOf adds the credential of a side: as a flag if it is in a file, otherwise as a
-// variable.
+// credentialOf adds the credential of the source or the target to a command line: as a flag if it is in
+// a file, otherwise as a variable.
 func credentialOf(d *jobs.Document, side, flag, variable string, words, variables []string) ([]string, []string) {
 	where, name, _ := strings.Cut(d.Credentials[side], ":")
 	assignment := ""
@@ -85,7 +85,7 @@ func quoteURL(raw, password string) string {
 	return shell.Quote(scheme+"://"+user+":") + encoded + shell.Quote("@"+rest)
 }
 
-// sourceVariable returns the variable with the credential of a source.
+// sourceVariable returns the name of the variable that holds the credential of a source.
 func sourceVariable(d *jobs.Document) string {
 	if strings.HasPrefix(d.Source, "postgres") {
 		return "PGPASSWORD"

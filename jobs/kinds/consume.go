@@ -23,10 +23,9 @@ var known = map[string]kind{
 	"verify":             verify,
 }
 
-// consume copies a feed into a sink. The sink makes two runs at the same time safe: only one
-// consumer at a time has it open, and the other run ends with [jobs.ErrDuplicate]; if a lock was
-// lost, the batch of the slower consumer is refused because of the position that is committed with
-// the data.
+// consume copies a feed into a sink. Two runs at the same time are safe because of the sink: only one
+// consumer at a time has it open, and the other run ends with [jobs.ErrDuplicate]. If a lock is lost,
+// the batch of the slower consumer is refused because of the position that is committed with the data.
 var consume = kind{
 	source:    side{parse: parseFeed, missing: "write the URL of a feed, or STORE#FEED"},
 	target:    side{parse: parseSink, missing: "write a sink, such as sqlite:/PATH?table=T"},
@@ -56,7 +55,7 @@ func (c *consumeRun) Arguments(d *jobs.Document, with credentials) {
 	c.Client.Credential, c.IntoCredential = with.source, with.target
 	c.Announce = cmp.Or(c.Announce, feed.CleanConsumerName(d.ID()))
 	if d.Follow && c.Quarantine.String() == "" {
-		// An entity that does not fit must not end a run, even if it is the only one.
+		// An entity that the sink rejects must not end a run, even if it is the only one.
 		_ = c.Quarantine.Set("100%")
 	}
 }
@@ -76,7 +75,8 @@ func (c *consumeRun) Stats() jobs.Stats {
 	return s
 }
 
-// positionText returns a position in a form for people to read: its time and the entity.
+// positionText returns a position in a form for people to read: the time and the Content-ID of its
+// entity.
 func positionText(p feed.Position) string {
 	switch {
 	case p.Snapshot != nil:

@@ -30,8 +30,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// classify returns the error of a run as the scheduler needs it: a [*jobs.OriginError] if a server
-// is the cause, or an error that matches [jobs.ErrDuplicate] or [jobs.ErrRejected]. All others are
+// classify turns the error of a run into one for the scheduler: a [*jobs.OriginError] if a server is
+// the cause, or an error that matches [jobs.ErrDuplicate] or [jobs.ErrRejected]. All others are
 // temporary errors of the job.
 func (k *kind) classify(err error, i jobs.Identity) error {
 	if _, ok := errors.AsType[*jobs.OriginError](err); ok || err == nil {
@@ -52,7 +52,7 @@ func (k *kind) classify(err error, i jobs.Identity) error {
 	return err
 }
 
-// hinted is an error that also says what the user can do about it.
+// hinted is an error with a hint that tells the user what to do about it.
 type hinted struct {
 	error
 	hint string
@@ -63,7 +63,7 @@ func (e *hinted) Unwrap() error { return e.error }
 // Hint implements the interface that [jobs.Kind] describes.
 func (e *hinted) Hint() string { return e.hint }
 
-// withHint adds to an error what the user can do about it, in the terms of a job.
+// withHint adds a hint to an error that tells the user what to do about it, in the terms of a job.
 func withHint(err error) error {
 	hint := ""
 	switch status := statusOf(err); {
@@ -80,8 +80,8 @@ func withHint(err error) error {
 	return &hinted{err, hint}
 }
 
-// permanent reports whether an error will recur until a user changes something: the job, or what it
-// has read or written.
+// permanent reports whether an error will recur until a user changes something: the job, or the data
+// that it read or wrote.
 func permanent(err error) bool {
 	if _, ok := errors.AsType[*bridgekinto.BucketError](err); ok {
 		return false // later runs publish the other collections
@@ -119,7 +119,7 @@ func (k *kind) blamed(err error, i jobs.Identity) (origin string, after time.Dur
 		if e, ok := errors.AsType[*kinto.Error](err); ok {
 			return originIn(i, e.URL), 0
 		}
-		return i.SourceOrigin, 0 // an error of package verify
+		return i.SourceOrigin, 0 // the error is from package verify
 	}
 	var answered interface{ SQLState() string } // a *pgconn.PgError
 	if errors.As(err, &answered) {
@@ -140,14 +140,14 @@ func (k *kind) blamed(err error, i jobs.Identity) (origin string, after time.Dur
 		return originIn(i, u), 0
 	}
 	if database := k.database(i); database != "" || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return database, 0 // without a database, a file has ended early
+		return database, 0 // without a database, the cause is a file that ends early
 	}
 	return cmp.Or(i.SourceOrigin, i.TargetOrigin), 0
 }
 
-// requested returns the URL of the request that failed, or "" if it was not an HTTP request. If a
-// request failed because its body came from another request, which failed, the URL is that of the
-// other request.
+// requested returns the URL of the request that failed, or "" if no HTTP request failed. If the request
+// failed because another request, which supplied its body, failed, it returns the URL of that other
+// request.
 func requested(err error) (u string) {
 	type request interface {
 		error
@@ -179,7 +179,7 @@ func isServerError(status int) bool {
 	return status >= http.StatusInternalServerError
 }
 
-// originIn returns the origin of a URL if the job names that origin, otherwise "". Origins that a
+// originIn returns the origin of the URL raw if the job names that origin, otherwise "". Origins that a
 // feed only links to are not blamed: the scheduler would not notice when they work again.
 func originIn(i jobs.Identity, raw string) string {
 	u, err := url.Parse(raw)
@@ -200,8 +200,8 @@ func (k *kind) store(i jobs.Identity) string {
 	return i.SourceOrigin
 }
 
-// database returns the origin that is a database. If both origins are databases, it returns the one
-// that is not a store: the errors of stores have a type of their own.
+// database returns the source or target origin, whichever is a database. If both are, it returns the
+// one that is not a store: the errors of stores have a type of their own.
 func (k *kind) database(i jobs.Identity) string {
 	origins := []string{i.TargetOrigin, i.SourceOrigin}
 	if k.stored == "target" {
@@ -218,7 +218,7 @@ func (k *kind) database(i jobs.Identity) string {
 // isNetwork reports whether a server cannot be reached, does not respond in time, or cannot
 // identify itself.
 func isNetwork(err error) bool {
-	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) { // there is no socket left
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) { // no more sockets can be opened
 		return false
 	}
 	if pgerr.Network(err) || errors.Is(err, http.ErrSchemeMismatch) {

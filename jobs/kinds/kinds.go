@@ -1,8 +1,8 @@
 // Package kinds implements the kinds of jobs: the commands of feedctl that a scheduler can run.
 //
-// The kind of a job consists of the words of the command, its source and target are the arguments,
-// and its options are the flags, with the same names and checks. [Command] returns the command of a
-// job.
+// The kind of a job is the name of a command; the source and target of the job are the command's
+// arguments, and its options are the flags, with the same names and checks. [Command] returns the
+// command line of a job.
 package kinds
 
 import (
@@ -32,32 +32,33 @@ func All() jobs.Kinds {
 // A kind implements [jobs.Kind] with tasks of package task.
 type kind struct {
 	shared *task.Shared
-	// source and target parse what a document names as source and target.
+	// source and target say how the source and the target of a document are parsed.
 	source, target side
-	// stored says which side is a store, if there is one: "source" or "target".
+	// stored is "source" or "target", whichever is a store, or "" if neither is.
 	stored string
 	// follows reports whether jobs of the kind can follow.
 	follows bool
 	// neutral lists the options that do not affect the result.
 	neutral []string
-	// exclusive, if set, returns what only one job may write, or "" if an option that determines it
-	// is invalid.
+	// exclusive, if set, returns the name of the thing that only one job may write, or "" if an option
+	// that determines it is invalid.
 	exclusive func(p *parsed) string
-	// new returns a task without arguments.
+	// new returns a task that has not been configured yet.
 	new func() runner
 	// arguments returns the words of the command line before the options, and the variables that it
 	// needs.
 	arguments func(d *jobs.Document) (words, variables []string)
 }
 
-// A side describes the source or the target of the jobs of a kind. If parse is nil, they have none.
+// A side describes the source or the target of the jobs of a kind. If parse is nil, the jobs do not
+// have one.
 type side struct {
 	parse    func(name string) (place, error)
 	optional bool
 	missing  string // what to write there
 }
 
-// A parsed is a document and the results of parsing it.
+// A parsed holds a document and the results of parsing it.
 type parsed struct {
 	*jobs.Document
 	source, target place
@@ -89,8 +90,8 @@ func (k *kind) parse(d *jobs.Document) (*parsed, []jobs.Problem) {
 	return p, k.checkTask(p.runner, problems)
 }
 
-// checkTask adds the problems that the task finds, unless they only follow from those already
-// found: a flag that could not be set has its default.
+// checkTask adds the problems that the task reports, unless they only follow from the given problems: a
+// flag that could not be set has its default value.
 func (k *kind) checkTask(r runner, problems []jobs.Problem) []jobs.Problem {
 	known := map[string]bool{}
 	for _, p := range problems {
@@ -131,7 +132,7 @@ func (k *kind) Identify(d *jobs.Document) jobs.Identity {
 	p, problems := k.parse(d)
 	i := jobs.Identity{SourceOrigin: p.source.origin, TargetOrigin: p.target.origin, Local: p.source.local || p.target.local}
 	if state := p.flags.Lookup("state"); state != nil && state.Changed {
-		i.Local = true // a file of package verify
+		i.Local = true // the source is a file that package verify reads
 	}
 	node := ""
 	if i.Local {
@@ -139,9 +140,9 @@ func (k *kind) Identify(d *jobs.Document) jobs.Identity {
 	}
 	what, err := json.Marshal([]any{d.Kind, node, p.source.id, p.target.id, effective(p.flags, k.neutral)})
 	if err != nil {
-		panic(err) // never: there are only strings
+		panic(err) // cannot happen: there are only strings
 	}
-	if sum := sha256.Sum256(what); len(problems) == 0 { // otherwise the options are unknown
+	if sum := sha256.Sum256(what); len(problems) == 0 { // if there are problems, the options are not known
 		i.Work = hex.EncodeToString(sum[:16])
 	}
 	if k.exclusive != nil {

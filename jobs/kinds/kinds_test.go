@@ -123,7 +123,7 @@ func work(t *testing.T, d jobs.Document) string {
 	return k.Identify(&d).Work
 }
 
-// TestSpellings: two spellings of one job are the same work.
+// TestSpellings: two documents that spell one job differently have the same Identity.Work.
 func TestSpellings(t *testing.T) {
 	t.Parallel()
 	options := func(pairs ...string) map[string]jobs.Values {
@@ -195,7 +195,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// A requestError has the methods of the errors of packages consumer and couchdb.
+// A requestError has the methods of the request errors in packages consumer and couchdb.
 type requestError struct {
 	url string
 	err error
@@ -265,7 +265,7 @@ func TestTooManyRequests(t *testing.T) {
 	}
 }
 
-// TestCommand: parsing the command line of a job sets the flags to the values of its options.
+// TestCommand: if the command line of a job is parsed, the flags have the values of the job's options.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	d := &jobs.Document{Kind: "consume", Source: "https://h/feeds/it's", Target: "sqlite:/a b.db?table=t", Follow: true, Options: map[string]jobs.Values{
@@ -287,13 +287,14 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// session counts the calls of CaughtUp and Busy.
+// session counts calls of its methods.
 type session struct{ caughtUp, busy int }
 
 func (s *session) CaughtUp() { s.caughtUp++ }
 func (s *session) Busy()     { s.busy++ }
 
-// TestWaiting: a run is busy after it has processed something, but only until its next check.
+// TestWaiting: a run counts as busy once it has processed something, until its next check finds no
+// more.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	var s session
@@ -314,7 +315,7 @@ func TestWaiting(t *testing.T) {
 }
 
 // TestPassword: the credential of a database is a password, which is put only into the URL of the
-// database. Sinks and feeds do not take it for a credential of theirs.
+// database. Sinks and feeds do not use it as their own credential.
 func TestPassword(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "password")

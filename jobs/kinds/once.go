@@ -14,7 +14,7 @@ import (
 )
 
 // snapshotFromFeed makes a snapshot of a feed. Two runs at the same time make two complete snapshots
-// with different ids; the one that is finished last is the newest.
+// with different ids; the one finished last is the newest.
 var snapshotFromFeed = kind{
 	source: side{parse: parseStored, missing: "write STORE#FEED"},
 	target: side{missing: "the snapshot is in the store of the feed"},
@@ -54,8 +54,8 @@ func (s *snapshotRun) Result() string {
 
 func (s *snapshotRun) Stats() jobs.Stats { return statsOf(s.Status()) }
 
-// prune deletes the oldest pages of a feed. After two runs at the same time, the pages that both
-// keep are left: the floor of the feed is written first, by compare and swap, and is never lowered.
+// prune deletes the oldest pages of a feed. Two runs at the same time leave the pages that both of them
+// keep: the floor of the feed is written first, by compare and swap, and is never lowered.
 var prune = kind{
 	source: side{missing: "write the feed into target"},
 	target: side{parse: parseStored, missing: "write STORE#FEED"},
@@ -81,7 +81,7 @@ func (p *pruneRun) Run(ctx context.Context, e *task.Env, _ func()) error {
 	return err
 }
 
-// Result says what was deleted.
+// Result describes what was deleted.
 func (p *pruneRun) Result() string {
 	verb := "deleted"
 	if p.done.DryRun {
@@ -130,7 +130,7 @@ func (v *verifyRun) Run(ctx context.Context, e *task.Env, _ func()) error {
 	return err
 }
 
-// Result says what was checked.
+// Result describes what was checked.
 func (v *verifyRun) Result() string {
 	r := v.verified
 	text := fmt.Sprintf("no violation in %s with %s", human.Plural(int64(r.Pages), "page", "pages"), human.Plural(r.Entities, "entity", "entities"))

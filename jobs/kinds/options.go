@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// instead says, for each flag that is not an option, what to do in a job instead.
+// instead maps each flag that is not an option of jobs to advice about what to do in a job instead.
 var instead = map[string]string{
 	"all":                      "write a job for each feed",
 	"adopt":                    "this is for one run: run the command once",
@@ -53,7 +53,7 @@ func parseOptions(flags *pflag.FlagSet, d *jobs.Document) (problems []jobs.Probl
 	return problems
 }
 
-// setOption sets a flag. It returns what is wrong, or "".
+// setOption sets a flag. It returns a description of the problem, or "".
 func setOption(flags *pflag.FlagSet, name string, values jobs.Values) string {
 	if other, ok := instead[name]; ok {
 		return "not an option of a job: " + other
@@ -89,7 +89,7 @@ func optionsOf(flags *pflag.FlagSet) (names []string) {
 	return names
 }
 
-// plainError returns the error for a bad value in words that do not depend on the parser.
+// plainError returns an error for a bad value whose wording does not depend on the parser.
 func plainError(f *pflag.Flag, err error) string {
 	switch f.Value.Type() {
 	case "bool":
@@ -103,7 +103,7 @@ func plainError(f *pflag.Flag, err error) string {
 // flagName matches a flag in a message.
 var flagName = regexp.MustCompile(`--([a-z][a-z-]*)`)
 
-// fieldsOf returns the fields of a document that an error of a task is about: at least one.
+// fieldsOf returns the fields of a document that the error of a task is about. There is at least one.
 func (k *kind) fieldsOf(err error) (fields []string) {
 	if argument, ok := errors.AsType[*task.ArgumentError](err); ok && argument != nil {
 		return []string{"source", "target"}

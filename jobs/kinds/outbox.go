@@ -12,9 +12,9 @@ import (
 	"github.com/feedctl/feedctl/outbox"
 )
 
-// outboxRun moves rows of an outbox to a feed. A lease in the database makes two runs at the same
-// time safe: one works, the other waits. A run that has lost its lease fails when it records the
-// next batch, or commits rows and pages together.
+// outboxRun moves rows of an outbox to a feed. Two runs at the same time are safe because of a lease in
+// the database: one works, the other waits. A run that has lost its lease fails when it next records a
+// batch, or commits rows and pages together.
 var outboxRun = kind{
 	source:  side{parse: parseOutbox, missing: "write the URL of a database"},
 	target:  side{parse: parseStore, optional: true, missing: "write the URL of a store, or leave it out"},
@@ -68,7 +68,7 @@ func (o *outboxRunner) Arguments(d *jobs.Document, with credentials) {
 	}
 }
 
-// Check implements runner. A job has one feed, since it waits for rows of one feed.
+// Check implements runner. A job moves rows to one feed, since it waits for the rows of one feed.
 func (o *outboxRunner) Check() error {
 	if len(o.Feeds) != 1 {
 		return errors.Join(o.Outbox.Check(), errors.New("--feed: want one feed; write a job for each"))
@@ -82,7 +82,7 @@ func (o *outboxRunner) Run(ctx context.Context, e *task.Env, idle func()) error 
 	return err
 }
 
-// Stats implements counting. Positions are ids of rows.
+// Stats implements counting. Its positions are ids of rows.
 func (o *outboxRunner) Stats() jobs.Stats {
 	stats := statsOf(o.Status())
 	_, group := o.Opened()

@@ -18,8 +18,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// both runs one job that follows on two schedulers at the same time, while it writes to the source.
-// Afterwards, the feed must have each entity once, with its body.
+// both runs one job that follows on two schedulers at the same time, and calls write, which changes the
+// source. Afterwards, the feed must have each entity once, with its body.
 func both(s *scene, feed string, document func() jobs.Document, key func(n int) string, write func(n int)) {
 	for n := range 20 {
 		write(n)
@@ -84,7 +84,7 @@ func TestBridgeKinto(t *testing.T) {
 	})
 }
 
-// TestOutbox runs two jobs that move the rows of the same feed.
+// TestOutbox runs two jobs that move the outbox rows of the same feed.
 func TestOutbox(t *testing.T) {
 	t.Parallel()
 	s, url := newScene(t), pgtest.Start(t).URL("kinds")
@@ -108,8 +108,8 @@ func TestOutbox(t *testing.T) {
 	})
 }
 
-// TestBridgeBucket: a job that bridges a bucket is idle after it has published all collections. As long as
-// one of them is gone, its runs crash, but still publish the others.
+// TestBridgeBucket: a job that bridges a bucket is idle once it has published all collections. As long as
+// one collection is missing, the runs of the job crash, but still publish the others.
 func TestBridgeBucket(t *testing.T) {
 	t.Parallel()
 	s, fake := newScene(t), kintotest.NewFake(t)

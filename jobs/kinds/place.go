@@ -23,18 +23,18 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// A place is what a source or a target names.
+// A place is the result of parsing the name of a source or a target.
 type place struct {
-	// id is the same for two names of the same place.
+	// id is the same for all names of the same place.
 	id     string
-	origin string // of its server, as in [jobs.Identity]
+	origin string // the origin of its server, as in [jobs.Identity]
 	local  bool   // whether it is on the node
 	watch  jobs.Watch
-	// takes is the form of the credential of the place.
+	// takes says which form of credential the place accepts.
 	takes credentialForm
 }
 
-// A credentialForm says how a credential is used.
+// A credentialForm is a form of credential, according to its use.
 type credentialForm int
 
 const (
@@ -44,7 +44,7 @@ const (
 	password // of a database
 )
 
-// parseWeb parses the URL of something on a web server.
+// parseWeb parses the URL of a resource on a web server.
 func parseWeb(raw string) (*url.URL, place, error) {
 	if err := checkSecret(raw); err != nil {
 		return nil, place{}, err
@@ -124,8 +124,8 @@ func parseStore(raw string) (p place, err error) {
 	return place{id: id, local: true, watch: jobs.Watch{Type: "store", Server: id, Local: true}}, nil
 }
 
-// s3Store returns the place of a store in S3. The endpoint is part of the id: buckets of two servers may
-// have the same name.
+// s3Store returns the place of a store in S3. The endpoint is part of the id, since buckets on two
+// servers may have the same name.
 func s3Store(u *url.URL) place {
 	query := u.Query()
 	at := url.URL{Scheme: "s3", Host: u.Host, Path: strings.TrimRight(u.Path, "/")}
@@ -161,8 +161,8 @@ func parseDatabase(raw string) (p place, err error) {
 	return p, nil
 }
 
-// database returns the place of a database. A database that is reached through a socket in the file
-// system is on the node.
+// database returns the place of a database. If it is reached through a socket in the file system, the
+// database is local to the node.
 func database(u *url.URL) place {
 	query := u.Query()
 	host := cmp.Or(query.Get("host"), u.Hostname())
@@ -227,7 +227,7 @@ func postgresSink(s sink.Spec) (place, error) {
 		s.Params.Del(name)
 	}
 	u, err := url.Parse(s.String())
-	if err != nil { // err may contain a password
+	if err != nil { // the error may contain a password
 		return place{}, errors.New("the URL of the database cannot be parsed")
 	}
 	if !strings.Contains(table, ".") && path == "" {
@@ -272,7 +272,8 @@ func parseKinto(raw string) (place, error) {
 	return p, err
 }
 
-// parseKintoSource parses the URL of a collection, or of a bucket, all of whose collections are watched.
+// parseKintoSource parses the URL of a collection, or of a bucket. All collections of a bucket are
+// watched.
 func parseKintoSource(raw string) (place, error) {
 	u, p, err := parseWeb(raw)
 	if err != nil {
@@ -314,7 +315,7 @@ func parseFeeds(name string) (place, error) {
 	return p, err
 }
 
-// parseAgainst parses the source that a feed is compared with.
+// parseAgainst parses the name of the source with which a feed is compared.
 func parseAgainst(name string) (place, error) {
 	switch scheme, address, _ := strings.Cut(name, ":"); scheme {
 	case "couchdb":

@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestProblems: all problems of a document are reported at once, each for its field, without
-// problems that only follow from others.
+// TestProblems: all problems of a document are reported at once, each with its field. Problems that
+// only follow from others are not reported.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -10,7 +10,7 @@ import (
 )
 
 // retain carries out the retention policy of a feed, once in each run. Two runs at the same time may
-// each make a snapshot; either deletes only what both may delete.
+// each make a snapshot; neither deletes anything that the other must keep.
 var retain = kind{
 	source: side{missing: "write the feed into target"},
 	target: side{parse: parseStored, missing: "write STORE#FEED"},

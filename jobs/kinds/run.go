@@ -18,24 +18,23 @@ import (
 // A runner is a task of package task, used for a single run or a single check.
 type runner interface {
 	Flags(flags *pflag.FlagSet)
-	// Arguments sets what a document says outside its options. It is called after the flags are
-	// parsed.
+	// Arguments sets everything that a document contains except the options. It is called after the
+	// flags are parsed.
 	Arguments(d *jobs.Document, c credentials)
 	Check() error
 	// Run ends when there is nothing more to do or, if idle is not nil, when ctx ends. If idle is not
-	// nil, Run calls it each time that a check for more, begun after the previous call, has found
-	// nothing.
+	// nil, Run calls it after each check for more that began after the previous call and found nothing.
 	Run(ctx context.Context, e *task.Env, idle func()) error
 }
 
-// A counting runner reports how far it has come.
+// A counting runner reports its progress.
 type counting interface{ Stats() jobs.Stats }
 
-// reportEvery is the interval between reports of a run.
+// reportEvery is the interval between the progress reports of a run.
 const reportEvery = time.Second
 
-// Run implements [jobs.Kind]. Credentials are read on the node. If one is missing, the run fails and
-// is tried again, since the credential may be on its way to the node.
+// Run implements [jobs.Kind]. Credentials are read on the node. If a credential is missing, the run
+// fails and is tried again, since the credential may arrive on the node later.
 func (k *kind) Run(ctx context.Context, s *jobs.Session) error {
 	i := k.Identify(&s.Document)
 	return withHint(k.classify(k.run(ctx, s), i))
@@ -44,7 +43,7 @@ func (k *kind) Run(ctx context.Context, s *jobs.Session) error {
 func (k *kind) run(ctx context.Context, s *jobs.Session) (err error) {
 	d := &s.Document
 	p, problems := k.parse(d)
-	if len(problems) > 0 { // the document was accepted by a node with another version
+	if len(problems) > 0 { // the document was accepted by a node with a different version
 		return fmt.Errorf("%w: %w", jobs.ErrRejected, jobs.InvalidError(problems))
 	}
 	secrets, err := resolve(p)
@@ -66,7 +65,7 @@ func (k *kind) run(ctx context.Context, s *jobs.Session) (err error) {
 	return err
 }
 
-// runCounting runs a task, and reports how far it has come.
+// runCounting runs a task, and reports its progress.
 func runCounting(ctx context.Context, s *jobs.Session, e *task.Env, r runner, c counting) error {
 	w := &waiting{session: s, stats: c.Stats}
 	reporting, stop := context.WithCancel(ctx)
@@ -84,7 +83,7 @@ func runCounting(ctx context.Context, s *jobs.Session, e *task.Env, r runner, c 
 	return r.Run(ctx, e, idle)
 }
 
-// report reports how far a run has come until ctx ends.
+// report reports the progress of a run until ctx ends.
 func report(ctx context.Context, s *jobs.Session, w *waiting) {
 	ticks := time.NewTicker(reportEvery)
 	defer ticks.Stop()
@@ -102,7 +101,7 @@ func report(ctx context.Context, s *jobs.Session, w *waiting) {
 	}
 }
 
-// A waiting tells the session whether a run has caught up: the run is busy once it has processed
+// A waiting tells the session whether a run has caught up. The run is busy once it has processed
 // something, and has caught up again when a later check finds no more.
 type waiting struct {
 	session interface {
@@ -112,10 +111,10 @@ type waiting struct {
 	stats func() jobs.Stats
 
 	mu      sync.Mutex
-	checked int64 // entities that had been processed when a check last found no more
+	checked int64 // the number of entities processed when a check last found no more
 }
 
-// idle is called after each check that has found nothing more.
+// idle is called after each check that has found no more.
 func (w *waiting) idle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,7 +133,7 @@ func (w *waiting) look() jobs.Stats {
 	return now
 }
 
-// statsOf returns the progress of a task as statistics.
+// statsOf converts the progress of a task to statistics.
 func statsOf(p progress.Status) jobs.Stats {
 	return jobs.Stats{Entities: p.Entities, Bytes: p.Bytes, Pending: -1, Lag: -1}
 }

@@ -75,7 +75,7 @@ func (s *scene) publish(name string, n int) {
 	}
 }
 
-// schedule runs the jobs of documents on a node of their own until the test ends or stop is called.
+// schedule runs the jobs of documents on a new node, until the test ends or stop is called.
 func (s *scene) schedule(documents ...jobs.Document) (scheduler *jobs.Scheduler, stop func()) {
 	s.Helper()
 	return s.scheduleAs(kinds.All(), documents...)
@@ -139,8 +139,8 @@ func (s *scene) await(scheduler *jobs.Scheduler, name string, holds func(j *jobs
 
 func completed(j *jobs.Job) bool { return j.State == jobs.Completed }
 
-// TestConsume: a job that follows copies what is published while it waits, and two schedulers that
-// run the same job copy each entity once.
+// TestConsume: a job that follows copies what is published while it waits, and two schedulers that run
+// the same job copy each entity once.
 func TestConsume(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -155,7 +155,7 @@ func TestConsume(t *testing.T) {
 	s.await(a, "copy", count(50))
 	s.publish("zones", 1) // the job lingers
 	s.await(a, "copy", count(51))
-	b, _ := s.schedule(document("out", true)) // as after a node was frozen
+	b, _ := s.schedule(document("out", true)) // as if a node had been frozen
 	s.await(b, "copy", func(j *jobs.Job) bool {
 		return j.State == jobs.Pending && strings.Contains(j.Reason, jobs.ErrDuplicate.Error()) && j.Errors == 0
 	})
@@ -173,8 +173,8 @@ func TestConsume(t *testing.T) {
 
 func lines(text string) []string { return strings.Split(text, "\n") }
 
-// TestMissingCredential: a job whose credential is not on the node is tried again, and its reason
-// names the credential.
+// TestMissingCredential: if the credential of a job is not on the node, the job is tried again, and its
+// reason names the credential.
 func TestMissingCredential(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -185,8 +185,8 @@ func TestMissingCredential(t *testing.T) {
 	})
 }
 
-// TestVerifyFindings: violations that a check finds are reported, and the job waits for its next
-// scheduled time instead of being tried again as after a crash.
+// TestVerifyFindings: violations are reported, and the job waits for its next scheduled time; it is not
+// tried again as after a crash.
 func TestVerifyFindings(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -238,7 +238,7 @@ func TestVerifyFindings(t *testing.T) {
 	}
 }
 
-// notFeed returns the URL of a web page that does not belong to a feed.
+// notFeed returns the URL of a web page that is not part of a feed.
 func notFeed(t *testing.T) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

@@ -11,25 +11,25 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// useReference says what to do instead of writing a secret into a document, which is shown to
+// useReference says what to do instead of writing a secret into a document. Documents are shown to
 // everyone who may read jobs.
 const useReference = "which is stored and shown with the job: remove it, and write env:NAME or file:PATH into credentials"
 
-// errSecret means that a name contains a secret.
+// errSecret means that a name or value contains a secret.
 var errSecret = errors.New("contains a credential, " + useReference)
 
 var (
 	// secretHeader matches the names of header fields that usually hold credentials.
 	secretHeader = regexp.MustCompile(`(?i)auth|cookie|key|password|secret|signature|token`)
 	// secretParameter matches the names of URL parameters that usually hold credentials, such as
-	// access_token, and those of presigned URLs. More names are harmless here than among header
-	// fields, for example author.
+	// access_token, and those of presigned URLs. It matches fewer names than secretHeader, since many
+	// names such as author are harmless in URLs.
 	secretParameter = regexp.MustCompile(`(?i)(?:auth|authorization|cookie|credentials?|jwt|key|passw(?:or)?d|pwd|secret|sig|signature|token)$`)
-	// webValue matches options that are URLs, or snapshot:URL.
+	// webValue matches options that are URLs, or snapshot: followed by a URL.
 	webValue = regexp.MustCompile(`(?i)^(?:snapshot:)?https?:`)
 )
 
-// checkSecret returns an error if a name contains a secret.
+// checkSecret returns an error if the name of a source or target contains a secret.
 func checkSecret(name string) error {
 	if sink.Redact(name) != name {
 		return errSecret
@@ -41,7 +41,7 @@ func checkSecret(name string) error {
 		if plain, err := url.QueryUnescape(parameter); err == nil {
 			parameter = plain
 		}
-		// The sslkey of a database is the path of a file.
+		// The parameter sslkey of a database is the path of a file.
 		if value != "" && parameter != "sslkey" && secretParameter.MatchString(parameter) {
 			return fmt.Errorf("its parameter %q may be a credential, %s", parameter, useReference)
 		}

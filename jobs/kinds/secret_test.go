@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestSecretsInURLs: a parameter that is usually a secret is refused in every URL of a document,
-// and its value is not in the error.
+// TestSecretsInURLs: a parameter whose name is usual for secrets is refused in every URL of a document,
+// and the error does not contain its value.
 func TestSecretsInURLs(t *testing.T) {
 	t.Parallel()
 	const feed = "https://h/feeds/a"
@@ -21,7 +21,7 @@ func TestSecretsInURLs(t *testing.T) {
 		return d
 	}
 	for _, test := range []struct {
-		field string // the one that is refused
+		field string // the field that is refused
 		d     jobs.Document
 	}{
 		{"source", document("consume", feed+"?token=hunter2", "sqlite:/a.db")},

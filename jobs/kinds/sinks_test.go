@@ -19,13 +19,13 @@ import (
 	"github.com/feedctl/feedctl/sink/dir"
 )
 
-// TestSinks runs a job that follows on two schedulers at the same time, into each sink but jsonl,
+// TestSinks runs a job that follows on two schedulers at the same time, with each sink except jsonl,
 // which TestConsume covers. When the first scheduler stops, the other takes over.
 func TestSinks(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		target func(s *scene) string
-		// read returns the numbers in the copy by key, or an error if the copy does not exist.
+		// read returns the number in the copy for each key, or an error if the copy does not exist.
 		read func(s *scene, target string) (map[string]int, error)
 	}{
 		{"dir", func(s *scene) string { return "dir:" + s.path("copy") }, readDirectory},

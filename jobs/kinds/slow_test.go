@@ -36,7 +36,7 @@ type slow struct {
 	dir      string
 	database string // of PostgreSQL
 	store    storage.Store
-	pause    func(fault.Op) time.Duration // of the store, for runs
+	pause    func(fault.Op) time.Duration // of the store, while a job runs
 	couch    *couchtest.Fake
 	handler  http.Handler // of all servers
 }
@@ -59,7 +59,7 @@ func (s *slow) open() storage.Store {
 	})}
 }
 
-// A kept store stays open when a run closes it.
+// A kept store stays open when a run calls Close.
 type kept struct{ storage.Store }
 
 func (k kept) Unwrap() storage.Store { return k.Store }
@@ -116,8 +116,7 @@ func (w slowWriter) Write(p []byte) (written int, err error) {
 	return written, nil
 }
 
-// run runs a job to its end, and checks that the run takes longer than a run may be without
-// progress.
+// run runs a job to its end, and checks that the run takes longer than a run may go without progress.
 func (s *slow) run(d jobs.Document) *jobs.Stats {
 	s.Helper()
 	began := time.Now()
@@ -167,19 +166,19 @@ func (s *slow) once(d jobs.Document) *jobs.Stats {
 	if err := scheduler.Close(); err != nil {
 		s.Error(err)
 	}
-	time.Sleep(time.Minute) // until the server has noticed the end
+	time.Sleep(time.Minute) // until the server has noticed that the client is gone
 	return stats
 }
 
-// TestSlow runs a job of each kind in which a step that the statistics do not show takes longer than
-// a run may be without progress.
+// TestSlow runs a job of each kind with a step that does not show in the statistics and takes longer
+// than a run may go without progress.
 func TestSlow(t *testing.T) {
 	const stored = "s3://bucket#zones"
 	every := func(d time.Duration) func(fault.Op) time.Duration {
 		return func(fault.Op) time.Duration { return d }
 	}
 	for name, test := range map[string]func(s *slow){
-		"consume": func(s *slow) { // nothing of the page can be committed before its end
+		"consume": func(s *slow) { // no part of the page can be committed before its end
 			s.publish(1, 2<<20)
 			s.serve()
 			stats := s.run(jobs.Document{Kind: "consume", Source: "http://feeds.example.org/feeds/zones", Target: "jsonl:" + filepath.Join(s.dir, "out")})
@@ -199,7 +198,7 @@ func TestSlow(t *testing.T) {
 			s.pause = every(time.Minute)
 			s.run(jobs.Document{Kind: "prune", Target: stored, Options: map[string]jobs.Values{"keep-pages": {"2"}}})
 		},
-		"snapshot from-feed": func(s *slow) { // the snapshot is written slowly, after the feed was read
+		"snapshot from-feed": func(s *slow) { // the snapshot is written slowly, after the feed has been read
 			s.publish(3, 10)
 			s.pause = func(o fault.Op) time.Duration {
 				if o.Verb.Writes() {

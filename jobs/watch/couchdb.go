@@ -20,27 +20,28 @@ import (
 
 // CouchDB watches servers with databases.
 //
-// To a server admin, CouchDB reports changes as they happen (_db_updates), if it has a database
+// CouchDB reports changes to a server admin as they happen (_db_updates), if it has a database
 // _global_changes. Some changes may be lost, so all databases are compared every 10 min as well, a
-// hundred with one request (_dbs_info). Where CouchDB does not report changes, databases are
-// compared every 2 s to 1 min. Where it does not describe many databases at once either, such as to
-// users who are not server admins, each database is requested that often, but at most 20 a second.
+// hundred with one request (_dbs_info). Where CouchDB does not report changes, databases are compared
+// every 2 s to 1 min. Where it does not describe many databases in one response either, for example to
+// users who are not server admins, each database is requested that often, but at most 20 requests are
+// made a second.
 type CouchDB struct {
 	// Transport makes the requests. If it is nil, each server gets a new transport.
 	Transport http.RoundTripper
 }
 
 const (
-	// couchSweep is the time between comparisons of all databases of a server that reports changes,
-	// and the time after which a server that does not report them is tried again.
+	// couchSweep is the time between comparisons of all databases of a server that reports changes, and
+	// the time after which a server that does not report changes is asked for reports again.
 	couchSweep = 10 * time.Minute
 	// couchConfirm is the interval at which jobs are told that the server still reports changes.
 	couchConfirm = time.Minute
-	// couchLasting is how long a response must have lasted for the next request to follow soon.
+	// couchLasting is how long a response must last for the next request to be made soon after it.
 	couchLasting = 30 * time.Second
 )
 
-// errPosition means that the server does not know the position.
+// errPosition means that the server does not recognize the position.
 var errPosition = errors.New("position is unknown to the server")
 
 // Watch implements [Source].
@@ -88,7 +89,7 @@ func (c CouchDB) open(w *Watched) (*couchServer, error) {
 	return &couchServer{host: host, watched: w}, err
 }
 
-// refused reports whether a server refuses to answer a request of this user.
+// refused reports whether a server refuses requests of this kind from this user.
 func refused(err error) bool {
 	return errors.Is(err, couchdb.ErrUnsupported) || errors.Is(err, couchdb.ErrUnauthorized) || errors.Is(err, couchdb.ErrForbidden)
 }
@@ -100,14 +101,14 @@ type couchServer struct {
 	each    bool // the server does not describe many databases with one request
 
 	mu        sync.Mutex
-	position  json.RawMessage // changes before this position were reported
+	position  json.RawMessage // all changes before this position have been reported
 	connected bool            // changes after the position are being reported
 }
 
-// follow wakes jobs as the server reports changes after a position or, if that is nil, after now. It
-// always returns an error.
+// follow wakes jobs as the server reports changes after the given position or, if position is nil, from
+// now on. It always returns an error.
 func (s *couchServer) follow(ctx context.Context, position json.RawMessage) (err error) {
-	if len(position) == 0 { // before the comparison, which finds earlier changes
+	if len(position) == 0 { // this comes before the comparison, which finds earlier changes
 		if position, err = s.host.LastUpdate(ctx); err != nil {
 			return err
 		}
@@ -157,15 +158,15 @@ func (s *couchServer) confirm() {
 	}
 }
 
-// set sets the position, and whether changes after it are being reported.
+// set sets the position, and whether the changes after the position are being reported.
 func (s *couchServer) set(position json.RawMessage, connected bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.position, s.connected = position, connected
 }
 
-// updates wakes jobs as the server reports changes after a position, until the server refuses to
-// report them.
+// updates wakes jobs as the server reports changes after position, until the server refuses to report
+// them.
 func (s *couchServer) updates(ctx context.Context, position json.RawMessage) error {
 	failures := 0
 	pause := func() error {
@@ -200,7 +201,7 @@ func (s *couchServer) updates(ctx context.Context, position json.RawMessage) err
 	}
 }
 
-// woken wakes the jobs of databases that the server has reported.
+// woken wakes the jobs of the databases that the server has reported.
 func (s *couchServer) woken(ctx context.Context, some []couchdb.Update) error {
 	changed := map[string]string{}
 	for _, u := range some {
@@ -213,8 +214,8 @@ func (s *couchServer) woken(ctx context.Context, some []couchdb.Update) error {
 	return nil
 }
 
-// poll compares databases until it is time to try reports again, busy databases more often than
-// others.
+// poll compares databases until it is time to try reports again. Busy databases are compared more often
+// than others.
 func (s *couchServer) poll(ctx context.Context) error {
 	p := poller{watched: s.watched, fastest: 2 * time.Second, slowest: time.Minute, compare: s.compare}
 	_, err := s.host.Infos(ctx, []string{"_users"})
@@ -224,7 +225,7 @@ func (s *couchServer) poll(ctx context.Context) error {
 	if s.each {
 		p.round, p.most = time.Second, 20
 	} else {
-		p.round, p.most = 5*time.Second, 1000 // few requests, of many databases
+		p.round, p.most = 5*time.Second, 1000 // few requests, each for many databases
 	}
 	return p.run(ctx, couchSweep)
 }

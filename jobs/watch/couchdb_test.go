@@ -25,7 +25,7 @@ type couchWorld struct {
 	jobs *waiting
 
 	mu      sync.Mutex
-	dropped context.Context // done when connections were dropped
+	dropped context.Context // done when connections are dropped
 	drop    context.CancelFunc
 }
 
@@ -42,7 +42,7 @@ func (w *couchWorld) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// restart drops all connections, like a restart of the server.
+// restart drops all connections, as a restart of the server does.
 func (w *couchWorld) restart() {
 	w.mu.Lock()
 	drop := w.drop
@@ -56,7 +56,7 @@ func (w *couchWorld) watch(t *testing.T) (stop func()) {
 	return w.jobs.watching(t, watch.CouchDB{Transport: w.net.Client().Transport}, "http://couch.test")
 }
 
-// requests returns how many requests of each kind there were since the last call.
+// requests returns the number of requests of each kind since the last call.
 func (w *couchWorld) requests() string {
 	counts := map[string]int{}
 	for _, r := range w.net.Requests() {
@@ -93,14 +93,14 @@ func noAdmin(f *couchtest.Fake)   { f.NoAdmin = true }
 func cluster(f *couchtest.Fake)   { f.Copies = 3 }
 func silent(*couchtest.Fake)      {}
 
-// TestCouchDBAtRest counts what it costs to watch a thousand databases in which nothing happens.
+// TestCouchDBAtRest counts the requests for watching a thousand databases in which nothing happens.
 func TestCouchDBAtRest(t *testing.T) {
 	t.Parallel()
 	databases, less := many()
 	for _, test := range []struct {
 		name      string
 		configure func(*couchtest.Fake)
-		within    map[string][2]int // the range of requests in 20 minutes; numbers above 10 are for a thousand databases
+		within    map[string][2]int // the expected range of requests in 20 minutes; those above 10 are for a thousand databases
 	}{
 		{"updates", reporting, map[string][2]int{"POST /_dbs_info": {20, 20}}},
 		{"infos", silent, map[string][2]int{"POST /_dbs_info": {200, 600}, "GET /_db_updates": {2, 2}}},
@@ -145,8 +145,8 @@ func TestCouchDBAtRest(t *testing.T) {
 	}
 }
 
-// TestCouchDBWakes: a change, a deletion, and a new database of the same name wake a job: soon, if the server reports
-// changes.
+// TestCouchDBWakes: a change, a deletion, and a new database of the same name each wake a job, and do so soon if the
+// server reports changes.
 func TestCouchDBWakes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -194,7 +194,7 @@ func TestCouchDBWakes(t *testing.T) {
 	}
 }
 
-// TestCouchDBLosesUpdates: changes that the server does not report are found by the comparison.
+// TestCouchDBLosesUpdates: changes that the server does not report are found when all databases are compared.
 func TestCouchDBLosesUpdates(t *testing.T) {
 	inCouchWorld(t, 20, func(t *testing.T, w *couchWorld) {
 		stop := w.watch(t)
@@ -242,7 +242,7 @@ func TestCouchDBRestart(t *testing.T) {
 	}
 }
 
-// TestCouchDBContinues: changes that the server cannot report when they happen are reported later.
+// TestCouchDBContinues: changes made while the server cannot report them are reported later.
 func TestCouchDBContinues(t *testing.T) {
 	inCouchWorld(t, 20, func(t *testing.T, w *couchWorld) {
 		stop := w.watch(t)
@@ -331,7 +331,7 @@ func TestCouchDBFaults(t *testing.T) {
 	}
 }
 
-// TestCouchDBCredential: the credential is read from the place that the job names.
+// TestCouchDBCredential: the credential is read from the environment variable or file that the job names.
 func TestCouchDBCredential(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "credential")
 	if err := os.WriteFile(file, []byte("basic user:s3cret\n"), 0o600); err != nil {

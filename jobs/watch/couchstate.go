@@ -14,19 +14,19 @@ import (
 const (
 	// couchMissing is the state of a database that does not exist.
 	couchMissing = "missing"
-	// couchAtOnce is how many databases are requested concurrently.
+	// couchAtOnce is the maximum number of databases that are requested concurrently.
 	couchAtOnce = 4
-	// couchStates is how many states of a database in a cluster are remembered.
+	// couchStates is the maximum number of states that are remembered of a database in a cluster.
 	couchStates = 16
 )
 
-// couchState returns the state of a database, given its earlier state. The two states differ if the database
+// couchState returns the current state of a database, given the state before. The two differ if the database
 // has changed, or was replaced with another of the same name.
 //
-// In a cluster, each copy has its own sequence, and any copy may answer. So all states that copies have
-// answered with are kept: a copy with a new change has a state that is not among them.
+// In a cluster, each copy of a database has its own sequence, and any copy may answer. So the states of all
+// copies that have answered are kept: if a copy has a new change, its state is not among them.
 func couchState(before string, info couchdb.Info) string {
-	sum := sha256.Sum256(info.UpdateSeq) // contains the identity of the database
+	sum := sha256.Sum256(info.UpdateSeq) // the sequence contains the identity of the database
 	state := base64.RawURLEncoding.EncodeToString(sum[:12])
 	if info.Copies() <= 1 || before == couchMissing {
 		return state
@@ -39,7 +39,7 @@ func couchState(before string, info couchdb.Info) string {
 	return strings.Join(seen[:min(len(seen), couchStates)], " ")
 }
 
-// state requests the state of a database, given its earlier state.
+// state requests the state of a database; before is the earlier state.
 func (s *couchServer) state(ctx context.Context, name, before string) (string, error) {
 	info, err := s.host.DB(name).Info(ctx)
 	if errors.Is(err, couchdb.ErrNotFound) {

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/jobs/watch"
 )
 
-// versions is a source that holds a version for each name, and compares them once.
+// versions is a source with a version for each name. It compares the versions once.
 type versions map[string]string
 
 func (v versions) Watch(ctx context.Context, w *watch.Watched) error {
@@ -30,7 +30,7 @@ func (v versions) Watch(ctx context.Context, w *watch.Watched) error {
 	return errors.New("a real source continues until ctx ends")
 }
 
-// saved holds the saved states of jobs, and prints which jobs are woken.
+// saved holds the saved states of jobs. It prints which jobs are woken.
 type saved map[string]string
 
 func (s saved) States(context.Context) (map[string]string, error) { return s, nil }

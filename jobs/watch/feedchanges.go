@@ -18,15 +18,16 @@ import (
 var (
 	// errNoChanges means that the server does not list changes.
 	errNoChanges = errors.New("server does not list changes")
-	// errToken means that the server does not know what has changed since the token.
+	// errToken means that the server cannot tell what has changed since the token.
 	errToken = errors.New("server does not know the changes since the token")
 )
 
 const (
-	// changesWait is how long a server is to wait for changes: less than the minute after which many proxies give up.
+	// changesWait is how long the server is asked to wait for changes: less than the minute after which many proxies
+	// give up.
 	changesWait = 55 * time.Second
 	// changesPause is the pause after changes, so that changes in quick succession are listed together. changesIdle is
-	// the pause after a response without changes for which the server has not waited.
+	// the pause after a response without changes that the server sent without waiting.
 	changesPause = 100 * time.Millisecond
 	changesIdle  = 2 * time.Second
 	// changesAttempts is how many times in a row a request may fail.
@@ -36,7 +37,7 @@ const (
 	maxChanges     = 4 << 20 // bytes of a response
 )
 
-// follow wakes jobs as the server lists the feeds that have changed since a token or, without a token, all feeds. It
+// follow wakes jobs as the server lists the feeds that have changed since token or, if token is empty, all feeds. It
 // always returns an error.
 func (s *feedServer) follow(ctx context.Context, token string) error {
 	var unlisted map[string]string // the states of the names that have not been listed since follow started over
@@ -47,14 +48,14 @@ func (s *feedServer) follow(ctx context.Context, token string) error {
 		}
 	}
 	started, losses, failures := time.Now(), 0, 0
-	for wait := time.Duration(0); ; { // the first response confirms that the server works
+	for wait := time.Duration(0); ; { // the first request does not wait, and confirms that the server works
 		asked := time.Now()
 		list, pause, err := s.changes(ctx, token, wait)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, errToken):
-			// If tokens are lost again and again, several servers share the URL.
+			// If tokens are lost repeatedly, several servers share the URL.
 			if time.Since(started) >= changesLasting {
 				losses = 0
 			}
@@ -103,7 +104,7 @@ func (s *feedServer) follow(ctx context.Context, token string) error {
 	}
 }
 
-// wake wakes the jobs of the feeds in a list and, if the list is complete now, those of the unlisted names, too. It
+// wake wakes the jobs of the feeds in list and, if the list is complete now, the jobs of the unlisted names. It
 // returns the names that are still unlisted.
 func (s *feedServer) wake(ctx context.Context, list *server.ChangedFeeds, unlisted map[string]string) (map[string]string, error) {
 	changed := map[string]string{}
@@ -127,7 +128,7 @@ func (s *feedServer) wake(ctx context.Context, list *server.ChangedFeeds, unlist
 	return unlisted, s.watched.Jobs.Changed(ctx, changed)
 }
 
-// changes requests the list of the feeds that have changed since a token. After an error, pause is how long the server
+// changes requests the list of the feeds that have changed since token. After an error, pause is how long the server
 // asks its clients to wait.
 func (s *feedServer) changes(ctx context.Context, token string, wait time.Duration) (list *server.ChangedFeeds, pause time.Duration, err error) {
 	path := "/changes"

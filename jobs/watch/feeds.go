@@ -14,9 +14,9 @@ import (
 
 // Feeds watches servers with feeds.
 //
-// A feedctl server lists the feeds that have changed (GET /changes): while nothing happens, it gets one request a
-// minute, whatever the number of feeds. On other servers each feed costs a HEAD request: every 2 s after a change
-// and eventually every minute, but a server gets at most 20 requests a second.
+// A feedctl server lists the feeds that have changed (GET /changes): while nothing happens, such a server gets
+// one request a minute, whatever the number of feeds. On other servers each feed costs a HEAD request: every 2 s
+// after a change and eventually every minute, but a server gets at most 20 requests a second.
 type Feeds struct {
 	// Transport makes the requests. If it is nil, http.DefaultTransport is used.
 	Transport http.RoundTripper
@@ -25,7 +25,8 @@ type Feeds struct {
 const (
 	feedsTimeout = 30 * time.Second
 	feedsAtOnce  = 4
-	// feedsAgain is the time after which a server that does not list changes is asked for the list again.
+	// feedsAgain is the time after which a server that does not list changes is asked for a list of changes
+	// again.
 	feedsAgain = 10 * time.Minute
 )
 
@@ -79,7 +80,7 @@ func (s *feedServer) do(ctx context.Context, method, path string, fields ...stri
 	return s.client.Do(r)
 }
 
-// compare returns the states of feeds, except those that it cannot get. If the server asks its clients to wait,
+// compare returns the states of feeds, without those that it cannot get. If the server asks its clients to wait,
 // compare waits.
 func (s *feedServer) compare(ctx context.Context, states map[string]string) (map[string]string, error) {
 	pause := make(chan time.Duration, len(states))
@@ -104,8 +105,8 @@ func (s *feedServer) compare(ctx context.Context, states map[string]string) (map
 // feedsLongest limits the time that a server may ask its clients to wait.
 const feedsLongest = 5 * time.Minute
 
-// state requests the state of a feed, which identifies the newest page. wait is how long the server asks its
-// clients to wait.
+// state requests the state of a feed, which identifies the feed's newest page. The result wait is how long the
+// server asks its clients to wait.
 func (s *feedServer) state(ctx context.Context, name string) (state string, wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, feedsTimeout)
 	defer cancel()

@@ -20,8 +20,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A feedsWorld is a site with feeds, and a job for each feed, in fake time. The servers of the site get the requests in
-// turn.
+// A feedsWorld is a site with feeds, and a job for each feed, in fake time. The requests to the site go to each of its
+// servers in turn.
 type feedsWorld struct {
 	store  storage.Store
 	config server.Config
@@ -31,14 +31,14 @@ type feedsWorld struct {
 	mu      sync.Mutex
 	servers []*server.Server
 	turn    int
-	broken  http.HandlerFunc // responds instead of the servers
+	broken  http.HandlerFunc // responds instead of the servers, if it is not nil
 }
 
 func (w *feedsWorld) watch(t *testing.T) (stop func()) {
 	return w.jobs.watching(t, watch.Feeds{Transport: w.net.Client().Transport}, "http://feeds.test/base/")
 }
 
-// breakIt lets another handler respond, or the servers if it is nil.
+// breakIt makes the given handler respond instead of the servers. If it is nil, the servers respond again.
 func (w *feedsWorld) breakIt(how http.HandlerFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,7 +77,7 @@ func (w *feedsWorld) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	handler.ServeHTTP(rw, r)
 }
 
-// requests returns how many requests there were since the last call: for changes, and for single feeds.
+// requests returns the numbers of requests since the last call: for lists of changes, and for single feeds.
 func (w *feedsWorld) requests() (changes, feeds int) {
 	for _, r := range w.net.Requests() {
 		if strings.HasPrefix(r, "GET /base/changes") {
@@ -120,7 +120,7 @@ func TestFeedsAtRest(t *testing.T) {
 		name           string
 		config         server.Config
 		feeds          int
-		soon           time.Duration // from the start until the requests have become rare
+		soon           time.Duration // from the start until requests have become rare
 		changes, heads [2]int        // requests in 10 minutes
 	}{
 		{"listed", listed, feeds, time.Minute, [2]int{10, 12}, [2]int{0, 0}},
@@ -154,7 +154,7 @@ func TestFeedsAtRest(t *testing.T) {
 }
 
 // TestFeedsWake: a change, a new feed and a deletion wake a job at once. If the server does not list changes, the first
-// change wakes it within a minute, and a further one within 3 s.
+// change wakes the job within a minute, and a further change within 3 s.
 func TestFeedsWake(t *testing.T) {
 	for name, test := range map[string]struct {
 		config      server.Config
@@ -195,8 +195,8 @@ func TestFeedsWake(t *testing.T) {
 	}
 }
 
-// TestFeedsRestart: a source that starts with saved states wakes the jobs of feeds that have changed or are gone, and
-// no others, even if the server was restarted in the meantime.
+// TestFeedsRestart: a source that starts with saved states wakes the jobs of feeds that have changed or been deleted,
+// and no others, even if the server was restarted in the meantime.
 func TestFeedsRestart(t *testing.T) {
 	for name, config := range map[string]server.Config{"listed": listed, "unlisted": unlisted} {
 		for what, restart := range map[string]func(t *testing.T, w *feedsWorld){
@@ -231,8 +231,8 @@ func TestFeedsRestart(t *testing.T) {
 	}
 }
 
-// TestFeedsServers: with several servers behind one URL, each of which only knows its own tokens, no change is lost,
-// and there are few requests.
+// TestFeedsServers: if several servers behind one URL each know only their own tokens, no change is lost, and there are
+// few requests.
 func TestFeedsServers(t *testing.T) {
 	t.Parallel()
 	inFeedsWorld(t, 5, 3, listed, func(t *testing.T, w *feedsWorld) {
@@ -256,7 +256,7 @@ func TestFeedsServers(t *testing.T) {
 	})
 }
 
-// TestFeedsFaults: changes made while the server fails wake jobs when it works again. If the server asks its clients to
+// TestFeedsFaults: changes made while the server fails wake jobs when the server works again. If it asks its clients to
 // wait, it gets no requests until then.
 func TestFeedsFaults(t *testing.T) {
 	t.Parallel()
@@ -288,7 +288,7 @@ func TestFeedsFaults(t *testing.T) {
 					if changes, heads := w.requests(); name == "429" && changes+heads > 30 {
 						t.Errorf("%d requests for changes, %d for feeds", changes, heads)
 					}
-					if got := w.jobs.take(); got != "" && got != "f001" { // f001 may be in the response to a long-poll
+					if got := w.jobs.take(); got != "" && got != "f001" { // f001 may be in the response to a request that waited for changes
 						t.Errorf("woken: %q", got)
 					}
 					publish(t, w.store, "f002")
@@ -335,7 +335,7 @@ func TestFeedsOther(t *testing.T) {
 	}
 }
 
-// TestFeedsCredential: the credential is read from the place that the job names.
+// TestFeedsCredential: the credential is read from the environment variable or file that the job names.
 func TestFeedsCredential(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "credential")
 	if err := os.WriteFile(file, []byte("bearer s3cret\n"), 0o600); err != nil {

@@ -11,10 +11,10 @@ import (
 )
 
 // Files watches stores in directories. A feed is compared when the operating system reports a change
-// (inotify and the like). It is also compared every second after a change and eventually every 10 s, since
-// notifications may be lost, and there are none for changes by other machines.
+// (inotify and the like). It is also compared every second after a change and eventually only every 10 s,
+// since notifications may be lost, and changes made on other machines cause none.
 type Files struct {
-	// Open opens the store of a URL with a credential.
+	// Open opens the store at a URL with a credential.
 	Open func(ctx context.Context, server, credential string) (storage.Store, error)
 }
 
@@ -35,7 +35,7 @@ func (f Files) Watch(ctx context.Context, w *Watched) error {
 	return p.run(ctx, 0)
 }
 
-// hints collects the names that may have changed.
+// hints collects the names of feeds that may have changed.
 type hints struct {
 	ready chan struct{} // holds a value if there are hints
 
@@ -46,7 +46,7 @@ type hints struct {
 
 func newHints() *hints { return &hints{ready: make(chan struct{}, 1), names: map[string]bool{}} }
 
-// changed adds the feed of a key, or all feeds if the key does not name one.
+// changed adds the feed to which a key belongs, or all feeds if the key does not belong to one.
 func (h *hints) changed(key string) {
 	name, _, ok := strings.Cut(strings.TrimPrefix(key, layout.FeedsPrefix), "/")
 	if ok {
@@ -59,7 +59,7 @@ func (h *hints) changed(key string) {
 	h.signal()
 }
 
-// add adds a name.
+// add adds the name of a feed.
 func (h *hints) add(name string) {
 	h.mu.Lock()
 	h.names[name] = true
@@ -74,7 +74,7 @@ func (h *hints) signal() {
 	}
 }
 
-// take returns what was added since the last call.
+// take returns the names that were added since the last call, and whether all feeds were.
 func (h *hints) take() (names map[string]bool, all bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

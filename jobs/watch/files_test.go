@@ -38,7 +38,7 @@ func TestFilesWakes(t *testing.T) {
 						t.Errorf("%s: woken: %q, want %q", what, got, name)
 					}
 				}
-				for range 5 { // a page has room for two
+				for range 5 { // more entities than a page has room for
 					wakes("change", "f002")
 				}
 				wakes("new feed", "new")
@@ -49,7 +49,7 @@ func TestFilesWakes(t *testing.T) {
 	}
 }
 
-// TestFilesBusy: a feed that changes all the time wakes its job at most ten times a second.
+// TestFilesBusy: a feed that changes constantly wakes its job at most ten times a second.
 func TestFilesBusy(t *testing.T) {
 	inStoreWorld(t, 3, func(t *testing.T, w *storeWorld) {
 		w.source = filesSource

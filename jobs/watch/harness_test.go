@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/jobs/watch"
 )
 
-// waiting implements [watch.Jobs] with one job for each name, and counts how often each is woken.
+// waiting implements [watch.Jobs] with one job for each name, and counts how often each job is woken.
 type waiting struct {
 	mu       sync.Mutex
 	states   map[string]string
@@ -29,7 +29,7 @@ type waiting struct {
 	credential string // of the server
 }
 
-// numbered returns n names, each a prefix and a number.
+// numbered returns n names that consist of the prefix and a number.
 func numbered(prefix string, n int) (names []string) {
 	for n := range n {
 		names = append(names, fmt.Sprintf("%s%03d", prefix, n))
@@ -93,7 +93,7 @@ func (j *waiting) take() string {
 	return strings.Join(names, " ")
 }
 
-// wakings returns how many times the job of a name has been woken.
+// wakings returns how many times the job that waits for a name has been woken.
 func (j *waiting) wakings(name string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -109,7 +109,7 @@ func (j *waiting) confirmed() int {
 	return n
 }
 
-// nearEnd returns a channel that has a value shortly before the time limit of the tests.
+// nearEnd returns a channel that receives a value shortly before the time limit of the tests.
 func nearEnd(t *testing.T) <-chan time.Time {
 	end, ok := t.Deadline()
 	if !ok {
@@ -118,7 +118,7 @@ func nearEnd(t *testing.T) <-chan time.Time {
 	return time.After(time.Until(end) - 10*time.Second)
 }
 
-// wakes waits until the job of a name is woken.
+// wakes waits until the job that waits for a name is woken.
 func (j *waiting) wakes(t *testing.T, name string) {
 	t.Helper()
 	for limit := nearEnd(t); ; {

@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	heldFor  = 2 * time.Second  // between two queries for the origins that are held
+	heldFor  = 2 * time.Second  // the interval between queries for the origins that are held
 	heldRead = 10 * time.Second // the time limit of a query
 )
 
-// Hold returns a transport for watches. It holds back requests to the origins that held returns, to which
-// only probes may be sent; held is [jobs.Scheduler.Held]. The transport also lowers the rate of requests
-// to a server that refuses some as too many, and waits as long as a server asks its clients to wait.
+// Hold returns a transport for watches. It holds back requests to the origins that held returns, since
+// only probes may be sent to them; held is [jobs.Scheduler.Held]. The transport also lowers the rate of
+// requests to a server that refuses requests as too many, and waits as long as a server asks its clients
+// to wait.
 func Hold(held func(context.Context) (map[string]time.Duration, error), transport http.RoundTripper) http.RoundTripper {
 	return &holding{held: held, transport: transport}
 }
@@ -30,7 +31,7 @@ type holding struct {
 	limiter   origins.Limiter
 
 	mu   sync.Mutex
-	read time.Time                // when held was last queried
+	read time.Time                // when held was last called
 	now  map[string]time.Duration // what it returned
 }
 

@@ -22,13 +22,13 @@ import (
 //
 // A server with the changeset of monitor/changes, such as Remote Settings, gets one request every 10 s
 // for all collections that it lists. Any other collection costs a conditional HEAD request: every 5 s
-// after a change and eventually every 5 min, but a server gets at most 20 a second. A bucket, whose name
-// ends in "/", costs a list of its collections, and a HEAD request for each collection that the
-// changeset does not list.
+// after a change and eventually only every 5 min, but a server gets at most 20 requests a second. A
+// bucket, whose name ends in "/", costs a request for the list of its collections, and a HEAD request
+// for each collection that the changeset does not list.
 //
 // The stamp of a collection does not show every change. A long transaction stores records with stamps in
-// the past, so jobs are woken again 1 min after a change. A client, too, may choose a stamp in the past,
-// so jobs are also woken every 6 h, for bridges to compare all records if that is due.
+// the past, so jobs are woken again 1 min after a change. Clients may also choose stamps in the past, so
+// jobs are woken every 6 h as well; their bridges then compare all records if that is due.
 type Kinto struct {
 	// Transport makes the requests. If it is nil, each server gets a new transport.
 	Transport http.RoundTripper
@@ -39,9 +39,9 @@ const (
 	kintoSlowest = 5 * time.Minute
 	kintoMost    = 20 // collections per second
 	kintoAtOnce  = 4
-	// kintoListEvery is the time between two requests for the list of collections, and kintoListed is
-	// how long a list is valid. kintoAgain is the time after which a server that has no list is asked
-	// for it again.
+	// kintoListEvery is the time between requests for the list of collections, and kintoListed is how
+	// long a list is valid. kintoAgain is the time after which a server that has no list is asked for it
+	// again.
 	kintoListEvery = 10 * time.Second
 	kintoListed    = 30 * time.Second
 	kintoAgain     = 10 * time.Minute
@@ -103,13 +103,13 @@ type kintoServer struct {
 	mu      sync.Mutex
 	listed  map[string]int64     // stamps of the collections that the server lists
 	at      time.Time            // when they were requested
-	noticed map[string]time.Time // when a collection last changed, until its jobs are woken again
+	noticed map[string]time.Time // when each collection last changed, until its jobs are woken again
 }
 
-// list requests the stamps of all collections, and returns how long to wait before the next request.
-// Without a list, each collection is requested on its own.
+// list requests the stamps of all collections, and returns how long to wait before the next such
+// request. If the server has no list, collections are requested one by one.
 func (s *kintoServer) list(ctx context.Context) time.Duration {
-	set, err := s.server.Changes(ctx, 0, 0) // caches may hold responses to other arguments for long
+	set, err := s.server.Changes(ctx, 0, 0) // caches may hold responses for other arguments for a long time
 	listed := make(map[string]int64, len(set.Changes))
 	for _, c := range set.Changes {
 		listed[url.PathEscape(c.Bucket)+"/"+url.PathEscape(c.Collection)] = c.Stamp
@@ -138,15 +138,15 @@ func (s *kintoServer) list(ctx context.Context) time.Duration {
 	return kintoListEvery
 }
 
-// hint makes a collection and its bucket due.
+// hint makes the comparison of a collection and of its bucket due.
 func (s *kintoServer) hint(name string) {
 	bucket, _, _ := strings.Cut(name, "/")
 	s.hints.add(name)
 	s.hints.add(bucket + "/")
 }
 
-// fromList returns the stamp of a collection in the list; ok reports whether the list has it and is
-// still valid.
+// fromList returns the stamp of a collection in the list; ok reports whether the list contains the
+// collection and is still valid.
 func (s *kintoServer) fromList(name string) (stamp int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *kintoServer) fromList(name string) (stamp int64, ok bool) {
 }
 
 // stamp returns the stamp of a collection or, for a bucket, a number that changes when any of its
-// collections does. known is the last known result.
+// collections does. The argument known is the previous result.
 func (s *kintoServer) stamp(ctx context.Context, name string, known int64) (int64, error) {
 	if stamp, ok := s.fromList(name); ok {
 		return stamp, nil
@@ -201,8 +201,8 @@ func (s *kintoServer) bucketStamp(ctx context.Context, bucket string) (int64, er
 	return int64(digest.Sum64()>>1) | 1, nil // 0 means that there is no stamp
 }
 
-// state returns the state of a collection, given its earlier state. The result is empty if the server
-// does not send a stamp.
+// state returns the current state of a collection, given the state before. The result is empty if the
+// server does not send a stamp.
 func (s *kintoServer) state(ctx context.Context, name, before string) (string, error) {
 	was := parseKintoState(before)
 	stamp, err := s.stamp(ctx, name, was.stamp)
@@ -220,7 +220,7 @@ func (s *kintoServer) state(ctx context.Context, name, before string) (string, e
 	case stamp != was.stamp:
 		s.noticed[name] = now
 		return kintoState{stamp: stamp, period: periodOf(name, now), again: true}.String(), nil
-	case was.again && !known: // the change was noticed by another watch
+	case was.again && !known: // the change was noticed by an earlier watch
 		s.noticed[name] = now
 		return before, nil
 	case was.again && now.Sub(since) < kintoLate:

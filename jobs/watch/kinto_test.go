@@ -23,7 +23,7 @@ import (
 // A kintoWorld is a Kinto server with collections, and a job for each collection, in fake time.
 type kintoWorld struct {
 	*kintotest.Fake
-	httpfault.Faults // of the requests of the watch
+	httpfault.Faults // for the requests of the watch
 	net              *memnet.Net
 	jobs             *waiting
 	records          atomic.Int64
@@ -41,7 +41,7 @@ func (w *kintoWorld) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.Fake.ServeHTTP(rw, r)
 }
 
-// do makes a request that is not counted, and not subject to faults.
+// do makes a request that is not counted and does not fail.
 func (w *kintoWorld) do(method, path, body string) *httptest.ResponseRecorder {
 	response := httptest.NewRecorder()
 	r := httptest.NewRequest(method, "/v1/buckets/"+path, strings.NewReader(body))
@@ -64,8 +64,8 @@ func (w *kintoWorld) stampOf(name string) string {
 	return w.do(http.MethodGet, collectionPath(name)+"/records", "").Header().Get("ETag")
 }
 
-// requests returns how many requests there were since the last call: for the list of all collections, and for single
-// ones.
+// requests returns the numbers of requests since the last call: for the list of all collections, and for single
+// collections.
 func (w *kintoWorld) requests() (lists, heads int) {
 	for _, r := range w.net.Requests() {
 		if strings.HasPrefix(r, "HEAD /v1/buckets/b/collections/") {
@@ -139,8 +139,8 @@ func TestKintoAtRest(t *testing.T) {
 	}
 }
 
-// TestKintoWakes: a change wakes a job within 5 min or, if the server lists changes, within 12 s; and once more when
-// transactions that began before the change have ended.
+// TestKintoWakes: a change wakes a job within 5 min or, if the server lists changes, within 12 s. The job is woken a
+// second time when transactions that began before the change must have ended.
 func TestKintoWakes(t *testing.T) {
 	for mode, within := range map[string]int{"listed": 12, "each": 301} {
 		t.Run(mode, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestKintoWakes(t *testing.T) {
 	}
 }
 
-// TestKintoBucket: a change, creation or deletion of any collection of a bucket wakes the job of the bucket, whether or
+// TestKintoBucket: a collection of a bucket that is changed, created or deleted wakes the job of the bucket, whether or
 // not the server lists the collection.
 func TestKintoBucket(t *testing.T) {
 	for mode, within := range map[string]int{"listed": 12, "each": 301} {
@@ -191,7 +191,7 @@ func TestKintoBucket(t *testing.T) {
 				w.do(http.MethodPut, "other/collections/c", "")
 				w.jobs.states = map[string]string{"b/": "", "other/": "", "none/": ""}
 				stop := w.watch(t)
-				time.Sleep(30 * time.Minute) // jobs at rest are woken only later
+				time.Sleep(30 * time.Minute) // jobs of unchanged collections are woken only later
 				for what, change := range map[string]func(){
 					"changed": func() { w.put("b/c002") },
 					"new":     func() { w.do(http.MethodPut, "b/collections/new", "") },
@@ -222,8 +222,8 @@ func TestKintoBucket(t *testing.T) {
 	}
 }
 
-// TestKintoAgain: if another watch takes over before a job is woken for the second time, the new watch waits just as
-// long and then wakes the job.
+// TestKintoAgain: if another watch takes over before a job is woken for the second time, the new watch waits for the
+// full time again and then wakes the job.
 func TestKintoAgain(t *testing.T) {
 	for mode, configure := range kintoModes {
 		t.Run(mode, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestKintoAgain(t *testing.T) {
 	}
 }
 
-// TestKintoFaults: changes made while the server fails wake jobs when it works again. If the server asks its clients to
+// TestKintoFaults: changes made while the server fails wake jobs when the server works again. If it asks its clients to
 // wait, it gets no requests until then.
 func TestKintoFaults(t *testing.T) {
 	t.Parallel()
@@ -325,12 +325,12 @@ func TestKintoUnlisted(t *testing.T) {
 	})
 }
 
-// TestKintoStalls: while the request for the list stalls, the previous list is soon invalid, and collections are
-// requested on their own.
+// TestKintoStalls: while the request for the list stalls, the previous list soon becomes invalid, and collections are
+// requested one by one.
 func TestKintoStalls(t *testing.T) {
 	inKintoWorld(t, 60, func(t *testing.T, w *kintoWorld) {
 		stop := w.watch(t)
-		time.Sleep(6 * time.Hour) // comparisons are spread by now
+		time.Sleep(6 * time.Hour) // by now, the comparisons are spread over time
 		if _, heads := w.requests(); heads != 0 {
 			t.Errorf("%d requests for collections", heads)
 		}
@@ -404,7 +404,7 @@ func TestKintoRandom(t *testing.T) {
 	}
 }
 
-// TestKintoCredential: the credential is read from the place that the job names.
+// TestKintoCredential: the credential is read from the environment variable or file that the job names.
 func TestKintoCredential(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "credential")
 	if err := os.WriteFile(file, []byte("bearer s3cret\n"), 0o600); err != nil {

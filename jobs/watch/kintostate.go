@@ -10,8 +10,8 @@ import (
 const (
 	// kintoMissing is the state of a collection that does not exist.
 	kintoMissing = "missing"
-	// kintoLate is how long after a change the jobs are woken again. It equals the default window
-	// of a bridge, which is longer than a transaction.
+	// kintoLate is how long after a change the jobs are woken a second time. It equals the default
+	// window of a bridge, which is longer than a transaction.
 	kintoLate = time.Minute
 	// kintoPeriod is how often the jobs of a collection without changes are woken.
 	kintoPeriod = 6 * time.Hour
@@ -21,10 +21,10 @@ const (
 type kintoState struct {
 	stamp  int64
 	period int64 // the number of the current kintoPeriod
-	again  bool  // the jobs are to be woken once more, kintoLate after the first time
+	again  bool  // the jobs are to be woken a second time, kintoLate after the first
 }
 
-// parseKintoState parses what String returns. It returns the zero state for any other string.
+// parseKintoState parses the result of String. It returns the zero state for any other string.
 func parseKintoState(text string) (k kintoState) {
 	text, k.again = strings.CutSuffix(text, " again")
 	if _, err := fmt.Sscanf(text, "%d %d", &k.stamp, &k.period); err != nil {
@@ -33,7 +33,7 @@ func parseKintoState(text string) (k kintoState) {
 	return k
 }
 
-// String returns the form in which the state is saved.
+// String returns the state in the form in which it is saved.
 func (k kintoState) String() string {
 	text := fmt.Sprintf("%d %d", k.stamp, k.period)
 	if k.again {
@@ -42,8 +42,8 @@ func (k kintoState) String() string {
 	return text
 }
 
-// periodOf returns the number of the period that contains a time. The periods of different
-// collections begin at different times.
+// periodOf returns the number of the period in which a time lies. The periods of different collections
+// begin at different times.
 func periodOf(name string, at time.Time) int64 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name)) // it never fails

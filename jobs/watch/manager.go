@@ -17,7 +17,7 @@ import (
 const (
 	takeEvery = 3 * time.Second  // how often a manager looks for servers to watch
 	saveEvery = 30 * time.Second // how often positions are saved
-	// failuresToGiveUp is how many times in a row a watch fails before another node may try it.
+	// failuresToGiveUp is how many times in a row a watch must fail before another node may try it.
 	failuresToGiveUp = 3
 
 	sweepEvery = 30 * time.Second
@@ -27,11 +27,11 @@ const (
 
 var pauses = backoff.Backoff{Min: time.Second, Max: time.Minute}
 
-// A Manager watches, on one node, the servers whose changes idle jobs wait for. It implements
-// [jobs.Watcher].
+// A Manager runs on a node and watches servers, for the idle jobs that wait for changes on them. It
+// implements [jobs.Watcher].
 //
-// Nodes share the work: each server is watched by one node, and by another soon after that node
-// leaves or is lost. Jobs that no working watch covers are woken from time to time.
+// Nodes share the work: each server is watched by one node, and by another soon after that node leaves
+// or is lost. Jobs whose server no working watch covers are woken from time to time.
 type Manager struct {
 	scheduler *jobs.Scheduler
 	sources   map[string]Source
@@ -39,8 +39,8 @@ type Manager struct {
 
 	mu      sync.Mutex
 	running map[jobs.Watched]*running
-	resting map[jobs.Watched]time.Time // until when the node does not take watches that have failed
-	urgent  bool                       // a watch has begun to work
+	resting map[jobs.Watched]time.Time // until when the node does not take a watch that has failed
+	urgent  bool                       // a watch has begun to work, so its position is saved at once
 }
 
 // NewManager returns a manager with the given sources. The keys are the types of [jobs.Watch].
@@ -54,7 +54,7 @@ func (m *Manager) Run(ctx context.Context, node func() jobs.Node) error {
 	defer watches.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	saved, swept := time.Now(), time.Now() // not at once: watches are to begin first
+	saved, swept := time.Now(), time.Now() // not at once: watches should begin first
 	for failed := false; ; {
 		n, begun := node(), time.Now()
 		err := m.take(ctx, n, &watches)
@@ -76,7 +76,7 @@ func (m *Manager) Run(ctx context.Context, node func() jobs.Node) error {
 			m.logger.Warn("cannot use the database of jobs for watches, retrying", "node", n.Name, "error", err)
 		}
 		failed = err != nil
-		_ = backoff.Sleep(ctx, takeEvery*3/4+rand.N(takeEvery/2)) // the error is that of ctx
+		_ = backoff.Sleep(ctx, takeEvery*3/4+rand.N(takeEvery/2)) // the error is checked at the next use of ctx
 	}
 }
 
@@ -109,7 +109,7 @@ func (m *Manager) take(ctx context.Context, n jobs.Node, watches *sync.WaitGroup
 	return nil
 }
 
-// rests reports whether a watch failed on this node a short time ago.
+// rests reports whether a watch recently failed on this node.
 func (m *Manager) rests(w jobs.Watched) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,11 +151,11 @@ type running struct {
 
 	// manager.mu guards these.
 	position string
-	checked  time.Time // of the last call of Checked; zero if it is saved
-	works    bool      // whether Checked was called since the last failure
+	checked  time.Time // when Checked was last called; zero once that has been saved
+	works    bool      // whether Checked has been called since the last failure
 }
 
-// run watches the server until ctx ends, or until another node may try it.
+// run watches the server until ctx ends, or until another node may try to watch it.
 func (r *running) run(ctx context.Context) {
 	source := r.manager.sources[r.watched.Type]
 	for failures := 0; ; {
@@ -194,7 +194,7 @@ func (r *running) run(ctx context.Context) {
 	}
 }
 
-// rest keeps the node from taking a watch again during a pause.
+// rest keeps the node from taking a watch again until the pause has passed.
 func (m *Manager) rest(r *running, pause time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/jobs/watch"
 )
 
-// waits is a kind of jobs that wait for the name in their source, at the server that their target
-// names.
+// waits is a kind of jobs that wait for the name given by their source, on the server given by their
+// target.
 type waits struct{}
 
 func (waits) Check(*jobs.Document) []jobs.Problem { return nil }
@@ -77,8 +77,7 @@ type managerTest struct {
 	source *fake
 }
 
-// inFakeTime runs a test in fake time, with a scheduler on SQLite; the clock of the database is
-// real.
+// inFakeTime runs a test in fake time, with a scheduler on SQLite; the clock of the database is real.
 func inFakeTime(t *testing.T, test func(*managerTest)) {
 	settings := jobs.Defaults()
 	settings.Lease = time.Hour
@@ -105,7 +104,7 @@ func (t *managerTest) apply(server string, names ...string) {
 	}
 }
 
-// node runs a manager as a node, until the function that it returns is called.
+// node runs a manager as a node with the given name, until stop is called.
 func (t *managerTest) node(name string) (n jobs.Node, stop func()) {
 	t.Helper()
 	n, err := t.store.Join(t.Context(), jobs.Node{Name: name, Slots: 100})
@@ -147,8 +146,8 @@ func (t *managerTest) status(name string) jobs.WatchStatus {
 	return status
 }
 
-// TestManager: of two nodes, only one watches a server, as long as jobs need it. A node that takes
-// over continues from the position of the previous node.
+// TestManager: only one of two nodes watches a server, and only as long as jobs need it. A node that
+// takes over continues from the position of the previous node.
 func TestManager(t *testing.T) {
 	inFakeTime(t, func(t *managerTest) {
 		t.apply("one", "x", "y")

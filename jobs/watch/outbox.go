@@ -11,13 +11,13 @@ import (
 // Outbox watches databases with an outbox. One query a second finds the feeds that have rows,
 // whatever the number of feeds.
 type Outbox struct {
-	// Open opens the database of a URL with a credential.
+	// Open opens the database at a URL with a credential.
 	Open func(ctx context.Context, server, credential string) (*outbox.DB, error)
 }
 
 const (
 	outboxEvery = time.Second
-	// outboxAgain is the time after which jobs are woken again for rows that are still there.
+	// outboxAgain is the time after which jobs are woken again for rows that are still in the outbox.
 	outboxAgain = time.Minute
 )
 
@@ -32,7 +32,7 @@ func (o Outbox) Watch(ctx context.Context, w *Watched) error {
 		last  int64
 		woken time.Time
 	}
-	known := map[string]rows{} // rows for which jobs were woken, by feed
+	known := map[string]rows{} // the rows for which jobs were woken, by feed
 	for {
 		found, err := db.Waiting(ctx)
 		if err != nil {

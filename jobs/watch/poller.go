@@ -13,26 +13,27 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// refreshEvery is the interval at which a source that compares names loads the names that jobs wait for.
+// refreshEvery is the interval at which a source that compares states reloads the names that jobs wait
+// for.
 const refreshEvery = 10 * time.Second
 
-// hintsPause is how long to wait after a hint, so that changes soon after it are noted together.
+// hintsPause is how long to wait after a hint, so that changes in quick succession are noticed together.
 const hintsPause = 100 * time.Millisecond
 
-// A poller compares the states of names, on a server that does not report changes. It compares names
-// that change often more frequently than others.
+// A poller compares the states of the names of a server that does not report changes. Names that change
+// often are compared more frequently than others.
 type poller struct {
 	watched *Watched
-	// fastest and slowest limit the time between two comparisons of a name. The time is fastest after a
-	// change, and doubles with each comparison that finds none.
+	// fastest and slowest limit the time between two comparisons of a name. It is fastest after a
+	// change, and doubles with each comparison that finds no change.
 	fastest, slowest time.Duration
-	// round is the time between rounds. In each round, the names that are due are compared, but no more
-	// than most names.
+	// round is the time between rounds. A round compares the names that are due, up to a limit of most
+	// names.
 	round time.Duration
 	most  int
-	// compare returns the states of names, given their earlier states. It leaves out names whose state
-	// it cannot get, and returns an error if that leaves none. The jobs of a name that is left out twice
-	// in a row are woken.
+	// compare returns the current states of names, given the states before. It leaves out names whose
+	// state it cannot get, and returns an error if no name is left. The jobs of a name that is left out
+	// twice in a row are woken.
 	compare func(ctx context.Context, states map[string]string) (map[string]string, error)
 	// hints holds names that are due at once. It may be nil.
 	hints *hints
@@ -50,7 +51,7 @@ type turn struct {
 	failed  bool // whether the last attempt failed
 }
 
-// run compares names until ctx ends or, if during is not 0, until that time has passed.
+// run compares names until ctx ends or, unless during is 0, until that much time has passed.
 func (p *poller) run(ctx context.Context, during time.Duration) error {
 	begun := time.Now()
 	p.turns, p.cycle = map[string]*turn{}, begun
@@ -80,7 +81,7 @@ func (p *poller) run(ctx context.Context, during time.Duration) error {
 	return nil
 }
 
-// hinted returns a channel that holds a value if there are hints.
+// hinted returns a channel that has a value if there are hints.
 func (p *poller) hinted() <-chan struct{} {
 	if p.hints == nil {
 		return nil
@@ -98,7 +99,7 @@ func (p *poller) hasten() {
 	}
 }
 
-// refresh loads the names. New ones are due at once.
+// refresh reloads the names. New names are due at once.
 func (p *poller) refresh(ctx context.Context) error {
 	states, err := p.watched.Jobs.States(ctx)
 	if err != nil {
@@ -191,7 +192,7 @@ func (p *poller) check(ctx context.Context, names []string) error {
 	return nil
 }
 
-// works reports whether compare can get the state of a name that is not in except.
+// works reports whether compare can get the state of any name that is not in except.
 func (p *poller) works(ctx context.Context, except map[string]string) bool {
 	for name, t := range p.turns {
 		if _, ok := except[name]; !ok && !t.failed && !t.checked.IsZero() {
@@ -202,8 +203,8 @@ func (p *poller) works(ctx context.Context, except map[string]string) bool {
 	return false
 }
 
-// compareEach calls state for each name, up to atOnce calls at a time. It leaves out names with errors,
-// and returns an error if that leaves none.
+// compareEach calls state for each name, with up to atOnce calls at a time. It leaves out names with
+// errors, and returns an error if no name is left.
 func compareEach(ctx context.Context, states map[string]string, atOnce int, state func(ctx context.Context, name, before string) (string, error)) (map[string]string, error) {
 	found := make(map[string]string, len(states))
 	var mu sync.Mutex

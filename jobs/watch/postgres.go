@@ -11,10 +11,10 @@ import (
 )
 
 // Postgres watches stores in PostgreSQL. One query finds the feeds that have changed, whatever the number of
-// feeds. It is made after each notification from the database, and every minute; where notifications do not
-// arrive, such as through PgBouncer, every second.
+// feeds. It is made after each notification from the database, and every minute; if notifications do not
+// arrive, as through PgBouncer, it is made every second.
 type Postgres struct {
-	// Open opens the store of a URL with a credential.
+	// Open opens the store at a URL with a credential.
 	Open func(ctx context.Context, server, credential string) (*postgres.Store, error)
 }
 
@@ -45,7 +45,7 @@ func (p Postgres) Watch(ctx context.Context, w *Watched) error {
 			}
 			loaded = time.Now()
 		} else {
-			next = refreshEvery - age // the notification may have been for a new name
+			next = refreshEvery - age // the notification may have been for a name not yet loaded
 		}
 		if err := comparePages(ctx, store, w.Jobs, states); err != nil {
 			return err
@@ -75,7 +75,7 @@ func comparePages(ctx context.Context, store *postgres.Store, jobs Jobs, states 
 			prefixes = append(prefixes, layout.FeedPages(feed))
 		}
 	}
-	// The newest page may have pages after it that a producer left behind.
+	// A producer may have left pages behind after the newest page.
 	found, err := store.Latest(ctx, prefixes, chain.Ahead+1)
 	if err != nil {
 		return err

@@ -50,15 +50,15 @@ func execute(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
 	}
 }
 
-// checks waits until a source has called Checked n more times.
+// checks waits until a source has called Checked n more times, counted from now.
 func (j *waiting) checks(t *testing.T, n int) {
 	t.Helper()
 	j.confirmed()
 	j.moreChecks(t, n)
 }
 
-// moreChecks waits until a source has called Checked at least that many times since the last call of confirmed, and
-// returns the number of calls.
+// moreChecks waits until a source has called Checked at least the given number of times since the last call of
+// confirmed, and returns the number of calls.
 func (j *waiting) moreChecks(t *testing.T, least int) (n int64) {
 	t.Helper()
 	limit := nearEnd(t)
@@ -72,13 +72,13 @@ func (j *waiting) moreChecks(t *testing.T, least int) (n int64) {
 	return n
 }
 
-// urls holds the ways to reach a database.
+// urls maps the ways to connect to a database to functions that return its URL.
 var urls = map[string]func(t testing.TB, s *pgtest.TestServer) string{
 	"direct":    func(_ testing.TB, s *pgtest.TestServer) string { return s.URL("a") },
 	"PgBouncer": func(t testing.TB, s *pgtest.TestServer) string { return pgtest.PgBouncer(t, s, "a") },
 }
 
-// TestPostgresWakes: a commit wakes the job of its feed, through PgBouncer too, and after a restart of the server.
+// TestPostgresWakes: a commit wakes the job of its feed, also through PgBouncer, and after a restart of the server.
 func TestPostgresWakes(t *testing.T) {
 	t.Parallel()
 	for name, open := range urls {
@@ -99,7 +99,7 @@ func TestPostgresWakes(t *testing.T) {
 			for _, name := range []string{"a", "b", "c"} {
 				jobs.wakes(t, name)
 			}
-			for range 5 { // a page has room for two
+			for range 5 { // more entities than a page has room for
 				publish(t, store, "a")
 				jobs.wakes(t, "a")
 			}
@@ -121,7 +121,7 @@ func TestPostgresWakes(t *testing.T) {
 	}
 }
 
-// TestPostgresAtRest counts what it costs to watch a thousand feeds in which nothing happens.
+// TestPostgresAtRest counts the statements for watching a thousand feeds in which nothing happens.
 func TestPostgresAtRest(t *testing.T) {
 	t.Parallel()
 	url := pgtest.StartOwn(t, measured...).URL("a")
@@ -148,15 +148,15 @@ func TestPostgresAtRest(t *testing.T) {
 	var calls, wal, blocks int64
 	err = conn.QueryRow(t.Context(), `SELECT sum(calls), sum(wal_bytes), sum(shared_blks_hit + shared_blks_read)
 		FROM pg_stat_statements WHERE query LIKE '%sha256%'`).Scan(&calls, &wal, &blocks)
-	checks := int64(jobs.confirmed()) // a further check may be under way
+	checks := int64(jobs.confirmed()) // another check may be under way
 	if err != nil || calls < 1 || calls > checks+1 || wal > 0 || blocks/calls > 30_000 {
 		t.Errorf("%d statements with %d blocks and %d bytes of WAL for %d comparisons, %v", calls, blocks, wal, checks, err)
 	}
 	t.Logf("a thousand feeds: %d blocks for a comparison", blocks/max(calls, 1))
 }
 
-// TestOutboxWakes: a commit wakes the job of its feed, through PgBouncer too, and after a restart of the server. Rows
-// that remain wake the job when the watch is restarted.
+// TestOutboxWakes: a commit wakes the job of its feed, also through PgBouncer, and after a restart of the server.
+// Rows that remain wake the job when the watch is restarted.
 func TestOutboxWakes(t *testing.T) {
 	t.Parallel()
 	for name, open := range urls {
@@ -175,7 +175,8 @@ func TestOutboxWakes(t *testing.T) {
 			jobs.checks(t, 1)
 			insert := func(feed string) {
 				t.Helper()
-				// Not through PgBouncer, which refuses connections for a while after a restart of the server.
+				// This does not connect through PgBouncer, which refuses connections for a while after a restart of
+				// the server.
 				execute(t, connect(t, server.URL("a")), "INSERT INTO feedctl.outbox (feed) SELECT '"+feed+"'")
 			}
 			for _, name := range []string{"a", "b"} {
@@ -188,7 +189,7 @@ func TestOutboxWakes(t *testing.T) {
 			}
 			execute(t, connect(t, url), "DELETE FROM feedctl.outbox WHERE feed = 'a'")
 			jobs.checks(t, 2)
-			execute(t, connect(t, url), "INSERT INTO feedctl.outbox (feed, id) OVERRIDING SYSTEM VALUE VALUES ('a', 1)") // as in a database that was restored
+			execute(t, connect(t, url), "INSERT INTO feedctl.outbox (feed, id) OVERRIDING SYSTEM VALUE VALUES ('a', 1)") // as if the database had been restored
 			jobs.wakes(t, "a")
 			execute(t, connect(t, url), "DELETE FROM feedctl.outbox WHERE feed = 'a'")
 			stop()
@@ -205,7 +206,8 @@ func TestOutboxWakes(t *testing.T) {
 	}
 }
 
-// TestOutboxAtRest counts the statements that 1,000 feeds without rows cost: one for each check of all feeds.
+// TestOutboxAtRest counts the statements that are executed for 1,000 feeds without rows: one for each check of all
+// feeds.
 func TestOutboxAtRest(t *testing.T) {
 	t.Parallel()
 	url := pgtest.StartOwn(t, measured...).URL("a")
@@ -226,7 +228,7 @@ func TestOutboxAtRest(t *testing.T) {
 	var calls, wal, blocks, kinds int64
 	_, err = pgx.ForEachRow(rows, []any{&query, &calls, &wal, &blocks}, func() error {
 		kinds++
-		checks += int64(jobs.confirmed()) // a further check may be under way
+		checks += int64(jobs.confirmed()) // another check may be under way
 		if !strings.Contains(query, "waiting") || calls < 3 || calls > checks+1 || wal > 0 || blocks > 20*calls {
 			t.Errorf("%d times, with %d bytes of WAL and %d blocks: %s", calls, wal, blocks, query)
 		}

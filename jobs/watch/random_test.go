@@ -24,7 +24,7 @@ type walk struct {
 	*rand.Rand
 	jobs  *waiting
 	names []string
-	last  map[string]int // how many times the job of a name had been woken before the last change
+	last  map[string]int // how many times the job of each changed name had been woken before the last change
 }
 
 func newWalk(seed uint64, jobs *waiting) *walk {
@@ -47,8 +47,8 @@ func (w *walk) changes(name string) {
 	}
 }
 
-// knows forgets the change of a name if its job already has the new state: the state in between was not noticed,
-// or the broken server sent the new state before the change.
+// knows forgets the change of a name if the job of the name already has the new state: the state in between was
+// not noticed, or the broken server sent the new state before the change.
 func (w *walk) knows(name, state string) {
 	w.jobs.mu.Lock()
 	defer w.jobs.mu.Unlock()
@@ -57,7 +57,7 @@ func (w *walk) knows(name, state string) {
 	}
 }
 
-// apply creates the job of a name, or deletes it. A new job has read earlier changes itself.
+// apply creates the job of a name, or deletes it. A new job is assumed to have read all earlier changes.
 func (w *walk) apply() {
 	name := w.names[w.IntN(len(w.names))]
 	w.jobs.mu.Lock()
@@ -70,7 +70,7 @@ func (w *walk) apply() {
 	}
 }
 
-// fail makes the database of jobs fail, or work again.
+// fail makes the database of jobs fail with the error, or work again if it is nil.
 func (w *walk) fail(fails error) {
 	w.jobs.mu.Lock()
 	defer w.jobs.mu.Unlock()
@@ -86,7 +86,7 @@ func (w *walk) check(t *testing.T, what string) {
 	}
 }
 
-// walks is the number of random walks for each source.
+// walks is the number of random walks for each type of source.
 var walks = flag.Uint64("walks", 6, "random `walks` of each kind")
 
 func seeds() uint64 {
@@ -96,7 +96,7 @@ func seeds() uint64 {
 	return *walks
 }
 
-// many returns the number of names to watch, and how many times smaller than a thousand it is.
+// many returns the number of names to watch, and the factor by which it is smaller than a thousand.
 func many() (n, less int) {
 	if testing.Short() {
 		return 100, 10
@@ -162,8 +162,8 @@ func TestCouchDBRandom(t *testing.T) {
 	}
 }
 
-// TestFeedsRandom: no change is lost, whatever else happens, even if several servers of the store get the requests
-// in turn, and some of them do not list changes.
+// TestFeedsRandom: no change is lost, whatever else happens, even if requests go to several servers of the store
+// in turn, and some of these do not list changes.
 func TestFeedsRandom(t *testing.T) {
 	t.Parallel()
 	for servers := 1; servers <= 2; servers++ {
@@ -194,7 +194,7 @@ func TestFeedsRandom(t *testing.T) {
 					default:
 						w.breakIt(nil)
 						name, delete := random.change(), random.IntN(8) == 0
-						if delete { // the pages stay, as after an interrupted deletion
+						if delete { // the pages are left, as after an interrupted deletion
 							_, err := chain.NewReader(w.store, name).Newest(t.Context())
 							if delete = err == nil; delete {
 								_, err = chain.Delete(t.Context(), w.store, name)

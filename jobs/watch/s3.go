@@ -14,11 +14,11 @@ import (
 )
 
 // S3 watches stores that do not report changes. A feed costs one request, or three if its newest page is
-// closed: every 5 s after a change and eventually every 5 min, but a store gets requests for at most 20
-// feeds a second. If a feed has changed, finding its newest page takes some more requests; a store gets at
-// most 100 requests a second.
+// closed: every 5 s after a change and eventually only every 5 min, but a store gets requests for at most
+// 20 feeds a second. If a feed has changed, finding its newest page takes some more requests; a store gets
+// at most 100 requests a second.
 type S3 struct {
-	// Open opens the store of a URL with a credential.
+	// Open opens the store at a URL with a credential.
 	Open func(ctx context.Context, server, credential string) (storage.Store, error)
 }
 
@@ -71,17 +71,17 @@ func (p *paced) Stat(ctx context.Context, key string) (storage.Info, error) {
 	return p.Store.Stat(ctx, key)
 }
 
-// heads finds out whether the newest pages of feeds have changed.
+// heads compares the newest pages of feeds with earlier states.
 type heads struct{ store storage.Store }
 
-// compare returns the states of feeds, given their earlier states. It leaves out feeds that cannot be read,
-// and returns an error if that leaves none.
+// compare returns the current states of feeds, given the states before. It leaves out feeds that cannot be
+// read, and returns an error if no feed is left.
 func (h heads) compare(ctx context.Context, states map[string]string) (map[string]string, error) {
 	return compareEach(ctx, states, s3AtOnce, h.state)
 }
 
-// state returns the state of a feed, given its earlier state. The state is the number of the newest page
-// and its version.
+// state returns the current state of a feed, given the state before. A state consists of the number of the
+// newest page and its version.
 func (h heads) state(ctx context.Context, feed, before string) (string, error) {
 	if h.rests(ctx, feed, before) {
 		return before, nil
@@ -105,7 +105,7 @@ func (h heads) rests(ctx context.Context, feed, state string) bool {
 	if _, err := fmt.Sscanf(state, "%d %s %q", &n, &kind, &version); err != nil {
 		return false
 	}
-	if kind == "closed" { // a change adds the next page, unless the feed was deleted
+	if kind == "closed" { // a change would have added the next page, unless the feed was deleted
 		if _, err := h.store.Stat(ctx, layout.FeedPage(feed, n+1)); !errors.Is(err, storage.ErrNotFound) {
 			return false
 		}

@@ -28,7 +28,7 @@ type openStore = func(context.Context, string, string) (storage.Store, error)
 func s3Source(open openStore) watch.Source    { return watch.S3{Open: open} }
 func filesSource(open openStore) watch.Source { return watch.Files{Open: open} }
 
-// publish publishes an entity. A page has room for two.
+// publish publishes an entity. A page has room for two entities.
 func publish(t *testing.T, store storage.Store, name string) {
 	t.Helper()
 	f, err := producer.Open(t.Context(), store, name, producer.Config{MaxPageEntities: 2})
@@ -64,7 +64,7 @@ func (w *storeWorld) Stat(ctx context.Context, key string) (storage.Info, error)
 
 func (w *storeWorld) Close() error { return nil }
 
-// Unwrap gives the watcher access to notifications of the store.
+// Unwrap makes the store's notifications available to the watcher.
 func (w *storeWorld) Unwrap() storage.Store { return w.Store }
 
 func (w *storeWorld) watch(t *testing.T) (stop func()) {
@@ -72,7 +72,7 @@ func (w *storeWorld) watch(t *testing.T) (stop func()) {
 	return w.jobs.watching(t, w.source(open), "store:")
 }
 
-// requests returns how many requests there were since the last call, by kind.
+// requests returns the number of requests of each kind since the last call.
 func (w *storeWorld) requests() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +101,7 @@ func inStoreWorld(t *testing.T, feeds int, test func(t *testing.T, w *storeWorld
 		})
 		names := numbered("f", feeds)
 		for n, name := range names {
-			for range 1 + n%3 { // so that some newest pages are open, and some closed
+			for range 1 + n%3 { // some of the newest pages are open, others closed
 				publish(t, w, name)
 			}
 		}
@@ -110,7 +110,7 @@ func inStoreWorld(t *testing.T, feeds int, test func(t *testing.T, w *storeWorld
 	})
 }
 
-// TestS3AtRest counts what it costs to watch a thousand feeds in which nothing happens.
+// TestS3AtRest counts the requests for watching a thousand feeds in which nothing happens.
 func TestS3AtRest(t *testing.T) {
 	feeds, less := many()
 	inStoreWorld(t, feeds, func(t *testing.T, w *storeWorld) {
@@ -122,7 +122,7 @@ func TestS3AtRest(t *testing.T) {
 		w.requests()
 		w.jobs.confirmed()
 		time.Sleep(time.Hour)
-		got := w.requests() // 1 for a feed whose newest page is open, 3 for each of the third whose newest page is closed
+		got := w.requests() // 1 for each feed whose newest page is open, 3 for each of the others, a third of all
 		t.Logf("%d feeds at rest, in an hour: %v", feeds, got)
 		if n := got["stat"] * less; len(got) != 1 || n < 19_500 || n > 24_000 {
 			t.Errorf("requests: %v", got)
@@ -152,7 +152,8 @@ func TestS3Bound(t *testing.T) {
 	})
 }
 
-// TestS3Wakes: a change, a new feed and a deletion wake a job within 5 min, and a further change within 5 s.
+// TestS3Wakes: a change, a new feed and a deletion wake a job within 5 min, and a further change wakes it
+// within 5 s.
 func TestS3Wakes(t *testing.T) {
 	inStoreWorld(t, 6, func(t *testing.T, w *storeWorld) {
 		w.jobs.states["new"] = ""
@@ -193,7 +194,7 @@ func TestS3Wakes(t *testing.T) {
 	})
 }
 
-// TestS3Faults: no change is lost if a store fails for a time, or for one feed.
+// TestS3Faults: no change is lost if a store fails for a while, for all feeds or for one.
 func TestS3Faults(t *testing.T) {
 	for _, broken := range []string{"", "f001"} {
 		inStoreWorld(t, 6, func(t *testing.T, w *storeWorld) {
@@ -240,7 +241,7 @@ func TestS3Orphan(t *testing.T) {
 	})
 }
 
-// TestS3Server watches a real server, which is restarted, beginning with the states of an earlier watch.
+// TestS3Server watches a real server, which is restarted, starting from the states of an earlier watch.
 func TestS3Server(t *testing.T) {
 	server := s3test.StartOwn(t)
 	open := func(ctx context.Context, server, _ string) (storage.Store, error) {

@@ -21,7 +21,7 @@ import (
 )
 
 // runs is a kind of jobs that wait for the name in their source, on the server that their target names. A label
-// gives the type of the server. runs counts how often each job runs.
+// gives the type of the server. The field counts how often each job has run.
 type runs struct {
 	mu      sync.Mutex
 	counts  map[string]int
@@ -133,7 +133,7 @@ func TestSources(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"kinto", "files", "couchdb", "outbox", "store"} { // first those that are compared less and less often
+	for _, name := range []string{"kinto", "files", "couchdb", "outbox", "store"} { // first the types of servers that are compared less and less often
 		await(name+" is idle and watched", func() bool {
 			job, err := scheduler.Get(t.Context(), "test/"+name)
 			if err != nil {
