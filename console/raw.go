@@ -12,7 +12,7 @@ func (c *Console) entityRoutes() []route {
 	}
 }
 
-// answer returns the handler of requests for something that is not a page.
+// answer returns the handler of requests for a route that is not a page.
 func (c *Console) answer(route route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r, err := c.mayShow(w.Header(), r, &route)

@@ -19,7 +19,7 @@ import (
 
 // Readers lists the readers of the feeds. A [*readers.Tracker] implements it.
 type Readers interface {
-	// List returns all readers, and how many were forgotten because there were too many.
+	// List returns all known readers, and how many were forgotten because there were too many.
 	List() (all []readers.Reader, forgotten int64)
 	Of(feed string) []readers.Reader
 	Reader(id string) (readers.Reader, readers.History, bool)
@@ -33,8 +33,8 @@ type ReadersSummary = readers.Summary
 // Limits of the list of readers.
 const (
 	readersAPage = 50
-	readingTime  = time.Minute // a reader is away this long after its last request
-	lateAfter    = time.Minute // a reader with a larger lag is counted as late
+	readingTime  = time.Minute // how long after its last request a reader counts as away
+	lateAfter    = time.Minute // the lag above which a reader counts as late
 )
 
 // A readerRow is a reader in a list.
@@ -49,7 +49,7 @@ type readerRow struct {
 type readersView struct {
 	page
 	Rows          []readerRow
-	Feed, Query   string // what the list is limited to
+	Feed, Query   string // the feed and the text that the list is limited to
 	Total         int    // readers that match
 	Late, Growing int    // of these
 	Forgotten     int64
@@ -149,7 +149,7 @@ func (c *Console) metricsCommand(grep ...string) string {
 	return c.curl("/metrics", "-s") + " | " + shell.Line(append([]string{"grep"}, grep...)...)
 }
 
-// mentions reports whether a reader's name, program, user or network contains a text.
+// mentions reports whether the name, program, user or network of a reader contains the given text.
 func mentions(r *readers.Reader, text string) bool {
 	return text == "" || slices.ContainsFunc([]string{r.Name, r.Agent, r.User, r.Network}, func(s string) bool {
 		return strings.Contains(strings.ToLower(s), strings.ToLower(text))
@@ -207,9 +207,9 @@ func (c *Console) readerState(r *readers.Reader) string {
 type readerView struct {
 	page
 	readerRow
-	PageURL   string // of the page of its position; "" if that is not known
+	PageURL   string // of the page of the reader's position; "" if that is not known
 	EntityURL string
-	Entities  string // how many it is behind; "" if that is not known
+	Entities  string // how many entities the reader is behind; "" if that is not known
 	Hour, Day *lagChart
 	Live      string
 }
@@ -265,7 +265,7 @@ func (c *Console) entitiesBehind(ctx context.Context, r *readers.Reader) string 
 // A lagChart shows the lag of a reader over a span of time, as a line and as a table.
 type lagChart struct {
 	Name   string // of the span
-	Path   string // of the line; "" without a known value
+	Path   string // of the line; "" if no value is known
 	Width  int
 	Height int
 	Worst  time.Duration
@@ -278,7 +278,7 @@ type lagRow struct {
 	Worst    string
 }
 
-// Dimensions of a lagChart, in its own units; a value is one unit wide.
+// Dimensions of a lagChart, in units of the chart; a value is one unit wide.
 const (
 	lagHeight = 60
 	lagRows   = 12
@@ -327,7 +327,7 @@ func (r readerRow) Stage() string {
 	return ""
 }
 
-// behindText returns a lag that is known, in words.
+// behindText returns a known lag in words.
 func behindText(l readers.Lag) string {
 	switch {
 	case l.Time == 0:

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A readerWorld is a console with readers, at the time now.
+// A readerWorld is a console with readers; now is the time of its clock.
 type readerWorld struct {
 	now     time.Time
 	tracker *readers.Tracker
@@ -35,7 +35,7 @@ func newReaderWorld(t *testing.T, feeds ...string) *readerWorld {
 	return w
 }
 
-// visit sends the request of a consumer for the newest page of a feed; behind is its lag.
+// visit sends a consumer's request for the newest page of a feed; behind is the lag of the consumer.
 func (w *readerWorld) visit(name, agent, feedName string, behind time.Duration) {
 	newest := w.now.Add(-time.Hour)
 	h := w.tracker.Handler(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
@@ -61,7 +61,8 @@ func rows(body string) (labels, urls []string) {
 	return labels, urls
 }
 
-// TestReaders: readers are listed in the requested order, and can be found by feed and by text; each has a page.
+// TestReaders: readers are listed in the requested order, and can be filtered by feed and by text; each reader
+// has a page.
 func TestReaders(t *testing.T) {
 	t.Parallel()
 	w := newReaderWorld(t, "tea", "coffee")
@@ -132,7 +133,7 @@ func TestManyReaders(t *testing.T) {
 	}
 }
 
-// TestHostileReaders: whatever strangers send is shown as text.
+// TestHostileReaders: data sent by strangers is always shown as text.
 func TestHostileReaders(t *testing.T) {
 	t.Parallel()
 	w := newReaderWorld(t, "tea")
@@ -159,7 +160,7 @@ func TestMap(t *testing.T) {
 		w.visit(fmt.Sprintf("consumer%d", n), "feedctl", "feed39", time.Duration(n)*time.Minute)
 	}
 	w.visit("other", "feedctl", "feed38", 0)
-	w.console.config.Feeds.Heads(time.Minute) // all feeds have been polled
+	w.console.config.Feeds.Heads(time.Minute) // make sure that all feeds have been polled
 	body := get(w.console, "/map").Body.String()
 	for _, want := range []string{"16 other feeds", "feed39", "feed38", "consumer0", "3 more", `class="late"`} {
 		if !strings.Contains(body, want) {

@@ -26,7 +26,7 @@ var templates embed.FS
 // A page holds what all pages show. The view of each page embeds it, and adds what only that page shows.
 type page struct {
 	Title string
-	// Command is a command line that shows the same; see the template "command".
+	// Command is a command line that shows the same data; see the template "command".
 	Command string
 	Nav     []navEntry
 	Here    string // Path of the current entry of Nav
@@ -99,7 +99,7 @@ func plural(n any, one, many string) string {
 	return "1 " + one
 }
 
-// text returns a text that others have written, made safe for one line; an empty text becomes a dash.
+// text returns t, which may come from anyone, made safe for one line; an empty string becomes a dash.
 func text(t string) string {
 	if t == "" {
 		return "–"
@@ -107,7 +107,7 @@ func text(t string) string {
 	return human.Printable(t)
 }
 
-// lines returns a text of several lines, each of them made safe.
+// lines returns a text of several lines, with each line made safe.
 func lines(t string) string {
 	all := strings.Split(t, "\n")
 	for n, line := range all {
@@ -118,7 +118,7 @@ func lines(t string) string {
 	return strings.Join(all, "\n")
 }
 
-// A moment is a time with the time of the page, for the template "time".
+// A moment is a time to show and the time at which the page is made, for the template "time".
 type moment struct{ Time, Now time.Time }
 
 // Ago returns the time in words: "12s ago".
@@ -129,7 +129,7 @@ func (m moment) Ago() string {
 	return "in " + rough(m.Time.Sub(m.Now))
 }
 
-// rough returns a duration in its largest unit; the exact time is in the title.
+// rough returns a duration in its largest unit; pages show the exact time as a tooltip.
 func rough(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

@@ -13,7 +13,8 @@ import (
 // requestMinutes is the number of past minutes whose requests are counted separately.
 const requestMinutes = 60
 
-// Requests counts the requests to a store. The zero value is ready; its methods may be called concurrently.
+// Requests counts the requests to a store. The zero value is ready to use, and the methods may be called
+// concurrently.
 type Requests struct {
 	mu      sync.Mutex
 	byName  map[string]*requestCount

@@ -29,7 +29,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestBackground: the number of tasks is limited, and closing ends and awaits them.
+// TestBackground: the number of tasks is limited, and close ends the tasks and waits for them.
 func TestBackground(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(*testing.T) {

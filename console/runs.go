@@ -13,7 +13,7 @@ import (
 
 // Limits of the actions of a console.
 const (
-	keepRuns    = 100       // ended runs that are remembered
+	keepRuns    = 100       // completed runs that are remembered
 	mostRuns    = 4         // runs in the background at the same time
 	confirmTime = time.Hour // after which a result can no longer be confirmed
 	keepFinds   = 50        // findings of a run
@@ -46,10 +46,10 @@ type run struct {
 	Cancelled bool   // because the console was closed
 
 	confirm *Action // not confirmed yet
-	atOnce  bool    // in a request, whatever else is in progress
+	atOnce  bool    // run within a request, even if other runs are in progress
 }
 
-// State returns a word that tells people how the run stands.
+// State returns the state of the run in words, for people.
 func (r *run) State() string {
 	switch {
 	case r.Ended.IsZero():
@@ -64,8 +64,8 @@ func (r *run) State() string {
 	return "done"
 }
 
-// visible reports whether the caller of a context may know of a run. A caller who is limited to namespaces may know
-// only of runs for jobs in these.
+// visible reports whether the caller in ctx may know of the run. A caller who is limited to namespaces may know only of
+// runs for jobs in these namespaces.
 func (r *run) visible(ctx context.Context) bool {
 	namespace := ""
 	if r.Job {
@@ -74,8 +74,8 @@ func (r *run) visible(ctx context.Context) bool {
 	return jobs.Visible(ctx, namespace)
 }
 
-// runs holds the runs of a console: those in progress and the last ones that have ended. They are lost when the process
-// ends.
+// runs holds the runs of a console that are in progress, and the last ones that have ended. They are lost when the
+// process ends.
 type runs struct {
 	now    func() time.Time
 	ctx    context.Context // ends when the console is closed
@@ -114,8 +114,8 @@ func (r *runs) close(ctx context.Context) error {
 	}
 }
 
-// begin adds a run. It refuses a run in the background if another run with the same target, or too many runs, are in
-// progress.
+// begin adds a run. It refuses a run in the background if another run with the same target is in progress, or if too
+// many runs are.
 func (r *runs) begin(new *run) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,7 +170,7 @@ func (r *runs) start(a Action, new *run, ended func(run)) (id int64, err error) 
 	return new.ID, nil
 }
 
-// do runs an action at once, in a request. The error is that of the action, or says why it could not begin.
+// do runs an action at once, within a request. The error is that of the action, or says why the action could not begin.
 func (r *runs) do(ctx context.Context, a Action, new *run) (run, error) {
 	new.Action, new.Command, new.atOnce = a.Name, a.Command, true
 	if err := r.begin(new); err != nil {
@@ -205,7 +205,7 @@ func (r *runs) end(x *run, result Result, err error) run {
 	return *x
 }
 
-// list returns the runs that the caller of a context may know of, newest first.
+// list returns the runs that the caller in ctx may know of, newest first.
 func (r *runs) list(ctx context.Context) (all []run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -217,7 +217,7 @@ func (r *runs) list(ctx context.Context) (all []run) {
 	return all
 }
 
-// get returns a run that the caller of a context may know of.
+// get returns the run with the given number, if the caller in ctx may know of it.
 func (r *runs) get(ctx context.Context, id int64) (run, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,12 +229,13 @@ func (r *runs) get(ctx context.Context, id int64) (run, bool) {
 	return run{}, false
 }
 
-// confirmable reports whether a run has a result that can be confirmed.
+// confirmable reports whether the result of a run can be confirmed.
 func (r *runs) confirmable(x *run) bool {
 	return x.confirm != nil && r.now().Sub(x.Ended) < confirmTime
 }
 
-// confirm calls start with the action that the result of a run has prepared, unless that action was started before.
+// confirm calls start with the action that the result of a run has prepared, unless that action has already been
+// started.
 func (r *runs) confirm(ctx context.Context, id int64, start func(x run, a Action) error) error {
 	r.confirming.Lock()
 	defer r.confirming.Unlock()

@@ -72,7 +72,7 @@ func TestRuns(t *testing.T) {
 	})
 }
 
-// TestHangs closes a console while an action hangs.
+// TestHangs closes a console while an action does not end.
 func TestHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestManyRuns(t *testing.T) {
 	}
 }
 
-// TestConfirm confirms a result: once, within an hour, by those who may.
+// TestConfirm: a result can be confirmed once, within an hour, by people who may carry out the action.
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestConfirm(t *testing.T) {
 			t.Errorf("the result cannot be confirmed:\n%s", page)
 		}
 		want(t, c, 404, "/run?id="+form.Get("run"), asAnn)
-		answer(form, asAnn, 409) // as if there were no such run
+		answer(form, asAnn, 409) // the same answer as for a run that does not exist
 		if len(actions.done) != 1 {
 			t.Errorf("carried out: %v", actions.done)
 		}

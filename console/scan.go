@@ -16,13 +16,13 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Limits of one scan. The page that shows what it has found has a link to continue.
+// Limits of one scan. The page that shows its results has a link for continuing the scan.
 const (
 	scanFound   = 50                    // entities
 	scanPages   = 400                   // of the feed
 	scanBytes   = 32 << 20              // of pages
-	scanTime    = 50 * time.Millisecond // after which no other page is begun
-	scanTimeFar = 2 * time.Second       // the same for a remote store
+	scanTime    = 50 * time.Millisecond // after which no further page is read
+	scanTimeFar = 2 * time.Second       // scanTime for a remote store
 )
 
 // A place is where a scan begins: at the entity before Index on Page, or at the last entity of Page if Index is 0. The
@@ -32,7 +32,7 @@ type place struct {
 	Index int
 }
 
-// String returns the place for a URL.
+// String returns the place as written in a URL.
 func (p place) String() string {
 	if p.Index == 0 {
 		return strconv.FormatInt(p.Page, 10)
@@ -40,7 +40,7 @@ func (p place) String() string {
 	return fmt.Sprintf("%d.%d", p.Page, p.Index)
 }
 
-// parsePlace parses the result of String. It returns the zero place for everything else.
+// parsePlace parses the result of String. It returns the zero place for any other text.
 func parsePlace(text string) place {
 	page, index, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(page, 10, 64)
@@ -51,37 +51,37 @@ func parsePlace(text string) place {
 	return place{n, max(i, 0)}
 }
 
-// A scan goes back through a feed, and finds entities.
+// A scan searches a feed backwards for entities that match.
 type scan struct {
-	// match reports whether to find an entity with this header, and which field is the reason; "" if the reason is
+	// match reports whether an entity with this header is a hit, and because of which field; "" if the reason is
 	// obvious.
 	match func(multipart.Header) (field string, ok bool)
 
 	Found []hit // newest first
-	// From and To are the newest and the oldest page that was read, and Oldest is the oldest page of the feed. Bytes is
-	// the size of the pages that were read.
+	// From and To are the newest and the oldest of the pages that were read, and Oldest is the oldest page of the feed.
+	// Bytes is the size of the pages that were read.
 	From, To, Oldest int64
 	Bytes            int64
 	// Partly lists the pages of which only the first scanBytes were read.
 	Partly []int64
-	// Next is where to continue; nil at the beginning of the feed.
+	// Next is the place at which to continue; nil if the beginning of the feed was reached.
 	Next *place
 }
 
 // A hit is an entity that was found.
 type hit struct {
 	entityRow
-	Field string // the header field that was the reason; "" if the reason is obvious
+	Field string // the header field that matched; "" if that is obvious
 }
 
 // A scanView is the part of a page that shows a scan; see the template "scan".
 type scanView struct {
-	Scan *scan  // nil if there was none
-	Next string // URL to continue; "" if the beginning of the feed was reached
-	None string // for people, if nothing was found
+	Scan *scan  // nil if nothing was scanned
+	Next string // URL for continuing the scan; "" if the beginning of the feed was reached
+	None string // the text shown to people if nothing was found
 }
 
-// Looked says which pages the scan has looked at.
+// Looked says in words which pages were searched.
 func (s *scan) Looked() string {
 	where := "page " + human.Count(s.From)
 	if s.To < s.From {
@@ -128,7 +128,7 @@ func (c *Console) scanFrom(ctx context.Context, name string, from place, s *scan
 	return nil
 }
 
-// page looks at the entities of page n before the one with the index before, or at all if before is 0.
+// page searches page n: the entities whose index is less than before, or all entities if before is 0.
 func (s *scan) page(ctx context.Context, o *opened, n int64, before int) error {
 	if err := o.open(ctx, n); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (s *scan) page(ctx context.Context, o *opened, n int64, before int) error {
 	defer o.close()
 	limited := &io.LimitedReader{R: o.page.Whole(o.body), N: scanBytes}
 	o.reader.Reset(limited, o.page.Boundary)
-	var hits []hit // the last ones on the page, oldest first
+	var hits []hit // the last hits on the page, oldest first
 	room, more := scanFound-len(s.Found), false
 	for part, err := range o.parts() {
 		if err != nil && limited.N == 0 {

@@ -30,7 +30,7 @@ func links(html string) (places []string) {
 
 var nextLink = regexp.MustCompile(`<a rel="next" href="([^"]*)"`)
 
-// follow returns the URL of the link to continue, or "".
+// follow returns the URL of the link for continuing a scan, or "".
 func follow(html string) string {
 	m := nextLink.FindStringSubmatch(html)
 	if m == nil {
@@ -64,7 +64,7 @@ func TestHistory(t *testing.T) {
 	c := newConsole(t, store, still)
 
 	html := shows(t, c, "/history?feed=many&n=3&i=0", http.StatusOK)
-	if got := links(html); !slices.Equal(got, []string{"3.0", "3.0", "1.0"}) { // the first is the entity that the page is about
+	if got := links(html); !slices.Equal(got, []string{"3.0", "3.0", "1.0"}) { // the first link is to the entity that the page is about
 		t.Errorf("the history of a key leads to %q", got)
 	}
 	expect(t, "history", html, "Searched pages 3 to 1", "back to the beginning of the feed", `href="history?feed=many&amp;i=0&amp;n=3&amp;before=newest"`)
@@ -72,7 +72,7 @@ func TestHistory(t *testing.T) {
 		t.Error("a history that is complete has a next page")
 	}
 
-	// From the newest entity back, it takes two requests.
+	// A search from the newest entity back takes two requests.
 	html = shows(t, c, "/history?feed=many&n=3&i=0&before=newest", http.StatusOK)
 	expect(t, "history", html, "No entity on these pages has this key.", "Searched pages 420 to 21", "the oldest page is 1.")
 	html = shows(t, c, follow(html), http.StatusOK)
@@ -81,7 +81,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("the rest of the history leads to %q", got)
 	}
 
-	// All entities of a key are found once, in order, however many requests that takes, and wherever on a page a
+	// Each entity with a key is found once, in order, regardless of the number of requests, and of where on a page a
 	// request ends.
 	var want []string
 	for n := pages; n > 0; n-- {
@@ -108,7 +108,7 @@ func TestHistory(t *testing.T) {
 	shows(t, c, "/history?feed=keyless&n=1&i=0", http.StatusNotFound)
 }
 
-// still makes the clock of a console stand still, since a scan ends when it has taken too long.
+// still stops the clock of a console, so that no scan ends because it has taken too long.
 func still(c *Config) { c.Now = func() time.Time { return start.Add(time.Hour) } }
 
 // TestScanTime: a scan ends after a time that depends on the store.
@@ -221,7 +221,7 @@ func TestSearchIndex(t *testing.T) {
 	if got := links(html); !slices.Equal(got, []string{"3.0"}) {
 		t.Errorf("%s leads to %q", path, got)
 	}
-	path = "/search?feed=many&q=often" // of which there are two on each page
+	path = "/search?feed=many&q=often" // each page has two entities with this key
 	if got := links(shows(t, c, path, http.StatusOK)); len(got) == 0 || got[0] != "420.2" {
 		t.Errorf("%s leads to %q", path, got)
 	}

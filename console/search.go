@@ -25,27 +25,28 @@ type searchView struct {
 	page
 	scanView
 	Feed, Query string
-	// Feeds are the feeds whose names contain the text, if no feed was given, and MoreFeeds is the URL of more of them.
+	// Feeds are the feeds whose names contain the text, if no feed was given, and MoreFeeds is the URL of a list with
+	// more of them.
 	Feeds     []string
 	MoreFeeds string
-	// Page is the page with that number, if the text is the number of a page, or 0.
+	// Page is the page whose number is the text, or 0 if there is none.
 	Page int64
-	// At is the time that the text denotes, and AtEntity is the first entity that is not older.
+	// At is the time that the text denotes, and AtEntity is the first entity that is not older than that.
 	At       time.Time
 	AtEntity *hit
 	// Indexed is the last PUT whose key is the text, according to the state digest of the time IndexedAt.
 	Indexed   *hit
 	IndexedAt time.Time
-	// Made is the time in the Content-ID that is searched for, near which the search began; zero if there is none.
-	// Newest is the URL of the same search from the newest entity.
+	// Made is the time contained in the Content-ID that is searched for; the search began near it. Made is zero if
+	// there is no such time. Newest is the URL of the same search beginning at the newest entity.
 	Made   time.Time
 	Newest string
-	// AsText is the URL of the search that takes a time as text to find in the entities.
+	// AsText is the URL of a search for the text itself, if the text was understood as a time.
 	AsText string
 }
 
 // getSearch answers requests for "/search". The query contains the name of a feed, which may be empty, the text q, and
-// where to begin.
+// the place at which to begin.
 func (c *Console) getSearch(r *http.Request) (content, error) {
 	query := r.URL.Query()
 	v := &searchView{page: page{Title: "Search"}}
@@ -103,15 +104,15 @@ func (c *Console) searchNames(ctx context.Context, v *searchView) error {
 	return err
 }
 
-// searchPlaces finds what the text leads to without a scan: a page by its number, and an entity by a time, or by a key
-// with the help of a state digest.
+// searchPlaces finds what can be found without a scan: a page by its number, an entity by time, and an entity by key
+// if a state digest helps.
 func (c *Console) searchPlaces(ctx context.Context, v *searchView, begin place) error {
 	_, newest, floor, err := c.config.Feeds.Look(ctx, v.Feed)
 	if err != nil {
 		return err
 	}
 	if begin != (place{}) {
-		return nil // the first page of the search has shown these
+		return nil // the first page of results has shown these
 	}
 	if n, err := strconv.ParseInt(v.Query, 10, 64); err == nil && floor <= n && n <= newest.Number {
 		v.Page = n
@@ -129,7 +130,7 @@ func (c *Console) searchPlaces(ctx context.Context, v *searchView, begin place) 
 	return err
 }
 
-// parseMoment parses a time as people write it, in UTC unless it says otherwise.
+// parseMoment parses a time in one of the forms that people use. It is in UTC unless the text says otherwise.
 func parseMoment(text string) (time.Time, bool) {
 	for _, form := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
 		if t, err := time.Parse(form, text); err == nil {
@@ -171,8 +172,9 @@ func (c *Console) firstFrom(ctx context.Context, name string, n int64, t time.Ti
 	return nil, nil
 }
 
-// matcher returns a function that reports whether a header contains a text in its Content-ID, its key, or a field that
-// feedctl does not know, whatever the case of its letters. The field is "" for the first two.
+// matcher returns a function that reports whether a text occurs, in upper or lower case, in the Content-ID, the key,
+// or a field of a header that feedctl does not know. The function also returns the name of this field, or "" for the
+// Content-ID and the key.
 func matcher(text string) func(multipart.Header) (string, bool) {
 	want, lower := []byte(strings.ToLower(text)), []byte(nil)
 	has := func(value []byte) bool {
@@ -201,7 +203,7 @@ func matcher(text string) func(multipart.Header) (string, bool) {
 	}
 }
 
-// appendLower appends a text in lower case.
+// appendLower appends text to dst in lower case.
 func appendLower(dst, text []byte) []byte {
 	for i, c := range text {
 		if c >= utf8.RuneSelf {

@@ -24,12 +24,12 @@ const (
 	snapshotsAtOnce = 8 // indexes that are read at the same time
 )
 
-// snapshotsView is a page of the list of snapshots: the newest with each name, or those with one name.
+// snapshotsView is a page of the list of snapshots: the newest snapshot of each name, or all snapshots of one name.
 type snapshotsView struct {
 	page
 	Name  string // "" for all
 	Rows  []snapshotRow
-	First string // URL of the first page; "" if this is it
+	First string // URL of the first page; "" if this is the first
 	Next  string
 }
 
@@ -39,14 +39,14 @@ type snapshotRow struct {
 	Created  time.Time
 	Entities int64
 	Pages    int
-	Feed     string // that it was made from; "" if not known
+	Feed     string // that the snapshot was made from; "" if not known
 	FeedPage int64
 	FeedTime time.Time
-	Problem  string // why it cannot be read
+	Problem  string // why the snapshot cannot be read
 }
 
-// getSnapshots answers requests for "/snapshots". In the query, "name" is a name of snapshots, and "after" is where to
-// continue.
+// getSnapshots answers requests for "/snapshots". In the query, "name" is the name of the snapshots to list, and
+// "after" is where to continue.
 func (c *Console) getSnapshots(r *http.Request) (content, error) {
 	ctx, name, after := r.Context(), r.URL.Query().Get("name"), r.URL.Query().Get("after")
 	for _, name := range []string{name, after} {
@@ -85,7 +85,7 @@ func snapshotsURL(name, after string) string {
 	return "snapshots?" + query.Encode()
 }
 
-// listNames adds the names that follow a given one.
+// listNames adds the names of snapshots that follow the name after.
 func (v *snapshotsView) listNames(ctx context.Context, c *Console, after string) error {
 	for name, err := range snapshots.Names(ctx, c.config.Store, after) {
 		if err != nil {

@@ -1,6 +1,7 @@
 package console
 
-// States are words; a shape and a tone help to find them. The tones are classes of the style sheet.
+// States are shown as words; a shape and a tone help people to spot them. Tones are classes in the style
+// sheet.
 
 // shape returns a character that stands before a state, so that states differ in more than their colour.
 func shape(state string) string {

@@ -14,15 +14,15 @@ import (
 
 // Limits of summaries.
 const (
-	keepSummaries  = 10_000          // of feeds, each with less than 1 KiB
+	keepSummaries  = 10_000          // summaries that are kept, each of less than 1 KiB
 	sparkTime      = 24 * time.Hour  // of a sparkline
 	sparkSteps     = 48              //
 	summaryAge     = 5 * time.Second // after which a summary is read again when it is requested
-	summaryAgeFar  = time.Minute     // the same for a remote store, where each request costs
+	summaryAgeFar  = time.Minute     // summaryAge for a remote store, where each request has a cost
 	summaryTime    = 30 * time.Second
 	summaryTasks   = 64 // feeds that are read at the same time
 	summarySamples = 24 // pages of a feed that are read
-	samplesFar     = 8  // the same for a remote store
+	samplesFar     = 8  // summarySamples for a remote store
 )
 
 // A summary is what lists show of a feed.
@@ -35,7 +35,7 @@ type summary struct {
 	at     time.Time
 }
 
-// summaries holds the summaries of the feeds that were requested last.
+// summaries holds summaries of the feeds that were requested most recently.
 type summaries struct {
 	feeds      *feedstore.Reader
 	far        bool // the store is remote
@@ -54,8 +54,8 @@ func newSummaries(c Config) *summaries {
 	}
 }
 
-// of returns the summaries of some feeds as far as they are known. It reads summaries that are unknown or old in the
-// background, and waits for them at most the given time.
+// of returns those summaries of the given feeds that are known. In the background, it reads summaries that are
+// missing or old, and it waits for them for at most the given time.
 func (s *summaries) of(ctx context.Context, names []string, wait time.Duration) map[string]*summary {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -84,8 +84,8 @@ waiting:
 	return known
 }
 
-// refresh starts to read the summary of a feed, unless there is a recent one. The channel is closed when the reading
-// ends.
+// refresh starts reading the summary of a feed, unless there is a recent one. The channel is closed when the summary
+// has been read.
 func (s *summaries) refresh(name string) chan struct{} {
 	age := summaryAge
 	if s.far {
@@ -119,7 +119,7 @@ func (s *summaries) refresh(name string) chan struct{} {
 	return done
 }
 
-// read reads the summary of a feed. An error that belongs to the feed is part of the summary.
+// read reads the summary of a feed. An error caused by the feed itself is part of the summary.
 func (s *summaries) read(ctx context.Context, name string) (*summary, error) {
 	now := s.now()
 	read, err := s.summarize(ctx, name, now)

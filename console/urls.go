@@ -29,7 +29,8 @@ func pageURL(feed string, n int64) string {
 	return "page?" + url.Values{"feed": {feed}, "n": {strconv.FormatInt(n, 10)}}.Encode()
 }
 
-// parameter parses a number in a query. The default is least; smaller numbers are errors.
+// parameter returns a number from the query of a request. Its minimum is least, which is also the
+// default.
 func parameter(r *http.Request, name string, least int64) (int64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -42,10 +43,10 @@ func parameter(r *http.Request, name string, least int64) (int64, error) {
 	return n, nil
 }
 
-// maxQuery limits the text that a list is searched for, in bytes.
+// maxQuery is the maximum length, in bytes, of a text by which a list is filtered.
 const maxQuery = 200
 
-// searched returns the text q that a list is searched for.
+// searched returns the text q of a query, by which a list is filtered.
 func searched(r *http.Request) (string, error) {
 	text := strings.ToValidUTF8(r.URL.Query().Get("q"), "\ufffd")
 	if len(text) > maxQuery {
@@ -54,7 +55,7 @@ func searched(r *http.Request) (string, error) {
 	return text, nil
 }
 
-// feedParameter returns the name of a feed in a query, which may be empty.
+// feedParameter returns the name of a feed from a query; the name may be empty.
 func feedParameter(r *http.Request) (string, error) {
 	name := strings.TrimSpace(r.URL.Query().Get("feed"))
 	if name == "" {

@@ -8,39 +8,43 @@ import (
 	"github.com/feedctl/feedctl/pageindex"
 )
 
-// Limits of requesting pages ahead.
+// Limits for requesting pages ahead.
 const (
 	// pagesAhead is the largest number of pages after the next one that are requested ahead.
 	pagesAhead = 8
 	// firstWaits is how many pages a walk waits for before it requests the page index. A client that
-	// follows a feed comes to its end earlier, and never requests the index.
+	// follows a feed reaches the end of the feed before that, and never requests the index.
 	firstWaits = 2
-	// maxWaits limits the number of pages between requests for an index that is of no use.
+	// maxWaits is the maximum number of pages that a walk waits for before it requests an index
+	// again that was of no use.
 	maxWaits = 1024
 )
 
 // An ahead requests pages before the walk learns their URLs from next links. It takes the URLs from
 // the feed's page index, which it does not trust: a page is used only if the page before it links to
-// it, and is then checked like any other page. If the request or the body of a page fails, the walk
-// requests the page again, and only half as many pages are requested ahead until the next tile.
+// it, and is then checked like any other page. If the request for a page or the transfer of its body
+// fails, the walk requests the page again, and only half as many pages are requested ahead until the
+// next tile.
 //
-// A page ahead is buffered in memory, in ReadAhead bytes. A larger page is not requested ahead.
+// A page ahead is buffered in memory, in a buffer of ReadAhead bytes. Larger pages are not requested
+// ahead.
 type ahead struct {
 	s     *session
 	pages []*fetch         // requested, in order
 	todo  []pageindex.Page // the pages after them
-	more  string           // URL of the tile after them, if it is known
-	last  string           // URL of the last page in the index so far
+	more  string           // URL of the tile after todo, if it is known
+	last  string           // URL of the last page in the tiles read so far
 	tile  *tileFetch       // under way
 	most  int              // len(pages)
 	waits int              // pages that the walk has waited for since it requested the index
-	need  int              // waits before it requests the index again
+	need  int              // the number of waits after which the walk requests the index again
 	wrong bool             // the index contradicts the links of the pages
 }
 
 func newAhead(s *session) *ahead { return &ahead{s: s, most: pagesAhead, need: firstWaits} }
 
-// take returns the page at url, the next one of the walk, if it was requested ahead, or else nil.
+// take returns the page at url, which is the next page of the walk, if it was requested ahead, or
+// else nil.
 func (a *ahead) take(url string) *fetch {
 	switch {
 	case len(a.pages) > 0 && a.pages[0].url == url:
@@ -66,7 +70,8 @@ func (a *ahead) waited() { a.waits++ }
 // end records that the walk has come to the end of the feed.
 func (a *ahead) end() { a.waits = 0 }
 
-// extend requests further pages. The walk has requested the page at next, after page p.
+// extend requests further pages. The page at next, which follows page p, has already been requested
+// by the walk.
 func (a *ahead) extend(p *Page, next string) {
 	if a.wrong {
 		return
@@ -86,7 +91,7 @@ func (a *ahead) extend(p *Page, next string) {
 	}
 }
 
-// receive uses a tile that has arrived.
+// receive adds the pages of a tile, if one has arrived.
 func (a *ahead) receive(next string) {
 	t := a.tile
 	if t == nil || !t.arrived() {
@@ -118,7 +123,7 @@ func (a *ahead) drop() {
 	a.pages, a.todo, a.more, a.tile = nil, nil, "", nil
 }
 
-// fetchAhead opens a page in the background, once, and reads it into memory.
+// fetchAhead requests a page in the background, without retries, and reads it into memory.
 func (s *session) fetchAhead(url string) *fetch {
 	ctx, cancel := context.WithCancel(s.ctx)
 	f := &fetch{r: s.newReading(url), url: url, cancel: cancel, done: make(chan struct{})}
@@ -142,7 +147,7 @@ func (s *session) fetchAhead(url string) *fetch {
 type tileFetch struct {
 	*pageindex.Tile
 	err   error
-	after bool // it is the tile after the one in use
+	after bool // the tile is the one after the tile in use
 	done  chan struct{}
 }
 

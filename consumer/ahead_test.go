@@ -15,17 +15,17 @@ import (
 	"github.com/feedctl/feedctl/pageindex"
 )
 
-const tileURL = "http://feed.test/index/" // + number of the tile
+const tileURL = "http://feed.test/index/" // followed by the number of the tile
 
 // tileSize is how many pages a tile of an indexedFeed has.
 const tileSize = 20
 
-// An indexedFeed is a testFeed with a page index. Each request takes delay.
+// An indexedFeed is a testFeed with a page index. Each request takes the time delay.
 type indexedFeed struct {
 	*testFeed
 	delay time.Duration
 	lie   func(*pageindex.Tile) // changes a tile
-	tile  http.HandlerFunc      // answers instead, if it is not nil
+	tile  http.HandlerFunc      // if not nil, answers requests for tiles
 
 	mu             sync.Mutex
 	now, most      int // requests for pages at the same time
@@ -58,7 +58,7 @@ func pageIDs(first, last int) string {
 	return strings.Join(all, " ")
 }
 
-// afterFirst starts after the entity on page 1, without a crawl.
+// afterFirst returns a Start after the entity on page 1, for which no crawl is needed.
 func afterFirst() Start {
 	return After(feed.Position{LastModified: second(0), ContentID: pageID(1), Page: pageURL + "1"})
 }
@@ -117,8 +117,8 @@ func (x *indexedFeed) serveTile(rw http.ResponseWriter, r *http.Request, text st
 	_ = json.NewEncoder(rw).Encode(tile)
 }
 
-// TestCatchUp: with an index, pages are read at least eight times as fast from a slow server; each
-// page is requested once, and in order.
+// TestCatchUp: with an index, pages are read from a slow server at least eight times as fast as
+// without; each page is requested once, in order.
 func TestCatchUp(t *testing.T) {
 	const pages = 1000
 	took := func(x *indexedFeed) (d time.Duration) {
@@ -246,7 +246,7 @@ func TestLargePagesAhead(t *testing.T) {
 			p.entities[0].ContentType += "; x=" + strings.Repeat("x", 2000)
 		}
 	})
-	var read atomic.Int64 // the page whose entity was delivered last
+	var read atomic.Int64 // the last page whose entity was delivered
 	read.Store(1)
 	x.intercept = func(_ http.ResponseWriter, _ *http.Request, number int) bool {
 		if before := read.Load(); number > 22 && number <= 40 && int64(number) > before+2 {
@@ -267,8 +267,8 @@ func TestLargePagesAhead(t *testing.T) {
 	}
 }
 
-// TestServerAllowsFewRequests: a client that requests more pages ahead than the server allows does
-// not repeat that for each page.
+// TestServerAllowsFewRequests: a client that requests more pages ahead than the server allows then
+// requests fewer, and is not refused again for each page.
 func TestServerAllowsFewRequests(t *testing.T) {
 	const pages, allowed = 200, 4
 	x := newIndexedFeed(pages)

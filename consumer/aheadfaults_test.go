@@ -83,7 +83,7 @@ func TestFaultsAhead(t *testing.T) {
 	}
 }
 
-// send sends a page with a change to its header and body.
+// send sends a page after change has been applied to its header and body.
 func (x *indexedFeed) send(rw http.ResponseWriter, number int, change func(http.Header, []byte) []byte) {
 	x.testFeed.mu.Lock()
 	body, header, _ := x.page(number)
@@ -120,7 +120,8 @@ func TestSearchAgainAhead(t *testing.T) {
 	}
 }
 
-// TestHeldAhead: a page that is larger than the index says is verified before it is delivered, like any other.
+// TestHeldAhead: a page that is larger than the index says is verified before it is delivered, like any other
+// page.
 func TestHeldAhead(t *testing.T) {
 	const pages, larger = 40, 25
 	x := newIndexedFeed(pages)
@@ -180,8 +181,8 @@ func TestKilledAhead(t *testing.T) {
 	}
 }
 
-// TestChangesAhead changes the feed while its pages are in flight. What was delivered is then
-// the beginning of the feed, and the error is that of a walk without an index.
+// TestChangesAhead changes the feed while its pages are in flight. The delivered entities are the beginning
+// of the feed, and the error is the same as for a walk without an index.
 func TestChangesAhead(t *testing.T) {
 	const pages, when = 60, 20
 	for name, c := range map[string]struct {
@@ -258,7 +259,7 @@ func TestMemoryAhead(t *testing.T) {
 				continue
 			}
 			time.Sleep(time.Minute)   // fake
-			const inFlight = 16 << 10 // of each request, buffered at both ends
+			const inFlight = 16 << 10 // bytes of each request that are buffered at both ends
 			n := requests.Load()
 			if n < 4 || n > pagesAhead+1 || sent.Load() < n*ahead || sent.Load() > n*(ahead+inFlight) {
 				t.Errorf("server sent %d bytes in %d requests, want up to %d of about %d bytes", sent.Load(), n, pagesAhead+1, ahead)
@@ -268,7 +269,7 @@ func TestMemoryAhead(t *testing.T) {
 	})
 }
 
-// A slowWriter writes little at a time and counts it.
+// A slowWriter writes a few bytes at a time and counts them.
 type slowWriter struct {
 	http.ResponseWriter
 	n *atomic.Int64

@@ -10,14 +10,14 @@ import (
 	"github.com/feedctl/feedctl/internal/origins"
 )
 
-// TestLimitedAhead reads a feed whose server refuses more than ten requests a second, through the
-// limits that jobs share: pages ahead stay within them.
+// TestLimitedAhead reads a feed from a server that refuses more than ten requests a second, with
+// the limits that jobs share. Requests for pages ahead stay within these limits.
 func TestLimitedAhead(t *testing.T) {
 	const pages, perSecond, atOnce = 300, 10, 3
 	x := newIndexedFeed(pages)
 	x.chained = false
 	var mu sync.Mutex
-	var begun []time.Time // of requests within the last second
+	var begun []time.Time // times of the requests within the last second
 	refused, waiting, most := 0, 0, 0
 	x.intercept = func(rw http.ResponseWriter, _ *http.Request, _ int) bool {
 		mu.Lock()

@@ -7,8 +7,8 @@ import (
 	"github.com/feedctl/feedctl/internal/origins"
 )
 
-// announce sets the position that requests to the feed's own origin announce: the one that was
-// committed last. A source that is not a server is told nothing.
+// announce sets the position, the last one committed, that requests to the feed's own origin
+// announce. Nothing is announced to a source that is not a server.
 func (s *session) announce(at feed.Position) {
 	if s.web == nil {
 		return
@@ -20,8 +20,8 @@ func (s *session) announce(at feed.Position) {
 	s.web.announcement.Store(&header)
 }
 
-// announceEnd tells the server the position at the end of a run. Without this, the server would know
-// only the position in the last request for a page, which was made before that page was committed. An
+// announceEnd tells the server the position at the end of a run. Otherwise, the server would know
+// only the position in the last request for a page, which was sent before that page was committed. An
 // error is only logged.
 func (r *run) announceEnd(ctx context.Context) {
 	if r.s.web == nil || r.s.config.Announce == "" || r.stats.Batches == 0 {

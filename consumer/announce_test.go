@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// announcements returns what the requests for a feed announce, without repetitions, and fails the
-// test if another origin is told anything.
+// announcements returns a function that returns what the requests for a feed have announced, without
+// repetitions. The test fails if anything is announced to another origin.
 func announcements(t *testing.T, f *testFeed) func() []string {
 	var told []string
 	f.intercept = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
@@ -62,8 +62,8 @@ func TestAnnounce(t *testing.T) {
 	})
 }
 
-// TestAnnounceFollowing: each long-poll announces what was committed before it, and a request after a
-// failed commit announces what the sink has.
+// TestAnnounceFollowing: each long-poll announces the position committed before it, and a request after a failed
+// commit announces the position that the sink has.
 func TestAnnounceFollowing(t *testing.T) {
 	f := newFeed("a0")
 	f.longPoll = true
@@ -92,8 +92,8 @@ func TestAnnounceFollowing(t *testing.T) {
 	})
 }
 
-// TestAnnounceHome: other origins are told nothing, whether links or redirects lead there, and no server is told
-// the position in the feed of another. Without a name, nothing is announced.
+// TestAnnounceHome: nothing is announced to other origins, whether links or redirects lead there, and no server
+// is told a position in another server's feed. Without a name, nothing is announced.
 func TestAnnounceHome(t *testing.T) {
 	for _, name := range []string{"stock", ""} {
 		f := newFeed("a0 | b1 | c2")

@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// A rowSink keeps one row for each key, and notes. A patch appends to the row's body. before is called
-// before each step, which fails if before returns an error.
+// A rowSink keeps one row for each key, and notes. A patch appends to the row's body. The function
+// before is called before each step; if it returns an error, the step fails.
 type rowSink struct {
 	t         *testing.T
 	committed rowState
@@ -174,7 +174,7 @@ func (f *testFeed) folded(t *testing.T) map[string]string {
 	return batch.rows
 }
 
-// operation returns an entity with an operation on a key; its body is unique.
+// operation returns an entity with the given operation and key, and a unique body.
 func operation(n int, what feed.Operation, key string) feed.Entity {
 	e := feed.Entity{ContentID: fmt.Sprintf("<%d>", n), Operation: what, LastModified: second(n / 3), ContentType: "text/plain",
 		ContentLocation: key, Body: fmt.Appendf(nil, "%s%d;", bytes.ToLower([]byte(what[:2])), n)}

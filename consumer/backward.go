@@ -12,11 +12,11 @@ import (
 // recallKeys is how many keys are passed to Recall at a time.
 const recallKeys = 512
 
-// maxPatch is the largest body of a patch that is held back, in bytes.
+// maxPatch is the largest body, in bytes, of a patch that can be held.
 const maxPatch = 1 << 20
 
-// applyBack applies the entities in the spool of a page, from the last one back, each only if
-// its key is unknown. It commits batches when they are full.
+// applyBack applies the entities in the spool of a page whose keys are unknown, from the last
+// entity to the first. It commits batches when they are full.
 func (r *run) applyBack(ctx context.Context, s *spool, p *Page) error {
 	keys := make([]string, 0, recallKeys)
 	for end := s.size; end > 0; {
@@ -42,7 +42,7 @@ func (r *run) applyBack(ctx context.Context, s *spool, p *Page) error {
 	return nil
 }
 
-// recall returns what the sink knows about keys, which may repeat.
+// recall returns what the sink knows about each of the keys, which may contain duplicates.
 func (r *run) recall(ctx context.Context, keys []string) (map[string]*Recall, error) {
 	if r.batch.Batch == nil {
 		if err := r.begin(ctx); err != nil {
@@ -67,8 +67,8 @@ func (r *run) recall(ctx context.Context, keys []string) (map[string]*Recall, er
 	return known, nil
 }
 
-// applyRecord applies one entity of a spool if its key is unknown, and moves the tail
-// before it.
+// applyRecord applies one entity of a spool if its key is unknown, and moves the tail to before
+// this entity.
 func (r *run) applyRecord(ctx context.Context, s *spool, p *Page, rec *record, m *Recall) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -91,14 +91,14 @@ func (r *run) applyRecord(ctx context.Context, s *spool, p *Page, rec *record, m
 	}
 	b.count++
 	b.changed = true
-	if p.Links.Self != "" { // not a page of a snapshot
+	if p.Links.Self != "" { // the page is not of a snapshot
 		r.tail.LastModified, r.tail.ContentID, r.tail.Page, r.tail.Prev = rec.LastModified, rec.ContentID, p.URL, p.chain.Prev
 	}
 	return r.commitFull(ctx)
 }
 
 // applyUnknown applies an entity that is older than all entities that were applied before. m is
-// what the sink knows about its key; applyUnknown updates m.
+// what the sink knows about the key; applyUnknown updates m.
 func (r *run) applyUnknown(ctx context.Context, e *feed.Entity, m *Recall) error {
 	if e.Operation == feed.Patch && e.ContentLocation != "" {
 		r.tail.Holds++
@@ -154,7 +154,7 @@ func (r *run) applyNewer(ctx context.Context, e *feed.Entity) error {
 	return nil
 }
 
-// hold holds a patch back until the base of its key is known.
+// hold keeps a patch until the PUT that it applies to has been read.
 func (r *run) hold(ctx context.Context, e *feed.Entity, n int64) error {
 	r.tail.Held++
 	body := e.Body
@@ -171,7 +171,7 @@ func (r *run) hold(ctx context.Context, e *feed.Entity, n int64) error {
 	return r.batch.backfill.Hold(ctx, e.Key(), n, slices.Concat(encoded, body))
 }
 
-// applyHeld applies a patch that was held back.
+// applyHeld applies a patch that was kept by hold.
 func (r *run) applyHeld(ctx context.Context, patch []byte) error {
 	e, body, err := decodeEntity(patch)
 	if err != nil {

@@ -10,27 +10,27 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// An openBatch is the batch that entities are being applied to.
+// An openBatch is the batch to which entities are being applied.
 type openBatch struct {
-	Batch              // nil if none is open
-	backfill Backfill  // Batch, while the tail is not complete
+	Batch              // nil if no batch is open
+	backfill Backfill  // the same as Batch while the tail is not complete, or else nil
 	begun    time.Time // when it was opened
 	count    int
 	bytes    int64
-	at       feed.Position         // after the last entity that was applied
+	at       feed.Position         // the position after the last entity that was applied
 	snapshot feed.SnapshotPosition // target of at.Snapshot
 	changed  bool                  // at has not been committed
-	partial  bool                  // the last entity was applied in part
+	partial  bool                  // the last entity was applied only in part
 	traces   feed.Traces           // of the entities, if Job.Observe is set
 	page     string                // of the last entity that was applied
 
-	replacement Replacement // Batch, while a snapshot replaces the data
+	replacement Replacement // the same as Batch while a snapshot replaces the data, or else nil
 }
 
 // move sets the position to commit next.
 func (b *openBatch) move(p feed.Position) { b.at, b.changed = p, true }
 
-// moveAfter sets the position to commit next to that after e.
+// moveAfter sets the position to commit next to the position after e.
 func (b *openBatch) moveAfter(e *Entity) {
 	b.changed = true
 	if e.index == "" {
@@ -65,7 +65,7 @@ func (b *openBatch) rollback(ctx context.Context) error {
 // apply applies e to the sink, and commits if the batch is full.
 func (r *run) apply(ctx context.Context, e *Entity) error {
 	if err := ctx.Err(); err != nil {
-		return err // before e is applied, so that the batch stays complete
+		return err // commit before e is applied, so that the batch contains only complete entities
 	}
 	b := &r.batch
 	if err := r.setKey(e); err != nil {
@@ -130,7 +130,7 @@ func (r *run) setKey(e *Entity) error {
 	return nil
 }
 
-// describe names an entity for an error.
+// describe returns a name for an entity, for error messages.
 func describe(e *Entity) string {
 	return fmt.Sprintf("entity %q of page %s, part %d, offset %d", e.ContentID, e.Page, e.Part, e.Offset)
 }
@@ -172,7 +172,7 @@ func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// commit commits the batch and its position, if the position has changed.
+// commit commits the batch and its position, unless the position is unchanged.
 func (r *run) commit(ctx context.Context) error {
 	b := &r.batch
 	if !b.changed {

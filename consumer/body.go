@@ -29,7 +29,7 @@ func decode(r *httpResponse, limit int64) (io.ReadCloser, error) {
 		r.verified = true // by its CRC-32
 		d.start = func() (io.Reader, error) { return gzip.NewReader(bufio.NewReaderSize(body, 32<<10)) }
 	case "zstd":
-		r.verified = true // by the checksums of its frames
+		r.verified = true // verified by the checksums of its frames
 		d.start = func() (io.Reader, error) {
 			z, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 				zstd.WithDecoderMaxWindow(maxWindow))
@@ -75,8 +75,8 @@ func (d *decodedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// broken returns the error for damaged compressed data. It is a transport error, as for
-// a connection that ends early.
+// broken returns the error for damaged compressed data: a transport error, like that of a
+// connection that ends early.
 func (d *decodedBody) broken(err error) error {
 	switch {
 	case isTransport(err):

@@ -115,7 +115,7 @@ func TestOftenCut(t *testing.T) {
 	})
 }
 
-// TestStopEarly: a caller that stops does not wait for the page that is read ahead.
+// TestStopEarly: a caller that stops iterating does not wait for the page that is read ahead.
 func TestStopEarly(t *testing.T) {
 	f := newFeed("a0 | b1")
 	f.intercept = func(_ http.ResponseWriter, r *http.Request, number int) bool {
@@ -138,7 +138,7 @@ func TestStopEarly(t *testing.T) {
 	})
 }
 
-// TestChangedPage: a page has different content when it is requested again.
+// TestChangedPage: an error is returned if a page has different content when it is requested again, unless it only grew.
 func TestChangedPage(t *testing.T) {
 	for name, words := range map[string]string{"other entity": "a0 x0 c1", "entity removed": "a0", "entity inserted": "x0 a0 b0 c1"} {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +187,7 @@ func largeFeed() *testFeed {
 	return f
 }
 
-// TestStream reads an entity that is too large to be held.
+// TestStream reads an entity that is too large to be held in memory.
 func TestStream(t *testing.T) {
 	f := largeFeed()
 	inWorld(t, f, func(t *testing.T, w *world) {
@@ -215,8 +215,8 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// TestBrokenStream: a stream that breaks while the caller reads it returns an error and ends
-// the iteration; one that is not read is requested again.
+// TestBrokenStream: if a stream breaks while the caller reads it, Read returns an error and the
+// iteration ends; if the caller does not read it, the page is requested again.
 func TestBrokenStream(t *testing.T) {
 	for _, read := range []bool{true, false} {
 		f := largeFeed()
@@ -323,7 +323,7 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// TestLimits exceeds each limit.
+// TestLimits exceeds each limit of a Config.
 func TestLimits(t *testing.T) {
 	for name, c := range map[string]Config{"MaxEntity": {MaxEntity: 10000}, "MaxPage": {MaxPage: 10000}} {
 		t.Run(name, func(t *testing.T) {
@@ -347,8 +347,8 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestReadAhead: the next page is requested while the current one is still
-// being read, and no more of it than allowed is taken from the server.
+// TestReadAhead: the next page is requested while the current one is still being read, and no more
+// bytes of it are read ahead than allowed.
 func TestReadAhead(t *testing.T) {
 	f := newFeed("a0 | large1 | b2")
 	f.pages[1].entities[0].Body = bytes.Repeat([]byte("x"), 1<<20)

@@ -12,7 +12,7 @@ import (
 
 // Pages returns an iterator over the pages of the feed at url, from start on,
 // in order. The next page is requested as soon as the header of the current one
-// has been received. An error is yielded last.
+// has been received. If there is an error, it is yielded last.
 //
 // Each range over the iterator makes its own requests. If the client follows, the
 // iterator ends only with ctx or an error; the newest page is yielded again each
@@ -41,8 +41,8 @@ func (c *Client) Newest(ctx context.Context, url string) (time.Time, error) {
 }
 
 // Entities returns an iterator over the entities of the feed at url, from start
-// on, in order, as [Client.Pages] does over its pages. To continue later, start
-// [After] the [Entity.Position] of the last one.
+// on, in order, as [Client.Pages] does over its pages. To continue later, start [After] the
+// [Entity.Position] of the last entity.
 //
 // A page whose transfer fails is requested again as a whole, and the entities
 // already yielded are skipped. If the transfer fails while a Stream is being read,
@@ -88,8 +88,8 @@ func (c *Client) Index(ctx context.Context, indexURL string) (*snapshot.Index, e
 	return x.Index, nil
 }
 
-// pages yields the pages of a snapshot, if start is in one, and then of the
-// feed.
+// pages yields the pages of a feed; if start is in a snapshot, it first yields the pages of the
+// snapshot.
 func (s *session) pages(url string, start Start) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
 		if from, ok := start.snapshot(); ok {

@@ -19,9 +19,9 @@ import (
 // Config configures a [Client]. The zero Config reads a feed to its end, with the
 // default of each field.
 type Config struct {
-	// Source, if not nil, is read instead of HTTP servers; package consumer/fromstore has
-	// one that reads a store. HTTPClient, Header, Credentials, Announce and AllowOrigins are
-	// ignored then.
+	// Source, if not nil, is read instead of HTTP servers; package consumer/fromstore provides a
+	// Source that reads a store. With a Source, HTTPClient, Header, Credentials, Announce and
+	// AllowOrigins are ignored.
 	Source Source
 	// HTTPClient makes the requests; redirects always follow the rules of
 	// [Config.AllowOrigins]. nil: one with [NewTransport]. Its Timeout must be 0,
@@ -36,9 +36,9 @@ type Config struct {
 	// Credentials are sent only to the origin of the URL passed to the iterator or
 	// the [Job]. If they are empty, a user name and password in that URL are used.
 	Credentials Credentials
-	// Announce is the name of the consumer. Each request to the origin of the feed carries the name,
-	// with the position that a [Job] has committed, so that the operators of the server see who reads
-	// a feed and how far behind each reader is; see [feed.Announcement]. The name must not be a
+	// Announce is the name of the consumer. Each request to the origin of the feed carries the name
+	// and the position that a [Job] has committed, so that the operators of the server see who reads
+	// the feed and how far behind each reader is; see [feed.Announcement]. The name must not be a
 	// secret. Requests to other origins do not carry it, even after a redirect. "": nothing is
 	// announced.
 	Announce string
@@ -46,27 +46,26 @@ type Config struct {
 	// links and redirects may lead to. They are never sent credentials.
 	AllowOrigins []string
 
-	// MaxWhole is the largest body of an entity that is held in memory, in bytes;
-	// larger ones are streams. 0: 1 MiB.
+	// MaxWhole is the size, in bytes, of the largest entity body that is held in memory; larger bodies
+	// are streams. 0: 1 MiB.
 	MaxWhole int
-	// MaxEntity is the largest body that is accepted, in bytes. 0: no limit
-	// but MaxPage.
+	// MaxEntity is the size, in bytes, of the largest entity body that is accepted. 0: limited only by
+	// MaxPage.
 	MaxEntity int64
-	// MaxPage is the largest page that is accepted, in bytes, after
-	// decompression. 0: 16 GiB.
+	// MaxPage is the size, in bytes, of the largest page that is accepted, after decompression. 0: 16
+	// GiB.
 	MaxPage int64
 	// ReadAhead is how many bytes of a page are buffered before they are parsed. In a feed, the
-	// buffered pages are the current one, the next one and, while many pages are still to be read and
-	// the server has an index of them, eight more; in a snapshot, they are Concurrency pages.
-	// 0: 1 MiB.
+	// current page and the next one are buffered, and eight more while many pages are still to be read
+	// and the server has an index of them. In a snapshot, Concurrency pages are buffered. 0: 1 MiB.
 	ReadAhead int
 	// MaxHeld is the largest page, in bytes, that is verified before any of its entities is yielded:
 	// against Repr-Digest or Content-Digest (RFC 9530), or the checksum of its content coding. A page
-	// that is read ahead is held, too: the next page of a feed up to MaxHeld, those after it only up
-	// to ReadAhead. Entities of a larger page are yielded as they arrive, the last one once the page
-	// is verified. 0: 4 MiB.
+	// that is read ahead is also held: the next page of a feed if it is at most MaxHeld, the pages
+	// after it only if they are at most ReadAhead. The entities of a larger page are yielded as they
+	// arrive, except that the last one is yielded only once the page is verified. 0: 4 MiB.
 	MaxHeld int
-	// MaxPages is how many pages a crawl goes back from the entry point at most, since a
+	// MaxPages is the maximum number of pages that a crawl goes back from the entry point, since a
 	// server may generate prev links without end. 0: 10,000,000.
 	MaxPages int
 	// Concurrency is how many pages of a snapshot are requested concurrently. 0: 4.
@@ -86,8 +85,8 @@ type Config struct {
 	PollInterval time.Duration
 
 	// HeaderTimeout is how long a request may take until its response header arrives.
-	// A long-poll may take at most 10 s longer than Wait. After that its connection is
-	// abandoned and another one used. 0: 30 s.
+	// A long-poll may take at most 10 s longer than Wait. After this time, its connection is
+	// abandoned, and another one is used. 0: 30 s.
 	HeaderTimeout time.Duration
 	// IdleTimeout is how long the client waits for IdleBytes of a response body.
 	// 0: 30 s.
@@ -98,17 +97,18 @@ type Config struct {
 	// Retry configures how requests are repeated.
 	Retry RetryConfig
 
-	// Missing, if not nil, is called when the client follows a feed that does not exist
-	// and begins to wait for it.
+	// Missing, if not nil, is called when the client follows a feed that does not exist, and begins to
+	// wait for the feed.
 	Missing func(ctx context.Context)
-	// Idle, if not nil, is called when the client follows and a request for more, made after
-	// the previous call, has found nothing. A [Job] has then committed all that it has read.
+	// Idle, if not nil, is called when the client follows and a request for new entities, made after
+	// the previous call of Idle, has found none. A [Job] has then committed all that it has read.
 	Idle func()
 
-	// Ways is a directory in which the client remembers pages that long crawls have passed, in a file
-	// of up to 1,024 URLs for each of the last 256 feeds, so that the next crawl is shorter. It is for
-	// servers that have only prev and next links. The client creates the directory. Files that cannot
-	// be written or read are not an error. URLs with a signature are not remembered. "": none.
+	// Ways is a directory in which the client remembers pages that long crawls have passed, so that
+	// the next crawl is shorter: for each of the last 256 feeds, a file of up to 1,024 URLs. This is
+	// useful with servers that have only prev and next links. The client creates the directory. It is
+	// not an error if files cannot be written or read. URLs with a signature are not remembered. "":
+	// no pages are remembered.
 	Ways string
 	// Searching, if not nil, is called for each page of a crawl, and with the zero Search at its end.
 	Searching func(Search)
@@ -127,12 +127,12 @@ type Credentials struct {
 // RetryConfig configures how requests that failed with a [Retryable] error are repeated. The pause
 // doubles each time and is shortened at random by up to a half.
 type RetryConfig struct {
-	// Attempts is how many attempts without progress are made. 0: 8, or no limit
-	// with Follow; negative: no limit.
+	// Attempts is the maximum number of attempts without progress. 0: 8, or no limit with Follow;
+	// negative: no limit.
 	Attempts int
 	// Min and Max are the shortest and the longest pause. 0: 250 ms and 30 s.
 	Min, Max time.Duration
-	// MaxRetryAfter limits the pause that a server requests with Retry-After. 0: 5 min.
+	// MaxRetryAfter is the maximum of the pause that a server requests with Retry-After. 0: 5 min.
 	MaxRetryAfter time.Duration
 	// Failed, if not nil, is called before each pause, with the error of the attempt. The error of a
 	// sink matches [ErrSinkUnavailable].
@@ -225,7 +225,7 @@ func NewTransport(concurrency int) *http.Transport {
 		Proxy:             http.ProxyFromEnvironment,
 		DialContext:       tcp.Dialer(10 * time.Second).DialContext,
 		ForceAttemptHTTP2: true,
-		// A shared connection is not closed when one of its requests times out.
+		// When a request times out, a connection that it shares with others is not closed.
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxIdleConnsPerHost:    concurrency + 2,

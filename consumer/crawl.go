@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// maxCrawls is how many crawls are made if the page found is removed before it can
-// be read.
+// maxCrawls is the maximum number of crawls if the page found is removed each time before it can be
+// read.
 const maxCrawls = 3
 
 // locate returns the page to begin the walk with.
@@ -32,8 +32,8 @@ func (w *walk) locate() (*reading, error) {
 	}
 }
 
-// find returns the first page, going back, that is strictly older than a time, or else the oldest one.
-// If jump is set, it uses links of the server that lead there.
+// find returns the first page, going back, that is strictly older than the given time, or else the
+// oldest page. If jump is set, it uses links of the server that lead there directly.
 func (w *walk) find(to time.Time, jump bool) (*reading, error) {
 	entry, err := w.entryPoint()
 	if err != nil {
@@ -63,7 +63,7 @@ func (w *walk) find(to time.Time, jump bool) (*reading, error) {
 	return r, err
 }
 
-// reaches reports whether a crawl to a time ends with the page.
+// reaches reports whether a crawl back to the given time ends with this page.
 func (p *Page) reaches(to time.Time) bool { return p.Links.Prev == "" || p.LastModified.Before(to) }
 
 func (w *walk) request(url string) (*reading, error) {
@@ -71,7 +71,7 @@ func (w *walk) request(url string) (*reading, error) {
 	return r, r.open()
 }
 
-// revisit returns the page of the position if it still has the entity, which saves a
+// revisit returns the page of the position if it still has the entity of the position, which saves a
 // crawl, or else nil.
 func (w *walk) revisit(at feed.Position) (*reading, error) {
 	r, err := w.request(at.Page)
@@ -88,7 +88,7 @@ func (w *walk) revisit(at feed.Position) (*reading, error) {
 		return !found
 	})
 	if gone(err) {
-		err = nil // removed while it was read
+		err = nil // the page was removed while it was being read
 	}
 	if err != nil || !found {
 		r.close()
@@ -99,8 +99,8 @@ func (w *walk) revisit(at feed.Position) (*reading, error) {
 	return r, w.follows(r.page.URL, r.page.chain.Prev)
 }
 
-// crawl goes back from p, page by page, to the first page that is strictly older than a time, or to
-// the oldest page.
+// crawl goes back from p, page by page, to the first page that is strictly older than the given
+// time, or to the oldest page.
 func (w *walk) crawl(p *Page, to time.Time) (*Page, error) {
 	var loop cycle
 	search := w.newSearch(p, to)
@@ -145,8 +145,8 @@ func (s *session) head(url string) (*Page, error) {
 	return newFeedPage(resp)
 }
 
-// explain returns err, the error of a HEAD request, with the server's explanation,
-// which is in the body of a GET response only.
+// explain returns the error of a HEAD request together with the server's explanation. It makes a GET
+// request, since only its response has a body with the explanation.
 func (s *session) explain(err error) error {
 	var status, why *StatusError
 	if !errors.As(err, &status) || Retryable(err) {
@@ -163,7 +163,7 @@ func (s *session) explain(err error) error {
 }
 
 // checkNeighbours checks two adjacent pages. One of them was found by following a link to url in the
-// other; self is the self link of the one that was found.
+// other; self is the self link of the page that was found.
 func checkNeighbours(older, newer *Page, url, self string) error {
 	violation := func(p *Page, err error) error { return &PageError{URL: p.URL, Part: -1, Err: err} }
 	switch {
@@ -184,10 +184,10 @@ func checkNeighbours(older, newer *Page, url, self string) error {
 	return nil
 }
 
-// A cycle detects, in constant memory, that links lead back to a page visited before.
-// Where prev and next links agree, that can only be the first page, which is detected
-// at once. Otherwise a second page is remembered, and replaced after each doubling of
-// the number of steps (Brent's algorithm).
+// A cycle detects, in constant memory, that links lead back to a page visited before. Where prev and
+// next links agree, this page can only be the first one, which is detected at once. For other loops,
+// a second page is remembered, and replaced whenever the number of steps has doubled (Brent's
+// algorithm).
 type cycle struct {
 	first string
 	saved string

@@ -38,7 +38,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// readDamaged reads a feed of one page, whose responses have the given bodies, the last one
+// readDamaged reads a feed of one page, requests for which are answered with the given bodies in turn, the last one
 // repeatedly. It returns the delivered entities.
 func readDamaged(c Config, h http.Header, bodies ...[]byte) (string, error) {
 	c.Retry.Attempts = 2
@@ -103,7 +103,7 @@ func TestBitFlips(t *testing.T) {
 	}
 	_, _ = encoder.Write([]byte(damagedPage))
 	_ = encoder.Close()
-	gzipDigest := reprDigest(gz.Bytes()) // of what is sent (RFC 9530, section 3)
+	gzipDigest := reprDigest(gz.Bytes()) // the digest of the bytes that are sent (RFC 9530, section 3)
 	gzipDigest.Set("Content-Encoding", "gzip")
 	for name, way := range map[string]struct {
 		body   []byte
@@ -119,10 +119,10 @@ func TestBitFlips(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					for bit := range len(way.body) * 8 {
 						if (held != "held" || way.header.Get("Repr-Digest") != "") && bit%8 != bit/8%8 {
-							continue // one bit of each byte
+							continue // test only one bit of each byte
 						}
 						if testing.Short() && bit/8%4 > 0 {
-							continue // of every fourth byte, for the race detector
+							continue // and only every fourth byte with the race detector
 						}
 						damaged := bytes.Clone(way.body)
 						damaged[bit/8] ^= 1 << (bit % 8)
@@ -135,7 +135,7 @@ func TestBitFlips(t *testing.T) {
 						case err != nil && (strings.Contains(got, "<3>") || strings.Count(got, "\n") == 3):
 							t.Errorf("bit %d: got the last entity before %v", bit, err)
 						}
-						// A page that is damaged once is requested again unless entities of it were delivered.
+						// A page that is damaged once is requested again, unless some of its entities were delivered.
 						if got, err := readDamaged(config, way.header, damaged, way.body); err == nil && got != wholePage {
 							t.Errorf("bit %d, damaged once: got %q without error", bit, got)
 						} else if err != nil && held == "held" {
@@ -148,8 +148,8 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
-// TestCutAndDamaged: a large page is truncated after a damaged byte, and whole the next time.
-// The damage to the entities delivered the first time is detected.
+// TestCutAndDamaged: a large page is truncated after a damaged byte, and arrives intact the next time. The damage to
+// the entities delivered the first time is detected.
 func TestCutAndDamaged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = len(damagedPage) - 40
@@ -185,8 +185,8 @@ func TestMergedEntities(t *testing.T) {
 	})
 }
 
-// TestPromisedLength: a page that arrives as it was sent, with a wrong Content-Length in a part, is an
-// error of its producer: reading it again does not help.
+// TestPromisedLength: a page that arrives as it was sent, but has a wrong Content-Length in a part, is the producer's
+// error, and is not requested again.
 func TestPromisedLength(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wrong := []byte(strings.Replace(damagedPage, "Content-Length: 3", "Content-Length: 4", 1))
@@ -207,8 +207,8 @@ func (s verifiedSource) Get(context.Context, Request) (*Response, error) {
 	}, nil
 }
 
-// TestVerifiedBySource: if the source verifies a body, none of its entities is delivered before the body has been read
-// to its end, as if the body had a digest.
+// TestVerifiedBySource: if the source verifies a body, no entity in it is delivered before the body has been read to
+// its end, just as for a body with a digest.
 func TestVerifiedBySource(t *testing.T) {
 	wrong := permanentError{errors.New("wrong")}
 	for name, end := range map[string]struct {

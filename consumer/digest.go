@@ -16,8 +16,9 @@ import (
 // content coding, or the Content-Length of a part.
 var ErrDamaged = errors.New("body is damaged")
 
-// declaredDigest returns the SHA-256 of a response's content according to its header, or
-// nil. It ignores the Repr-Digest of a partial response, which is that of the whole page.
+// declaredDigest returns the SHA-256 of the content of a response as declared in its header, or
+// nil. It ignores the Repr-Digest of a partial response, since this is the digest of the whole
+// page.
 func declaredDigest(status int, h http.Header) []byte {
 	if sum := sha256Member(h, "Content-Digest"); sum != nil || status != http.StatusOK {
 		return sum
@@ -71,8 +72,8 @@ func (b *digestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// An unverifiedError is an error in reading a page some of whose entities were yielded
-// before the page was verified. These entities must not be relied on.
+// An unverifiedError is an error that occurred while a page was read, after some of its entities
+// were yielded without being verified. These entities must not be relied on.
 type unverifiedError struct{ err error }
 
 func (e *unverifiedError) Error() string {

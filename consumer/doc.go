@@ -10,20 +10,20 @@
 //
 // With a position, the client tries the page of the position first. If the page is gone, or
 // does not have the entity, the client searches for a page that is strictly older than the
-// position, or else the oldest page: with the links "first" and "timegate" if the server has
-// them (see [feed.Links]), and otherwise with HEAD requests, going back from the entry point.
-// From there it walks forward and skips all entities up to the Content-ID. If the Content-ID
-// is not in the feed, entities may have been missed: the error is a
+// position, or else the oldest page. It uses the links "first" and "timegate" if the server has
+// them (see [feed.Links]), and otherwise HEAD requests, going back from the entry point. From the
+// page that it found, it walks forward and skips all entities up to the Content-ID. If the
+// Content-ID is not in the feed, entities may have been missed: the error is a
 // [*ContentIDNotFoundError], or a [*NotOldEnoughError] if the oldest entity is newer than the
-// position; see [IsGap]. It is not an error if no entity is newer.
+// position; see [IsGap]. It is not an error if no entity is newer than the position.
 //
 // # Checks
 //
-// Every page must have Last-Modified, a self link, and neighbours that name each other (only
-// a prev link may be missing, since old pages may be removed); the pages must not form a
-// loop; Last-Modified must never decrease; every page must end with its closing delimiter.
-// When a page is read again, it may only have grown. Errors name the URL and, if they concern
-// a part, the part and its offset; see [PageError].
+// Every page must have Last-Modified and a self link; neighbouring pages must link to each other
+// (only a prev link may be missing, since old pages may be removed); the pages must not form a
+// loop; Last-Modified must never decrease; every page must end with its closing delimiter. When a
+// page is read again, it may only have grown. Errors name the URL and, if they concern a part, the
+// part and its offset; see [PageError].
 //
 // # Retries
 //

@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// appendEntity appends an entity without its body to b, for [decodeEntity].
+// appendEntity appends an encoded entity without its body to b; see [decodeEntity].
 func appendEntity(b []byte, e *feed.Entity) []byte {
 	for _, text := range [...]string{e.ContentID, string(e.Operation), e.ContentType, e.ContentLocation} {
 		b = appendText(b, text)
@@ -51,7 +51,7 @@ type decoder struct {
 	err error
 }
 
-// skip skips the n bytes of a number. If n is not positive, the encoding is damaged.
+// skip skips a number whose encoding has n bytes. If n is not positive, the encoding is damaged.
 func (d *decoder) skip(n int) {
 	if n <= 0 {
 		d.b, d.err = nil, errEncoding

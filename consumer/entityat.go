@@ -8,17 +8,17 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// EntityAt requests firstLength bytes at first, then 16 times as many each time or, if that would be more
-// than maxLength, the rest of the page.
+// EntityAt first requests firstLength bytes, and then 16 times as many with each further request or, if
+// that is more than maxLength, the rest of the page.
 const (
 	firstLength = 4 << 10
 	maxLength   = 1 << 20
 )
 
 // EntityAt calls use with the entity that begins at an offset of a page of the feed at url, and returns
-// the error of use. Only a part of the page from there is requested, so the page is not verified: the
-// caller has to know what to expect. The error matches [ErrNotFound], or is a [*StatusError], if the
-// page no longer exists.
+// the error of use. Only the bytes of the page from this offset on are requested, so the page is not
+// verified, and the caller must check that the entity is the expected one. The error matches
+// [ErrNotFound], or is a [*StatusError], if the page no longer exists.
 func (c *Client) EntityAt(ctx context.Context, url, page string, offset int64, use func(*Entity) error) error {
 	s, _, err := c.open(ctx, url)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *Client) EntityAt(ctx context.Context, url, page string, offset int64, u
 	}
 }
 
-// errCut means that the entity may be longer than the part of the page that was requested.
+// errCut means that the entity may extend beyond the part of the page that was requested.
 var errCut = errors.New("the entity is not complete")
 
 func (s *session) entityAt(q Request, use func(*Entity) error) error {

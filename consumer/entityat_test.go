@@ -15,7 +15,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestEntityAt reads entities by their places, from servers with and without ranges.
+// TestEntityAt reads entities at given offsets, from servers that support range requests and from
+// others.
 func TestEntityAt(t *testing.T) {
 	store := memory.New()
 	f, err := producer.Open(t.Context(), store, "zones", producer.Config{MaxPageBytes: 16 << 20})

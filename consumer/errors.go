@@ -19,8 +19,8 @@ import (
 
 // Causes of errors, to be matched with [errors.Is].
 var (
-	// ErrLinks means that links of a page are missing, or that those of neighbours
-	// do not agree (specification, section "Pagination").
+	// ErrLinks means that links of a page are missing, or that the links of neighbouring pages do not agree
+	// (specification, section "Pagination").
 	ErrLinks = errors.New("links are not consistent")
 	// ErrTimeOrder means that Last-Modified decreases within a page or from one
 	// page to the next (specification, section "Last-Modified").
@@ -153,23 +153,22 @@ func (e *transportError) Unwrap() error { return e.err }
 // RequestURL returns the URL of the request, for callers that use several servers.
 func (e *transportError) RequestURL() string { return e.url }
 
-// A streamError is a failure of a page while the stream of an entity was read.
+// A streamError is a failure to read a page while the caller was reading the stream of an entity.
 type streamError struct{ err error }
 
 func (e *streamError) Error() string { return e.err.Error() }
 func (e *streamError) Unwrap() error { return e.err }
 
-// isTransport reports whether err needs no more context: it is a transport error, or the error of the caller's context.
+// isTransport reports whether err is a transport error or the error of the caller's context, and needs no more context.
 func isTransport(err error) bool {
 	var broken *transportError
 	return errors.As(err, &broken) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // Retryable reports whether the same request may succeed later: the network failed,
-// a page was truncated, or the server answered 408, 425, 429 or 5xx. The iterators
-// have then made the attempts allowed by [RetryConfig], or could not repeat the
-// request because part of a streamed entity had been read. Continue from the position
-// of the last complete entity.
+// a page was truncated, or the server answered 408, 425, 429 or 5xx. The iterators return such an error after the
+// attempts allowed by [RetryConfig], or at once if part of a streamed entity had been read. To continue, start from the
+// position of the last complete entity.
 func Retryable(err error) bool {
 	var status *StatusError
 	if errors.As(err, &status) {

@@ -58,7 +58,7 @@ func ExampleClient_Entities() {
 	// PUT <1-B@example>: world
 }
 
-// A latest keeps the newest body and the position in memory.
+// A latest is a sink that keeps the newest body and the position in memory.
 type latest struct {
 	body     string
 	position feed.Position
@@ -72,7 +72,7 @@ func (l *latest) Begin(context.Context) (consumer.Batch, error) {
 
 func (l *latest) Close() error { return nil }
 
-// A latestBatch holds what a latest will hold after the commit.
+// A latestBatch holds the contents that a latest will have after the commit.
 type latestBatch struct {
 	sink *latest
 	body string

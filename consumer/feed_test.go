@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// epoch is the second that the tests' entities count from.
+// epoch is the time from which the entities of the tests count seconds.
 var epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func second(n int) time.Time { return epoch.Add(time.Duration(n) * time.Second) }
@@ -26,7 +26,7 @@ const (
 	pageURL = "http://feed.test/feed/" // + number
 )
 
-// A testFeed serves a feed by the specification, with the variations that its fields describe.
+// A testFeed serves a feed according to the specification, with the variations that its fields describe.
 type testFeed struct {
 	mu    sync.Mutex
 	pages []*testPage // from number 1 on
@@ -39,7 +39,7 @@ type testFeed struct {
 	noETag   bool
 	empty    int // status of a feed without pages, if not 404
 
-	// intercept handles a request itself if it returns true.
+	// intercept may handle a request itself, and then returns true.
 	intercept func(rw http.ResponseWriter, r *http.Request, number int) bool
 	// links changes the links of a page.
 	links func(number int, l *feed.Links)
@@ -55,14 +55,14 @@ type testPage struct {
 	}
 }
 
-// entity returns an entity of second n whose Content-ID and body are id.
+// entity returns an entity published n seconds after epoch, with id as its Content-ID and body.
 func entity(id string, n int) feed.Entity {
 	return feed.Entity{ContentID: id, Operation: feed.Put, LastModified: second(n), ContentType: "text/plain",
 		ContentLocation: "key-" + id, Body: []byte("body of " + id)}
 }
 
-// newFeed makes a feed of pages written as "a0 b1 | c1": ids, each followed by its second. An
-// empty text makes a feed without pages.
+// newFeed makes a feed from a text such as "a0 b1 | c1": pages separated by "|", and for each entity its id and its
+// second. An empty text makes a feed without pages.
 func newFeed(text string) *testFeed {
 	f := &testFeed{}
 	for part := range strings.SplitSeq(text, "|") {
