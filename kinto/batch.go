@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/internal/roundtrip"
 )
 
-// A BatchRequest is one request of a batch.
+// A BatchRequest is one of the requests in a batch.
 type BatchRequest struct {
 	Method string            `json:"method"`
 	Path   string            `json:"path"` // see [Collection.Path]
@@ -17,7 +17,7 @@ type BatchRequest struct {
 	Body   json.RawMessage   `json:"body,omitempty"` // {"data": {...}}
 }
 
-// A BatchResponse is the response to one request of a batch.
+// A BatchResponse is the response to one of the requests in a batch.
 type BatchResponse struct {
 	Path   string            `json:"path"`
 	Status int               `json:"status"`
@@ -27,14 +27,14 @@ type BatchResponse struct {
 	Err error `json:"-"`
 }
 
-// Batch makes several requests in one (Kinto API documentation, "Batch operations"). The number of
-// requests is limited by [Root]'s BatchMaxRequests. There is a response for each request, in the
-// same order.
+// Batch sends several requests as one (Kinto API documentation, "Batch operations"). The number of
+// requests is limited by [Root]'s BatchMaxRequests. There is a response for each request, in the same
+// order.
 //
-// An error is about the batch as a whole, whose outcome may then be unknown. If the server uses
-// PostgreSQL, a response of status 5xx means that nothing was stored, and a response of status 409
-// that nothing was stored for the requests before it, although their responses say 201. Other
-// errors in responses do not affect the rest.
+// The error is about the batch as a whole, whose outcome may be unknown if there is an error. If the
+// server uses PostgreSQL, a response of status 5xx means that nothing was stored, and a response of
+// status 409 that nothing was stored for the requests before it, although their responses say 201.
+// Other errors in responses do not affect the other requests.
 func (s *Server) Batch(ctx context.Context, requests []BatchRequest) ([]BatchResponse, error) {
 	body, err := json.Marshal(map[string][]BatchRequest{"requests": requests})
 	if err != nil {

@@ -20,14 +20,14 @@ type Change struct {
 
 // A Changeset lists collections that have changed.
 type Changeset struct {
-	Stamp   int64    `json:"timestamp"` // of the newest change; 0 if there is none
+	Stamp   int64    `json:"timestamp"` // the newest of the changes' stamps; 0 if there is none
 	Changes []Change `json:"changes"`
 }
 
 // Changes returns the collections of the server that have changed after a stamp, or all of them if
-// since is 0: the changeset of monitor/changes that Remote Settings serves (its documentation,
-// "Poll for changes"). expected is the newest stamp that the caller knows, or 0; caches use it. The
-// server may return more than asked for. The error matches [ErrUnsupported] if the server has no
+// since is 0: the changeset of monitor/changes that Remote Settings serves (its documentation, "Poll
+// for changes"). The argument expected is the newest stamp that the caller knows, or 0; caches use it.
+// The server may also return other collections. The error matches [ErrUnsupported] if the server has no
 // such changeset, or refuses to return it.
 func (s *Server) Changes(ctx context.Context, expected, since int64) (Changeset, error) {
 	q := Request{Path: "/buckets/monitor/collections/changes/changeset", Query: url.Values{"_expected": {strconv.FormatInt(expected, 10)}}}

@@ -30,8 +30,8 @@ func (c *Collection) Name() string { return c.name }
 // URL returns the URL of the collection, without credentials.
 func (c *Collection) URL() string { return c.server.root + c.path }
 
-// Path returns the path of a record below the server's URL, for [Request] and [BatchRequest]. If id is
-// empty, it returns the path of the collection itself.
+// Path returns the path of a record relative to the server's URL, for [Request] and [BatchRequest]. If
+// id is empty, it returns the path of the collection itself.
 func (c *Collection) Path(id string) string {
 	if id == "" {
 		return c.path
@@ -39,25 +39,25 @@ func (c *Collection) Path(id string) string {
 	return c.path + "/records/" + url.PathEscape(id)
 }
 
-// Metadata is the object of a collection.
+// Metadata is the object of a collection itself, without its records.
 type Metadata struct {
 	Data  json.RawMessage // as the server sent it
-	Stamp int64           // of the object, not of the records
+	Stamp int64           // the stamp of the object, not of the records
 }
 
-// A resource is the response to a request about one object.
+// A resource is the response to a request for one object.
 type resource struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// Metadata returns the object of the collection. A user who can read it cannot necessarily read all
+// Metadata returns the object of the collection. A user who can read it may be unable to read all
 // records: see [Collection.CheckRead]. The error matches [ErrNotFound] if there is no such collection.
 func (c *Collection) Metadata(ctx context.Context) (Metadata, error) {
 	return c.metadata(ctx, Request{Path: c.path})
 }
 
 // PatchMetadata merges a JSON object into the object of the collection (RFC 7396) and returns the
-// result. ifMatch is the stamp that the object must have, or 0.
+// result. The object must have the stamp ifMatch, unless that is 0.
 func (c *Collection) PatchMetadata(ctx context.Context, patch any, ifMatch int64) (Metadata, error) {
 	body, err := json.Marshal(map[string]any{"data": patch})
 	if err != nil {
@@ -80,15 +80,15 @@ func (c *Collection) metadata(ctx context.Context, q Request) (Metadata, error) 
 	return Metadata{Data: r.Data, Stamp: parseETag(h.Get("ETag"))}, nil
 }
 
-// List requests one page and calls row for each of its rows, as they arrive. The request ends if row
-// returns an error or ctx ends; that error is returned unwrapped. If the error is [Retryable], the
-// page was incomplete. The error matches [ErrNotFound] if there is no such collection.
+// List requests one page and calls row for each of its rows, as the rows arrive. The request ends if
+// row returns an error or ctx ends; the error of row or ctx is returned unwrapped. If the error is
+// [Retryable], the page was incomplete. The error matches [ErrNotFound] if there is no such collection.
 func (c *Collection) List(ctx context.Context, q Query, row func(Row) error) (Page, error) {
 	return c.server.list(ctx, q.request(c.path+"/records"), row)
 }
 
-// Request requests one page, and returns when its header has been received. It returns the same errors
-// as [Collection.List].
+// Request requests one page, and returns as soon as the header of the response has been received. It
+// returns the same errors as [Collection.List].
 func (c *Collection) Request(ctx context.Context, q Query) (*Listing, error) {
 	return c.server.listing(ctx, q.request(c.path+"/records"))
 }
@@ -113,10 +113,10 @@ func (c *Collection) Head(ctx context.Context, q Query) (Page, error) {
 	return p, nil
 }
 
-// CheckRead returns an error unless the user may read all records. Lists and metadata do not show
-// this: users without that right get lists of the records that are shared with them, and users who may
-// create records may read the metadata. But for a record that does not exist, the status is 404 if the
-// user may read all records, and otherwise 403.
+// CheckRead returns an error unless the user may read all records. Lists and metadata do not show this:
+// users without that right get lists of the records that are shared with them, and users who may create
+// records may read the metadata. So CheckRead requests a record that does not exist: the status is 404
+// if the user may read all records, and otherwise 403.
 func (c *Collection) CheckRead(ctx context.Context) error {
 	_, err := c.Record(ctx, uuid.NewString())
 	if e, ok := errors.AsType[*Error](err); ok && e.Missing() == "record" {

@@ -9,33 +9,33 @@ import (
 
 // Config configures a [Server]. Only URL is required.
 type Config struct {
-	// URL is the URL of the server, with its API version, or of something below it:
-	// "https://kinto.example.com/v1/buckets/blog/collections/articles". A user name and password in
-	// the URL are used if Auth is empty.
+	// URL is the URL of the server, with its API version, or of a bucket or collection on it:
+	// "https://kinto.example.com/v1/buckets/blog/collections/articles". A user name and password in the
+	// URL are used if Auth is empty.
 	URL string
 	// Auth holds the credentials.
 	Auth Auth
-	// Header is added to each request, replacing fields that the client sets itself. It is sent
-	// only to the origin of the server.
+	// Header holds fields to add to each request. They replace fields that the client sets itself, and
+	// are sent only to the origin of the server.
 	Header http.Header
 	// HTTP makes the requests. Its Timeout must be 0, because a time limit would cut off lists.
 	// Redirects to another origin are not followed. nil: a client with a new transport that verifies
 	// TLS certificates and takes the proxy from the environment.
 	HTTP *http.Client
-	// Limits delays requests to servers that ask for it. All clients of a process should share one
-	// Limits. nil: a new one for this client only.
+	// Limits delays requests to a server that asks its clients to wait. All clients of a process should
+	// share one Limits. nil: a new one for this client only.
 	Limits *Limits
 	// MaxRecord is the size in bytes up to which a record is held in memory. A larger record is
 	// reported without its bytes ([Row]). 0: 8 MiB.
 	MaxRecord int
-	// HeaderTimeout is how long to wait for the header of a response. 0: 1 min.
+	// HeaderTimeout limits the wait for the header of a response. 0: 1 min.
 	HeaderTimeout time.Duration
-	// IdleTimeout is how long a read of a response body may wait for the next byte. 0: 1 min.
+	// IdleTimeout limits the wait for the next byte of a response body. 0: 1 min.
 	IdleTimeout time.Duration
 	// Attempts is how many times a repeatable request is tried. 0: 6. The pauses between attempts are
 	// 0.25 s, 0.5 s and so on up to 30 s.
 	Attempts int
-	// Log receives retries, their causes, and alerts. nil: they are not logged.
+	// Log receives retries with their causes, and alerts. nil: they are not logged.
 	Log *slog.Logger
 }
 
@@ -44,6 +44,6 @@ type Auth struct {
 	// Username and Password are sent with each request (RFC 7617).
 	Username, Password string
 	// Token returns the bearer token (RFC 6750), such as an OpenID Connect token. It is called before
-	// each attempt of a request, so it may read a file that is renewed.
+	// each attempt of a request, so it may read the token from a file that is updated.
 	Token func(context.Context) (string, error)
 }

@@ -18,21 +18,21 @@ import (
 // A Request is an HTTP request. The zero Request is a GET of the server's root.
 type Request struct {
 	Method string // empty: GET
-	// Path is the path below the server's URL, percent-encoded: "/buckets/blog". See
+	// Path is the percent-encoded path relative to the server's URL: "/buckets/blog". See
 	// [Collection.Path].
 	Path   string
 	Query  url.Values
 	Header http.Header
-	Body   []byte // JSON unless Header has a Content-Type; nil: no body
-	// Repeat marks a request as idempotent: it may be repeated if its outcome is unknown. GET and
-	// HEAD requests always are. After status 429 any request is repeated.
+	Body   []byte // JSON, unless Header has a Content-Type; nil means no body
+	// Repeat marks a request as idempotent: it may be repeated if its outcome is unknown. GET and HEAD
+	// requests are always idempotent. After status 429, any request is repeated.
 	Repeat bool
 
-	absolute string // a URL to use instead of Path; it may have another origin
+	absolute string // a URL to use instead of Path, possibly with another origin
 }
 
-// Do makes a request. If the error is nil, the response has status 2xx or 304 and a body that the
-// caller must close; reads of the body fail after the idle timeout. Otherwise the error is an
+// Do makes a request. If the error is nil, the response has status 2xx or 304, and the caller must
+// close its body; reads of the body fail after the idle timeout. If the error is not nil, it is an
 // [*Error], a network error or the error of ctx, and contains no credentials. See also [Retryable].
 func (s *Server) Do(ctx context.Context, q Request) (*http.Response, error) {
 	var resp *http.Response
@@ -44,7 +44,7 @@ func (s *Server) Do(ctx context.Context, q Request) (*http.Response, error) {
 }
 
 // JSON makes a request and decodes the response, of at most 64 MiB, into v, which may be nil. It
-// returns the header of the response. After a truncated response the request is repeated, as if
+// returns the header of the response. If the response is truncated, the request is repeated, as if
 // there had been no response.
 func (s *Server) JSON(ctx context.Context, q Request, v any) (http.Header, error) {
 	var header http.Header
@@ -68,10 +68,10 @@ func (s *Server) repeat(ctx context.Context, q *Request, try func() error) error
 // mayRepeat reports whether the request may be made again after err.
 func (q *Request) mayRepeat(err error) bool {
 	repeatable := q.Repeat || q.Method == http.MethodGet || q.Method == http.MethodHead
-	return Retryable(err) && (repeatable || Status(err) == http.StatusTooManyRequests) // a refused request had no effect
+	return Retryable(err) && (repeatable || Status(err) == http.StatusTooManyRequests) // a request with status 429 had no effect
 }
 
-// try makes a request once, when Limits allows it.
+// try sends a request once, as soon as Limits allows it.
 func (s *Server) try(ctx context.Context, q Request) (*http.Response, error) {
 	r, err := s.request(ctx, q)
 	if err != nil {
@@ -88,7 +88,8 @@ func (s *Server) try(ctx context.Context, q Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// request returns the HTTP request for q. It has credentials if it goes to the origin of the server.
+// request returns the HTTP request for q. It contains credentials only if it goes to the origin of the
+// server.
 func (s *Server) request(ctx context.Context, q Request) (*http.Request, error) {
 	var body io.Reader
 	if q.Body != nil {
@@ -139,14 +140,14 @@ func (s *Server) address(q Request) string {
 	return address
 }
 
-// what returns the name of a request for errors: method and URL, without the query.
+// what describes a request in errors, by its method and its URL without the query.
 func (s *Server) what(q Request) string {
 	q.Query = nil
 	return q.Method + " " + s.client.Hide(s.address(q))
 }
 
-// alert logs an announcement of the server, such as the end of its service, once (Kinto API
-// documentation, "Deprecation").
+// alert logs an announcement by the server, such as the end of its service. Each announcement is logged
+// once (Kinto API documentation, "Deprecation").
 func (s *Server) alert(ctx context.Context, field string) {
 	if field == "" {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/internal/roundtrip"
 )
 
-// Errors that an [Error] matches by its status.
+// The errors that an [Error] matches, depending on its status.
 var (
 	ErrUnauthorized       = errors.New("unauthorized")                // 401: correct the credentials
 	ErrForbidden          = errors.New("forbidden")                   // 403
@@ -19,11 +19,11 @@ var (
 	ErrGone               = errors.New("service ended")               // 410
 	ErrPreconditionFailed = errors.New("precondition failed")         // 412: see [Error.Existing]
 	ErrTooLarge           = errors.New("request entity is too large") // 413
-	ErrMalformed          = errors.New("malformed response")          // status 200, but not the documented form
+	ErrMalformed          = errors.New("malformed response")          // status 200, but a body not in the documented form
 	ErrUnsupported        = errors.New("unsupported by the server")   // see [Server.Changes]
 )
 
-// An Error is an error response of the server, or one inside the response to a batch (Kinto API
+// An Error is an error response from the server, or one inside the response to a batch (Kinto API
 // documentation, "Error responses").
 type Error struct {
 	Method  string
@@ -62,7 +62,7 @@ func (e *Error) Is(target error) bool {
 	return ok && target == matching
 }
 
-// Existing returns the record that made a conditional request fail, or nil.
+// Existing returns the record because of which a conditional request failed, or nil.
 func (e *Error) Existing() json.RawMessage {
 	var details struct{ Existing json.RawMessage }
 	if json.Unmarshal(e.Details, &details) != nil {
@@ -71,8 +71,8 @@ func (e *Error) Existing() json.RawMessage {
 	return details.Existing
 }
 
-// Missing returns which kind of resource does not exist: "record", "collection" or "bucket". It is
-// empty for other errors, and if the server does not say.
+// Missing returns which kind of resource does not exist: "record", "collection" or "bucket". It returns
+// "" for other errors, and if the server does not report the kind.
 func (e *Error) Missing() string {
 	var details struct {
 		Resource string `json:"resource_name"`
@@ -99,9 +99,9 @@ func Retryable(err error) bool {
 	return status == http.StatusConflict || roundtrip.Retryable(status, err)
 }
 
-// Permanent reports whether the same request will fail until something is changed: the server
-// refused it, its certificate is invalid, only one side uses TLS, or it redirects to another origin.
-// If neither Retryable nor Permanent reports true, the error may be of either kind.
+// Permanent reports whether the same request will fail until something is changed: the server refused
+// it, its certificate is invalid, only one side uses TLS, or the server redirects to another origin. If
+// neither Retryable nor Permanent reports true, the error may be of either kind.
 func Permanent(err error) bool {
 	status := Status(err)
 	return status != http.StatusConflict && roundtrip.Permanent(status, err)
@@ -119,7 +119,8 @@ type errorBody struct {
 // record.
 const maxError = 4 << 20
 
-// responseError returns the error of a response: an [*Error], or that of a body that was cut off.
+// responseError returns the error for a response: an [*Error], or an error from reading a body that was
+// cut off.
 func (s *Server) responseError(q Request, resp *http.Response) error {
 	body, err := roundtrip.Failure(resp, maxError)
 	if err != nil {
@@ -137,7 +138,7 @@ func (s *Server) newError(method, url string, status int, body []byte) *Error {
 	return &Error{Method: method, URL: url, Status: status, Errno: b.Errno, Name: s.client.Hide(b.Error), Message: s.client.Hide(b.Message), Details: b.Details}
 }
 
-// malformed returns the error of a response that cannot be decoded.
+// malformed returns the error for a response that cannot be decoded.
 func (s *Server) malformed(q Request, err error) error {
 	return fmt.Errorf("%s: %w: %w", s.what(q), ErrMalformed, err)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/internal/roundtrip"
 )
 
-// Orders of a list that depend only on the records.
+// Orders for lists that depend only on the records.
 const (
 	OldestFirst = "last_modified,id"
 	NewestFirst = "-last_modified,-id"
@@ -25,7 +25,7 @@ const (
 // "Pagination"). The zero Query is the first page of all live records, newest first.
 type Query struct {
 	Sort string // such as [OldestFirst]; empty: newest first
-	// Min and Max are inclusive bounds on the stamp. 0: no bound. With a bound the list contains
+	// Min and Max are inclusive bounds on the stamp. 0: no bound. A list with a bound contains
 	// tombstones, too.
 	Min, Max int64
 	// Tombstones makes the list contain tombstones even if Min and Max are 0.
@@ -37,16 +37,17 @@ type Query struct {
 	Fields []string
 	// Filter holds further filters, such as {"lang": {"de"}}.
 	Filter url.Values
-	// Limit is how many rows a page may have. The server may return fewer. 0: the server's limit.
+	// Limit is the maximum number of rows on a page. The server may return fewer. 0: the server's
+	// limit.
 	Limit int
-	// Token is the [Page.Next] of the previous page. The other fields must be the same as for the
-	// first page.
+	// Token is [Page.Next] of the previous page. The other fields must be the same as for the first
+	// page.
 	Token string
-	// IfMatch makes the request fail with [ErrPreconditionFailed] if the stamp of the collection is
-	// different. 0: it is not checked.
+	// IfMatch makes the request fail with [ErrPreconditionFailed] unless it is the stamp of the
+	// collection. 0: the stamp is not checked.
 	IfMatch int64
-	// IfNoneMatch makes the server send no rows if this is the stamp of the collection
-	// ([Page.NotModified]). 0: it is not checked.
+	// IfNoneMatch makes the server send no rows if it is the stamp of the collection
+	// ([Page.NotModified]). 0: the stamp is not checked.
 	IfNoneMatch int64
 }
 
@@ -87,10 +88,10 @@ func quotedList(ids []string) string {
 	return strings.Join(quoted, ",")
 }
 
-// ETag returns the entity tag of a stamp.
+// ETag returns the entity tag for a stamp.
 func ETag(stamp int64) string { return `"` + strconv.FormatInt(stamp, 10) + `"` }
 
-// parseETag returns the stamp of an entity tag, or 0.
+// parseETag returns the stamp in an entity tag, or 0.
 func parseETag(tag string) int64 {
 	stamp, err := strconv.ParseInt(strings.Trim(strings.TrimPrefix(tag, "W/"), `"`), 10, 64)
 	if err != nil {
@@ -99,7 +100,7 @@ func parseETag(tag string) int64 {
 	return stamp
 }
 
-// A Row is a record in a list, or a tombstone.
+// A Row is a record or a tombstone in a list.
 type Row struct {
 	ID    string
 	Stamp int64
@@ -109,19 +110,20 @@ type Row struct {
 	// Data is the JSON object as the server sent it, valid until the callback returns. It is nil if
 	// the object is larger than [Config.MaxRecord].
 	Data []byte
-	Size int64 // of the object in bytes
+	Size int64 // of the object, in bytes
 }
 
 // A Page describes a page of a list.
 type Page struct {
-	// Stamp is the stamp of the collection, read before the rows: a row may be newer. It is 0 if
-	// the server sent none.
+	// Stamp is the stamp of the collection, read before the rows, so a row may be newer. It is 0 if the
+	// server did not send it.
 	Stamp int64
 	// Next is the token of the next page, or empty on the last page.
 	Next string
-	// NotModified means that the stamp is still Query.IfNoneMatch, and that there were no rows.
+	// NotModified means that Query.IfNoneMatch is still the stamp of the collection, so there were no
+	// rows.
 	NotModified bool
-	// Total is the number of live records that match. Only [Collection.Head] sets it.
+	// Total is the number of live records that match the query. Only [Collection.Head] sets it.
 	Total int64
 }
 
@@ -139,7 +141,7 @@ func pageOf(h http.Header) (Page, error) {
 	return p, nil
 }
 
-// A Listing is a page whose rows have not been read. Call [Listing.Rows] or [Listing.Close].
+// A Listing is a page whose rows have not been read yet. Call [Listing.Rows] or [Listing.Close].
 type Listing struct {
 	Page
 	server *Server
@@ -156,7 +158,7 @@ func (s *Server) list(ctx context.Context, q Request, row func(Row) error) (Page
 	return l.Page, l.Rows(row)
 }
 
-// listing requests a page, and returns when its header has been received.
+// listing requests a page, and returns as soon as the header of the response has been received.
 func (s *Server) listing(ctx context.Context, q Request) (*Listing, error) {
 	resp, err := s.Do(ctx, q)
 	if err != nil {
@@ -172,7 +174,7 @@ func (s *Server) listing(ctx context.Context, q Request) (*Listing, error) {
 	return &Listing{Page: p, server: s, query: q, body: resp.Body}, nil
 }
 
-// Rows calls row for each row, as they arrive, and closes the page. It returns the same errors as
+// Rows calls row for each row, as the rows arrive, and closes the page. It returns the same errors as
 // [Collection.List].
 func (l *Listing) Rows(row func(Row) error) error {
 	defer l.Close()
@@ -186,15 +188,15 @@ func (l *Listing) Rows(row func(Row) error) error {
 		}
 		return l.server.broken(l.query, err)
 	}
-	_, _ = io.CopyN(io.Discard, l.body, 4<<10) // to the end, so that the connection can be reused
+	_, _ = io.CopyN(io.Discard, l.body, 4<<10) // read to the end, so that the connection can be reused
 	return nil
 }
 
 // Close ends the request. It may be called more than once.
 func (l *Listing) Close() error { return l.body.Close() }
 
-// broken returns the error for a response that cannot be read to its end. The error is retryable if
-// the response was truncated.
+// broken returns the error for a response that cannot be read to its end. It is retryable if the
+// response was truncated.
 func (s *Server) broken(q Request, err error) error {
 	var cut *roundtrip.Error
 	var syntax *jsonscan.SyntaxError
@@ -282,7 +284,7 @@ func (row *Row) check(data []byte) error {
 	return nil
 }
 
-// large reads a row that is larger than l.most, and keeps only its id and stamp.
+// large reads a row that is larger than l.most. It keeps only the id and stamp of the row.
 func (l *rows) large(begin []byte) (Row, error) {
 	reader, writer := io.Pipe()
 	type result struct {

@@ -20,14 +20,14 @@ type Server struct {
 	config Config
 	client *roundtrip.Client
 	root   string   // URL of the server with its version, without credentials, query and final slash
-	alerts sync.Map // the alerts that were logged
+	alerts sync.Map // the alerts that have been logged
 }
 
-// An Address is what the URL of a server, a bucket or a collection names.
+// An Address is the result of parsing the URL of a server, a bucket or a collection.
 type Address struct {
 	Root       string // URL of the server with its version, without credentials and final slash
 	Bucket     string // empty: the server
-	Collection string // empty: the bucket, or the server
+	Collection string // empty if the URL is that of a bucket or server
 }
 
 // ParseURL splits the URL of a server, a bucket, a collection, or the records of a collection. Names
@@ -43,7 +43,7 @@ func ParseURL(address string) (Address, error) {
 func parse(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("the URL is invalid") // the error of url.Parse repeats the password
+		return nil, errors.New("the URL is invalid") // the error of url.Parse contains the password
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -77,20 +77,20 @@ func split(u *url.URL) (a Address, err error) {
 	return a, err
 }
 
-// notCollection returns the error for a URL that does not name a collection.
+// notCollection returns the error for a URL that is not the URL of a collection.
 func notCollection(u *url.URL) error {
 	bare := *u
 	bare.User = nil
 	return fmt.Errorf("%s is not the URL of a collection: want one that ends with /buckets/BUCKET/collections/COLLECTION", &bare)
 }
 
-// OpenServer returns the server of c.URL, or an error if c is invalid. It makes no request.
+// OpenServer returns the server of the URL c.URL, or an error if c is invalid. It makes no request.
 func OpenServer(c Config) (*Server, error) {
 	s, _, err := open(c)
 	return s, err
 }
 
-// Open returns the collection whose URL is c.URL, or an error if c is invalid. It makes no request.
+// Open returns the collection with the URL c.URL, or an error if c is invalid. It makes no request.
 func Open(c Config) (*Collection, error) {
 	s, a, err := open(c)
 	if err != nil {
@@ -121,7 +121,7 @@ func open(c Config) (*Server, Address, error) {
 	return s, a, nil
 }
 
-// connect checks the rest of the configuration, sets the defaults, and makes the client.
+// connect checks the rest of the configuration, sets defaults, and creates the client.
 func (s *Server) connect(origin string) (err error) {
 	c := &s.config
 	if (c.Auth.Username != "" || c.Auth.Password != "") && c.Auth.Token != nil {
@@ -147,7 +147,8 @@ func (s *Server) Collection(bucket, name string) *Collection {
 	return &Collection{server: s, bucket: bucket, name: name, path: "/buckets/" + url.PathEscape(bucket) + "/collections/" + url.PathEscape(name)}
 }
 
-// Root describes a server; the response to GET /v1/ (Kinto API documentation, "Utility endpoints").
+// Root is a server's description of itself, from the response to GET /v1/ (Kinto API documentation,
+// "Utility endpoints").
 type Root struct {
 	Version    string `json:"project_version"`
 	APIVersion string `json:"http_api_version"`
@@ -156,7 +157,7 @@ type Root struct {
 		ReadOnly         bool `json:"readonly"`
 	} `json:"settings"`
 	User struct {
-		ID         string   `json:"id"` // empty if the server does not know the credentials
+		ID         string   `json:"id"` // empty if the server does not accept the credentials
 		Principals []string `json:"principals"`
 		Bucket     string   `json:"bucket"` // the id of the bucket named "default"
 	} `json:"user"`
@@ -181,7 +182,7 @@ func (s *Server) Root(ctx context.Context) (Root, error) {
 	return r, err
 }
 
-// Collections returns the names of the collections of a bucket that the user can read, in order.
+// Collections returns the names, in order, of those collections of a bucket that the user can read.
 func (s *Server) Collections(ctx context.Context, bucket string) ([]string, error) {
 	var names []string
 	q := Request{Path: "/buckets/" + url.PathEscape(bucket) + "/collections", Query: url.Values{"_sort": {"id"}, "_fields": {"id"}}}
@@ -197,9 +198,9 @@ func (s *Server) Collections(ctx context.Context, bucket string) ([]string, erro
 	}
 }
 
-// Attachment opens an attachment by the location in its record: a URL, or a path below base, the
-// base_url of the server's capability. The caller must close the body. Credentials are sent only to
-// the origin of the server. The error matches [ErrNotFound] if there is no such file.
+// Attachment opens an attachment. The location, from the attachment's record, is a URL, or a path below
+// base, the base_url of the server's capability. The caller must close the body. Credentials are sent
+// only to the origin of the server. The error matches [ErrNotFound] if there is no such file.
 func (s *Server) Attachment(ctx context.Context, base, location string) (io.ReadCloser, error) {
 	address := location
 	if u, err := url.Parse(location); err != nil || !u.IsAbs() {

@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// served runs a test with a collection of a scripted server, in fake time.
+// served calls test with a collection of a server whose handler is given, in fake time.
 func served(t *testing.T, c kinto.Config, handler http.HandlerFunc, test func(t *testing.T, c *kinto.Collection, net *memnet.Net)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// TestList: rows are as the server sent them, and only the token in Next-Page is used.
+// TestList: rows are exactly as the server sent them, and only the token in Next-Page is used.
 func TestList(t *testing.T) {
 	large := `{"text":"` + strings.Repeat("x", 5000) + `","last_modified":6,"id":"large"}`
 	body := `{"x":[{}],"data":[{"n":1.50,"id":"a","last_modified":3},{"id":"b","last_modified":4,"deleted":true},` +
@@ -106,7 +106,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-// TestBrokenList: an incomplete list is an error, which is retryable only if the list was cut off.
+// TestBrokenList: an incomplete list causes an error, which is retryable only if the list was cut off.
 func TestBrokenList(t *testing.T) {
 	for body, cut := range map[string]bool{
 		`{"data":[{"id":"a","last_modified":1}`: true,
@@ -130,7 +130,8 @@ func TestBrokenList(t *testing.T) {
 	}
 }
 
-// TestRetries: requests are repeated if that is safe, after the pause that the server asks for.
+// TestRetries: requests are repeated if that is safe, after the pause that the server asks its clients
+// to make.
 func TestRetries(t *testing.T) {
 	for _, test := range []struct {
 		status  int
@@ -173,8 +174,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestErrorCutOff: a response with status 404 whose body is cut off does not say what was not found, so
-// the request is repeated, as CheckRead must tell a missing record from a missing collection.
+// TestErrorCutOff: a response with status 404 whose body is cut off does not say what is missing. The
+// request is repeated, since CheckRead must tell a missing record from a missing collection.
 func TestErrorCutOff(t *testing.T) {
 	requests := 0
 	served(t, kinto.Config{}, func(w http.ResponseWriter, _ *http.Request) {
@@ -281,7 +282,7 @@ func TestCredentials(t *testing.T) {
 	})
 }
 
-// TestBatch: the responses inside a batch have errors of their own.
+// TestBatch: each response inside a batch has an error of its own.
 func TestBatch(t *testing.T) {
 	served(t, kinto.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"responses":[{"status":201,"path":"/v1/x","headers":{"ETag":"\"5\""},"body":{"data":{}}},

@@ -6,11 +6,11 @@ import (
 	"net/http"
 )
 
-// A Condition is what must be true for a write. The server checks it without a lock, so two
-// concurrent writers may both succeed. The zero Condition is always true.
+// A Condition is a condition for a write. The server checks it without a lock, so two concurrent
+// writers may both succeed. The zero Condition is always true.
 type Condition struct {
-	IfMatch int64 // the stamp that the record must have; 0: any stamp
-	Absent  bool  // there must be no such record
+	IfMatch int64 // the stamp that the record must have; 0 allows any stamp
+	Absent  bool  // there must be no record
 }
 
 func (c Condition) header() http.Header {

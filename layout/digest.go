@@ -25,11 +25,11 @@ func ParseDigestRoot(feed, key string) (id string, err error) {
 	return id, nil
 }
 
-// DigestNodes returns the prefix of the keys of the nodes and leaves of a feed's state digests.
+// DigestNodes returns the common prefix of the keys of the nodes and leaves of a feed's state digests.
 func DigestNodes(feed string) string { return DigestsPrefix + feed + "/nodes/" }
 
-// DigestNode returns the key of a node or leaf of state digests. The name is the SHA-256 of the
-// bytes of the node or leaf, in hex.
+// DigestNode returns the key of a node or leaf of a feed's state digests. The name is the SHA-256 of
+// the bytes of the node or leaf, in hex.
 func DigestNode(feed, name string) string { return DigestNodes(feed) + name }
 
 // DigestPath returns the URL path of the newest state digest of a feed.
@@ -38,5 +38,5 @@ func DigestPath(feed string) string { return "/digests/" + feed }
 // DigestRootPath returns the URL path of the root of one state digest.
 func DigestRootPath(feed, id string) string { return DigestPath(feed) + "/" + id }
 
-// DigestNodePath returns the URL path of a node or leaf of state digests.
+// DigestNodePath returns the URL path of a node or leaf of a feed's state digests.
 func DigestNodePath(feed, name string) string { return DigestPath(feed) + "/nodes/" + name }

@@ -39,7 +39,7 @@ import (
 // ErrName is matched by the error of [CheckName] and of the key parsers.
 var ErrName = errors.New("invalid name")
 
-// MaxName is the longest name of a feed or snapshot, in bytes.
+// MaxName is the maximum length of the name of a feed or snapshot, in bytes.
 const MaxName = 100
 
 // CheckName returns an error that matches [ErrName] unless name is valid for a feed
@@ -69,7 +69,7 @@ func alphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// FeedsPrefix and SnapshotsPrefix begin the keys of all feeds and snapshots.
+// FeedsPrefix and SnapshotsPrefix begin the keys of all feeds and of all snapshots.
 const (
 	FeedsPrefix     = "feeds/"
 	SnapshotsPrefix = "snapshots/"
@@ -84,7 +84,7 @@ func FeedPage(feed string, n int64) string {
 	return FeedsPrefix + feed + "/pages/" + zeros + digits
 }
 
-// padded returns the digits of a number, and the zeros that pad them to the width.
+// padded returns the digits of a number, and the zeros that pad the digits to a width.
 func padded(n int64, width int) (zeros, digits string) {
 	digits = strconv.FormatInt(n, 10)
 	return "000000000000"[:max(0, width-len(digits))], digits
@@ -104,8 +104,8 @@ func FeedRetention(feed string) string { return FeedsPrefix + feed + "/retention
 // FeedAside returns the prefix of the keys of pages that a repair took out of a feed.
 func FeedAside(feed string) string { return FeedsPrefix + feed + "/aside/" }
 
-// FeedAsidePage returns the key of a state of page n that was taken out of a feed. The tag consists
-// of A-Z, a-z and 0-9, and distinguishes states of the same page.
+// FeedAsidePage returns the key for a state of page n of a feed that was taken out of the feed. The tag
+// consists of A-Z, a-z and 0-9, and distinguishes states of the same page.
 func FeedAsidePage(feed string, n int64, tag string) string {
 	return fmt.Sprintf("%s%012d-%s", FeedAside(feed), n, tag)
 }

@@ -151,7 +151,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestSourcesRefuse: servers that cannot be watched cause errors that contain no secrets.
+// TestSourcesRefuse: servers that cannot be watched cause errors, and these contain no secrets.
 func TestSourcesRefuse(t *testing.T) {
 	t.Setenv("WATCH_TEST_PASSWORD", "s3cret")
 	sources := watch.Sources(nil)

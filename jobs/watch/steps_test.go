@@ -51,14 +51,14 @@ func (s *steps) step() {
 	}
 }
 
-// interrupt starts counting, and has doing called before step number at.
+// interrupt resets the count, and makes doing be called before step number at.
 func (s *steps) interrupt(at int, doing func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.n, s.at, s.doing = 0, at, doing
 }
 
-// interrupted reports whether the interruption has happened.
+// interrupted reports whether doing has been called.
 func (s *steps) interrupted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,17 +95,17 @@ func (s steppedStore) Close() error { return nil }
 
 func (s steppedStore) Unwrap() storage.Store { return s.Store }
 
-// A follower is a job that reads a name on a server, and its watcher.
+// A follower describes a job that reads a name on a server, and how soon it must run.
 type follower struct {
 	server, name string
 	change       func()
 	read         func() string // what the job finds
 	tick         time.Duration // how often the node looks for jobs that are due
 	within       time.Duration // how soon the job must run after a change
-	long         time.Duration // how long a run is during which the watcher notices a change
+	long         time.Duration // how long the runs are during which the watcher notices a change
 }
 
-// Watch implements [watch.Source]. Calls to the database of jobs are steps, too.
+// Watch implements [watch.Source]. Calls to the database of jobs count as steps, too.
 func (s *steps) Watch(ctx context.Context, w *watch.Watched) error {
 	stepped := *w
 	stepped.Jobs = steppedJobs{w.Jobs, s}
@@ -135,8 +135,9 @@ func (j steppedJobs) Checked(position string) {
 	j.Jobs.Checked(position)
 }
 
-// test changes the name before each step that the node takes after an earlier change: a step of the watcher, of
-// the run, or of making the job idle. Each time, the job must run after the second change.
+// test makes two changes, the second before one of the steps that the node takes after the first: a step of the
+// watcher, of the run, or of making the job idle. It does so for each step. Each time, the job must run after
+// the second change.
 func (f *follower) test(t *testing.T, s *steps) {
 	t.Helper()
 	settings := jobs.Defaults()
@@ -161,7 +162,7 @@ func (f *follower) test(t *testing.T, s *steps) {
 			t.Error(err)
 		}
 	})
-	found := "" // what the last run has read
+	found := "" // what the last run read
 	lasts := time.Duration(0)
 	work := func() {
 		t.Helper()
@@ -209,7 +210,7 @@ func (f *follower) test(t *testing.T, s *steps) {
 			s.interrupt(at, f.change)
 			f.change()
 			await(fmt.Sprintf("before step %d", at), func() bool { return found == f.read() })
-			for end := time.Now().Add(10 * f.tick); time.Now().Before(end); { // for the steps that follow
+			for end := time.Now().Add(10 * f.tick); time.Now().Before(end); { // for steps that come later
 				work()
 			}
 			if !s.interrupted() {
@@ -237,7 +238,7 @@ func headOf(t *testing.T, store storage.Store, name string) func() string {
 	}
 }
 
-// TestSteps: whatever step a node has reached when something changes, the job runs after the change.
+// TestSteps: a change makes the job run, whichever step the node has reached when it is made.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	const tick, long, within = 200 * time.Millisecond, 10 * time.Second, 6 * time.Minute // before CouchDB compares databases
