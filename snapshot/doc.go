@@ -2,8 +2,7 @@
 // specification (section "Snapshot Index Format"): a JSON document that lists
 // the pages of a snapshot.
 //
-// Besides what the specification requires, an index that feedctl writes has two
-// additional properties:
+// An index that feedctl writes has two properties in addition to those of the specification:
 //
 //	{
 //	  "id": "20231127T205217Z-1",
@@ -20,7 +19,7 @@
 //
 // "feed" is the entity after which a reader continues in the feed, and "entities"
 // the number of entities in all pages. A reader that knows only the specification
-// enters the feed at createdAt. That is why createdAt is rounded down to a whole
-// second: times in a feed have whole seconds, and with a fraction in createdAt an
-// entity of the same second would seem older than the snapshot and be missed.
+// enters the feed at createdAt. Therefore createdAt is rounded down to a whole second: times in a
+// feed have whole seconds, so if createdAt had a fraction, an entity of the same second would seem
+// older than the snapshot and be missed.
 package snapshot

@@ -7,21 +7,22 @@ import (
 	"io"
 )
 
-// A batch larger than pieceSize bytes is sent to the server in pieces of that size, while its later
-// rows are still being applied.
+// A batch larger than pieceSize bytes is sent to the server in pieces of that size, while later
+// rows of the batch are still being applied.
 const (
 	pieceSize = 256 << 10
 	pieces    = 4
 )
 
-// An ahead is a COPY that runs while entities are applied, in the transaction that will
-// commit the batch. It only saves time: if it fails, the batch is still in the spool and is sent
-// again.
+// An ahead is a COPY that runs while entities are being applied, in the transaction that will
+// commit the batch. It only saves time: if the COPY fails, the batch is still in the spool and is
+// sent again.
 //
-// Into a table that has none of the keys, such as a new one, the COPY is direct: it needs no
-// staging table and no merge. If the table has a key after all, the server rejects the row; if the
-// batch has a key twice, or anything other than whole entities, the sink ends the COPY. The
-// transaction is then rolled back, and all rows are staged until the sink is opened again.
+// If the table has none of the keys, as when it is new, the COPY is direct: it needs no staging
+// table and no merge. If the table has one of the keys after all, the server rejects the row; if
+// the batch has two rows with the same key, or anything other than whole entities, the sink ends
+// the COPY. The transaction is then rolled back, and all rows are staged until the sink is opened
+// again.
 type ahead struct {
 	direct bool
 	ctx    context.Context
@@ -30,15 +31,15 @@ type ahead struct {
 	free   chan []byte // pieces to fill
 	done   chan error  // of the COPY
 
-	undone bool // set before full is closed: no row may be kept
+	undone bool // set before full is closed: the COPY must fail, so that no row is kept
 
 	begun bool   // the header was read
 	piece []byte // being read
-	rest  []byte // of piece, or of the header or trailer
+	rest  []byte // unread part of piece, the header or the trailer
 	ended bool   // the trailer was read
 }
 
-// Read reads the data of the COPY.
+// Read reads the data to be copied.
 func (a *ahead) Read(p []byte) (n int, err error) {
 	for n < len(p) {
 		if len(a.rest) == 0 {
@@ -84,13 +85,13 @@ func (a *ahead) next() error {
 	}
 }
 
-// advance sends applied rows once there are pieceSize bytes of them.
+// advance sends rows to the server once pieceSize bytes of applied rows are waiting.
 func (t *target) advance(ctx context.Context) {
 	if t.alone || t.spool.end()-t.sent < pieceSize {
 		return
 	}
 	if t.ahead == nil && t.start(ctx) != nil {
-		// The commit reports an error that persists.
+		// If the error persists, the commit reports it.
 		t.alone = true
 		_ = t.Writer.Close()
 		return
@@ -103,8 +104,8 @@ func (t *target) start(ctx context.Context) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	// Not through a pooler: the server may not notice for a long time that the sink is gone, and
-	// other consumers would wait for uncommitted rows of the table.
+	// Through a pooler, the COPY is not direct: the server may not notice for a long time that the
+	// sink is gone, and other consumers would wait for uncommitted rows of the table.
 	direct := t.direct && t.fresh && !t.Writer.Pooled()
 	create, sql := t.table.stage(t.staging, "", "DELETE ROWS"), t.table.copy(t.staging)
 	if direct {
@@ -134,7 +135,7 @@ func (t *target) start(ctx context.Context) error {
 	return nil
 }
 
-// hand sends applied rows to the COPY.
+// hand passes applied rows to the COPY.
 func (t *target) hand(ctx context.Context) {
 	a := t.ahead
 	if a.direct && !t.fresh {
@@ -193,7 +194,7 @@ type sent int
 
 const (
 	unsent  sent = iota // there is no transaction
-	inStage             // in the staging table, even those that were replaced
+	inStage             // in the staging table, including rows that were replaced
 	inTable
 )
 
@@ -228,8 +229,8 @@ func (t *target) finish(ctx context.Context) sent {
 
 var errUndone = errors.New("the rows are staged instead")
 
-// undo ends the COPY and the transaction. After a direct COPY, the connection is kept, and with it
-// the lock, and the batch is staged.
+// undo ends the COPY and rolls back the transaction. After a direct COPY, the connection and the
+// lock on it are kept, and the batch is staged.
 func (t *target) undo(ctx context.Context) {
 	a := t.ahead
 	if !a.direct {
@@ -260,7 +261,7 @@ func (t *target) undo(ctx context.Context) {
 	if err != nil {
 		// A goroutine of the connection may still read the pieces.
 		t.pieces, t.alone = nil, true
-		_ = t.Writer.Close() // the commit reports an error that persists
+		_ = t.Writer.Close() // if the error persists, the commit reports it
 	}
 }
 
@@ -271,9 +272,9 @@ func (t *target) abandon() {
 		return
 	}
 	t.ahead.cancel()
-	//nolint:errcheck // the error is that of the cancellation, or will occur again
+	//nolint:errcheck // the error is due to the cancellation, or will occur again
 	<-t.ahead.done
 	// A goroutine of the connection may still read the pieces.
 	t.ahead, t.pieces, t.alone = nil, nil, true
-	_ = t.Writer.Close() // to be replaced in any case
+	_ = t.Writer.Close() // the connection is replaced in any case
 }

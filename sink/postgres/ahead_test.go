@@ -29,10 +29,10 @@ func many(first, n int) (entities []*feed.Entity) {
 	return entities
 }
 
-// testCopyNew copies rows straight into a table while their keys are new. A batch with anything
-// else is staged on the same connection, and so are all later batches.
+// testCopyNew: rows are copied straight into a table as long as their keys are new. The first batch
+// with anything else is staged on the same connection, and so are all later batches.
 func testCopyNew(t *testing.T, w *world) {
-	const n = 600 // some are sent before the last are applied
+	const n = 600 // some rows are sent before the last ones are applied
 	first, next := many(0, n), slices.Clip(many(n, n))
 	old, sent, unsent := first[0].Key(), next[0].Key(), next[n-1].Key()
 	for _, c := range []struct {
@@ -54,7 +54,7 @@ func testCopyNew(t *testing.T, w *world) {
 		w.exec(`CREATE OR REPLACE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 				INSERT INTO statements VALUES (split_part(current_query(), ' ', 1)); RETURN NULL;
 			END $$`, "CREATE TRIGGER note AFTER INSERT ON t EXECUTE FUNCTION note()",
-			"ALTER TABLE t ALTER content_type DROP NOT NULL, ALTER headers DROP NOT NULL") // a user's table need not have it either
+			"ALTER TABLE t ALTER content_type DROP NOT NULL, ALTER headers DROP NOT NULL") // a table made by a user may lack NOT NULL, too
 		session := func() string {
 			return w.value(`SELECT pid::text FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
 				WHERE locktype = 'advisory' AND datname = current_database()`)

@@ -11,10 +11,11 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// errSpelling means that a batch of older entities has keys that cannot be told apart from newer ones.
+// errSpelling means that keys in a batch of older entities are equal, as values of the column, to keys
+// of newer entities.
 var errSpelling = errors.New("keys with different spellings are equal in the column of the key: such a feed cannot be read newest first")
 
-// sqlNotes returns a statement on the table of notes.
+// sqlNotes inserts the name of the table of notes into a statement.
 func (t *target) sqlNotes(statement string) string {
 	return fmt.Sprintf(statement, t.table.quoted(position.Notes))
 }
@@ -39,10 +40,11 @@ func (t *target) BeginBackfill(ctx context.Context) error {
 	return err
 }
 
-// look calls f, which reads from the database within a batch, and retries transient errors.
+// look calls f, which reads from the database while a batch is open, and calls it again after
+// transient errors.
 func (t *target) look(ctx context.Context, f func() error) error {
-	// The connection is busy during a COPY. The next batch does without a COPY ahead, since it will
-	// read, too.
+	// The connection is busy during a COPY. The next batch is not copied ahead, since it probably
+	// reads from the database, too.
 	t.abandon()
 	t.looked, t.alone = true, true
 	return t.Retry(ctx, func() error {
@@ -87,13 +89,13 @@ func (t *target) recallEach(ctx context.Context, keys []string) (stored []stored
 	return stored, nil
 }
 
-// A storedKey says what the database has for a key.
+// A storedKey describes what the database has for a key.
 type storedKey struct {
 	row, buried bool
 	held        int64
 }
 
-// recall combines what the database and the batch have for a key.
+// recall returns what is known about a key from the database and the batch together.
 func (t *target) recall(key string, s storedKey) consumer.Recall {
 	if n, ok := t.last[key]; ok {
 		s.row = !t.spool.entries[n].removed
@@ -122,7 +124,7 @@ func (t *target) recallStored(ctx context.Context, keys []string, rows bool) (st
 	sql := fmt.Sprintf(position.PostgresRecall, t.table.quoted(position.Notes), row)
 	err = t.look(ctx, func() error {
 		b := &pgx.Batch{}
-		b.Queue(asWritten) // keys are converted as in the transaction of a batch
+		b.Queue(asWritten) // keys must be converted as they are when a batch is merged
 		b.Queue(sql, t.Table, t.Name, escaped).Query(func(rows pgx.Rows) error {
 			stored, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (s storedKey, err error) {
 				return s, row.Scan(&s.row, &s.buried, &s.held)

@@ -12,7 +12,8 @@ import (
 	"github.com/feedctl/feedctl/sink/postgres"
 )
 
-// testBackfill fills columns newest first. Keys are compared as values of the column.
+// testBackfill fills a table with custom columns newest first. Keys are compared as values of their
+// column.
 func testBackfill(t *testing.T, w *world) {
 	k := w.open(t, postgres.Options{Table: "t", Columns: "id=@key:bigint,v=/v:int,doc=:jsonb"})
 	begin := func() consumer.Backfill {

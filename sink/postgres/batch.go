@@ -104,8 +104,8 @@ const escape = '\x1a' // SUBSTITUTE
 // epoch is PostgreSQL's epoch, 2000-01-01, in Unix time.
 const epoch = 946684800
 
-// asText escapes s for the type text: each byte that the type cannot hold, and the escape itself,
-// becomes the escape and two digits.
+// asText escapes s for the type text: each byte that the type cannot hold, and the escape character
+// itself, becomes the escape character and two hexadecimal digits.
 func asText(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsAny(s, "\x00\x1a") {
 		return s

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// A projection is a column with a value from the entity.
+// A projection describes a column whose value is taken from the entity.
 type projection struct {
 	name     string
 	field    string          // "@key", "@content_id" or "@last_modified"; "" for a pointer
@@ -22,7 +22,7 @@ type projection struct {
 	kind kind
 }
 
-// A kind is how a JSON value is converted to a type.
+// A kind says how a JSON value is converted to a type.
 type kind int
 
 const (
@@ -95,7 +95,7 @@ func parseColumn(text string) (p projection, err error) {
 		return fmt.Errorf("%w: column %q: %s; want NAME=POINTER:TYPE, as in price=/price:numeric", sink.ErrSpec, text, why)
 	}
 	name, rest, ok := strings.Cut(text, "=")
-	// A pointer may contain colons, a type may not.
+	// A pointer may contain colons, but a type may not.
 	colon := strings.LastIndexByte(rest, ':')
 	if !ok || colon < 0 {
 		return p, bad("incomplete")

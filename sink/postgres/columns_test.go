@@ -20,7 +20,7 @@ import (
 func testTypes(t *testing.T, w *world) {
 	w.exec("CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE TYPE pair AS (a int, b text)",
 		"CREATE DOMAIN percent AS int CHECK (VALUE BETWEEN 0 AND 100)", "CREATE DOMAIN doc AS jsonb")
-	cases := []struct{ typ, value, want string }{ // want "": the value is unsuitable
+	cases := []struct{ typ, value, want string }{ // want is "" if the value is unsuitable
 		{"bigint", `9223372036854775807`, "9223372036854775807"},
 		{"bigint", `9223372036854775808`, ""},
 		{"bigint", `"17"`, "17"},
@@ -117,7 +117,7 @@ func testQuarantine(t *testing.T, w *world) {
 	want := map[string]string{}
 	for n := range 300 {
 		key := fmt.Sprint(n * 7 % 23)
-		value := n * 5 % 9 // 7 and 8 have no parent
+		value := n * 5 % 9 // the parents 7 and 8 do not exist
 		e := entity(n, key, fmt.Sprintf(`{"v":%d,"pad":"%02000d"}`, value, n))
 		switch {
 		case n%11 == 0:
@@ -199,7 +199,7 @@ func testQuarantineFaults(t *testing.T, w *world) {
 	}
 }
 
-// testSameKey: two keys of the feed may be equal in the column.
+// testSameKey applies different keys that are equal as values of the column.
 func testSameKey(t *testing.T, w *world) {
 	k := w.open(t, postgres.Options{Table: "t", Columns: "id=@key:int,v=/v:int,at=@last_modified:timestamptz,event=@content_id:text"})
 	write(t, k, entity(1, "1", `{"v":1}`), entity(2, "01", `{"v":2}`), entity(3, "2", `{"v":3}`), entity(4, "x", `{"v":4}`))

@@ -28,8 +28,8 @@ type Contents struct {
 	at    feed.Position
 }
 
-// OpenContents opens the table that s names for reading. A consumer may have the table open, and is
-// not delayed; but while the contents are open, the server does not remove old versions of rows.
+// OpenContents opens the table that s names for reading. A consumer that has the table open is not
+// delayed. While the contents are open, the server does not remove old versions of rows.
 func OpenContents(ctx context.Context, s sink.Spec) (_ *Contents, err error) {
 	url, o, err := parseSpec(s)
 	if err != nil {
@@ -94,7 +94,8 @@ func (c *Contents) prepare(ctx context.Context, t *target) error {
 	return nil
 }
 
-// ordersBytes reports whether the column of the key, and so its index, is in the order of bytes.
+// ordersBytes reports whether the column of the key, and therefore its index, is sorted in byte
+// order.
 func (c *Contents) ordersBytes(ctx context.Context, t *table) (ordered bool, err error) {
 	// Version 14 has no datlocprovider.
 	err = c.conn.QueryRow(ctx, `
@@ -107,7 +108,7 @@ func (c *Contents) ordersBytes(ctx context.Context, t *table) (ordered bool, err
 	if errors.Is(err, pgx.ErrNoRows) { // not a column of type text
 		return false, nil
 	}
-	if err == nil && ordered { // and no key is escaped
+	if err == nil && ordered { // escaped keys are out of order
 		key := pgx.Identifier{t.key}.Sanitize()
 		err = c.conn.QueryRow(ctx, fmt.Sprintf(`SELECT NOT EXISTS (SELECT FROM %s WHERE strpos(%s, E'\x1a') > 0)`, t.quoted(t.name), key)).Scan(&ordered)
 	}
@@ -147,10 +148,9 @@ func (c *Contents) Close() error {
 	return conn.Close(ctx)
 }
 
-// Rows yields the rows whose keys are at least from and, unless to is empty, less than to, in the
-// order of the bytes of their keys. Unless About says that the rows are Ordered, they may be in any
-// order, and rows with other keys may be among them. The rows must be read to their end before Rows
-// is called again.
+// Rows yields the rows with keys in [from, to), in the byte order of the keys. The range has no end
+// if to is "". Unless About says that the rows are Ordered, they may be in any order and include
+// rows with other keys. The rows must be read to the end before Rows is called again.
 func (c *Contents) Rows(ctx context.Context, from, to string) iter.Seq2[sink.Row, error] {
 	return func(yield func(sink.Row, error) bool) {
 		query, args := c.rows.ranged(from, to)
@@ -164,7 +164,7 @@ func (c *Contents) Rows(ctx context.Context, from, to string) iter.Seq2[sink.Row
 	}
 }
 
-// errStop ends a query whose caller has stopped.
+// errStop ends a query when the caller needs no more rows.
 var errStop = errors.New("stop")
 
 // eachRow calls use with each row of a rowQuery, until use returns false.

@@ -83,7 +83,8 @@ func testContents(t *testing.T, w *world) {
 	}
 }
 
-// testContentsOrder: if the key has another collation, the rows are not Ordered.
+// testContentsOrder: if the collation of the key is not the order of bytes, the rows are not
+// Ordered.
 func testContentsOrder(t *testing.T, w *world) {
 	icu := w.value(`SELECT quote_ident(collname) FROM pg_collation WHERE collprovider = 'i' AND collname LIKE 'en%' LIMIT 1`)
 	if icu == "" {
@@ -99,7 +100,7 @@ func testContentsOrder(t *testing.T, w *world) {
 	}
 }
 
-// testKeyCollation: new tables have their keys in the order of the bytes.
+// testKeyCollation: in new tables, keys are sorted in byte order.
 func testKeyCollation(t *testing.T, w *world) {
 	for columns, key := range map[string]string{"": "key", "id=@key:text not null,n=/n:int": "id", "n=/n:int": "key"} {
 		w.exec("DROP TABLE IF EXISTS zones, feedctl_positions")
@@ -141,7 +142,7 @@ func testContentsColumns(t *testing.T, w *world) {
 	}
 }
 
-// testExpect: a batch whose rows have changed does nothing.
+// testExpect: if an expected row has changed, the batch has no effect.
 func testExpect(t *testing.T, w *world) {
 	o := postgres.Options{Table: "zones"}
 	k := w.open(t, o)
@@ -185,7 +186,7 @@ func testExpect(t *testing.T, w *world) {
 	if n := w.value("SELECT count(*) FROM zones WHERE bytes = 'mended'"); n != "2" {
 		t.Errorf("%s rows were written, want 2", n)
 	}
-	// A row that was written again, with the same contents, has changed too.
+	// A row that was written again with the same contents counts as changed, too.
 	if err := attempt(map[string]*sink.Row{"a": &rows[0]}); !errors.As(err, &changed) {
 		t.Errorf("%v, want a to have changed", err)
 	}

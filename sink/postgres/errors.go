@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// MaxBody is the limit of a body in bytes. PostgreSQL limits values, and rows with all
-// their values, to 1 GiB.
+// MaxBody is the maximum size of a body, in bytes. PostgreSQL limits each value, and all values of
+// a row together, to 1 GiB.
 const MaxBody = 1<<30 - 1<<20
 
 // refused reports whether an error means that a row was rejected because of its values or by a

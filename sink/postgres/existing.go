@@ -10,14 +10,14 @@ import (
 // An existing describes a column of an existing table.
 type existing struct {
 	typ string // its name, without length or precision
-	// needed: the column is NOT NULL, has no default, and no trigger may set it.
+	// needed means that the column is NOT NULL, has no default, and cannot be set by a trigger.
 	needed bool
-	// unique: the column has a unique index that is neither partial nor deferrable.
+	// unique means that the column has a unique index that is neither partial nor deferrable.
 	unique bool
 }
 
-// checkTable checks that an existing table has the columns, with the given types, and accepts rows
-// that lack values for its other columns.
+// checkTable checks that an existing table has the sink's columns, with the right types, and
+// accepts rows without values for any other columns.
 func (t *target) checkTable(ctx context.Context, tx pgx.Tx) error {
 	have, err := t.existingColumns(ctx, tx)
 	if err != nil {

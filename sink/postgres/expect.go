@@ -10,9 +10,9 @@ import (
 )
 
 // Expect makes the commit of the batch fail with a [*sink.ChangedError] unless the row of the key
-// still equals was; a nil was stands for no row.
+// is still equal to the given one; nil means that there must be no row.
 func (t *target) Expect(_ context.Context, key string, was *sink.Row) error {
-	t.alone = true // no row is sent before the expectations have been checked
+	t.alone = true // the expectations must be checked before any row is sent
 	if t.expected == nil {
 		t.expected = make(map[string]*sink.Row)
 	}

@@ -31,7 +31,7 @@ func testServerErrors(t *testing.T, w *world) {
 	for i, c := range []struct {
 		name, failure string
 		times         int
-		want          string // in the error; "" if there is none
+		want          string // text of the expected error; "" for no error
 	}{
 		{"serialization failure", "40001", 2, ""},
 		{"deadlock", "40P01", 2, ""},
@@ -83,7 +83,7 @@ func testServerErrors(t *testing.T, w *world) {
 	}
 }
 
-// testLost cuts the connection before each kind of message, and after its response. The batch must
+// testLost cuts the connection before each kind of request, and after its response. The batch must
 // take effect exactly once.
 func testLost(t *testing.T, w *world) {
 	p := pgtest.StartProxy(t, w.url, nil)
@@ -98,7 +98,7 @@ func testLost(t *testing.T, w *world) {
 	n, changes := 0, 0
 	for _, mark := range []string{"BEGIN ISOLATION", "COPY", "INSERT INTO", "COMMIT"} {
 		for _, moment := range []pgtest.Moment{pgtest.BeforeRequest, pgtest.AfterAnswer} {
-			for _, rows := range []int{1, 600} { // 600 are copied before the end of the batch
+			for _, rows := range []int{1, 600} { // of 600 rows, some are copied before the end of the batch
 				n++
 				changes += rows
 				var entities []*feed.Entity
@@ -230,8 +230,8 @@ func testSilent(t *testing.T, w *world) {
 	}
 }
 
-// testOneConnection: an idle sink holds one connection, outside a transaction, and with it
-// the lock. It reacquires both if they are lost.
+// testOneConnection: an idle sink has one connection, outside a transaction, which holds the lock.
+// If the connection is lost, the sink connects and takes the lock again.
 func testOneConnection(t *testing.T, w *world) {
 	const sessions = `SELECT string_agg(state, ' ') FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'feedctl consume'`
 	k := w.open(t, postgres.Options{Table: "t"})
@@ -284,8 +284,7 @@ func testPool(t *testing.T, w *world) {
 	}
 }
 
-// testTakenOver takes the lock from a sink, which does not notice. The sink must not commit after
-// that.
+// testTakenOver takes the lock away from a sink unnoticed. After that, the sink must not commit.
 func testTakenOver(t *testing.T, w *world) {
 	for name, url := range map[string]func(*pgtest.TestServer) string{
 		"direct":    func(*pgtest.TestServer) string { return w.url },
@@ -307,7 +306,7 @@ func testTakenOver(t *testing.T, w *world) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i := range 400 { // some have been copied already
+			for i := range 400 { // some rows have been copied by the end of the loop
 				if err := b.Apply(t.Context(), entity(2, "a", fmt.Sprintf(`"%01000d"`, i))); err != nil {
 					t.Fatal(err)
 				}
@@ -337,7 +336,7 @@ func testTakenOver(t *testing.T, w *world) {
 	}
 }
 
-// testNames makes consumers with different names write to one table concurrently.
+// testNames runs consumers with different names that write to one table concurrently.
 func testNames(t *testing.T, w *world) {
 	names := []string{"", "b", "it's"}
 	var all sync.WaitGroup

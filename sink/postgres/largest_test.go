@@ -45,7 +45,8 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// testSpill applies batches that do not fit into memory, with rows that later ones replace.
+// testSpill applies batches that do not fit into memory, including rows that are replaced by later
+// ones.
 func testSpill(t *testing.T, w *world) {
 	k := w.open(t, postgres.Options{Table: "t"})
 	body := `"` + strings.Repeat("x", 1<<19) + `"`
@@ -58,7 +59,7 @@ func testSpill(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	for i, e := range entities {
-		if i == 80 { // the patch reads the table to which rows are being copied
+		if i == 80 { // the patch reads the table while rows are being copied into it
 			missing := entity(0, "missing", "{}")
 			missing.Operation, missing.ContentType = feed.Patch, patch.Merge
 			if err := b.Apply(t.Context(), missing); !errors.Is(err, patch.ErrMissing) {
@@ -73,7 +74,7 @@ func testSpill(t *testing.T, w *world) {
 			t.Fatal(err)
 		}
 	}
-	write(t, k, entities...) // not copied early, after a patch
+	write(t, k, entities...) // not copied ahead, since the previous batch had a patch
 	write(t, k, entities...)
 	want := map[string]string{}
 	for n := 70; n < 90; n++ {

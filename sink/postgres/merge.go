@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
-// asWritten makes the conversion of values independent of the settings of a database or a
-// user: the default time zone is UTC, and the decimal separator of money is a point.
+// asWritten is a statement that makes the conversion of values independent of the settings of a database or a user:
+// the default time zone is UTC, and the decimal separator of money is a point.
 const asWritten = `SELECT set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO, MDY', true),
 	set_config('intervalstyle', 'postgres', true), set_config('lc_monetary', 'C', true)`
 
@@ -27,7 +27,7 @@ const maxAge = time.Hour
 // errSameKeys means that different keys of the batch are equal as values of the column.
 var errSameKeys = errors.New("different keys are equal in the column")
 
-// stored returns the row of a key in the table, if its document is small enough to patch.
+// stored returns the row of a key in the table. It returns an error if the document is too large to patch.
 func (t *target) stored(ctx context.Context, key string) (c current, err error) {
 	err = t.look(ctx, func() (err error) {
 		c, err = t.row(ctx, key)
@@ -74,8 +74,8 @@ func (t *target) selectRow(ctx context.Context, key string, c *current, size *in
 		key, size, &c.document)
 }
 
-// queryRow runs a query for a key, and scans the row that it returns. The key is converted as in
-// the transaction of a batch: the query is in one transaction with asWritten.
+// queryRow runs a query for a key, and scans the row that the query returns. The query runs in one transaction with
+// asWritten, so the key is converted as it is when a batch is merged.
 func (t *target) queryRow(ctx context.Context, sql, key string, dest ...any) error {
 	b := &pgx.Batch{}
 	b.Queue(asWritten)
@@ -111,7 +111,7 @@ func (t *target) renew(ctx context.Context) error {
 // transient errors. It returns how many entities were put into quarantine.
 func (t *target) merge(ctx context.Context, position string) (refusals int64, err error) {
 	unknownOutcome, inOrder := false, false
-	rows := t.finish(ctx) // in the open transaction of this connection
+	rows := t.finish(ctx) // rows already sent in the connection's open transaction
 	err = t.Retry(ctx, func() (err error) {
 		if rows == unsent {
 			if err := t.connect(ctx); err != nil {
@@ -129,7 +129,7 @@ func (t *target) merge(ctx context.Context, position string) (refusals int64, er
 			err = errSpelling
 		}
 		if err != nil && (refused(err) || errors.Is(err, errSameKeys)) && !inOrder {
-			// Start again in the order of the feed, to find the rejected rows or to patch.
+			// Start again and merge in the order of the feed, to find the rejected rows or to apply the patches.
 			inOrder = true
 			if _, err = t.Writer.Conn.Exec(ctx, "ROLLBACK"); err == nil {
 				refusals, err = t.transact(ctx, position, unsent, inOrder)
@@ -147,9 +147,8 @@ func (t *target) merge(ctx context.Context, position string) (refusals int64, er
 	return refusals, err
 }
 
-// transact commits the batch in one transaction, which is already open if its rows were sent. With
-// inOrder it merges all rows in the order of the feed. After an error of COMMIT the outcome is
-// unknown.
+// transact commits the batch in one transaction, which is already open if its rows were sent. If inOrder is set, it
+// merges all rows in the order of the feed. After an error of COMMIT the outcome is unknown.
 func (t *target) transact(ctx context.Context, position string, rows sent, inOrder bool) (refusals int64, err error) {
 	stage, create := t.staging, t.table.stage(t.staging, "", "DELETE ROWS")
 	if inOrder {
@@ -198,9 +197,9 @@ func (t *target) transact(ctx context.Context, position string, rows sent, inOrd
 	return refusals, err
 }
 
-// beginTransaction begins a transaction. The statement create, if there is one, creates an empty
-// staging table. The row of the position is not locked yet, since other sessions may need it while
-// entities are still being applied.
+// beginTransaction begins a transaction. If create is not empty, it is the statement that creates an empty staging
+// table. The row of the position is not locked yet, since other sessions may need it while entities are still being
+// applied.
 func (t *target) beginTransaction(ctx context.Context, create string) error {
 	if err := t.Step(); err != nil {
 		return err
@@ -223,9 +222,9 @@ func (t *target) beginTransaction(ctx context.Context, create string) error {
 // (PostgreSQL documentation, Message Formats, ReadyForQuery).
 const inTransaction = 'T'
 
-// mergeStaged moves the position and merges the staged rows, except the replaced ones; stage is empty if the rows are
-// already in the table. The row of the position comes first: this stops a sink that no longer owns it, and waits for a
-// transaction whose outcome is unknown.
+// mergeStaged updates the position and merges the staged rows, except the replaced ones. If stage is empty, the rows
+// are already in the table. The row of the position is updated first: this fails if another sink owns the row now,
+// and waits for the end of a transaction whose outcome is unknown.
 func (t *target) mergeStaged(ctx context.Context, position, stage string, replaced []int32, inOrder bool) (refusals int64, err error) {
 	if t.Writer.Conn.PgConn().TxStatus() != inTransaction {
 		return 0, fmt.Errorf("the transaction was lost: %w", io.ErrUnexpectedEOF)
@@ -279,7 +278,7 @@ func (t *target) mergeStaged(ctx context.Context, position, stage string, replac
 }
 
 // mergeInOrder merges the staged rows in the order of the feed and marks those that the
-// table rejects. A patch of a document from an earlier row is applied after that row.
+// table rejects. If a patch changes the document of an earlier row, it is applied after that row.
 func (t *target) mergeInOrder(ctx context.Context, stage string) error {
 	strict := t.strict || len(t.projections) == 0
 	from := 0

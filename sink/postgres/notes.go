@@ -13,7 +13,7 @@ import (
 // A keyNotes holds the notes of a batch about one key.
 type keyNotes struct {
 	buried   bool
-	released bool       // the patches in the table of notes were released, before those in held
+	released bool       // the patches in the table of notes were released, before held was filled
 	held     []heldNote // in ascending order
 }
 
@@ -58,8 +58,8 @@ func (t *target) Release(ctx context.Context, key string, fn func(patch []byte) 
 	return nil
 }
 
-// eachHeld calls fn with the patches of a key. Patches of the batch are older than those in the
-// table of notes if their number is negative, and newer otherwise.
+// eachHeld calls fn with the held patches of a key, oldest first. A patch of the batch is older
+// than those in the table of notes if its number is negative, and newer otherwise.
 func (t *target) eachHeld(ctx context.Context, key string, fn func(patch []byte) error) error {
 	k := t.note(key)
 	newer, _ := slices.BinarySearchFunc(k.held, 0, func(h heldNote, n int64) int { return int(h.n - n) })
@@ -81,10 +81,10 @@ func (t *target) eachHeld(ctx context.Context, key string, fn func(patch []byte)
 	return nil
 }
 
-// heldAtOnce is how many patches are read at a time.
+// heldAtOnce is the number of patches that are read at a time.
 const heldAtOnce = 8
 
-// eachStored calls fn with the patches of a key in the table of notes.
+// eachStored calls fn with each patch of a key in the table of notes.
 func (t *target) eachStored(ctx context.Context, key string, fn func(patch []byte) error) error {
 	for after := (*int64)(nil); ; {
 		var held []heldNote
@@ -113,8 +113,8 @@ func (t *target) eachStored(ctx context.Context, key string, fn func(patch []byt
 	}
 }
 
-// queueNotes queues the statements that write the notes of the batch, or the one that removes all
-// notes if the tail is complete.
+// queueNotes queues the statements that write the notes of the batch or, if the tail is complete,
+// the statement that removes all notes.
 func (t *target) queueNotes(b *pgx.Batch) {
 	if t.complete {
 		b.Queue(t.sqlNotes(position.PostgresRemoveNotes), t.Table, t.Name)

@@ -19,7 +19,7 @@ import (
 func testOwnTables(t *testing.T, w *world) {
 	const columns = "id=@key:int,v=/v:int not null"
 	for _, c := range []struct {
-		name, columns, create, want string // want "": the table is suitable
+		name, columns, create, want string // want is "" if the table is suitable
 	}{
 		{"more columns", columns, "CREATE TABLE t (other int, id int PRIMARY KEY, at timestamptz NOT NULL DEFAULT now(), v int NOT NULL)", ""},
 		{"a generated column", columns, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL, other int NOT NULL GENERATED ALWAYS AS (v + 1) STORED)", ""},
@@ -78,7 +78,7 @@ func testOwnTables(t *testing.T, w *world) {
 	}
 }
 
-// testTriggerRefuses: a trigger that rejects rows has the effect of a constraint.
+// testTriggerRefuses: a row that a trigger rejects is treated like one that a constraint rejects.
 func testTriggerRefuses(t *testing.T, w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, v int)", `
 		CREATE FUNCTION odd() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -95,7 +95,7 @@ func testTriggerRefuses(t *testing.T, w *world) {
 	}
 }
 
-// testUnique moves values of a column with a unique index from row to row within a batch.
+// testUnique moves values of a column with a unique index from one row to another within a batch.
 func testUnique(t *testing.T, w *world) {
 	for _, deferrable := range []string{"", " DEFERRABLE"} {
 		w.exec("DROP TABLE IF EXISTS t, feedctl_positions, feedctl_quarantine", "CREATE TABLE t (id int PRIMARY KEY, sku text UNIQUE"+deferrable+")")
@@ -103,8 +103,8 @@ func testUnique(t *testing.T, w *world) {
 		write(t, k, entity(1, "1", `{"sku":"a"}`), entity(2, "2", `{"sku":"b"}`))
 		gone := entity(3, "1", "")
 		gone.Operation = feed.Delete
-		write(t, k, gone, entity(4, "3", `{"sku":"a"}`))                                                // after its row has gone
-		write(t, k, entity(5, "3", `{"sku":"c"}`), entity(6, "4", `{"sku":"a"}`))                       // after its row has changed
+		write(t, k, gone, entity(4, "3", `{"sku":"a"}`))                                                // a is free: its row was deleted
+		write(t, k, entity(5, "3", `{"sku":"c"}`), entity(6, "4", `{"sku":"a"}`))                       // a is free: its row was changed
 		write(t, k, entity(7, "4", `{"sku":"d"}`), entity(8, "5", `{"sku":"a"}`), entity(9, "4", `{}`)) // and changed again
 		want := map[string]string{"2": "b", "3": "c", "4": "", "5": "a"}
 		const rows = "SELECT id::text, coalesce(sku, '') FROM t"
@@ -175,7 +175,7 @@ func testSettings(t *testing.T, w *world) {
 		t.Errorf("sums of money are read as in %s", got)
 	}
 	k.Close()
-	// A COPY ahead is cancelled, as it is by a timeout while the feed is slow.
+	// A COPY ahead is cancelled, as happens by a timeout if the feed is slow.
 	k = w.open(t, postgres.Options{Table: "u"})
 	b, err := k.Begin(t.Context())
 	if err != nil {
@@ -197,7 +197,7 @@ func testSettings(t *testing.T, w *world) {
 	}
 }
 
-// testRole uses a role with the documented rights on existing tables.
+// testRole uses existing tables as a role that has only the documented rights.
 func testRole(t *testing.T, w *world) {
 	database := w.value("SELECT current_database()")
 	role := "writer_" + strings.ToLower(database)

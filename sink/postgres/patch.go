@@ -58,7 +58,7 @@ func (t *target) patch(ctx context.Context, key string, e *feed.Entity) error {
 
 var errNoDocument = errors.New("PATCH needs a column with the whole document: add one, as in document=:jsonb")
 
-// isMismatch reports whether an error is due to the patch, its document, or the key.
+// isMismatch reports whether an error is due to the patch, the document to be patched, or the key.
 func isMismatch(err error) bool {
 	if _, ok := errors.AsType[*mismatch](err); ok {
 		return true
@@ -76,8 +76,8 @@ type current struct {
 	contentType, headers, document []byte
 }
 
-// current returns the row of a key after the batch so far, if its document is small enough
-// to patch.
+// current returns the row of a key as it is after the entities of the batch so far. It returns an
+// error if the document is too large to patch.
 func (t *target) current(ctx context.Context, key string) (c current, err error) {
 	n, ok := t.last[key]
 	if !ok {
@@ -109,19 +109,20 @@ func (t *target) current(ctx context.Context, key string) (c current, err error)
 	return c, nil
 }
 
-// A changed is a patch of a document from an earlier entry of the batch. If the server rejects that
-// entry, the patch changes the row in the table.
+// A changed is a patch for a document that an earlier entry of the batch contains. If the server
+// rejects that entry, the patch changes the row in the table instead.
 type changed struct {
 	n           int
 	key         string
 	contentType string
 	change      []byte
-	// alone: no earlier entry has this key, though one may have an equal key in another spelling.
+	// alone means that no earlier entry has this key, though one may have an equal key in another
+	// spelling.
 	alone bool
 }
 
-// change applies the patch to the row of the table, in the transaction that has merged all earlier
-// entries, and replaces the staged row of the patch.
+// change applies the patch to the row in the table, in the transaction that has merged all earlier
+// entries, and replaces the staged row of the patch with the result.
 func (t *target) change(ctx context.Context, stage string, c changed) error {
 	if err := t.Step(); err != nil {
 		return err

@@ -26,8 +26,8 @@ func gone(n int, key string) *feed.Entity {
 	return e
 }
 
-// testPatchRefused: the server refuses some patches in a batch. Later patches build on the
-// contents of the table.
+// testPatchRefused: the server refuses some patches in a batch. Later patches are applied to the
+// row in the table.
 func testPatchRefused(t *testing.T, w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, v int CHECK (v <> 7), doc jsonb)", "CREATE TABLE uses (id int REFERENCES t)")
 	k := w.open(t, postgres.Options{Table: "t", Columns: "id=@key:int,v=/v:int,doc=:jsonb"})
@@ -36,8 +36,8 @@ func testPatchRefused(t *testing.T, w *world) {
 	write(t, k,
 		entity(11, "1", `{"v":"x","a":1}`), change(12, "1", `{"b":2}`), change(13, "1", `{"c":3}`),
 		change(14, "2", `{"v":7}`), change(15, "2", `{"d":4}`), // a constraint refuses 7
-		gone(16, "3"), change(17, "3", `{"e":5}`), // another table refers to it
-		entity(18, "5", `{"v":7}`), change(19, "5", `{"f":6}`), // there is no row to patch
+		gone(16, "3"), change(17, "3", `{"e":5}`), // another table refers to key 3
+		entity(18, "5", `{"v":7}`), change(19, "5", `{"f":6}`), // 5 is refused: no row to patch
 		gone(20, "4"), change(21, "4", `{"g":7}`), entity(22, "4", `{"v":8}`), change(23, "4", `{"h":8}`),
 		entity(24, "x", `{"v":9}`), change(25, "x", `{"i":9}`), // not an int
 		entity(26, "6", `{"v":1}`), change(27, "6", `{"v":[1]}`), change(28, "6", `{"j":10}`))
@@ -52,7 +52,7 @@ func testPatchRefused(t *testing.T, w *world) {
 	if diff := cmp.Diff(refused, w.pairs("SELECT content_id, operation FROM feedctl_quarantine")); diff != "" || k.Rejected().Quarantined != int64(len(refused)) {
 		t.Errorf("%d in quarantine (-want +got):\n%s", k.Rejected().Quarantined, diff)
 	}
-	// An invalid key is quarantined even if its batch has no other entity.
+	// An entity with an invalid key is quarantined even if the batch has no entity for another key.
 	write(t, k, change(31, "y", `{}`), change(32, "1", `{"b":null}`))
 	if got := w.value("SELECT operation FROM feedctl_quarantine WHERE content_id = '<31@example.com>'"); got != "PATCH" {
 		t.Errorf("quarantine has %q", got)
@@ -73,14 +73,14 @@ func testPatchSameKey(t *testing.T, w *world) {
 	patchOneByOne(t, w, "id", "id=@key:int,v=/v:int,doc=:jsonb", `0`, 3)
 }
 
-// patchOneByOne applies random entities in batches of several sizes, and adds the entities in more
-// to each batch. Keys have at most zeros-1 leading zeros.
+// patchOneByOne applies random entities in batches of several sizes, and adds the extra entities to
+// each batch. Keys have at most zeros-1 leading zeros.
 func patchOneByOne(t *testing.T, w *world, key, columns, value string, zeros int, more ...*feed.Entity) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var entities []*feed.Entity
 	for n := range 240 {
 		name := strings.Repeat("0", rng.IntN(zeros)) + fmt.Sprint(rng.IntN(5))
-		// A refused value stays refused until the next PUT: no patch hides it.
+		// No patch corrects a refused value: it stays refused until the next PUT.
 		switch rng.IntN(8) {
 		case 0:
 			entities = append(entities, entity(n, name, `{"v":`+value+`}`))

@@ -29,8 +29,8 @@ type Options struct {
 	Table string
 	// Name distinguishes consumers of one table; usually empty.
 	Name string
-	// Columns are custom columns, see the documentation of the package; empty for a table
-	// with whole entities.
+	// Columns describes custom columns, as explained in the documentation of the package; empty for
+	// a table with whole entities.
 	Columns string
 	// Strict makes it an error if the table rejects an entity.
 	Strict bool
@@ -38,7 +38,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// A Sink is a table. It implements [consumer.Sink].
+// A Sink writes to a table. It implements [consumer.Sink].
 type Sink struct {
 	*session.Backfiller
 	target *target
@@ -118,8 +118,8 @@ func parseSpec(s sink.Spec) (url string, o Options, err error) {
 }
 
 // New returns a sink that writes to a table in the database of a pool. The sink opens the table, as
-// [Open] does, when its Position is called, which a [consumer.Job] does first. The connection has
-// the configuration of the pool, with changes, but does not belong to the pool.
+// [Open] does, in its Position method, which a [consumer.Job] calls first. The connection has the
+// configuration of the pool, with some changes, but does not belong to the pool.
 func New(pool *pgxpool.Pool, o Options) (*Sink, error) {
 	return newSink(pgposition.Dialer(pool, configure), o)
 }
@@ -184,18 +184,19 @@ func newSink(dial func(context.Context) (*pgx.Conn, error), o Options) (*Sink, e
 type target struct {
 	pgposition.Keeper
 	table       table
-	projections []projection // none: a table with whole entities
+	projections []projection // empty for a table with whole entities
 	document    int          // field of the staged row with the whole body; -1 if there is none
 	strict      bool
 
 	staging string // name of the staging table; empty until the tables are prepared
 
 	spool spool
-	last  map[string]int // keys of the batch, with their last entry
+	last  map[string]int // index of the last entry for each key of the batch
 	// changes are the patches of documents from earlier entries of the batch.
 	changes []changed
-	// unsure means that patches may have missed such an entry, because its key is an equal
-	// value in another spelling. The server is asked before the merge.
+	// unsure means that patches may have missed such an earlier entry, because its key has another
+	// spelling that is equal as a value of the column. Before the merge, the server compares the
+	// keys.
 	unsure bool
 	kinds  struct{ puts, deletes, refused int }
 	body   content.Reader
@@ -203,17 +204,17 @@ type target struct {
 
 	ahead    *ahead // the COPY of this batch, if it has begun
 	pieces   []byte // buffer for ahead
-	sent     int64  // offset in the spool up to which rows were sent to ahead
+	sent     int64  // rows before this offset in the spool were passed to ahead
 	sentRows int    // number of rows that were sent, if ahead is direct
-	direct   bool   // rows may be copied into the table, since the keys of all earlier rows were new
-	fresh    bool   // the batch has nothing but rows with different keys
+	direct   bool   // rows may be copied straight into the table, since all keys so far were new
+	fresh    bool   // the batch has only PUTs with different keys so far
 	alone    bool   // the rows of the batch must not be copied ahead
-	looked   bool   // the batch has read rows of the table
+	looked   bool   // the batch has read from the database
 
 	// Newest first:
-	backfill bool                 // the batch may have older entities
+	backfill bool                 // the batch may have entities that are older than stored ones
 	notes    map[string]*keyNotes // of the batch
-	noted    bool                 // there may be notes, in the table or the batch
+	noted    bool                 // there may be notes in the table or in the batch
 	prepared bool                 // the table of notes exists
 	complete bool                 // the commit removes all notes
 
@@ -221,7 +222,7 @@ type target struct {
 
 	quarantined int64
 
-	expected map[string]*sink.Row // rows that the batch must find, by key; nil for no row
+	expected map[string]*sink.Row // rows that the commit must find in the table, by key; nil for no row
 }
 
 // prepare creates the tables, or checks the existing ones.
@@ -265,11 +266,11 @@ func (t *target) explain(ctx context.Context, staging string) error {
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return errors.Join(fmt.Errorf("the table cannot be used: %w", err), tx.Rollback(context.WithoutCancel(ctx)))
 	}
-	return tx.Commit(ctx) // which keeps the staging table
+	return tx.Commit(ctx) // the staging table is kept
 }
 
-// Recover discards uncommitted work, prepares the tables the first time, ensures that the
-// sink has the lock, and reads the position.
+// Recover discards uncommitted work, prepares the tables on its first call, ensures that the sink
+// has the lock, and reads the position.
 func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
 	if err := t.reset(); err != nil {
 		return at, err

@@ -22,7 +22,7 @@ import (
 // urlVariable passes the URL of the server to child processes.
 const urlVariable = "FEEDCTL_SINK_POSTGRES_TEST_URL"
 
-// server returns the URL of a database; in a child process, that of the parent's database.
+// server returns the URL of a database; a child process uses its parent's database.
 func server(t *testing.T, through func(*pgtest.TestServer) string) string {
 	t.Helper()
 	if url := os.Getenv(urlVariable); url != "" {
@@ -64,7 +64,7 @@ func options(t *testing.T, url string) sinktest.Options {
 		OpenFaulty: func(ctx context.Context, dir string, before func() error) (consumer.Sink, error) {
 			return asSink(postgres.OpenFaulty(ctx, url, postgres.Options{Table: table(dir)}, before))
 		},
-		Kills: 20, // in each of two tests
+		Kills: 20, // each of two tests kills this number of processes
 		Read:  func(dir string) ([]sinktest.Record, error) { return readTable(reader, table(dir)) },
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// A mismatch is the error for an entity that the columns cannot hold.
+// A mismatch is the error for an entity whose values do not fit the columns.
 type mismatch struct{ err error }
 
 func (m *mismatch) Error() string { return m.err.Error() }
@@ -37,7 +37,7 @@ func (t *target) putColumns(key string, e *feed.Entity) error {
 	return t.putDocument(key, e, body)
 }
 
-// putDocument stages the columns of a document, which is JSON.
+// putDocument stages the values of the columns for a JSON document.
 func (t *target) putDocument(key string, e *feed.Entity, document []byte) error {
 	texts, err := t.project(document)
 	if err != nil {
@@ -54,8 +54,8 @@ func (t *target) putDocument(key string, e *feed.Entity, document []byte) error 
 	return t.spool.finish()
 }
 
-// project returns the values of the columns as text for the server; nil is NULL. Its
-// error is a *mismatch.
+// project returns the values of the columns as text for the server; nil is NULL. Any error is a
+// *mismatch.
 func (t *target) project(document []byte) ([]*string, error) {
 	texts := make([]*string, 0, len(t.projections))
 	for i := range t.projections {
@@ -106,7 +106,7 @@ func (p *projection) text(document []byte) (*string, error) {
 	return &text, nil
 }
 
-// refuse stages an entity for the quarantine. It does not change the row of its key.
+// refuse stages an entity for the quarantine; the row of its key remains unchanged.
 func (t *target) refuse(key string, e *feed.Entity, reason error) error {
 	if t.strict {
 		return &mismatch{fmt.Errorf("the columns cannot hold entity %q with key %q: %w", e.ContentID, key, reason)}

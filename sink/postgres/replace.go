@@ -11,17 +11,17 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// A replacing is what a batch does to replace the data of the table.
+// A replacing says what a batch has to do while the data of the table is being replaced.
 type replacing struct {
 	on       bool  // the keys of the batch are noted as seen
 	begins   bool  // the keys of earlier batches are forgotten first
 	forget   bool  // all keys are forgotten at the end
 	remove   bool  // rows whose keys were not seen are removed, before the keys are forgotten
-	removed  int64 // how many rows were removed
-	prepared bool  // the table of seen keys exists; unlike the other fields, for all batches of the sink
+	removed  int64 // number of rows that were removed
+	prepared bool  // the table of seen keys exists; unlike the other fields, not only for one batch
 }
 
-// sqlSeen returns a statement on the table of seen keys.
+// sqlSeen inserts the name of the table of seen keys into a statement.
 func (t *target) sqlSeen(statement string) string {
 	return fmt.Sprintf(statement, t.table.quoted(position.Seen))
 }
@@ -47,7 +47,7 @@ func (t *target) BeginReplace(ctx context.Context, begins bool) error {
 }
 
 // RemoveOthers makes the commit remove the rows whose keys were not seen. If other consumers write to the
-// table, all rows are kept, since nothing says whose they are.
+// table, all rows are kept, since nothing shows which consumer wrote a row.
 func (t *target) RemoveOthers(ctx context.Context) error {
 	var begun, shared bool
 	sql := fmt.Sprintf("SELECT EXISTS (%s), EXISTS ("+position.PostgresShared+")",
@@ -71,7 +71,8 @@ func (t *target) RemoveOthers(ctx context.Context) error {
 // Removed returns how many rows the last commit removed.
 func (t *target) Removed() int64 { return t.replacing.removed }
 
-// queueReplacing queues the statements that note the keys of the staged rows, and that remove other rows.
+// queueReplacing queues the statements that note the keys of the staged rows as seen and remove the other
+// rows.
 func (t *target) queueReplacing(b *pgx.Batch, stage string) {
 	r := &t.replacing
 	if !r.on {
@@ -93,8 +94,8 @@ func (t *target) queueReplacing(b *pgx.Batch, stage string) {
 	}
 }
 
-// see notes the keys of staged rows as seen. The key of a row that the table rejects is noted as it is
-// written in the feed.
+// see returns the statement that notes the keys of staged rows as seen. The key of a row that the table
+// rejects is noted in the spelling of the feed.
 func (t *table) see(stage string) string {
 	return fmt.Sprintf(`INSERT INTO %s (table_name, name, key, fit)
 		SELECT $1, $2, CASE WHEN s.reason IS NULL THEN (%s)::text ELSE s.key END, s.reason IS NULL
@@ -102,8 +103,8 @@ func (t *table) see(stage string) string {
 		t.quoted(position.Seen), t.keyValue(), pgx.Identifier{stage}.Sanitize())
 }
 
-// removeOthers removes the rows whose keys were not seen. Keys are compared as values of the column, since
-// different spellings may be equal.
+// removeOthers returns the statement that removes the rows whose keys were not seen. Keys are compared as
+// values of the column, since different spellings may be equal.
 func (t *table) removeOthers() string {
 	key := pgx.Identifier{t.key}.Sanitize()
 	return fmt.Sprintf(`DELETE FROM %[1]s AS t

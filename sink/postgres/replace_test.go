@@ -64,7 +64,8 @@ func testReplace(t *testing.T, w *world) {
 	}
 }
 
-// testReplaceShared: a table of two consumers keeps all rows, since nothing says whose they are.
+// testReplaceShared: all rows of a table with two consumers are kept, since nothing shows which consumer
+// wrote a row.
 func testReplaceShared(t *testing.T, w *world) {
 	first, second := w.open(t, postgres.Options{Table: "t", Name: "first"}), w.open(t, postgres.Options{Table: "t", Name: "second"})
 	for key, k := range map[string]*postgres.Sink{"a": first, "b": second} {

@@ -10,12 +10,12 @@ import (
 type rowQuery struct {
 	sql     string // up to FROM TABLE
 	key     string // expression for the key
-	ordered bool   // the key's index is in the order of bytes
+	ordered bool   // the key's index is in byte order
 	whole   bool   // all rows have sums, except unusual ones
 	remarks []string
 }
 
-// sumOf is the sum of an entity, as package digest defines it, computed by the server.
+// sumOf is an SQL expression for the sum of an entity, as package digest defines it.
 const sumOf = `substring(sha256(int8send(octet_length(k)) || k || int8send(octet_length(c)) || c || b) FOR 16)`
 
 // rowQuery returns the query for a table with the given columns.
@@ -34,7 +34,7 @@ func (t *target) rowQuery(have map[string]existing) (q rowQuery) {
 		q.remarks = append(q.remarks, "column body is "+have["body"].typ+", which does not keep the text: rows are compared by their Content-ID")
 	default:
 		q.whole = true
-		// A value with the escape is not what was published.
+		// A value that contains the escape character differs from the one that was published.
 		sum = `CASE WHEN strpos(key || content_type, E'\x1a') = 0 THEN (SELECT ` + sumOf + ` FROM (SELECT
 			convert_to(key, 'UTF8') AS k, convert_to(content_type, 'UTF8') AS c, coalesce(convert_to(body::text, 'UTF8'), bytes, '') AS b) AS e) END`
 	}
@@ -52,8 +52,8 @@ func (t *target) projectedID(remarks []string) ([]string, string) {
 	return append(remarks, "no column has @content_id: only the key of each row is compared"), "''"
 }
 
-// ranged returns the query for the rows whose keys are at least from and, unless to is empty, less than
-// to. If the key is not ordered, the query may select others, too.
+// ranged returns the query for the rows with keys in [from, to). The range has no end if to is "".
+// If the key is not ordered, the query may select other rows, too.
 func (q *rowQuery) ranged(from, to string) (string, []any) {
 	collate := ""
 	if !q.ordered {
@@ -62,7 +62,7 @@ func (q *rowQuery) ranged(from, to string) (string, []any) {
 	sql, args := q.sql, []any(nil)
 	add := func(condition, bound string) {
 		if !q.ordered && asText(bound) != bound {
-			return // escaped keys have another order: without the bound, more rows are selected
+			return // escaped keys sort differently: omit the bound, which selects more rows
 		}
 		word := " AND "
 		if len(args) == 0 {
@@ -80,5 +80,5 @@ func (q *rowQuery) ranged(from, to string) (string, []any) {
 	return sql + " ORDER BY " + q.key + collate, args
 }
 
-// named returns the query for the rows with given keys.
+// named returns the query for the rows with the keys in its parameter.
 func (q *rowQuery) named() string { return q.sql + " WHERE " + q.key + " = ANY ($1::text[])" }

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// setUp creates the tables that are missing. Only one transaction at a time does so.
+// setUp creates the tables that do not exist. Only one transaction at a time can do so.
 func (t *target) setUp(ctx context.Context, tx pgx.Tx) error {
 	// The names of types are compared, so they must not depend on settings.
 	if _, err := tx.Exec(ctx, `SELECT set_config('quote_all_identifiers', 'off', true)`); err != nil {

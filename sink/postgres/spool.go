@@ -11,16 +11,16 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/content"
 )
 
-// held limits the bytes of a batch in memory.
+// held is the maximum number of bytes of a batch that are held in memory.
 const held = 32 << 20
 
-// batchSize is the memory that the rows of a batch of the default size need, in bytes.
+// batchSize is the memory, in bytes, that the rows of a batch of default size need.
 const batchSize = 9 << 20
 
 // A spool holds the rows of a batch in COPY's binary format (PostgreSQL documentation,
 // COPY, "Binary Format"). Each row is either in memory or in a temporary file.
 type spool struct {
-	mem     []byte // rows after those in the file
+	mem     []byte // the rows that follow those in the file
 	file    *os.File
 	size    int64 // of the file
 	entries []entry
@@ -28,7 +28,7 @@ type spool struct {
 
 type entry struct {
 	start, end int64
-	replaced   bool // by a later one for the same key
+	replaced   bool // by a later row with the same key
 	removed    bool // it is a deletion
 }
 
@@ -45,7 +45,7 @@ func (s *spool) reset() error {
 // end returns the offset after the last row.
 func (s *spool) end() int64 { return s.size + int64(len(s.mem)) }
 
-// begin begins a row with its number of fields.
+// begin begins a row with the given number of fields.
 func (s *spool) begin(fields int) {
 	s.entries = append(s.entries, entry{start: s.end()})
 	s.mem = binary.BigEndian.AppendUint16(s.mem, uint16(fields))
@@ -95,7 +95,7 @@ func (s *spool) stream(r io.Reader, size, limit int64) (int64, error) {
 func (s *spool) finish() error {
 	s.entries[len(s.entries)-1].end = s.end()
 	if len(s.mem) >= pieceSize && cap(s.mem) < batchSize {
-		// Growing in steps would leave as much memory again as garbage.
+		// Growing in steps would leave about the same amount of memory as garbage.
 		s.mem = slices.Grow(s.mem, batchSize-len(s.mem))
 	}
 	if len(s.mem) < held {
@@ -197,10 +197,11 @@ func (s *spool) rows(all bool) *rowReader {
 	return r
 }
 
-// A rowReader fills the buffer of each Read if possible, since each Read becomes a message.
+// A rowReader reads rows of a spool. It fills the buffer of each Read if possible, since pgx sends
+// one message for each Read.
 type rowReader struct {
 	s     *spool
-	head  []byte // to read before the next span
+	head  []byte // bytes to return before the next span
 	spans []entry
 	ended bool // head is the last
 
@@ -209,7 +210,7 @@ type rowReader struct {
 }
 
 // stop makes further calls of Read fail: a goroutine of a broken connection may still read after
-// its COPY has ended. After stop, the spool can be reset.
+// its COPY has ended. After stop has returned, the spool can be reset.
 func (r *rowReader) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

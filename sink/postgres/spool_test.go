@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestStoppedRows reads rows after their batch has ended. This happens if the connection breaks
-// during COPY: pgx does not wait for the goroutine that reads the rows.
+// TestStoppedRows reads rows of a batch after the batch has ended. This happens if the connection
+// breaks during COPY: pgx does not wait for the goroutine that reads the rows.
 func TestStoppedRows(t *testing.T) {
 	s := &spool{}
 	s.begin(1)

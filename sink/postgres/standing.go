@@ -12,9 +12,9 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// Standings reads the positions of the consumers of the database that s names: of one table, or of
-// all tables in the first schema of the search_path. It creates nothing, and consumers may have
-// their sinks open.
+// Standings reads the positions of consumers in the database that s names: those of one table, or
+// of all tables in the first schema of the search_path. It creates nothing, and works while
+// consumers have their sinks open.
 func Standings(ctx context.Context, s sink.Spec) (found []sink.Standing, err error) {
 	url, o, err := parseSpec(s)
 	if err != nil {

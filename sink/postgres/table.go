@@ -16,7 +16,7 @@ const (
 	quarantineTable = "feedctl_quarantine"
 )
 
-// Fields of projections that are properties of the entity.
+// Values of a projection's field that stand for properties of the entity.
 const (
 	fieldKey          = "@key"
 	fieldContentID    = "@content_id"
@@ -33,20 +33,20 @@ type column struct {
 var staged = []string{
 	`n integer`,   // in the order of the feed
 	`op "char"`,   // P, D, or C for the result of a PATCH
-	`reason text`, // for the quarantine; NULL if not rejected
+	`reason text`, // why the row goes into quarantine; NULL if not rejected
 	`key text`,
 	`content_id text`,
 	`last_modified timestamptz`,
 }
 
-// The first columns of staged are not in the table. In a row that is not rejected they take
-// onlyStagedSize bytes of COPY's binary format, including the number of fields.
+// The first columns of staged are not in the table. In a row that is not rejected, these columns
+// and the number of fields take onlyStagedSize bytes of COPY's binary format.
 const (
 	onlyStaged     = 3
 	onlyStagedSize = 2 + (4 + 4) + (4 + 1) + 4
 )
 
-// A table describes the table that the sink writes and its staging table.
+// A table describes the table to which the sink writes, and its staging table.
 type table struct {
 	schema, name string
 	columns      []column
@@ -54,7 +54,7 @@ type table struct {
 	contents     []string // columns of the staging table after staged
 }
 
-// generic sets the columns of a table with whole entities.
+// generic sets the columns to those of a table with whole entities.
 func (t *table) generic() {
 	t.key = keyColumn
 	t.columns = []column{
@@ -69,13 +69,13 @@ func (t *table) generic() {
 	t.contents = []string{"content_type text", "headers json", "body json", "bytes bytea"}
 }
 
-// projected sets custom columns.
+// projected sets the columns to custom ones.
 func (t *table) projected(projections []projection) {
 	t.columns, t.contents = nil, nil
 	for _, p := range projections {
 		c := column{name: p.name, define: p.declared}
 		if p.field == fieldKey && p.typ == "text" {
-			c.define += ` COLLATE "C"` // so that its index is in the order of the keys
+			c.define += ` COLLATE "C"` // so that its index is in byte order
 		}
 		if p.notNull {
 			c.define += " NOT NULL"
@@ -98,8 +98,9 @@ func (t *table) projected(projections []projection) {
 	}
 }
 
-// value returns an expression that converts text to a value of the column. The type has no length
-// or precision: a cast would silently truncate what an assignment rejects.
+// value returns an expression that converts text to a value of the column. The type of the cast has
+// no length or precision: with them, the cast would silently truncate values that an assignment
+// rejects.
 func (p *projection) value(text string) string {
 	if p.kind == record {
 		return fmt.Sprintf("(SELECT x FROM json_to_record(json_build_object('x', %s::json)) AS r(x %s))", text, p.typ)
@@ -140,8 +141,8 @@ func (t *table) create() string {
 	return "CREATE TABLE " + t.quoted(t.name) + " (" + strings.Join(columns, ", ") + ")"
 }
 
-// stage creates a staging table for the session if it does not exist. Its name depends on
-// its columns, because sessions of a pooler are shared.
+// stage returns the statement that creates a staging table for the session if it does not exist.
+// Its name depends on its columns, because sessions of a pooler are shared.
 func (t *table) stage(name, constraint, onCommit string) string {
 	columns := append(append([]string{}, staged...), t.contents...)
 	if constraint != "" {
@@ -154,8 +155,8 @@ func (t *table) copy(stage string) string {
 	return "COPY pg_temp." + pgx.Identifier{stage}.Sanitize() + " FROM STDIN (FORMAT binary)"
 }
 
-// copyNew returns the statement that copies rows into a table with whole entities. They are as in
-// the staging table, but without the columns that the table does not have.
+// copyNew returns the statement that copies rows into a table with whole entities. The rows are
+// those of the staging table, without the columns that the table does not have.
 func (t *table) copyNew() string {
 	var names []string
 	for _, column := range slices.Concat(staged[onlyStaged:], t.contents) {
@@ -181,15 +182,15 @@ func (t *table) isTextKey() bool {
 	return key == "s.key" || key == "s.key::text"
 }
 
-// sameKeys checks whether different keys of staged rows are equal as values of the
-// column.
+// sameKeys returns the query that checks whether different keys of staged rows are equal as values
+// of the column.
 func (t *table) sameKeys(stage string) string {
 	return fmt.Sprintf("SELECT EXISTS (SELECT FROM pg_temp.%s AS s GROUP BY %s HAVING min(s.key) <> max(s.key))",
 		pgx.Identifier{stage}.Sanitize(), t.keyValue())
 }
 
-// notRemoved returns a condition for staged changes: no later deletion has an equal value of the
-// key. Only keys that are not text can be equal with different spellings.
+// notRemoved returns a condition for staged changes: no later row deletes an equal key. Only keys
+// that are not text can be equal with different spellings.
 func (t *table) notRemoved(stage string) string {
 	if t.isTextKey() {
 		return ""
@@ -205,8 +206,8 @@ func (t *table) remove(stage string) string {
 		t.quoted(t.name), pgx.Identifier{stage}.Sanitize(), pgx.Identifier{t.key}.Sanitize(), t.keyValue())
 }
 
-// upsert inserts or replaces the rows of staged changes, one for each key. Removals means
-// that deletions are staged, too.
+// upsert returns the statement that inserts or replaces the rows of staged changes, one for each
+// key. If removals is set, deletions are staged, too.
 func (t *table) upsert(stage string, removals bool) string {
 	names, values := t.lists()
 	unless := ""
@@ -241,10 +242,10 @@ func (t *table) onConflict() string {
 	return conflict + "UPDATE SET " + strings.Join(set, ", ")
 }
 
-// mergeInOrder merges the staged rows whose numbers are at least from and less than to, in the
+// mergeInOrder returns the statement that merges the staged rows numbered in [from, to), in the
 // order of the feed, as many at a time as possible, and sets the reason of those that the table
-// rejects. Of several rows for one key the last counts, but all must have the right types.
-// If strict, the first rejected row is an error.
+// rejects. The last of several rows for one key counts, but all must have the right types. If
+// strict is set, the first rejected row is an error.
 func (t *table) mergeInOrder(stage string, from, to int, strict bool) string {
 	names, values := t.lists()
 	typed := make([]string, len(names))

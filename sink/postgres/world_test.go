@@ -109,7 +109,7 @@ func (w *world) exec(statements ...string) {
 	}
 }
 
-// value returns the result of a query as text; "" for no row and for null.
+// value returns the result of a query as text; "" if there is no row or the value is null.
 func (w *world) value(query string) string {
 	w.t.Helper()
 	var text *string

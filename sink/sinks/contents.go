@@ -16,15 +16,15 @@ import (
 )
 
 var (
-	// ErrRevisions means that a database in CouchDB has revisions of documents without a Content-ID, so that
+	// ErrRevisions means that a CouchDB database has revisions of documents without Content-IDs, so
 	// [OpenContents] has nothing to compare.
 	ErrRevisions = couchdb.ErrRevisions
-	// ErrChanged means that the consumer wrote to a database in CouchDB while it was read.
+	// ErrChanged means that the consumer wrote to a CouchDB database while the database was being read.
 	ErrChanged = couchdb.ErrChanged
 )
 
-// HasContents reports whether [OpenContents] can open the sink that a spec names: whether the sink has a
-// state for each key, which can be compared with that of the feed.
+// HasContents reports whether [OpenContents] can open the sink that a spec names. This is the case if
+// the sink has a state for each key, to be compared with the feed's.
 func HasContents(s sink.Spec) bool {
 	return slices.Contains([]string{"couchdb", "dir", "kinto", "postgres", "postgresql", "sqlite"}, s.Scheme)
 }
@@ -42,7 +42,8 @@ func CheckReconcile(s sink.Spec, repair bool) error {
 }
 
 // OpenContents opens the contents of the sink that spec names, to compare them with its feed. It creates
-// nothing, and a consumer may have the sink open. The error matches [sink.ErrSpec] if the name is wrong.
+// nothing, and works while a consumer has the sink open. The error matches [sink.ErrSpec] if the name is
+// wrong.
 func OpenContents(ctx context.Context, spec string, o Options) (reconcile.Contents, error) {
 	s, err := sink.ParseSpec(spec)
 	if err != nil {

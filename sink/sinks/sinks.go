@@ -1,6 +1,6 @@
 // Package sinks opens a sink of any kind by its name, such as "jsonl:out.jsonl" or
-// "postgres://db/shop?table=zones". A program that uses one kind needs only the package of that
-// sink, and a program with its own tables only sink/pgxsink or sink/sqlsink.
+// "postgres://db/shop?table=zones". A program that uses only one kind of sink needs only the package of
+// that sink; a program with its own tables needs only sink/pgxsink or sink/sqlsink.
 package sinks
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/feedctl/feedctl/sink/sqlite"
 )
 
-// Options are the options that are not part of a name.
+// Options configure what is not part of a sink's name.
 type Options struct {
 	// Output is where the sink "-" writes. If Output is nil, there is no such sink.
 	Output io.Writer
@@ -81,8 +81,9 @@ func Backfills(s sink.Spec) bool {
 	return s.Scheme == "sqlite" || s.Scheme == "postgres" || s.Scheme == "postgresql"
 }
 
-// Standings reads the positions of the consumers of the sink that spec names. It creates nothing,
-// and a consumer may have the sink open. The error matches [sink.ErrSpec] if the sink stores no position.
+// Standings reads the positions of the consumers of the sink that spec names. It creates nothing, and
+// works while a consumer has the sink open. The error matches [sink.ErrSpec] if the sink stores no
+// position.
 func Standings(ctx context.Context, spec string, o Options) ([]sink.Standing, error) {
 	s, err := sink.ParseSpec(spec)
 	if err != nil {

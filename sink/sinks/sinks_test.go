@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/sink/sinks"
 )
 
-// TestCheck: what Check refuses cannot be opened, either.
+// TestCheck: a name that Check refuses cannot be opened, either.
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	for name, ok := range map[string]bool{

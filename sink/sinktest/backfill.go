@@ -76,8 +76,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// recall tests what is known about keys: in a batch, after the batch was committed, after it was
-// rolled back, after the sink was opened again, and after the tail is complete.
+// recall tests what Recall returns for keys: in a batch, after its commit, after a rollback, after
+// the sink was opened again, and once the tail is complete.
 func (s suite) recall(t *testing.T) {
 	dir := t.TempDir()
 	k := s.backfiller(t, dir)
@@ -308,7 +308,7 @@ func (s suite) killNewestFirst(t *testing.T) {
 	s.checkNewestFirst(t, k, dir)
 }
 
-// consumeModel is what a child of killNewestFirst does.
+// consumeModel is run by a child process of killNewestFirst.
 func consumeModel(ctx context.Context, k consumer.Sink, _ int) error {
 	if err := consumeNewestFirst(ctx, k); err != nil {
 		return err

@@ -97,7 +97,7 @@ func (s suite) rollback(t *testing.T) {
 	s.check(t, dir, record(one, one.Body), record(two, two.Body))
 }
 
-// order tests a key that occurs several times in one batch, and an entity that occurs twice.
+// order tests a batch in which a key occurs several times, and an entity that occurs twice.
 func (s suite) order(t *testing.T) {
 	entities := []*feed.Entity{
 		put(1, "a", `1`), put(2, "b", `2`), put(3, "a", `3`),
@@ -181,7 +181,7 @@ func (s suite) patchErrors(t *testing.T) {
 		}
 		rollback(t, b)
 	}
-	// The key is removed in the same batch.
+	// The key is deleted in the batch that also writes it.
 	b := begin(t, k)
 	apply(t, b, entity(4, feed.Delete, "a", "application/json", ""))
 	if err := b.Apply(t.Context(), entity(5, feed.Patch, "a", patch.Merge, `{}`)); !errors.Is(err, patch.ErrMissing) {

@@ -47,9 +47,9 @@ func (s suite) bodies(t *testing.T) {
 	s.check(t, s.filled(t, entities...), want...)
 }
 
-// streams tests streams around the size up to which bodies are held in memory, and a much
-// larger one, whose memory is measured. With -short there are few streams: each byte that a sink
-// encodes is expensive under the race detector.
+// streams tests bodies of about the size up to which a sink holds them in memory, and a much larger
+// one, for which the memory is measured. With -short, only a few sizes are tested: each byte that a
+// sink encodes is expensive under the race detector.
 func (s suite) streams(t *testing.T) {
 	s.needsWhole(t)
 	sizes := []int{0, 1, sink.MaxInline - 1, sink.MaxInline, sink.MaxInline + 1, 3*sink.MaxInline + 7}

@@ -19,8 +19,8 @@ import (
 // batchSize returns the number of entities of the batch that follows n entities.
 func batchSize(n int) int { return 1 + n*7%5 }
 
-// feedInto applies the endless feed from the sink's position until end entities have been applied
-// in all.
+// feedInto applies the endless feed from the sink's position until end entities in total have been
+// applied.
 func feedInto(ctx context.Context, k consumer.Sink, end int) error {
 	position, err := k.Position(ctx)
 	if err != nil {
@@ -85,9 +85,9 @@ func (s suite) model(t *testing.T) {
 // faultEntities is the number of entities applied while each step fails once.
 const faultEntities = 4
 
-// stride returns the first step that fails or kills, and the distance to the next. If that leaves steps
-// out, they differ from run to run. With -short only a quarter of the steps are tested, since the race
-// detector needs few.
+// stride returns the first step at which to fail or kill, and the distance to the next. If steps are
+// left out, each run leaves out different ones. With -short, only a quarter of the steps are tested,
+// since a few are enough for the race detector.
 func (s suite) stride() (first, next int) {
 	next = max(1, s.Every)
 	if testing.Short() {
@@ -98,8 +98,8 @@ func (s suite) stride() (first, next int) {
 
 var errFault = errors.New("no space left on device, for a test")
 
-// faults makes each disk operation fail, alone or with all operations after it. The sink must
-// continue after a call of Position, or after it is opened again.
+// faults makes each disk operation fail, alone or together with all later ones. The sink must be
+// usable again after a call of Position, or after it is opened again.
 func (s suite) faults(t *testing.T) {
 	if s.OpenFaulty == nil {
 		t.Skip("the sink has no steps to fail")
@@ -243,7 +243,7 @@ func (s suite) killAtSteps(t *testing.T) {
 	}
 }
 
-// kills returns how many processes to kill.
+// kills returns the number of processes to kill.
 func (s suite) kills() int {
 	times := cmp.Or(s.Kills, 40)
 	if testing.Short() {

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// damagedFeed is a feed of two pages: entities 1 and 2, and 3 to 5.
+// damagedFeed is the URL of a feed of two pages: one with the entities 1 and 2, one with 3 to 5.
 const damagedFeed = "http://feed.test/2"
 
 // damagedPages serves the pages of damagedFeed. While damaged is set, the body of entity 3 is
@@ -56,10 +56,9 @@ func damagedEntity(n int) *feed.Entity {
 	return e
 }
 
-// damaged reads a page that is too large to be buffered and turns out to be damaged after
-// some of its entities were committed. The resulting position is before the page, so that
-// the page is read again once it has been repaired. Until then, none of its entities are
-// delivered.
+// damaged reads a page that is too large to be buffered and turns out to be damaged after some of
+// its entities were committed. The position must be before the page, so that all of it is read
+// again once it has been repaired. Until then, no more of its entities may be delivered.
 func (s suite) damaged(t *testing.T) {
 	for name, from := range map[string]struct{ position, after feed.Position }{
 		"from the page before": {
@@ -116,7 +115,7 @@ func (s suite) damaged(t *testing.T) {
 				s.check(t, dir, damagedRecords(1, 5)...)
 				return
 			}
-			if len(want) == 1 { // the entities before the page, the damaged ones, and the whole page again
+			if len(want) == 1 { // entities before the page, those committed from the damaged page, and the repaired page
 				wrong := record(damagedEntity(3), []byte(strings.Replace(`{"n":3}`, "3", "7", 1)))
 				want = append(damagedRecords(1, 2), wrong)
 			}

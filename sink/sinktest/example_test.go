@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
-// This is the test of a sink, in its package.
+// This is a test in the package of a sink.
 func ExampleRun() {
 	TestSink := func(t *testing.T) {
 		sinktest.Run(t, sinktest.Options{

@@ -71,8 +71,8 @@ func record(e *feed.Entity, body []byte) Record {
 	return r
 }
 
-// A document is the body of a generated entity. Applying one of its patches twice differs
-// from applying it once.
+// A document is the body of a generated entity. Its patches are not idempotent: to apply one twice
+// yields a different document.
 type document struct {
 	key string
 	log []int
@@ -142,7 +142,7 @@ func (g *generator) next() *feed.Entity {
 	return e
 }
 
-// skip generates entities until there are n.
+// skip generates entities until n have been generated in total.
 func (g *generator) skip(n int) {
 	for g.n < n {
 		g.next()

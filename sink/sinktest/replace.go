@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	replacedPage = 3 // entities of the snapshot in a batch
+	replacedPage = 3 // entities of the snapshot per batch
 	replaceIndex = "https://example.com/snapshots/a/2"
 )
 
-// replaceSnapshot returns the entities of a snapshot: a new state of every third key of the sink, and of
-// keys that it does not have.
+// replaceSnapshot returns the entities of a snapshot: new states for every third key of the sink and for
+// keys that the sink does not have.
 func replaceSnapshot() (entities []*feed.Entity) {
 	for n := range 12 {
 		key := fmt.Sprintf("new/%d", n)
@@ -73,8 +73,8 @@ func replaceWith(ctx context.Context, k consumer.Sink, _ int) error {
 	}
 }
 
-// replacer opens a sink that has entities, in a directory, and skips the test if the data of the sink
-// cannot be replaced.
+// replacer opens a sink with entities in a directory, and skips the test if the data of the sink cannot
+// be replaced.
 func (s suite) replacer(t *testing.T, dir string) consumer.Replacer {
 	t.Helper()
 	k, ok := s.open(t, dir).(consumer.Replacer)
@@ -191,8 +191,8 @@ func (s suite) replaceFaults(t *testing.T) {
 	}
 }
 
-// killReplace kills processes that replace the data of a sink: before each step, if it has steps, and at
-// random.
+// killReplace kills processes that replace the data of a sink: before each step, if the sink has steps,
+// and at random.
 func (s suite) killReplace(t *testing.T) {
 	if s.child(t, replaceWith) {
 		return

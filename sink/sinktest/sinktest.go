@@ -15,25 +15,27 @@ import (
 
 // Options describe how to open the sink under test and how to read its contents.
 type Options struct {
-	// Open opens the sink in a directory: for the same directory, always the same sink.
+	// Open opens the sink that belongs to a directory. For the same directory, it must always open
+	// the same sink.
 	Open func(ctx context.Context, dir string) (consumer.Sink, error)
-	// Read returns the contents of the sink in the directory, while the sink is not open: all
-	// records of a log, in order, or one record for each key, in any order.
+	// Read returns the contents of the sink in the directory; it is called only while the sink is
+	// not open: all records of a log, in order, or one record for each key, in any order.
 	Read func(dir string) ([]Record, error)
 	// Log means that the sink keeps every entity instead of the state of each
 	// key.
 	Log bool
-	// Keeps, if set, returns what a sink for custom tables keeps of a record. In that case, odd and
-	// large bodies are not tested.
+	// Keeps, if set, returns the part of a record that a sink for custom tables stores. In that
+	// case, odd and large bodies are not tested.
 	Keeps func(Record) Record
-	// OpenFaulty, if set, opens the sink as Open does. The sink calls before at each step that
-	// changes the disk, and skips the step if it returns an error.
+	// OpenFaulty, if set, opens the sink as Open does. The sink calls the function before in
+	// advance of each step that changes the disk, and skips the step if the function returns an
+	// error.
 	OpenFaulty func(ctx context.Context, dir string, before func() error) (consumer.Sink, error)
-	// Every is the distance between the steps that fail, if not all of them do. It is for a slow
-	// server that has a fake, on which every step fails.
+	// Every is the distance between the steps that are made to fail; 0 means all steps. Set it for
+	// a slow server if every step is tested with a fake.
 	Every int
-	// Kills is the number of processes to kill at random; 0 means 40. With -short it is a
-	// tenth of that.
+	// Kills is the number of processes to kill at random; 0 means 40. With -short, a tenth of them
+	// are killed.
 	Kills int
 }
 
@@ -85,7 +87,7 @@ func Run(t *testing.T, o Options) {
 		{"KillNewestFirst", s.killNewestFirst},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if test.name != "Streams" { // which measures the memory of the process
+			if test.name != "Streams" { // Streams measures the memory of the process
 				t.Parallel()
 			}
 			test.run(t)
@@ -95,7 +97,7 @@ func Run(t *testing.T, o Options) {
 
 type suite struct{ Options }
 
-// needsWhole skips tests of the stored form of entities, for custom tables.
+// needsWhole skips a test that needs whole entities if the sink is for custom tables.
 func (s suite) needsWhole(t *testing.T) {
 	t.Helper()
 	if s.Keeps != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// Write applies entities in one batch, whose position is after the last one.
+// Write applies and commits entities as one batch, at the position of the last one.
 func Write(ctx context.Context, k consumer.Sink, entities ...*feed.Entity) error {
 	b, err := k.Begin(ctx)
 	if err != nil {
@@ -25,9 +25,9 @@ func Write(ctx context.Context, k consumer.Sink, entities ...*feed.Entity) error
 	return b.Commit(ctx, at)
 }
 
-// Continue writes the entities after the position of the sink. If part of a batch was written before
-// an error, Continue writes the rest of the batch, as the next run of a job does. The test fails if
-// the position is not in the batches.
+// Continue writes the entities after the position of the sink. If only part of a batch was written
+// because of an error, Continue writes the rest, as the next run of a job does. The test fails if
+// the batches do not contain the position.
 func Continue(t testing.TB, k consumer.Sink, batches [][]*feed.Entity) error {
 	t.Helper()
 	at, err := k.Position(t.Context())

@@ -16,7 +16,7 @@ type notes struct {
 	recall, note, held, release *sqlite.Stmt
 }
 
-// recallNote reads what the table named in %s and the table of notes have for a key.
+// recallNote reads what is stored for a key in the table %s and in the table of notes.
 const recallNote = `SELECT EXISTS (SELECT 1 FROM "%s" WHERE key = ?2) OR EXISTS (SELECT 1 FROM feedctl_notes WHERE name = ?1 AND key = ?2 AND n = 0),
 	(SELECT count(*) FROM feedctl_notes WHERE name = ?1 AND key = ?2 AND n <> 0)`
 

@@ -55,8 +55,8 @@ func (t *target) Apply(_ context.Context, e *feed.Entity) error {
 	return fmt.Errorf("unknown operation %q", e.Operation)
 }
 
-// beginOnce begins the transaction with the first change of a batch. Before that, other processes
-// can write to the database.
+// beginOnce begins the transaction at the first change of a batch. Until then, other processes can
+// write to the database.
 func (t *target) beginOnce() error {
 	if t.begun {
 		return nil
@@ -64,8 +64,8 @@ func (t *target) beginOnce() error {
 	if err := run(t.begin); err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
-	// Only the wait for another process may take long. An interrupt after that would roll back the
-	// whole batch.
+	// Only the wait for another process may take long; a later interrupt would roll back the whole
+	// batch.
 	t.conn.SetInterrupt(nil)
 	t.begun = true
 	return nil
@@ -187,7 +187,7 @@ func (t *target) patch(key string, e *feed.Entity) error {
 	return run(t.update)
 }
 
-// document returns the body of a key, if it is small enough to patch.
+// document returns the body of a key. It returns an error if the body is too large to patch.
 func (t *target) document(key string) (document []byte, err error) {
 	t.read.BindText(1, key)
 	t.read.BindInt64(2, patch.MaxSize)
@@ -233,7 +233,7 @@ func (t *target) Commit(_ context.Context, at feed.Position) error {
 	return nil
 }
 
-// Rollback ends the transaction, unless an error has already ended it.
+// Rollback rolls back the transaction, unless an error has already done so.
 func (t *target) Rollback(context.Context) error {
 	t.conn.SetInterrupt(nil)
 	t.begun = false
@@ -243,7 +243,8 @@ func (t *target) Rollback(context.Context) error {
 	return run(t.rollback)
 }
 
-// Recover opens the table, or rolls back what was not committed, and returns the position.
+// Recover opens the table or, if it is open, rolls back uncommitted changes, and returns the
+// position.
 func (t *target) Recover(ctx context.Context) (feed.Position, error) {
 	var p feed.Position
 	if t.conn == nil {

@@ -30,8 +30,8 @@ type Contents struct {
 	read  rowReader
 }
 
-// OpenContents opens the table that s names for reading. A consumer may have the table open, and is
-// not delayed; but while the contents are open, the write-ahead log of the database grows.
+// OpenContents opens the table that s names for reading. A consumer that has the table open is not
+// delayed. While the contents are open, the write-ahead log of the database grows.
 func OpenContents(ctx context.Context, s sink.Spec) (_ *Contents, err error) {
 	if err := s.CheckParams("table"); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func OpenContents(ctx context.Context, s sink.Spec) (_ *Contents, err error) {
 	if err := checkTable(c.table); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(s.Path); err != nil { // SQLite's error is less clear
+	if _, err := os.Stat(s.Path); err != nil { // SQLite's own error would be less clear
 		return nil, err
 	}
 	if c.conn, err = sqlite.OpenConn(s.Path, sqlite.OpenReadOnly); err != nil {
@@ -87,8 +87,8 @@ func (c *Contents) Close() error {
 	return conn.Close()
 }
 
-// Rows yields the rows whose keys are at least from and, unless to is empty, less than to, in the
-// order of the bytes of their keys.
+// Rows yields the rows with keys in [from, to), in the byte order of the keys. The range has no end
+// if to is "".
 func (c *Contents) Rows(_ context.Context, from, to string) iter.Seq2[sink.Row, error] {
 	return func(yield func(sink.Row, error) bool) {
 		query, args := fmt.Sprintf(selectRows, c.table)+" WHERE key COLLATE BINARY >= ?2", []any{sink.MaxInline, from}
@@ -111,11 +111,11 @@ func (c *Contents) Rows(_ context.Context, from, to string) iter.Seq2[sink.Row, 
 	}
 }
 
-// errStop ends a query whose caller has stopped.
+// errStop ends a query when the caller needs no more rows.
 var errStop = errors.New("stop")
 
-// selectRows reads the body, TEXT or BLOB, as bytes. Bodies of more than ?1 bytes are read by
-// rowid.
+// selectRows selects bodies, whether TEXT or BLOB, as bytes, except those of more than ?1 bytes,
+// which are read by rowid.
 const selectRows = `SELECT key, content_type, content_id, rowid, octet_length(body),
 	CASE WHEN octet_length(body) <= ?1 THEN body END FROM "%s"`
 

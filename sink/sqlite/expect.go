@@ -10,8 +10,9 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// Expect returns a [*sink.ChangedError] unless the row of a key still equals was; a nil was stands for
-// no row. After Expect, no one else can write to the database until the batch ends.
+// Expect returns a [*sink.ChangedError] unless the row of the key is still equal to the given one; nil
+// means that there must be no row. After Expect, no one else can write to the database until the batch
+// ends.
 func (t *target) Expect(_ context.Context, key string, was *sink.Row) error {
 	if err := t.beginOnce(); err != nil {
 		return err

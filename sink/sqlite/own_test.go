@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/sink/sqlite"
 )
 
-// openDB returns a database with a table that the sink does not know.
+// openDB returns a database with a table that the sink does not use.
 func openDB(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(10000)")
@@ -31,7 +31,7 @@ func openDB(t testing.TB, path string) *sql.DB {
 	return db
 }
 
-// TestNewConforms runs the suite with databases that the caller has opened.
+// TestNewConforms runs the suite with sinks made by New, on databases that the test has opened.
 func TestNewConforms(t *testing.T) {
 	o := options()
 	o.Open = func(ctx context.Context, dir string) (consumer.Sink, error) {
@@ -76,7 +76,7 @@ func TestNewShares(t *testing.T) {
 	}
 }
 
-// A foreignDriver is a driver of another implementation of SQLite.
+// A foreignDriver stands for the driver of another SQLite implementation.
 type foreignDriver struct{ driver.Connector }
 
 func (foreignDriver) Driver() driver.Driver { return foreignDriver{} }

@@ -12,14 +12,14 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// removeOthers deletes up to ?3 rows whose keys were not seen from the table named in %[1]s, beginning
-// after the row ?2. Keys are compared with the collation of the table's column. SQLite keeps in memory the
-// IDs of the rows that one statement deletes.
+// removeOthers deletes from the table %[1]s up to ?3 rows whose keys were not seen, beginning after the
+// row ?2. Keys are compared with the collation of the table's column. The number is limited because
+// SQLite keeps the IDs of the rows that a statement deletes in memory.
 const removeOthers = `DELETE FROM "%[1]s" WHERE rowid IN (
 	SELECT rowid FROM "%[1]s" AS t WHERE rowid > ?2 AND NOT EXISTS (SELECT 1 FROM feedctl_seen AS s WHERE s.name = ?1 AND t.key = s.key)
 	ORDER BY rowid LIMIT ?3) RETURNING rowid`
 
-// rowsAtOnce is how many rows are removed at a time.
+// rowsAtOnce is the number of rows that are removed at a time.
 const rowsAtOnce = 10_000
 
 // BeginReplace creates the table of seen keys on the first call.
@@ -56,7 +56,8 @@ func (t *target) forget() error {
 	return sqlitex.Execute(t.conn, position.SQLiteForget, &sqlitex.ExecOptions{Args: []any{t.table}})
 }
 
-// RemoveOthers can be interrupted, since nothing else in its transaction takes long.
+// RemoveOthers deletes the rows whose keys were not seen. It can be interrupted, since it takes long
+// and nothing else in its transaction does.
 func (t *target) RemoveOthers(ctx context.Context) error {
 	if err := t.beginOnce(); err != nil {
 		return err
@@ -85,5 +86,5 @@ func (t *target) RemoveOthers(ctx context.Context) error {
 	return t.forget()
 }
 
-// Removed returns how many rows were deleted.
+// Removed returns how many rows RemoveOthers deleted.
 func (t *target) Removed() int64 { return t.removed }

@@ -37,7 +37,7 @@ func TestReplaceMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"K7", "K24999", "new"} { // the rows keep their spelling
+	for _, key := range []string{"K7", "K24999", "new"} { // the keys of the rows keep their spelling
 		if err := b.Apply(t.Context(), entity(key, "text/plain", "y")); err != nil {
 			t.Fatal(err)
 		}

@@ -15,10 +15,10 @@ import (
 // columns lists the columns that a table must have.
 var columns = [...]string{"key", "content_type", "body", "last_modified", "content_id", "headers"}
 
-// createTable creates a table with rowids: large bodies are written by rowid, and
-// a table without them is three to ten times slower for rows of 1 KB. The body is
-// the last column, because SQLite can reserve space for a large value without
-// holding it in memory only at the end of a row.
+// createTable creates a table with rowids: large bodies are written by rowid, and a table without
+// rowids is three to ten times slower for rows of 1 KB. The body is the last column, because only
+// at the end of a row can SQLite reserve space for a large value without holding the value in
+// memory.
 const createTable = `CREATE TABLE IF NOT EXISTS "%s" (
 	key           TEXT NOT NULL PRIMARY KEY,
 	content_type  TEXT NOT NULL,
@@ -83,7 +83,7 @@ func (t *target) checkColumns() error {
 	return nil
 }
 
-// Statements on the table named in %s.
+// Statements on the table %s.
 const (
 	upsert = `INSERT INTO "%s" (key, content_type, body, last_modified, content_id, headers)
 		VALUES (?1, ?2, CASE WHEN ?7 THEN CAST(?3 AS TEXT) ELSE ?3 END, ?4, ?5, ?6)
@@ -102,7 +102,7 @@ type statements struct {
 	upsert, findRow, makeRoom, remove, read, update, setPosition *sqlite.Stmt
 }
 
-// A prepared is a statement and its text.
+// A prepared holds a prepared statement and its text.
 type prepared struct {
 	statement **sqlite.Stmt
 	text      string

@@ -12,14 +12,13 @@
 //	body           TEXT if the body is JSON or text in UTF-8 without NUL, so that
 //	               SQLite's JSON functions read it; otherwise BLOB
 //
-// A PUT replaces the row, a DELETE removes it, a PATCH changes body,
-// last_modified and content_id; the content type and the headers remain those of
-// the PUT. You may add columns and indexes, as long as rows can be inserted without
-// them. If you create the table yourself, make body its last column, so that large bodies can be
-// written without holding them in memory.
+// A PUT replaces the row, a DELETE removes it, and a PATCH changes body, last_modified and content_id,
+// while the content type and the headers remain those of the PUT. You may add columns and indexes, as
+// long as rows can be inserted without them. If you create the table yourself, make body its last
+// column, so that large bodies can be written without holding them in memory.
 //
-// A body of more than 1 MiB is written piece by piece and is always a BLOB. No
-// body can be larger than SQLite's limit, about 10^9 bytes: [sink.TooLargeError].
+// A body of more than 1 MiB is written piece by piece and is always a BLOB. No body can be larger than
+// SQLite's limit, about 10^9 bytes; the error is a [sink.TooLargeError].
 //
 // # Exactly once
 //
@@ -92,17 +91,17 @@ func Open(ctx context.Context, path, table string) (consumer.Sink, error) {
 	return session.OpenBackfiller(ctx, "sqlite:"+path+"?table="+table, &target{table: table, path: path})
 }
 
-// OpenTemporary is like [Open] but syncs nothing to the disk. It is for files that the same
-// process removes again: after a crash of the machine, the database may be damaged.
+// OpenTemporary is like [Open] but syncs nothing to the disk. It is for files that the process itself
+// removes at the end: after a crash of the machine, the database may be damaged.
 func OpenTemporary(ctx context.Context, path, table string) (consumer.Sink, error) {
 	return session.OpenBackfiller(ctx, "sqlite:"+path+"?table="+table, &target{table: table, path: path, temporary: true})
 }
 
-// New returns a sink that writes to a table in the database of db. The sink opens the table, as
-// [Open] does, when its Position is called, which a [consumer.Job] does first. It has its own
-// connection to the file of the database; closing the sink does not close db. The driver of db must
-// be modernc.org/sqlite, since two implementations of SQLite in one process release each other's
-// locks; with another driver use package sqlsink.
+// New returns a sink that writes to a table in the database of db. The sink opens the table, as [Open]
+// does, in its Position method, which a [consumer.Job] calls first. It has its own connection to the
+// file of the database; closing the sink does not close db. The driver of db must be
+// modernc.org/sqlite, since two implementations of SQLite in one process release each other's locks;
+// with another driver use package sqlsink.
 func New(db *sql.DB, table string) consumer.Sink {
 	return session.NewBackfiller("sqlite table "+table, &target{table: table, db: db})
 }
@@ -110,12 +109,12 @@ func New(db *sql.DB, table string) consumer.Sink {
 type target struct {
 	table     string
 	path      string  // of the database
-	db        *sql.DB // has the path, or nil
+	db        *sql.DB // if not nil, path is taken from it
 	temporary bool    // nothing is synced
 
 	conn  *sqlite.Conn
 	lock  *durable.File
-	limit int64 // of a row, in bytes
+	limit int64 // maximum size of a row, in bytes
 	begun bool  // the transaction of the batch has begun
 	statements
 	notes notes
@@ -138,7 +137,7 @@ func (t *target) open(ctx context.Context) error {
 			return err
 		}
 	}
-	// In an absolute path, SQLite does not interpret file: or :memory:.
+	// In an absolute path, file: and :memory: have no special meaning to SQLite.
 	path, err := filepath.Abs(t.path)
 	if err != nil {
 		return err
@@ -163,7 +162,7 @@ func (t *target) open(ctx context.Context) error {
 	return t.prepare(t.conn, t.table)
 }
 
-// findPath sets t.path to the path of the database of t.db.
+// findPath sets t.path to the path of t.db's database file.
 func (t *target) findPath(ctx context.Context) error {
 	const driver = "modernc.org/sqlite"
 	if kind := reflect.TypeOf(t.db.Driver()); kind.Kind() != reflect.Pointer || kind.Elem().PkgPath() != driver {
@@ -193,9 +192,9 @@ func (t *target) explain(err error) error {
 }
 
 // configure configures the connection. The page size is for new databases only; with
-// 8 KiB, inserting rows of 1 KB is a fifth faster than with the default of 4 KiB. The log is
-// copied to the database every 4,096 pages: with the default of 1,000, nearly every commit copied
-// it and synced the database, and pages of the index were copied again and again.
+// 8 KiB, inserting rows of 1 KB is a fifth faster than with the default of 4 KiB. The write-ahead log
+// is copied to the database every 4,096 pages: with the default of 1,000, nearly every commit would
+// copy it and sync the database, and pages of the index would be copied again and again.
 func (t *target) configure() error {
 	t.conn.SetBusyTimeout(busyTimeout)
 	synchronous := "FULL"
@@ -203,14 +202,14 @@ func (t *target) configure() error {
 		synchronous = "OFF"
 	}
 	pragmas := []string{
-		"synchronous = " + synchronous, // first: the next ones may write
+		"synchronous = " + synchronous, // must be first: the next pragmas may write
 		"page_size = 8192",
 		"journal_mode = WAL",
 		"wal_autocheckpoint = 4096",     // pages
 		"journal_size_limit = 67108864", // truncates the log after a large batch
 	}
 	if t.temporary {
-		pragmas = append(pragmas, "cache_size = -1000") // KiB; 4 MB by default, with pages of 8 KiB
+		pragmas = append(pragmas, "cache_size = -1000") // in KiB; the default would be 4 MB with pages of 8 KiB
 	}
 	for _, pragma := range pragmas {
 		if err := sqlitex.ExecuteTransient(t.conn, "PRAGMA "+pragma, nil); err != nil {

@@ -196,7 +196,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestTooLarge: no row can hold these bodies, and their batches are rolled back.
+// TestTooLarge: a body that is too large for a row is an error, and its batch is rolled back.
 func TestTooLarge(t *testing.T) {
 	path := file(t.TempDir())
 	k := open(t, path, "t")

@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// Standings reads the positions of the consumers of the database that s names: of one table, or of
-// all. It creates nothing, and consumers may have their sinks open.
+// Standings reads the positions of consumers in the database that s names: those of one table, or
+// of all tables. It creates nothing, and works while consumers have their sinks open.
 func Standings(ctx context.Context, s sink.Spec) (found []sink.Standing, err error) {
 	if err := s.CheckParams("table"); err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func Standings(ctx context.Context, s sink.Spec) (found []sink.Standing, err err
 			err = fmt.Errorf("read sink %s: %w", s.String(), err)
 		}
 	}()
-	if _, err := os.Stat(s.Path); err != nil { // SQLite's error is less clear
+	if _, err := os.Stat(s.Path); err != nil { // SQLite's own error would be less clear
 		return nil, err
 	}
 	conn, err := sqlite.OpenConn(s.Path, sqlite.OpenReadOnly)

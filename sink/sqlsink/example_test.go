@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/sink/sqlsink"
 )
 
-// This sink turns a feed into a log of changes in a custom table. The tests of this package
-// kill the process between any two steps: each change is in the table once. Usually a
+// This sink turns a feed into a log of changes in a custom table. Each change is in the table
+// exactly once: the tests of this package kill the process between any two steps. Usually a
 // [consumer.Job] applies the entities.
 func Example() {
 	ctx := context.Background()

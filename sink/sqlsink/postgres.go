@@ -13,9 +13,9 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// A postgres is the backend for PostgreSQL: one row and one session-level advisory lock for each
-// consumer. The row names the owner, so that a consumer that has lost the lock can no longer
-// commit.
+// A postgres is the backend for PostgreSQL. Each consumer has a row and a session-level advisory
+// lock. The row names the owner of the lock, so a consumer that has lost the lock to another can no
+// longer commit.
 type postgres struct {
 	table   string // of positions
 	name    string
@@ -70,7 +70,7 @@ func (p *postgres) transact(ctx context.Context, conn *sql.Conn, step func() err
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing, and after an error, that error is returned
+	defer tx.Rollback() //nolint:errcheck // does nothing after Commit; after an error, that error is returned
 	for _, s := range statements {
 		if _, err := tx.ExecContext(ctx, s[0].(string), s[1:]...); err != nil {
 			return err
@@ -90,7 +90,7 @@ func (p *postgres) move(ctx context.Context, tx *sql.Tx, at string) (sql.Result,
 
 func (p *postgres) done() { p.commits++ }
 
-// close ends the session, since a session with the lock must not return to the pool.
+// close ends the session, since a session that holds the lock must not be put back into the pool.
 func (p *postgres) close(conn *sql.Conn) error {
 	err := conn.Raw(func(any) error { return driver.ErrBadConn })
 	if err = errors.Join(err, conn.Close()); errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) {

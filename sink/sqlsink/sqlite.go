@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// A sqlite is the backend for SQLite: one row and one lock file for each consumer.
+// A sqlite is the backend for SQLite. Each consumer has a row and a lock file.
 type sqlite struct {
 	row  string
 	lock *durable.File // nil for a database in memory
@@ -43,7 +43,8 @@ func (s *sqlite) open(ctx context.Context, conn *sql.Conn, name string, step fun
 	return at, err
 }
 
-// begin waits for other writers. SQLite would not wait after a SELECT by the user.
+// begin waits for other writers. If it did not, and the user's first statement was a SELECT, SQLite
+// would not wait for them later.
 func (s *sqlite) begin(ctx context.Context, tx *sql.Tx) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM feedctl_positions WHERE 0"); err != nil {
 		return fmt.Errorf("begin to write (busy_timeout limits the wait for other writers): %w", err)

@@ -1,5 +1,5 @@
 // Package sqlsink is a sink for custom tables with database/sql: a function writes the rows of
-// each entity, in a transaction that also moves the position in the feed. Each entity thus takes
+// each entity, in a transaction that also updates the position in the feed. Each entity thus takes
 // effect exactly once, even after crashes.
 //
 //	db, err := sql.Open("sqlite", "zones.db?_pragma=busy_timeout(10000)")
@@ -44,7 +44,7 @@
 //
 // # Errors
 //
-// An error of the function rolls the batch back and ends the job, as does the loss of the
+// An error from the function rolls the batch back and ends the job, as does the loss of the
 // connection. To skip an entity, return nil for it. The job can be run again with the same sink and
 // continues after the last commit.
 package sqlsink
@@ -69,23 +69,23 @@ import (
 type Func func(ctx context.Context, tx *sql.Tx, e *feed.Entity) error
 
 // New returns a sink for the consumer with the given name: a letter or digit, then up to 63
-// letters, digits, dots, underscores and hyphens. The sink opens when its Position is called, which
-// a [consumer.Job] does first; after an error, such as [sink.ErrLocked], Position may be called
+// letters, digits, dots, underscores and hyphens. The sink is opened by its Position method, which
+// a [consumer.Job] calls first; after an error, such as [sink.ErrLocked], Position may be called
 // again. Closing the sink does not close db.
 func New(db *sql.DB, name string, apply Func) consumer.Sink {
 	return session.New("database "+name, &target{db: db, name: name, apply: apply})
 }
 
-// A target runs one transaction per batch.
+// A target is the state of a sink. It runs one transaction per batch.
 type target struct {
 	db     *sql.DB
 	name   string
 	apply  Func
-	before func() error // called ahead of each request to the database, for tests
+	before func() error // for tests: called in advance of each request to the database
 
-	conn    *sql.Conn // nil if there is none
+	conn    *sql.Conn // nil if the sink is not connected
 	backend backend   // of conn
-	tx      *sql.Tx   // nil if none is open
+	tx      *sql.Tx   // nil outside a transaction
 }
 
 // A backend stores the position of a consumer in one kind of database.
@@ -94,7 +94,7 @@ type backend interface {
 	open(ctx context.Context, conn *sql.Conn, name string, step func() error) (position string, err error)
 	// begin is called at the start of a transaction.
 	begin(ctx context.Context, tx *sql.Tx) error
-	// move moves the position; done is called when that has been committed.
+	// move updates the position; done is called after the commit.
 	move(ctx context.Context, tx *sql.Tx, position string) (sql.Result, error)
 	done()
 	// close releases the lock and the connection.
@@ -116,7 +116,7 @@ func (t *target) Recover(ctx context.Context) (at feed.Position, err error) {
 	if !consumerName.MatchString(t.name) {
 		return at, fmt.Errorf("%w: name %q: want a letter or digit, then up to 63 letters, digits, dots, underscores and hyphens", sink.ErrSpec, t.name)
 	}
-	_ = t.Close() // its error has been reported
+	_ = t.Close() // the error of the connection has been reported
 	if t.conn, err = t.db.Conn(ctx); err != nil {
 		return at, err
 	}
@@ -155,8 +155,8 @@ func (t *target) begin(ctx context.Context) error {
 	if err := t.step(); err != nil {
 		return err
 	}
-	// With ctx itself, the transaction would be rolled back when ctx ends, although it may still be
-	// committed.
+	// With ctx itself, database/sql would roll back the transaction at the end of ctx, but the
+	// batch may still be committed after that.
 	tx, err := t.conn.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)

@@ -120,8 +120,8 @@ func prepared(driver, source string, statements ...string) (*sql.DB, error) {
 	return db, nil
 }
 
-// TestOtherWriters: a batch waits for another writer and does not block readers. The name of the
-// position, own-t, differs from that of a table t in package sqlite.
+// TestOtherWriters: a batch waits for another writer and does not block readers. The position is
+// named own-t, since package sqlite uses the name t for a table t.
 func TestOtherWriters(t *testing.T) {
 	t.Parallel()
 	db, err := prepared("sqlite", filepath.Join(t.TempDir(), "data.db")+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)",
@@ -141,7 +141,7 @@ func TestOtherWriters(t *testing.T) {
 		return err
 	}, func() error {
 		if other != nil {
-			close(waiting) // the next step starts writing
+			close(waiting) // released before the next step, which writes
 			other = nil
 		}
 		return nil

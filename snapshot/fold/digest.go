@@ -14,9 +14,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Digest writes a state digest of the feed as it is now (see package digest), and no snapshot. If
-// the feed does not exist, the error matches [consumer.ErrNotFound]. With a Table, only leaves with
-// changed rows are computed again.
+// Digest writes a state digest of the feed as it is now (see package digest), but no snapshot. If
+// the feed does not exist, the error matches [consumer.ErrNotFound]. If c.Table is set, only leaves
+// with changed rows are computed again.
 func Digest(ctx context.Context, store storage.Store, name string, c Config) (result *digests.Result, err error) {
 	err = fold(ctx, store, name, c, func(file string, c Config, at *snapshot.FeedPosition) (err error) {
 		result, err = writeDigest(ctx, store, name, file, c, at, nil)
@@ -28,8 +28,9 @@ func Digest(ctx context.Context, store storage.Store, name string, c Config) (re
 	return result, nil
 }
 
-// writeDigest writes a digest of the table, which has the state at a position, and removes old
-// digests. The index is that of a snapshot of the same state, or nil.
+// writeDigest writes a digest of the table, which has the state of the feed at the given position,
+// and removes old digests. The index is that of a snapshot of the same state, or nil if there is
+// none.
 func writeDigest(ctx context.Context, store storage.Store, name, file string, c Config, at *snapshot.FeedPosition, index *snapshot.Index) (_ *digests.Result, err error) {
 	leaves, err := openLeaves(ctx, file)
 	if err != nil {
@@ -64,7 +65,7 @@ func writeDigest(ctx context.Context, store storage.Store, name, file string, c 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := digests.Collect(ctx, store, name); err != nil && c.Logger != nil { // the digest is valid nevertheless
+	if _, err := digests.Collect(ctx, store, name); err != nil && c.Logger != nil { // the digest is valid even if this fails
 		c.Logger.Warn("cannot remove old state digests", "feed", name, "error", err)
 	}
 	return result, nil
@@ -73,7 +74,7 @@ func writeDigest(ctx context.Context, store storage.Store, name, file string, c 
 // up leads from the URL of the root of a digest to the root of the server.
 const up = "../.."
 
-// relative makes the paths in p relative to the URL of the root of a digest.
+// relative returns p with paths relative to the URL of the root of a digest.
 func relative(p snapshot.FeedPosition) snapshot.FeedPosition {
 	p.URL = up + p.URL
 	if p.Page != "" {
@@ -82,7 +83,8 @@ func relative(p snapshot.FeedPosition) snapshot.FeedPosition {
 	return p
 }
 
-// A digester computes the digest of a table, from its rows and the clean leaves of the last digest.
+// A digester computes the digest of a table from the rows of the table and the clean leaves of the
+// last digest.
 type digester struct {
 	leaves   *leaves
 	rows     *rows
@@ -124,8 +126,8 @@ func (d *digester) build(ctx context.Context, w *digests.Writer) (digest.Tree, e
 	return b.Finish()
 }
 
-// scan adds the rows whose keys are at least from, up to the start of a clean leaf of the last
-// digest, which becomes the current leaf, or to the end.
+// scan adds the rows from a key on to the digest. It stops at the start of a clean leaf of the last
+// digest, which becomes the current leaf, or at the end of the table.
 func (d *digester) scan(b *digest.Builder, from string) error {
 	l := d.leaves
 	err := d.rows.each(from, func(r *row) error {
@@ -150,7 +152,7 @@ func (d *digester) scan(b *digest.Builder, from string) error {
 	return errors.Join(err, l.old.Reset())
 }
 
-// entry returns the entry of a row.
+// entry returns the entry of the digest for a row.
 func (d *digester) entry(r *row) (digest.Entry, error) {
 	e := r.entity
 	d.summer.Begin(r.key, e.ContentType)

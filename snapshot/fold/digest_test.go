@@ -34,7 +34,7 @@ func (w *world) digest(c fold.Config) *digests.Result {
 	return result
 }
 
-// digested returns the entries of a digest, read from the store.
+// digested reads the entries of a digest from the store.
 func (w *world) digested(id string) map[string]digest.Entry {
 	w.t.Helper()
 	root, err := digests.Read(w.t.Context(), w.store, "things", id)
@@ -152,8 +152,8 @@ func TestDigestOfSameState(t *testing.T) {
 	}
 }
 
-// TestDigestPlaces: an entry leads to the last PUT of its key, even after a fold was resumed, and
-// after a PATCH. State from a snapshot has no place.
+// TestDigestPlaces: an entry has the place of the last PUT of its key, even after a resumed fold
+// and after a PATCH. Entries for state from a snapshot have no place.
 func TestDigestPlaces(t *testing.T) {
 	w := newWorld(t)
 	c := fold.Config{Table: filepath.Join(t.TempDir(), "table")}
@@ -196,7 +196,7 @@ type placed struct {
 	contentID string
 }
 
-// at reads the part at the place of an entry.
+// at reads the part of a page at the place of an entry.
 func (w *world) at(e digest.Entry) placed {
 	w.t.Helper()
 	o, err := w.store.Get(w.t.Context(), layout.FeedPage("things", e.Page), e.Offset, -1)
@@ -222,7 +222,7 @@ func (w *world) at(e digest.Entry) placed {
 	return placed{}
 }
 
-// TestDigestWithSnapshot: a snapshot and a digest of the same state name each other.
+// TestDigestWithSnapshot: a digest that is written along with a snapshot names the snapshot.
 func TestDigestWithSnapshot(t *testing.T) {
 	w := newWorld(t)
 	w.fill(0, 30)
@@ -234,7 +234,7 @@ func TestDigestWithSnapshot(t *testing.T) {
 	}
 }
 
-// TestDigestVersions: if keys have versions, a digest has a key for each version, including
+// TestDigestVersions: if keys have versions, a digest has an entry for each version, including
 // deletions.
 func TestDigestVersions(t *testing.T) {
 	w := newWorld(t)
@@ -246,7 +246,7 @@ func TestDigestVersions(t *testing.T) {
 	}
 }
 
-// TestDigestWithoutBase: leaves are reused only if the last digest exists.
+// TestDigestWithoutBase: leaves of the last digest are reused only if they still exist.
 func TestDigestWithoutBase(t *testing.T) {
 	w := newWorld(t)
 	c := fold.Config{Table: filepath.Join(t.TempDir(), "table")}
@@ -294,7 +294,8 @@ func TestDigestEmpty(t *testing.T) {
 	w.checkDigest(w.digest(c))
 }
 
-// TestTableOfVersion1: a table whose rows have no places is used, and new rows get places.
+// TestTableOfVersion1: a fold uses a table whose rows have no places, and gives new rows their
+// places.
 func TestTableOfVersion1(t *testing.T) {
 	w := newWorld(t)
 	c := fold.Config{Table: filepath.Join(t.TempDir(), "table")}

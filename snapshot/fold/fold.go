@@ -2,9 +2,9 @@
 // that were deleted. A new consumer can begin with the snapshot instead of the feed's
 // beginning, and the old pages of the feed can be pruned.
 //
-// In some feeds a key has several states at once, such as a CouchDB document with
-// conflicts. The snapshot then has each version that no other has replaced, including
-// deletions ([Config.Version]).
+// In some feeds a key has several states at once, such as a CouchDB document with conflicts. If
+// [Config.Version] is set, the snapshot has each version that no other version has replaced,
+// including deletions.
 //
 // The feed is applied in order to a table in a temporary file, and the rows of the
 // table become the entities of the snapshot, so memory is bounded regardless of the
@@ -16,13 +16,13 @@
 // name, which was created while the pages existed. A feed can therefore be folded and
 // pruned repeatedly.
 //
-// The table may be kept ([Config.Table]). Its rows and the position in the feed are
-// committed together, so a fold resumes an interrupted one, and a later fold applies only new
+// The table may be kept ([Config.Table]). Its rows and the position in the feed are committed
+// together, so a fold that was interrupted can be resumed, and a later fold applies only new
 // entities.
 //
 // [Digest] writes a state digest of the feed instead, and [Feed] can write one along with the
-// snapshot ([Config.Digested]). With a kept table, it computes only the leaves whose rows have
-// changed.
+// snapshot ([Config.Digested]). With a kept table, only the leaves whose rows have changed are
+// computed.
 package fold
 
 import (
@@ -46,43 +46,46 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Config holds the settings of a fold. The zero value of each is its default.
+// Config holds the settings of a fold. The zero value of each setting stands for its default.
 type Config struct {
 	// Name is the name of the snapshot. Defaults to the name of the feed.
 	Name string
 	// KeyPointer is a JSON Pointer (RFC 6901) to an entity's key in its body, for
 	// feeds without Content-Location.
 	KeyPointer string
-	// Version, if set, distinguishes versions of a key, which may have several states
-	// at once.
+	// Version, if set, returns the versions of a key in feeds in which a key may have several
+	// states at once.
 	Version VersionFunc
-	// PublicURL and Presign are those of [snapshots.Config].
+	// PublicURL and Presign are passed on in [snapshots.Config].
 	PublicURL string
 	Presign   time.Duration
-	// Retry is for reading the feed. Its defaults are those of a consumer that does not follow.
+	// Retry configures retries while reading the feed. The defaults are those of a consumer that
+	// does not follow.
 	Retry consumer.RetryConfig
-	// TempDir is the directory of the table during a fold; it grows to the size of the state.
+	// TempDir is the directory for a temporary table, which grows to the size of the state.
 	// Defaults to the system's directory for temporary files.
 	TempDir string
 	// Table, if set, is the file in which the table is kept for the next fold of the feed.
-	// It is removed and created again if it is damaged, belongs to another feed or KeyPointer, no
-	// longer matches the feed, or if only one of the two, the table or this fold, has a Version.
+	// It is removed and created again if it is damaged, belongs to another feed or KeyPointer, or
+	// no longer matches the feed, or if it was made with a Version and this fold has none, or the
+	// other way round.
 	Table string
-	// Digested, if set, makes [Feed] write a state digest as well, and is called with it.
+	// Digested, if set, makes [Feed] write a state digest as well, and is called with the result.
 	Digested func(*digests.Result)
 	// Progress, if set, is called while the feed is read.
 	Progress func(consumer.Progress)
-	// Digesting, if set, is called while a digest is computed, with the number of keys so far.
+	// Digesting, if set, is called while a digest is computed, with the number of keys processed so
+	// far.
 	Digesting func(keys int64)
 	// Logger logs warnings. Defaults to discarding them.
 	Logger *slog.Logger
 }
 
-// ErrPruned means that the feed's first pages have been pruned and no snapshot has their
-// entities.
+// ErrPruned means that the feed's first pages have been pruned and there is no snapshot that has
+// their state.
 var ErrPruned = errors.New("feed has been pruned")
 
-// table is the name of the table.
+// table is the name of the table in the database file.
 const table = "state"
 
 // Feed writes a snapshot of the feed as it is now and returns its index. The snapshot is empty if
@@ -105,10 +108,11 @@ func Feed(ctx context.Context, store storage.Store, name string, c Config) (inde
 	return index, nil
 }
 
-// A tableFunc reads the table in a file, which has the state at a position of the feed.
+// A tableFunc reads the table in the given file, which has the state of the feed at the given
+// position.
 type tableFunc func(file string, c Config, at *snapshot.FeedPosition) error
 
-// fold brings the table of a feed up to date and calls use with it.
+// fold brings the table of a feed up to date and calls use with the file of the table.
 func fold(ctx context.Context, store storage.Store, name string, c Config, use tableFunc) error {
 	if err := layout.CheckName(name); err != nil {
 		return fmt.Errorf("fold feed: %w", err)
@@ -150,8 +154,8 @@ func foldFeed(ctx context.Context, store storage.Store, name string, c Config, u
 	return renamed(foldWith(ctx, store, name, file, c, use), sinkName(file), "the table")
 }
 
-// foldWith brings the table in a file up to date and calls use with it. It holds the lock of the
-// table.
+// foldWith brings the table in a file up to date and calls use with the file. It holds the lock of
+// the table.
 func foldWith(ctx context.Context, store storage.Store, name, file string, c Config, use tableFunc) (err error) {
 	state, err := openTable(ctx, file, c.Table == "")
 	if err != nil {
@@ -160,7 +164,7 @@ func foldWith(ctx context.Context, store storage.Store, name, file string, c Con
 	defer func() { err = errors.Join(err, state.Close()) }()
 	at, err := apply(ctx, store, name, file, state, c)
 	if err == nil && c.Table == "" {
-		err = state.Close() // no one else uses the table; its cache takes several MB
+		err = state.Close() // frees its cache of several MB; the lock still keeps out others
 	}
 	if err != nil {
 		return err
@@ -174,8 +178,8 @@ func foldWith(ctx context.Context, store storage.Store, name, file string, c Con
 	return use(file, c, at)
 }
 
-// leftover is the age at which pages of a snapshot without an index, and files of a fold, are
-// certain to be abandoned.
+// leftover is the age from which pages of a snapshot without an index, and files of a fold, count
+// as abandoned.
 const leftover = 24 * time.Hour
 
 const tempPrefix = "feedctl-fold-"
@@ -225,7 +229,7 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 		if from, pruned, err = start(ctx, client, source, store, name, c.Name); err != nil {
 			return nil, err
 		}
-		w.origin.Whole = pruned // if pruned, the table begins with a snapshot; otherwise checkWhole decides
+		w.origin.Whole = pruned // a table that begins with a snapshot is whole; for others, checkWhole decides
 	} else if err := w.check(ctx); err != nil {
 		return nil, err
 	}
@@ -258,7 +262,7 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 	if _, n, err := layout.ParseFeedPageURL(position.Page); err == nil {
 		page = layout.FeedPagePath(name, n)
 	}
-	return &snapshot.FeedPosition{ // with paths, which the server completes
+	return &snapshot.FeedPosition{ // URLs are paths here; the server completes them
 		URL:          layout.FeedPath(name),
 		Page:         page,
 		LastModified: position.LastModified,
@@ -266,9 +270,9 @@ func apply(ctx context.Context, store storage.Store, name, file string, state co
 	}, nil
 }
 
-// start returns where to begin, and whether the feed has been pruned. A fold begins at the
-// beginning of the feed or, if that was pruned, with the newest snapshot of the feed, which has the
-// state of the pruned pages.
+// start returns where a fold begins, and whether the feed has been pruned. A fold begins at the
+// beginning of the feed or, if that has been pruned, with the newest snapshot, which has the state
+// of the pruned pages.
 func start(ctx context.Context, client *consumer.Client, source *fromstore.Source, store storage.Store, name, snapshotName string) (consumer.Start, bool, error) {
 	pages := chain.NewReader(store, name)
 	pruned, err := pages.Pruned(ctx)

@@ -87,8 +87,8 @@ func (w *world) fold(c fold.Config) *snapshot.Index {
 	return index
 }
 
-// state reads the entities of the feed from a start, and returns the state after them and their
-// Content-IDs.
+// state reads the entities of the feed from the given start, and returns their Content-IDs and the
+// resulting state.
 func (w *world) state(from consumer.Start) (state map[string]string, ids []string) {
 	w.t.Helper()
 	state = map[string]string{}
@@ -209,7 +209,7 @@ func TestPublishDuringFold(t *testing.T) {
 	if n == 0 || len(rest) == 0 {
 		t.Fatalf("nothing was published during the fold: %d, %d", n, len(rest))
 	}
-	// The snapshot is the state at the position, not an entity more or less.
+	// The snapshot has exactly the state at its position.
 	want := map[string]string{}
 	i := 0
 	for e, err := range w.client.Entities(t.Context(), origin+layout.FeedPath("things"), consumer.Beginning()) {
@@ -224,7 +224,8 @@ func TestPublishDuringFold(t *testing.T) {
 	if diff := cmp.Diff(want, folded); diff != "" {
 		t.Errorf("snapshot is not the state at its position (-want +got):\n%s", diff)
 	}
-	// A consumer that reads both in one run ends with the state of the feed.
+	// A consumer that reads the snapshot and the rest of the feed in one run ends with the state of
+	// the feed.
 	final, _ := w.state(consumer.Beginning())
 	resumed, _ := w.state(consumer.FromSnapshot(origin + layout.SnapshotPath("things")))
 	if diff := cmp.Diff(final, resumed); diff != "" {
@@ -265,7 +266,7 @@ func TestFoldAfterPrune(t *testing.T) {
 }
 
 // TestFoldOfNothing writes a snapshot of a feed in which every key was deleted, and reads the
-// snapshot and the entities after it.
+// snapshot and the entities that follow.
 func TestFoldOfNothing(t *testing.T) {
 	w := newWorld(t)
 	w.publish(put("a", "a"), remove("a"))

@@ -13,8 +13,8 @@ import (
 
 // The leaves of the last state digest are kept in the same file as the table. Triggers mark leaves
 // whose rows change, in the transactions of the changes. A leaf ends where the next one begins, so
-// that the deletion of a leaf's first key changes the leaf before as well. Without leaves, the
-// triggers do nothing.
+// the deletion of a leaf's first key changes the leaf before it as well. If no leaves are stored,
+// the triggers do nothing.
 const createLeaves = `
 CREATE TABLE IF NOT EXISTS feedctl_digest (base TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS feedctl_leaves (
@@ -48,14 +48,14 @@ type leaves struct {
 	conn *sqlite.Conn
 	base string // the ID of the last digest; "" if there is none
 
-	has   func(digest.Hash) bool // whether an object can be reused
+	has   func(digest.Hash) bool // reports whether an object exists and can be reused
 	old   *sqlite.Stmt
-	at    digest.Child // the current leaf of the last digest
-	dirty bool         // its rows may have changed, or its object is missing
-	ended bool         // there is no current leaf
+	at    digest.Child // the current leaf, one of the last digest
+	dirty bool         // the rows of the current leaf may have changed, or its object is missing
+	ended bool         // there are no more leaves
 }
 
-// openLeaves opens the leaves in the file of a table.
+// openLeaves opens the leaves stored in the file of a table.
 func openLeaves(ctx context.Context, file string) (_ *leaves, err error) {
 	conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
 	if err != nil {
@@ -112,7 +112,8 @@ func (l *leaves) add(leaf digest.Child) error {
 	})
 }
 
-// keep makes the next digest the last one. The rows have not changed since begin.
+// keep stores the next digest as the last one, with clean leaves: the rows have not changed since
+// begin.
 func (l *leaves) keep(id string) (err error) {
 	end, err := sqlitex.ImmediateTransaction(l.conn)
 	if err != nil {

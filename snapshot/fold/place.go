@@ -15,17 +15,18 @@ import (
 // A place says where in the feed the last PUT of a row is.
 type place struct {
 	page   int64 // number; 0 if unknown
-	offset int64 // of the part, in bytes from the start of the page
+	offset int64 // of the PUT's part, in bytes from the start of the page
 }
 
 // placeField is the name of a header field that a row has in addition to those of its entity, and
-// that holds its place. An entity cannot have such a field, since the name is not a token.
+// whose value is the place. An entity cannot have a field of this name, since the name is not a
+// token.
 const placeField = "@place"
 
 func (p place) String() string { return fmt.Sprintf("%d %d", p.page, p.offset) }
 
-// cutPlace returns the headers of a row, a JSON object, without the place, which is the last
-// member of the object if the row has one. Within a JSON string, the quotes would be escaped.
+// cutPlace cuts the place, which is the last member if there is one, from a row's headers, a JSON
+// object. Other members cannot be mistaken for it, since quotes within a JSON string are escaped.
 func cutPlace(headers string) (rest string, p place, err error) {
 	rest, member, found := strings.Cut(headers, `"`+placeField+`":["`)
 	if !found {
@@ -43,7 +44,7 @@ func cutPlace(headers string) (rest string, p place, err error) {
 	return strings.TrimSuffix(rest, ",") + "}", p, nil
 }
 
-// places is a table whose rows have the places of their entities.
+// places is a table in which each row also has the place of its entity.
 type places struct {
 	consumer.Sink
 	feed string
@@ -64,7 +65,8 @@ type placeBatch struct {
 	next place // of the entity that is applied next
 }
 
-// Place records where the next entity is. An entity in a snapshot has no place in the feed.
+// Place records the place of the entity that is applied next. An entity of a snapshot has no place
+// in the feed.
 func (b *placeBatch) Place(e *consumer.Entity) {
 	b.next = place{}
 	if name, n, err := layout.ParseFeedPageURL(e.Page); err == nil && name == b.feed {
@@ -72,7 +74,8 @@ func (b *placeBatch) Place(e *consumer.Entity) {
 	}
 }
 
-// Apply applies an entity. A PATCH leaves the header of the row, and thus its place, unchanged.
+// Apply applies an entity together with its place. A PATCH leaves the headers of the row, and thus
+// the place, unchanged.
 func (b *placeBatch) Apply(ctx context.Context, e *feed.Entity) error {
 	if b.next.page == 0 {
 		return b.Batch.Apply(ctx, e)

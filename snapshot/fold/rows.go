@@ -49,14 +49,14 @@ func openRows(ctx context.Context, file string, versions bool) (*rows, error) {
 
 func (r *rows) close() error { return r.conn.Close() }
 
-// errStop ends a query whose caller has stopped.
+// errStop ends a query when the caller needs no more rows.
 var errStop = errors.New("stop")
 
 // A row is one row of the table.
 type row struct {
 	key    string
 	place  place
-	entity *feed.Entity // for a snapshot; a large body is a Stream, others are valid until the next row
+	entity *feed.Entity // as in a snapshot; a large body is a Stream, any other is valid until the next row
 }
 
 // entities yields the entities of the rows in the order of their keys.
@@ -74,8 +74,8 @@ func (r *rows) entities() iter.Seq2[*feed.Entity, error] {
 	}
 }
 
-// each calls use with each row whose key is at least from, in the order of the keys. It returns the
-// error of use.
+// each calls use with each row, in the order of the keys, beginning at the key from. It stops at
+// the first error of use and returns it.
 func (r *rows) each(from string, use func(*row) error) error {
 	err := sqlitex.Execute(r.conn, selectRows, &sqlitex.ExecOptions{
 		Args:       []any{maxWhole, from},

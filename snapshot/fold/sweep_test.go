@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestSweep: remains of a killed fold are removed, and files that may be in use are not.
+// TestSweep: files left behind by a killed fold are removed, but files that may be in use are not.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	long := time.Now().Add(-2 * leftover)

@@ -25,8 +25,8 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// counted folds with a table that is kept, checks the snapshot, and returns how many entities
-// of the feed were read.
+// counted folds the feed with a kept table, checks the snapshot, and returns how many entities of
+// the feed were read.
 func (w *world) counted(c fold.Config) (read int64) {
 	w.t.Helper()
 	c.Progress = func(p consumer.Progress) { read = p.Entities }
@@ -71,8 +71,8 @@ func TestTableMismatch(t *testing.T) {
 		},
 		"other feed of the name": func(w *world, _ *fold.Config) *world {
 			other := newWorld(w.t)
-			other.fill(25, 28) // which the first feed does not have
-			other.fill(0, 20)  // and ends as the first feed does
+			other.fill(25, 28) // the first feed does not have these
+			other.fill(0, 20)  // the last entities are as in the first feed
 			return other
 		},
 		"shorter feed of the name": func(w *world, _ *fold.Config) *world {
@@ -124,8 +124,8 @@ func overwrite(offset int64, data []byte) func(*world, *fold.Config) *world {
 	}
 }
 
-// TestTableAfterPrune: a table with the state of the pruned pages is used; a table without that
-// state is not, even if it has a position.
+// TestTableAfterPrune: a table is used if it has the state of the pruned pages; otherwise it is not
+// used, even if it has a position.
 func TestTableAfterPrune(t *testing.T) {
 	w := newWorld(t)
 	c := fold.Config{Table: filepath.Join(t.TempDir(), "table")}
@@ -144,7 +144,7 @@ func TestTableAfterPrune(t *testing.T) {
 		t.Errorf("%d entities were read (-want +got):\n%s", read, diff)
 	}
 
-	// After an interrupted fold, pages that it may not have read are pruned.
+	// After an interrupted fold, pages are pruned that the fold may not have read.
 	for _, snapshot := range []bool{false, true} {
 		w := newWorld(t)
 		w.fill(0, 50)
@@ -175,7 +175,7 @@ func TestTableAfterPrune(t *testing.T) {
 	}
 }
 
-const killed = 25_000 // entities: more than two batches
+const killed = 25_000 // number of entities, more than two batches
 
 // TestKill kills a fold and resumes it.
 func TestKill(t *testing.T) {
@@ -232,11 +232,11 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// foldForEver folds until the first commit.
+// foldForEver folds until the first commit of the table, and then waits to be killed.
 func foldForEver(t *testing.T, dir string) {
 	c := fold.Config{Table: filepath.Join(dir, "table"), Progress: func(consumer.Progress) {
 		fmt.Print("committed")
-		_, _ = io.Copy(io.Discard, os.Stdin) // waits without input until the process is killed
+		_, _ = io.Copy(io.Discard, os.Stdin) // no input comes: waits until the process is killed
 	}}
 	_, err := fold.Feed(t.Context(), openFile(t, dir), "things", c)
 	t.Error(err)

@@ -18,12 +18,12 @@ import (
 // the function must not use e.Body or e.Stream.
 type VersionFunc func(e *feed.Entity, body io.Reader) (name string, replaced []string, err error)
 
-// versions is a table with a row for each version that has not been replaced. Its keys are
-// percent-encoded keys of the feed, followed by a space and the version's name.
+// versions is a table with a row for each version that has not been replaced. The key of a row is
+// the percent-encoded key in the feed, followed by a space and the version's name.
 type versions struct {
 	consumer.Sink
 	version VersionFunc
-	dir     string // for bodies, which are read twice
+	dir     string // for large bodies, which are read twice
 }
 
 // Begin begins a batch.
@@ -40,8 +40,8 @@ type versionBatch struct {
 	versions *versions
 }
 
-// Apply applies an entity to the rows of its key. A DELETE is a version, too, since a consumer of
-// the snapshot has to know what the deletion replaces.
+// Apply applies an entity to the rows of its key. A DELETE is stored as a version, too, since a
+// consumer of the snapshot has to know which versions the deletion replaces.
 func (b *versionBatch) Apply(ctx context.Context, e *feed.Entity) error {
 	row := *e
 	var body io.Reader = bytes.NewReader(e.Body)
@@ -71,8 +71,8 @@ func (b *versionBatch) Apply(ctx context.Context, e *feed.Entity) error {
 	return b.Batch.Apply(ctx, &row)
 }
 
-// versionRow returns the Content-Location of the row of a version, or of a key without
-// versions if the name is empty.
+// versionRow returns the Content-Location of the row of a version or, if the name is empty, of the
+// row of a key without versions.
 func versionRow(key, name string) string {
 	if key == "" {
 		return "" // the table rejects it

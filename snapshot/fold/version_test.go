@@ -18,7 +18,8 @@ import (
 
 var errNoVersion = errors.New("no version is given")
 
-// versionOf reads versions from bodies: the name, the replaced names, and "|" before the rest.
+// versionOf reads versions from bodies, which consist of the name, the replaced names, "|" and the
+// rest.
 func versionOf(_ *feed.Entity, body io.Reader) (string, []string, error) {
 	text, err := io.ReadAll(body)
 	if err != nil {
@@ -67,7 +68,8 @@ func (w *world) checkVersions(want map[string][]string) {
 	}
 }
 
-// TestVersions: a snapshot has the versions of each key that are not replaced, including deletions.
+// TestVersions: a snapshot has all versions of each key that have not been replaced, including
+// deletions.
 func TestVersions(t *testing.T) {
 	w := newWorld(t)
 	large := strings.Repeat("large ", 500_000) // a stream
@@ -91,7 +93,7 @@ func TestVersions(t *testing.T) {
 		t.Errorf("%d entities were read, want the 4 new ones", read)
 	}
 
-	// A fold with another table, too, uses the snapshot in place of pages that are gone.
+	// A fold with a new table uses the snapshot in place of the pruned pages.
 	if _, err := chain.RaiseFloor(t.Context(), w.store, "things", 2); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +104,7 @@ func TestVersions(t *testing.T) {
 	w.checkVersions(want)
 }
 
-// TestTableOfVersions: a table with versions is not used for a fold without versions, nor the other
+// TestTableOfVersions: a table with versions is not used for a fold without versions, or the other
 // way round.
 func TestTableOfVersions(t *testing.T) {
 	w := newWorld(t)

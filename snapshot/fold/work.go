@@ -21,7 +21,7 @@ import (
 // errMismatch means that a kept table cannot be used for this fold.
 var errMismatch = errors.New("table does not match")
 
-// isMismatch reports whether the fold may succeed with a new table.
+// isMismatch reports whether an error is due to the table, so that the fold may succeed with a new one.
 func isMismatch(err error) bool {
 	if errors.Is(err, errMismatch) {
 		return true
@@ -33,14 +33,14 @@ func isMismatch(err error) bool {
 	return false
 }
 
-// lost reports whether the feed cannot be read from a position because the next entities, or
-// the snapshot of the position, no longer exist.
+// lost reports whether an error means that the feed cannot be read from a position, because the next
+// entities, or the snapshot in which the position is, no longer exist.
 func lost(err error) bool {
 	return consumer.IsGap(err) || errors.Is(err, consumer.ErrNotFound)
 }
 
 // openTable opens the table in a file, creates it if it does not exist, and locks it. A temporary table
-// is not synced.
+// is not synced to the disk.
 func openTable(ctx context.Context, file string, temporary bool) (consumer.Sink, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, fmt.Errorf("open table: %w", err)
@@ -59,7 +59,8 @@ func openTable(ctx context.Context, file string, temporary bool) (consumer.Sink,
 // sinkName returns the name that errors of the sink use for the table in a file.
 func sinkName(file string) string { return "sqlite:" + file + "?table=" + table }
 
-// renamed returns err with the name of something temporary replaced with one that users know.
+// renamed returns err with a name in its text, such as that of a temporary file, replaced with one that
+// users know.
 func renamed(err error, name, other string) error {
 	if err == nil {
 		return nil
@@ -85,7 +86,7 @@ func removeTable(file string) error {
 	return nil
 }
 
-// A work holds what a fold knows about its table, apart from the rows.
+// A work describes the table of a fold.
 type work struct {
 	pages     *chain.Reader
 	file      string
@@ -93,24 +94,23 @@ type work struct {
 	origin    tableOrigin
 }
 
-// tableVersion changes with the format of a table. In a table of version 1, rows have no places;
-// a fold turns it into a table of the current version, whose rows have places as far as they are
-// known.
+// tableVersion changes with the format of a table. In a table of version 1, rows have no places; a fold
+// turns it into a table of the current version, in which only rows written from then on have places.
 const tableVersion = 2
 
-// A tableOrigin describes what a table was created from. It is stored in the table's file.
+// A tableOrigin says for which feed and how a table was created. It is stored in the table's file.
 type tableOrigin struct {
 	Version    int
 	Feed       string
 	KeyPointer string
 	// Versions reports whether the table has a row for each version of a key.
 	Versions bool
-	// Page was the newest page of the feed when the table was last updated. Its boundary
+	// Page was the newest page of the feed when the table was last updated. The boundary of the page
 	// distinguishes it from a page of another feed of the same name.
 	Page     int64
 	Boundary string
-	// Whole reports whether the feed's first pages are known to be in the table, and not to
-	// have been pruned before they were read.
+	// Whole reports whether the table is known to have the entities of the feed's first pages, and not
+	// to have missed any that were pruned before they were read.
 	Whole bool
 }
 
