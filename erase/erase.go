@@ -43,10 +43,10 @@ type Progress struct {
 
 // A Report says what will be erased, or was erased.
 type Report struct {
-	Pages    int64 `json:"pages"`         // of the feed, all of which are written again
+	Pages    int64 `json:"pages"`         // all pages of the feed, which are written again
 	Bytes    int64 `json:"bytes"`         // the size of these pages
 	Affected int64 `json:"pagesAffected"` // pages with an entity to be erased
-	Entities int64 `json:"entities"`      // to be erased
+	Entities int64 `json:"entities"`      // entities to be erased
 	// Unknown lists the keys for which the feed has no entity.
 	Unknown []string `json:"keysUnknown"`
 	// Deletes is how many keys get a DELETE at the end of the feed, since their last entity is not a DELETE.
@@ -73,9 +73,9 @@ type Plan struct {
 	reader *chain.Reader
 	report Report
 
-	last     map[string]state // of each key that the feed has
+	last     map[string]state // the last state of each of the keys that the feed has
 	page     int64            // the newest page that was searched
-	entities int              // on it
+	entities int              // how many entities were on that page
 	former   []string         // keys of objects to be deleted
 	digests  int64            // how many state digests contain one of the keys
 }

@@ -11,24 +11,24 @@ import (
 )
 
 // ConsumerHeader is the request header field in which a consumer tells the server of a feed its name
-// and the position that it has committed. It is not part of the specification; servers answer
-// every request as they would without it.
+// and the position that it has committed. It is not part of the specification, and does not change how
+// servers respond.
 const ConsumerHeader = "Feedctl-Consumer"
 
 // Limits of an [Announcement], in bytes. Longer values are neither sent nor accepted.
 const (
 	MaxConsumerName      = 64
-	maxAnnouncedPosition = 256 // of a Content-ID, and of a path
+	maxAnnouncedPosition = 256 // limits the Content-ID and the path of the page
 	maxAnnouncement      = 1024
 )
 
-// An Announcement is what a consumer announces in [ConsumerHeader]. All fields but Name may be zero.
+// An Announcement is the content of a [ConsumerHeader] field. All fields but Name may be zero.
 type Announcement struct {
 	// Name is the name of the consumer: 1 to [MaxConsumerName] printable ASCII characters.
 	Name string
-	// LastModified is the time of the last entity that was committed, in whole seconds, ContentID is its
-	// Content-ID, and Page is the path of the URL of its page. A Content-ID or path that is longer than 256
-	// bytes, or is not printable ASCII, is left out.
+	// LastModified and ContentID are the time, in whole seconds, and the Content-ID of the last entity that
+	// was committed. Page is the URL path of the page with that entity. A Content-ID or path that is longer
+	// than 256 bytes, or is not printable ASCII, is left out.
 	LastModified time.Time
 	ContentID    string
 	Page         string
@@ -48,13 +48,13 @@ func Announce(name string, p Position) Announcement {
 		a.InSnapshot, a.SnapshotPages = true, p.Snapshot.Page
 	}
 	if u, err := url.Parse(p.Page); err == nil {
-		a.Page = u.EscapedPath() // without a query, which may be a signature
+		a.Page = u.EscapedPath() // without the query, which may hold a signature
 	}
 	return a
 }
 
-// CleanConsumerName returns text in the form of a name: what is not printable ASCII becomes "_", and
-// what is too long is cut.
+// CleanConsumerName turns text into a valid name, or "": it replaces characters that are not printable
+// ASCII with "_", and cuts off what is too long.
 func CleanConsumerName(text string) string {
 	name := strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -154,7 +154,8 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// unquote returns a string of at most limit bytes. Parameters are an error: no member has one.
+// unquote parses a string of at most limit bytes as defined in section 3.3.3. Parameters are an error,
+// since no member has any.
 func unquote(item string, limit int) (string, error) {
 	quoted, opened := strings.CutPrefix(item, `"`)
 	quoted, closed := strings.CutSuffix(quoted, `"`)
@@ -182,7 +183,7 @@ func unquote(item string, limit int) (string, error) {
 // maxDate is the last second of the year 9999 (RFC 9651, section 3.3.7).
 const maxDate = 253_402_300_799
 
-// parseUnix parses a date of RFC 9651, section 3.3.7, that is not before 1970.
+// parseUnix parses a date as defined in RFC 9651, section 3.3.7. It must not be before 1970.
 func parseUnix(item string) (time.Time, error) {
 	digits, ok := strings.CutPrefix(item, "@")
 	seconds, err := strconv.ParseInt(digits, 10, 64)

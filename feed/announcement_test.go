@@ -85,7 +85,7 @@ func TestParseAnnouncement(t *testing.T) {
 	}
 }
 
-// TestCleanConsumerName turns texts into names.
+// TestCleanConsumerName turns strings into valid names.
 func TestCleanConsumerName(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -98,8 +98,7 @@ func TestCleanConsumerName(t *testing.T) {
 	}
 }
 
-// FuzzParseAnnouncement checks that an announcement that can be parsed is unchanged after it is written and parsed
-// again.
+// FuzzParseAnnouncement: if an announcement can be parsed, writing it and parsing the result does not change it.
 func FuzzParseAnnouncement(f *testing.F) {
 	f.Add(`name="stock", at=@1735689600, id="<a@b>", page="/feeds/zones/pages/17", snapshot=3, filling`)
 	f.Fuzz(func(t *testing.T, value string) {

@@ -24,8 +24,8 @@ const ChainHeader = "Feedctl-Chain"
 type Chain struct {
 	Self string // digest of the page; empty while it may grow
 	Prev string // digest of the page before; empty in the first page of the feed
-	// First marks the first page of a feed that was published to after it had been deleted. Its
-	// Prev is a digest that no page has.
+	// First marks the first page of a feed that was deleted and then published to again. Its Prev is a digest
+	// that no page has.
 	First bool
 	// Identity is the identity of the feed. Its Epoch is set only in the response for the newest page, and zero
 	// elsewhere: other pages are immutable, and the epoch may change.
@@ -63,8 +63,8 @@ func appendMember(b []byte, key, digest string) []byte {
 	return append(append(append(b, key...), '='), value...)
 }
 
-// byteSequence returns bytes, given in hex, in the form that RFC 9651 defines in section 3.3.5, or "" if
-// there are none.
+// byteSequence converts hex to the form that RFC 9651 defines for bytes in section 3.3.5. It returns "" if
+// digest is empty or malformed.
 func byteSequence(digest string) string {
 	sum, err := hex.DecodeString(digest)
 	if err != nil || len(sum) == 0 {
@@ -113,7 +113,7 @@ var (
 	errNotEpoch = errors.New("is not the number of an epoch with its id and last")
 )
 
-// parseBytes returns a byte sequence in hex. It ignores parameters.
+// parseBytes parses a byte sequence and returns it in hex. It ignores parameters.
 func parseBytes(item string) (string, error) {
 	item, _, _ = strings.Cut(item, ";")
 	text, opened := strings.CutPrefix(strings.TrimRight(item, " \t"), ":")
@@ -125,7 +125,7 @@ func parseBytes(item string) (string, error) {
 	return hex.EncodeToString(sum), nil
 }
 
-// parseEpoch parses the number of an epoch and its parameters. Unknown ones are ignored.
+// parseEpoch parses the number of an epoch and its parameters. Unknown parameters are ignored.
 func parseEpoch(item string) (Epoch, error) {
 	number, rest, _ := strings.Cut(item, ";")
 	n, err := strconv.ParseInt(strings.TrimRight(number, " \t"), 10, 64)
@@ -138,7 +138,7 @@ func parseEpoch(item string) (Epoch, error) {
 		switch key {
 		case "id":
 			e.ID, err = parseBytes(value)
-		case "last": // a date (RFC 9651, section 3.3.7)
+		case "last": // the value is a date (RFC 9651, section 3.3.7)
 			var seconds int64
 			date, ok := strings.CutPrefix(value, "@")
 			if seconds, err = strconv.ParseInt(date, 10, 64); !ok {

@@ -36,7 +36,7 @@ func TestParseChain(t *testing.T) {
 		{"self=:AQ==:, prev=:Ag==:"},
 		{"prev=:Ag==:", "self=:AQ==:"},
 		{`feed="a, self=:Aw==:";v=1, self=:AQ==:;x, later, prev=:Ag==: ,list=("," prev=:Aw==:)`},
-		{`text="\",prev=:Aw==:",self=:Aw==:,prev=:Ag==:,self=:AQ==:`}, // the last of two counts
+		{`text="\",prev=:Aw==:",self=:Aw==:,prev=:Ag==:,self=:AQ==:`}, // of two members with the same key, the last counts
 	} {
 		if got, err := feed.ParseChain(http.Header{feed.ChainHeader: values}); err != nil || got != want {
 			t.Errorf("%q was read as %+v, %v", values, got, err)

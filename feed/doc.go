@@ -4,8 +4,8 @@
 //
 // # Time
 //
-// In memory, times are UTC in whole milliseconds; see [Milliseconds]. On the wire
-// they are HTTP dates, in whole seconds; see [FormatTime]. The rules:
+// In memory, times are UTC in whole milliseconds; see [Milliseconds]. On the wire they are HTTP
+// dates, in whole seconds; see [FormatTime]. These rules apply:
 //
 //   - Times are always rounded down, never to the nearest: a written time is not
 //     later than the original. This also holds for times before 1970.

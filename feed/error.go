@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Causes of a [HeaderError], to be matched with [errors.Is].
+// These are the causes of a [HeaderError], to be matched with [errors.Is].
 var (
 	ErrMissingHeader = errors.New("required header is missing")
 	ErrInvalidHeader = errors.New("header is invalid")

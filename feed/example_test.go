@@ -50,7 +50,7 @@ func ExampleParseLinks() {
 	// Output: https://example.com/feeds/zones/pages/6
 }
 
-// A time loses its fraction on the wire, and is never rounded up.
+// On the wire, the fraction of a second is cut off: a time is never rounded up.
 func ExampleFormatTime() {
 	fmt.Println(feed.FormatTime(time.Date(2023, 11, 27, 3, 10, 0, 999e6, time.UTC)))
 	// Output: Mon, 27 Nov 2023 03:10:00 GMT

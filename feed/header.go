@@ -10,15 +10,15 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// Limits that [Entity.Check] enforces, in bytes. An entity within them can be read
-// by any reader with the default limits of package page.
+// These limits, in bytes, are enforced by [Entity.Check]. An entity within them can be read by any
+// reader with the default limits of package page.
 const (
 	MaxContentID = 1024
-	MaxHeader    = 32 << 10 // all names and values together
+	MaxHeader    = 32 << 10 // of all names and values together
 )
 
-// deleteType is the media type of a DELETE that has no Content-Type: the default for any part (RFC 2046,
-// section 5.1). It is written, since the specification requires the field.
+// deleteType is the media type of a DELETE that has no ContentType: the default for any part (RFC 2046,
+// section 5.1). It is written explicitly, since the specification requires the field.
 const deleteType = "text/plain; charset=us-ascii"
 
 // mediaType returns the Content-Type to write.
@@ -45,13 +45,13 @@ func (e *Entity) AppendHeader(dst page.Header) page.Header {
 // value is ready to use.
 type HeaderBuffer struct {
 	fields page.Header
-	text   []byte // names and values are adjacent in it
-	start  int    // of the name or value being written
+	text   []byte // holds all names and values, one after the other
+	start  int    // where the name or value that is being written starts in text
 	date   []byte // the previous Last-Modified
 	second int64  // and its Unix time
 }
 
-// Header returns the header of e as [Entity.AppendHeader] does, but with the given Last-Modified.
+// Header returns the header of e, with the fields of [Entity.AppendHeader] but the given Last-Modified.
 // It is valid until the next call.
 func (b *HeaderBuffer) Header(e *Entity, lastModified time.Time) page.Header {
 	if second := lastModified.Unix(); b.date == nil || second != b.second {
@@ -127,9 +127,9 @@ func (b *HeaderBuffer) field(name, value string) {
 	b.value()
 }
 
-// Check reports whether e can be published in a feed (feedEntity) or a snapshot
-// and read back unchanged. The error is a [*HeaderError]. Check ignores
-// LastModified, and an empty ContentID in a feed: the producer sets them.
+// Check checks that e can be published in a feed (if feedEntity is true) or in a snapshot, and read
+// back unchanged. The error is a [*HeaderError]. Check does not look at LastModified, and allows an
+// empty ContentID in a feed, since the producer sets both.
 func (e *Entity) Check(feedEntity bool) error {
 	if e.mediaType() == "" {
 		return refuse(contentType, "", ErrMissingHeader, "give the media type of the body, such as application/json")
@@ -173,7 +173,7 @@ func (e *Entity) checkOperation(feedEntity bool) error {
 	return refuse(operationType, string(e.Operation), ErrInvalidHeader, "give PUT, PATCH or DELETE")
 }
 
-// checkField checks a field for which Entity has no member.
+// checkField checks a field in Entity.Header.
 func checkField(f Field) error {
 	if f.Name == "" {
 		return refuse(`""`, f.Value, ErrInvalidHeader, "the name is empty")

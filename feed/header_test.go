@@ -65,8 +65,8 @@ func TestAppendHeaderAllocates(t *testing.T) {
 	}
 }
 
-// TestHeaderBuffer: a buffer builds the same headers as AppendHeader, one after the other, with the given times, and
-// does not allocate.
+// TestHeaderBuffer: except for the time, a buffer builds the same headers as AppendHeader, one after the other and
+// without allocating.
 func TestHeaderBuffer(t *testing.T) {
 	var b feed.HeaderBuffer
 	deleted := feed.Entity{Operation: feed.Delete, ContentID: "<1>"}
@@ -189,7 +189,7 @@ func TestCheckNamesTheCharacter(t *testing.T) {
 	}
 }
 
-// FuzzCheck: what Check accepts survives a round trip through a page.
+// FuzzCheck: an entity that Check accepts is unchanged after a round trip through a page.
 func FuzzCheck(f *testing.F) {
 	f.Add("<1>", "application/json", "Europe%2FBerlin", "X-Field", "value", []byte("body"))
 	f.Add("", "a", "", "Content-Id", " ", []byte("\r\n--"))

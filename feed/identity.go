@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// An Identity distinguishes a feed from all others, even from one that was at the same URL
-// before, and its history from the histories that it had before its store was restored to an older state.
-// Feeds of older versions and of other servers have none: the zero Identity.
+// An Identity distinguishes a feed from all others, even from one that was at the same URL before. It also
+// distinguishes the feed's history from those that it had before its store was restored to an older state.
+// Feeds of older versions and of other servers have the zero Identity.
 type Identity struct {
 	// ID is 16 random bytes in hex. A feed gets it when it is created, and all copies of the feed have the
 	// same ID. A feed that was deleted and published to again has a different one.
 	ID string
-	// Epoch is the part of the feed's history that is being written; zero if it is the first.
+	// Epoch is the part of the feed's history that is being written; zero for the first part.
 	Epoch Epoch
 }
 
@@ -21,13 +21,13 @@ type Identity struct {
 // been restored to an older state: the entities up to that state belong to both epochs, and the later
 // entities of the earlier epoch are gone.
 type Epoch struct {
-	Number int64  // from 1; 0 for the first part of a history
-	ID     string // 16 random bytes in hex: two epochs that follow the same backup differ
+	Number int64  // counts from 1; 0 in the first epoch
+	ID     string // 16 random bytes in hex, which differ even for two epochs that begin with the same backup
 	// Last is the Last-Modified of the feed's newest entity when the epoch began, in whole
-	// seconds. A later entity of an earlier epoch is no longer in the feed.
+	// seconds. Entities of earlier epochs that are later than Last are no longer in the feed.
 	Last time.Time
-	// Kept means that no entity was lost when the epoch began: the pages were rewritten, and have the
-	// entities of the previous epoch with their Content-IDs and times.
+	// Kept means that no entity was lost when the epoch began: the pages were rewritten, but hold all
+	// entities of the previous epoch with the same Content-IDs and times.
 	Kept bool
 }
 

@@ -12,9 +12,8 @@ func (e *Entity) Key() string {
 	return key
 }
 
-// EncodeKey returns the Content-Location for a key, which may hold any bytes: it
-// percent-encodes all but the unreserved characters of RFC 3986, section 2.3.
-// [Entity.Key] decodes it.
+// EncodeKey returns the Content-Location for a key, which may contain any bytes. It percent-encodes
+// all bytes except the unreserved characters of RFC 3986, section 2.3. [Entity.Key] decodes it.
 func EncodeKey(key string) string {
 	encoded := 0
 	for i := range len(key) {

@@ -17,21 +17,20 @@ type Links struct {
 	// Timegate leads to the page of a given time (RFC 7089). They are not part of the
 	// specification; readers work without them.
 	First, Last, Timegate string
-	// DescribedBy leads to the newest state digest of the feed (see package digest), which need
-	// not exist. It is not part of the specification, but a registered relation.
+	// DescribedBy leads to the newest state digest of the feed (see package digest), which need not
+	// exist. The relation is not part of the specification, but it is registered.
 	DescribedBy string
-	// Timemap leads to a tile of the page index (see package pageindex). It is not part of the
-	// specification, but a registered relation (RFC 7089, section 2.2.3).
+	// Timemap leads to a tile of the page index (see package pageindex). The relation is not part of
+	// the specification, but it is registered (RFC 7089, section 2.2.3).
 	Timemap string
 }
 
 // ParseLinks parses the Link headers (RFC 8288) of a page whose URL is base.
 // Relation types are case-insensitive; one link may have several. A target without
-// angle brackets, as in the specification's example, is accepted. Links with other
-// relation types and links with another context (anchor) are ignored. The error is
-// a [*HeaderError] if the closing bracket of a target is missing, or if a target of
-// self, prev or next is not an HTTP URL or differs from another target of the same relation. For other
-// relations, such targets are ignored.
+// angle brackets, as in the specification's example, is accepted. Links with other relation types, and
+// links from another context (with an anchor parameter), are ignored. The error is a [*HeaderError] if
+// the closing bracket of a target is missing, or if a target of self, prev or next is not an HTTP URL
+// or differs from another target of the same relation. For other relations, such targets are ignored.
 func ParseLinks(base *url.URL, h http.Header) (Links, error) {
 	var links Links
 	for _, value := range h.Values("Link") {
@@ -70,7 +69,7 @@ func (l *Links) add(base *url.URL, link linkheader.Link) error {
 		case err == nil && (*target == "" || *target == resolved):
 			*target = resolved
 		case !specified:
-			// This is no reason to refuse a page.
+			// Such a link is ignored, since the page can be read without it.
 		case err != nil:
 			return fmt.Errorf("%w: rel %q: %w", ErrInvalidHeader, rel, err)
 		default:
@@ -80,8 +79,8 @@ func (l *Links) add(base *url.URL, link linkheader.Link) error {
 	return nil
 }
 
-// relation returns the member for a relation type, or nil if there is none, and whether the
-// specification defines it.
+// relation returns the field of l for a relation type, or nil if there is none, and reports whether
+// the specification defines the relation.
 func (l *Links) relation(rel string) (target *string, specified bool) {
 	switch strings.ToLower(rel) {
 	case "self":
@@ -115,7 +114,7 @@ func resolve(base *url.URL, reference string) (string, error) {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return "", fmt.Errorf("%q is not an HTTP URL", u)
 	}
-	u.Fragment, u.RawFragment = "", "" // never sent to a server
+	u.Fragment, u.RawFragment = "", "" // a fragment is never sent to a server
 	return u.String(), nil
 }
 

@@ -17,7 +17,7 @@ type linkValue struct {
 	target    string
 	bracketed bool   // the target is in angle brackets
 	rel       string // the first rel parameter; later ones are ignored (RFC 8288, section 3.3)
-	anchored  bool   // has an anchor parameter: the link has another context
+	anchored  bool   // there is an anchor parameter, so the link has another context
 }
 
 // Package linkheader splits at every comma and semicolon, even inside <> and
@@ -29,9 +29,9 @@ var (
 	showSeparators = strings.NewReplacer(hiddenComma, ",", hiddenSemicolon, ";").Replace
 )
 
-// plainLinks rewrites a Link header into a form that package linkheader can split: with
-// brackets, without white space around "=", escapes or repeated rel parameters, and
-// without the parameters that are not used here.
+// plainLinks rewrites a Link header into a form that package linkheader can split. In this form,
+// targets are in brackets, and there are no spaces around "=", no escapes, no repeated rel
+// parameters, and no parameters that are not used here.
 func plainLinks(value string) (string, error) {
 	var plain linkheader.Links
 	for value != "" {
@@ -44,7 +44,7 @@ func plainLinks(value string) (string, error) {
 			if !link.bracketed {
 				continue // an empty element of the list
 			}
-			link.target = "#" // resolves to the base like "", which linkheader drops
+			link.target = "#" // resolves to the base, as "" does, but linkheader drops ""
 		}
 		p := linkheader.Link{URL: hideSeparators(link.target), Rel: hideSeparators(strings.ReplaceAll(link.rel, `"`, ""))}
 		if link.anchored {
@@ -58,8 +58,8 @@ func plainLinks(value string) (string, error) {
 	return plain.String(), nil
 }
 
-// cutLink cuts the first link and the comma after it off s. It follows appendix B.2 of
-// RFC 8288, but also accepts a target without brackets.
+// cutLink splits s after the first link and its comma. It follows appendix B.2 of RFC 8288, but
+// also accepts a target without brackets.
 func cutLink(s string) (link linkValue, rest string, err error) {
 	s = strings.TrimLeft(s, ows)
 	if inside, ok := strings.CutPrefix(s, "<"); ok {
@@ -102,7 +102,7 @@ func bareEnd(s string) int {
 	return len(s)
 }
 
-// cutLinkParam cuts the first parameter off s. The separator after it remains in rest.
+// cutLinkParam splits s after the first parameter. The separator that follows remains in rest.
 func cutLinkParam(s string) (name, value, rest string) {
 	end := strings.IndexAny(s, "=;,")
 	if end < 0 {

@@ -9,7 +9,7 @@ import (
 // without "http-equiv=".
 type Operation string
 
-// The operations of the specification (section "Operation-Type").
+// These are the operations of the specification (section "Operation-Type").
 const (
 	Put    Operation = "PUT"
 	Patch  Operation = "PATCH"

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// Names of the headers for which Entity has a member.
+// These are the names of the headers for which Entity has a field of its own.
 const (
 	lastModified    = "Last-Modified"
 	contentType     = "Content-Type"
@@ -19,11 +19,10 @@ const (
 	contentLength   = "Content-Length"
 )
 
-// Parse fills e from a part. Content-Type is required, and in a feed (feedEntity)
-// also Last-Modified, Content-ID and Operation-Type. The specification requires
-// Last-Modified in a snapshot too, but some producers omit it; LastModified is then the zero time. A DELETE without
-// Content-Type is text/plain (RFC 2046, section 5.1). If a field is missing or invalid, the error is a [*HeaderError] and
-// the contents of e are unspecified.
+// Parse fills e from a part. Content-Type is required; in a feed (if feedEntity is true), Last-Modified, Content-ID and
+// Operation-Type are required as well. The specification requires Last-Modified in a snapshot too, but some producers
+// omit it; LastModified is then the zero time. A DELETE without Content-Type is text/plain (RFC 2046, section 5.1). If a
+// field is missing or invalid, the error is a [*HeaderError] and the contents of e are unspecified.
 //
 // Parse may be called with the same e for each part: it reuses the array of
 // e.Header and strings that have not changed. Strings never point into the part.

@@ -7,8 +7,8 @@
 //	$ go run ./examples/couchdb http://127.0.0.1:5984/zones http://127.0.0.1:5984/copy zones-data
 //	published 0, applied 0
 //
-// "feedctl bridge couchdb", "feedctl serve" and "feedctl consume --into couchdb:URL" do
-// the same as three processes, on as many machines.
+// "feedctl bridge couchdb", "feedctl serve" and "feedctl consume --into couchdb:URL" do the same in
+// three processes, which may be on three machines.
 package main
 
 import (
@@ -36,7 +36,8 @@ func main() {
 	if len(os.Args) != 4 {
 		log.Fatal("usage: couchdb SOURCE TARGET DIRECTORY")
 	}
-	// Ctrl-C may come at any time: the next run continues where this one ended.
+	// The program can be stopped with Ctrl-C at any time: the next run continues where this one
+	// ended.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Stdout, os.Args[1], os.Args[2], os.Args[3]); err != nil {
@@ -62,8 +63,8 @@ func run(ctx context.Context, out io.Writer, source, target, directory string) e
 	return err
 }
 
-// publish adds the changes of the source to the feed. The position in the source is kept in
-// the feed, from which the index can be rebuilt.
+// publish adds the changes of the source to the feed. The feed also holds the position in the
+// source, and the index can be rebuilt from the feed.
 func publish(ctx context.Context, source string, store storage.Store, index string) (n int64, err error) {
 	db, err := couchdb.Open(couchdb.Config{URL: source})
 	if err != nil {
@@ -71,7 +72,7 @@ func publish(ctx context.Context, source string, store storage.Store, index stri
 	}
 	b, err := bridge.Open(ctx, bridge.Config{
 		Source: db, Store: store, Feed: name, Index: index,
-		// A copy that is equal to the source needs all of these.
+		// All of these are necessary for a copy that is equal to the source.
 		Options: bridge.Options{Revs: true, Conflicts: true, DesignDocs: true, Attachments: bridge.Multipart},
 	})
 	if err != nil {

@@ -1,13 +1,14 @@
 // Command kinto copies a Kinto collection into another through a feed: the bridge
 // publishes the changes since the last run, and the sink applies the new entities of the
-// feed. The copy has the same records with stamps of its own; both may be on one server.
+// feed. The copy has the same records with stamps of its own; both collections may be on one
+// server.
 //
 //	$ go run ./examples/kinto http://USER:PASSWORD@127.0.0.1:8888/v1/buckets/dns/collections/zones \
 //		http://USER:PASSWORD@127.0.0.1:8888/v1/buckets/dns/collections/copy zones-data
 //	published 3, applied 3
 //
-// A second run copies what has changed since. "feedctl bridge kinto", "feedctl serve" and
-// "feedctl consume --into kinto:URL" do the same as three processes, on as many machines.
+// A second run copies what has changed since. "feedctl bridge kinto", "feedctl serve" and "feedctl
+// consume --into kinto:URL" do the same in three processes, which may be on three machines.
 package main
 
 import (
@@ -35,7 +36,8 @@ func main() {
 	if len(os.Args) != 4 {
 		log.Fatal("usage: kinto SOURCE TARGET DIRECTORY")
 	}
-	// Ctrl-C may come at any time: the next run continues where this one ended.
+	// The program can be stopped with Ctrl-C at any time: the next run continues where this one
+	// ended.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Stdout, os.Args[1], os.Args[2], os.Args[3]); err != nil {
@@ -61,8 +63,8 @@ func run(ctx context.Context, out io.Writer, source, target, directory string) e
 	return err
 }
 
-// publish adds the changes of the source to the feed. The position in the source is kept in
-// the feed, from which the index can be rebuilt.
+// publish adds the changes of the source to the feed. The feed also holds the position in the
+// source, and the index can be rebuilt from the feed.
 func publish(ctx context.Context, source string, store storage.Store, index string) (n int64, err error) {
 	collection, err := kinto.Open(kinto.Config{URL: source})
 	if err != nil {

@@ -23,7 +23,7 @@ func Test(t *testing.T) {
 	copyAll(t, source, target, dir, "published 0, applied 0\n")
 }
 
-// copyAll runs the program, and compares the collections.
+// copyAll runs the program, and checks its output and that the collections have the same records.
 func copyAll(t *testing.T, source, target, dir, want string) {
 	t.Helper()
 	var out strings.Builder

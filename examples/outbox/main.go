@@ -1,6 +1,6 @@
-// Command outbox sells things: in one transaction it takes them from the stock and
-// publishes the order. If there is not enough in stock, the transaction is rolled
-// back, and the event with it. Then it prints the feed.
+// Command outbox sells articles: it takes each order from the stock and publishes it in one
+// transaction. If there is not enough in stock, the transaction is rolled back, and the event with
+// it. At the end, the program prints the feed.
 //
 //	$ createdb shop
 //	$ go run ./examples/outbox postgres://localhost/shop
@@ -83,7 +83,7 @@ type order struct {
 
 var errNotEnough = errors.New("not enough in stock")
 
-// place sells an article and publishes the order in one transaction.
+// place carries out the order and publishes it in one transaction.
 func (o order) place(ctx context.Context, conn *pgx.Conn) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var id int64

@@ -61,8 +61,8 @@ func run(ctx context.Context, out io.Writer, storeURL string) error {
 	return readSnapshot(ctx, out, index)
 }
 
-// publish adds to the feed. Other machines may do so at the same time. Entities that are
-// in the feed already are not added again.
+// publish adds entities to the feed. Other machines may do so at the same time. Entities that the
+// feed already has are not added again.
 func publish(ctx context.Context, store storage.Store) error {
 	weather, err := producer.Open(ctx, store, name, producer.Config{})
 	if err != nil {

@@ -41,7 +41,7 @@ func main() {
 	fmt.Printf("continue after %s of %s\n", at.ContentID, at.LastModified.Format(time.RFC3339))
 }
 
-// run returns the position after the last entity. A program that stores it together with
+// run returns the position after the last entity. A program that stores the position together with
 // its data, and continues with consumer.After(position), gets each entity exactly once.
 func run(ctx context.Context, out io.Writer, server, name string) (at feed.Position, err error) {
 	client, err := consumer.New(consumer.Config{})

@@ -90,7 +90,7 @@ func TestRollback(t *testing.T) {
 	if err := apply(c).Commit(ctx, feed.Position{ContentID: "1"}); err != nil {
 		t.Fatal(err)
 	}
-	apply(c) // then the process is killed
+	apply(c) // never committed, as if the process had been killed
 	c = open()
 	if err := apply(c).Rollback(ctx); err != nil {
 		t.Fatal(err)
