@@ -24,9 +24,9 @@ const (
 // omit it; LastModified is then the zero time. A DELETE without Content-Type is text/plain (RFC 2046, section 5.1). If a
 // field is missing or invalid, the error is a [*HeaderError] and the contents of e are unspecified.
 //
-// Parse may be called with the same e for each part: it reuses the array of
-// e.Header and strings that have not changed. Strings never point into the part.
-// Body and Stream are those of the part, and valid for as long.
+// Parse may be called with the same e for each part: it reuses the array of e.Header, and strings whose values are the
+// same again. Strings never point into the part. Body and Stream are those of the part, and are valid as long as the
+// part is.
 func Parse(e *Entity, p *page.Part, feedEntity bool) error {
 	old := *e
 	*e = Entity{Header: old.Header[:0], Body: p.Body, Stream: p.Stream, Size: -1}
@@ -105,8 +105,7 @@ func parseDate(value []byte) (time.Time, bool) {
 	return parseOtherDate(string(value))
 }
 
-// knownName returns the canonical name of a header, or "" if Entity has no member
-// for it.
+// knownName returns the canonical name of a header, or "" if Entity has no field of its own for it.
 func knownName[T string | []byte](name T) string {
 	known := ""
 	switch len(name) {
@@ -134,7 +133,7 @@ func knownName[T string | []byte](name T) string {
 // A fieldSet holds names returned by knownName.
 type fieldSet [6]string
 
-// add reports whether the name is new.
+// add adds a name, and reports whether it is new.
 func (s *fieldSet) add(name string) bool {
 	for i := range s {
 		switch s[i] {
@@ -154,7 +153,7 @@ type texts struct {
 	max int
 }
 
-// size adds the size of the names and values of h to the capacity to allocate.
+// size adds the size of the names and values of h to t.max, the capacity that copy allocates.
 func (t *texts) size(h page.Header) {
 	for _, f := range h {
 		t.max += len(f.Name) + len(f.Value)

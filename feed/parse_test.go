@@ -73,8 +73,8 @@ func TestParseIgnoresCaseOfNames(t *testing.T) {
 	}
 }
 
-// TestParseReuse: nothing of an entity remains in the next one, and an entity does not
-// alias the part's buffer.
+// TestParseReuse: if an Entity is used again, nothing remains of the previous entity. An entity
+// does not alias the part's buffer.
 func TestParseReuse(t *testing.T) {
 	var e feed.Entity
 	first := header(fullHeader...)
@@ -234,8 +234,8 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// FuzzParse parses arbitrary headers: it must not panic, and a parsed header must survive a
-// round trip.
+// FuzzParse: parsing an arbitrary header does not panic, and an entity that was parsed is unchanged
+// after a round trip.
 func FuzzParse(f *testing.F) {
 	f.Add(strings.Join(fullHeader, "\n"), true)
 	f.Add("Content-Type: text/plain\nLast-Modified: Thu, 5 Oct 2023 03:00:13 GMT", false)

@@ -74,7 +74,7 @@ func parseFixdate[T string | []byte](s T) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	t := time.Date(year, month, day, hour, minute, second, 0, time.UTC)
-	return t, t.Day() == day // false if the month does not have that day
+	return t, t.Day() == day // Date normalizes a day that the month does not have
 }
 
 func isWeekday[T string | []byte](s T) bool { return indexName(s, "MonTueWedThuFriSatSun") >= 0 }
@@ -84,7 +84,8 @@ func monthOf[T string | []byte](s T) (time.Month, bool) {
 	return time.January + time.Month(i), i >= 0
 }
 
-// indexName returns the index of s in names, each of three letters, or -1.
+// indexName returns the index of s in names, a list of names of three letters without separators,
+// or -1.
 func indexName[T string | []byte](s T, names string) int {
 	for i := 0; i < len(names); i += 3 {
 		if s[0] == names[i] && s[1] == names[i+1] && s[2] == names[i+2] {

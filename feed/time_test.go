@@ -74,7 +74,7 @@ func TestRounding(t *testing.T) {
 		{"2023-10-05T03:00:13.0000001+02:00", "2023-10-05T01:00:13Z", "2023-10-05T01:00:13Z", "Thu, 05 Oct 2023 01:00:13 GMT"},
 		// The zone is half an hour off, so that rounding in local time would be detected.
 		{"2023-10-05T03:00:13.7+05:30", "2023-10-04T21:30:13Z", "2023-10-04T21:30:13.7Z", "Wed, 04 Oct 2023 21:30:13 GMT"},
-		// Before 1970, and before the zero of time.Time: truncation is towards earlier
+		// Times before 1970, and before the zero time.Time, are also truncated towards earlier
 		// times, not towards zero.
 		{"1969-12-31T23:59:59.9995Z", "1969-12-31T23:59:59Z", "1969-12-31T23:59:59.999Z", "Wed, 31 Dec 1969 23:59:59 GMT"},
 		{"0000-12-31T23:59:59.5Z", "0000-12-31T23:59:59Z", "0000-12-31T23:59:59.5Z", "Sun, 31 Dec 0000 23:59:59 GMT"},
@@ -92,7 +92,8 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestRoundingPreservesOrder: rounding preserves order, as starting at a time requires.
+// TestRoundingPreservesOrder: rounding preserves order, on which readers rely that start at a given
+// time.
 func TestRoundingPreservesOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 10_000 {
@@ -139,8 +140,8 @@ func FuzzParseTime(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		got, err := feed.ParseTime(s)
-		// net/http also accepts fractions, the year 0, and any abbreviation for a zone,
-		// which it treats as UTC.
+		// net/http also accepts fractions, the year 0, and any abbreviation of a time zone. It
+		// treats all zones as UTC.
 		std, stdErr := http.ParseTime(s)
 		zone, _ := std.Zone()
 		if stdErr == nil && std.Year() > 0 && std.Nanosecond() == 0 && (zone == "GMT" || zone == "UTC") {

@@ -7,26 +7,27 @@ import (
 	"strings"
 )
 
-// The header fields of an entity that hold its trace context, as in an HTTP request.
+// These header fields of an entity hold its trace context, as in an HTTP request.
 const (
 	traceParent = "Traceparent"
 	traceState  = "Tracestate"
 )
 
-// maxTraceState limits [Trace.State], in bytes, to what the recommendation requires to be propagated.
+// maxTraceState limits [Trace.State], in bytes, to the length that the recommendation requires to be
+// propagated.
 const maxTraceState = 512
 
-// A Trace says in which trace, and where in it, an entity was published: the values of the header
-// fields of W3C Trace Context (https://www.w3.org/TR/trace-context/). The zero Trace means that there is no
-// trace context.
+// A Trace says in which trace an entity was published, and where in that trace. It holds the values of the
+// header fields of W3C Trace Context (https://www.w3.org/TR/trace-context/). The zero Trace means that there
+// is no trace context.
 type Trace struct {
 	Parent string // traceparent
 	State  string // tracestate; may be empty
 }
 
-// ParseTrace returns the trace context of two header fields, or the zero Trace if parent is not
-// valid, as the recommendation requires. A state that is not valid, or longer than 512 bytes, is
-// left out.
+// ParseTrace returns the trace context given by the values of the two header fields, or the zero Trace if
+// parent is not valid, as the recommendation requires. A state that is not valid, or longer than 512 bytes,
+// is left out.
 func ParseTrace(parent, state string) Trace {
 	if !validParent(parent) {
 		return Trace{}
@@ -46,8 +47,8 @@ func (t Trace) Sampled() bool {
 	return len(t.Parent) > flags && strings.IndexByte("13579bdf", t.Parent[flags]) >= 0
 }
 
-// validParent reports whether a traceparent is valid: version, trace-id, parent-id and flags in lower-case
-// hex; if the version is later than 00, more may follow.
+// validParent reports whether a traceparent is valid. It must consist of version, trace-id, parent-id and
+// flags in lower-case hex; if the version is later than 00, more may follow.
 func validParent(p string) bool {
 	const size = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	if len(p) < size || len(p) > 2*size {
@@ -107,7 +108,7 @@ func (e *Entity) SetTrace(t Trace) {
 type traceKey struct{}
 
 // ContextWithTrace returns a context for publishing in a trace: package producer adds the trace to entities
-// that have none. Without a trace, it returns ctx.
+// that have none. If t is the zero Trace, it returns ctx.
 func ContextWithTrace(ctx context.Context, t Trace) context.Context {
 	if t.IsZero() {
 		return ctx

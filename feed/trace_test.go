@@ -86,7 +86,7 @@ func TestTraceOfHeader(t *testing.T) {
 	}
 }
 
-// TestTracesAreBounded: a batch refers to a limited number of the traces of its entities, and only to sampled ones.
+// TestTracesAreBounded: Traces collects a limited number of distinct traces, and only sampled ones.
 func TestTracesAreBounded(t *testing.T) {
 	var ts feed.Traces
 	for n := range 1000 {

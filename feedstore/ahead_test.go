@@ -21,13 +21,13 @@ import (
 
 const (
 	latency = 50 * time.Millisecond
-	enough  = 32 << 20 // bytes of memory for all pages that a reader reads ahead
+	enough  = 32 << 20 // memory, in bytes, for all pages that a reader reads ahead
 )
 
-// roundTrips returns how many times latency has passed since start.
+// roundTrips returns how many round trips, of one latency each, fit in the time since start.
 func roundTrips(start time.Time) int { return int(time.Since(start) / latency) }
 
-// far64 returns a store with a feed of 64 pages of 64 KiB that have a next page, and one more page.
+// far64 returns a store with a feed that has 64 pages of 64 KiB, and one more page at its end.
 func far64(t *testing.T) *farStore {
 	store := far(memory.New(), 0)
 	fill(t, store, 64, 64<<10)
@@ -43,7 +43,7 @@ func TestReadAhead(t *testing.T) {
 		memory     int64
 		roundTrips int
 	}{
-		"enough memory":       {enough, 1 + 64/24 + 1}, // at first only the first page is read
+		"enough memory":       {enough, 1 + 64/24 + 1}, // nothing is read ahead at the first page
 		"memory for 8 pages":  {9 * 128 << 10, 5 + 64/8},
 		"no memory for pages": {0, 64},
 	} {
@@ -61,7 +61,7 @@ func TestReadAhead(t *testing.T) {
 				if key, n := store.most("Get"); n != 1 {
 					t.Errorf("%s was requested %d times", key, n)
 				}
-				if all, gets := store.total(); gets != 64 || all > gets+5 { // the floor, at most every 3/4 of a second
+				if all, gets := store.total(); gets != 64 || all > gets+5 { // the others read the floor, at most every 3/4 of a second
 					t.Errorf("64 pages took %d requests, %d of them for pages", all, gets)
 				}
 			})
@@ -126,8 +126,8 @@ func TestManyAtOnePage(t *testing.T) {
 			page        int64
 			stats, gets uint64
 		}{
-			{7, 1, 1},     // the floor, which is a second old
-			{0, 1 + 2, 0}, // one poll for the first, one for all others; the page is in memory
+			{7, 1, 1},     // the Stat reads the floor, which is a second old
+			{0, 1 + 2, 0}, // the floor, a poll for the first request, and one for all others; the page is in memory
 		} {
 			time.Sleep(time.Second)
 			store.reset()
@@ -152,7 +152,7 @@ func together(n int, do func(i int)) {
 	group.Wait()
 }
 
-// TestManyAtTheStart: requests also share the search for the end of the feed.
+// TestManyAtTheStart: the first requests to a Reader also share the search for the end of the feed.
 func TestManyAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := far64(t)
@@ -167,11 +167,11 @@ func TestManyAtTheStart(t *testing.T) {
 	})
 }
 
-// TestNewestPageCosts: reading the newest page takes a poll and, if the page has changed, a request for its body.
+// TestNewestPageCosts: to read the newest page takes a poll and, if the page has changed, a request for its body.
 func TestNewestPageCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := far(memory.New(), latency)
-		publish(t, store.Store, 3, 1, 5, short) // page 2 has 2 of 3 entities
+		publish(t, store.Store, 3, 1, 5, short) // page 2 has 2 entities, and room for another
 		r := newReader(t, store, feedstore.Config{ReadAhead: enough})
 		r.newest(t)
 		for _, tt := range []struct {
@@ -181,7 +181,7 @@ func TestNewestPageCosts(t *testing.T) {
 			stats, gets uint64
 		}{
 			{"unchanged", nil, 1, 1, 0},
-			{"unchanged for a while", func() { time.Sleep(time.Minute) }, 1, 2, 0}, // the floor at the same time
+			{"unchanged for a while", func() { time.Sleep(time.Minute) }, 1, 2, 0}, // the floor is read at the same time
 			{"grown and full", func() { publish(t, store.Store, 3, 6, 1, short) }, 5, 5, 1},
 			{"followed by another", func() { publish(t, store.Store, 3, 7, 1, short) }, 3, 3, 1},
 			{"grown", func() { publish(t, store.Store, 3, 8, 1, short) }, 2, 1, 1},
@@ -200,7 +200,7 @@ func TestNewestPageCosts(t *testing.T) {
 	})
 }
 
-// TestMemoryIsBounded: readers of different pages share the memory, and none waits for it.
+// TestMemoryIsBounded: readers of different pages share the memory, and no reader waits for memory.
 func TestMemoryIsBounded(t *testing.T) {
 	const limit, readers = 2 << 20, 50
 	for name, take := range map[string]func(io.Reader){
@@ -276,7 +276,7 @@ func TestErrorsWhileReadingAhead(t *testing.T) {
 	})
 }
 
-// An answeringLate store waits between reading and returning.
+// An answeringLate is a store that waits between reading and returning.
 type answeringLate struct{ storage.Store }
 
 func (s answeringLate) Stat(ctx context.Context, key string) (storage.Info, error) {
@@ -308,7 +308,7 @@ func TestPollsSeeEarlierWrites(t *testing.T) {
 	})
 }
 
-// TestCancelledWhileReadingAhead: readers that give up leave nothing behind.
+// TestCancelledWhileReadingAhead: readers that give up leave no goroutines behind.
 func TestCancelledWhileReadingAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReader(t, far64(t), feedstore.Config{ReadAhead: enough})
@@ -326,17 +326,17 @@ func TestCancelledWhileReadingAhead(t *testing.T) {
 		cancel()
 		group.Wait()
 		time.Sleep(time.Second)
-		for n := int64(1); n < 60; n++ { // pages whose reading began can be read
+		for n := int64(1); n < 60; n++ { // pages that were being read when their readers gave up can be read
 			r.pages(t, n, n)
 		}
 	})
 }
 
-// TestCloseWhileReadingAhead: Close leaves nothing behind, and calls under way complete.
+// TestCloseWhileReadingAhead: Close leaves no goroutines behind, and calls that are under way complete.
 func TestCloseWhileReadingAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // fails if goroutines are left
 		r := newReader(t, far64(t), feedstore.Config{ReadAhead: enough, MaxWaiters: 1, PollInterval: time.Minute})
-		r.pages(t, 1, 2) // 16 more are being read
+		r.pages(t, 1, 2) // 16 more pages are being read
 		time.Sleep(latency / 2)
 		start := time.Now()
 		read, waited := make(chan error), make(chan error)
@@ -413,7 +413,7 @@ func TestLoaded(t *testing.T) {
 	})
 }
 
-// A loading store returns bodies that are in memory, and counts those that are open.
+// A loading is a store that returns bodies that are in memory, and counts those that are open.
 type loading struct {
 	storage.Store
 	open atomic.Int64

@@ -10,8 +10,8 @@ import (
 // for its metadata, is considered unavailable.
 const backgroundTimeout = 2 * time.Minute
 
-// A background runs tasks that are started for one request and shared with others: they must not end with
-// that request.
+// A background runs tasks that are started for one request and shared with others, and therefore must not end
+// with the first request.
 type background struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -27,7 +27,7 @@ func newBackground() *background {
 	return b
 }
 
-// run starts a task. It reports false if the reader is being closed.
+// run starts a task. It returns false, without starting the task, if the reader is being closed.
 func (b *background) run(task func(ctx context.Context)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,7 +72,8 @@ func newCalls[K comparable, V any](b *background) *calls[K, V] {
 	return &calls[K, V]{background: b, byKey: make(map[K]*call[V])}
 }
 
-// start starts work, unless it is under way. It returns nil if the reader is being closed.
+// start starts a call that does work, unless a call with the same key is under way, and returns the call. It
+// returns nil if the reader is being closed.
 func (g *calls[K, V]) start(key K, work func(context.Context) (V, error)) *call[V] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,7 +94,7 @@ func (g *calls[K, V]) start(key K, work func(context.Context) (V, error)) *call[
 	return f
 }
 
-// do does work, or waits for a call that is under way.
+// do waits for a call with the key that is under way, or starts one that does work, and returns its result.
 func (g *calls[K, V]) do(ctx context.Context, key K, work func(context.Context) (V, error)) (value V, err error) {
 	f := g.start(key, work)
 	if f == nil {

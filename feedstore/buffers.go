@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 )
 
-// Limits of the pages in memory.
+// These constants limit the pages in memory.
 const (
 	// bufferUnit is the granularity of memory for pages, in bytes.
 	bufferUnit = 64 << 10
@@ -25,22 +25,20 @@ const (
 // errUnbuffered means that a page cannot be buffered in memory.
 var errUnbuffered = errors.New("no memory for the page")
 
-// buffers holds pages in memory: those being fetched, those fetched ahead, and those already read, so that
-// another reader shortly after need not fetch them again. Their size is bounded, and no reader waits for
-// memory.
+// buffers holds pages in memory: those being fetched, those fetched ahead, and those that were read and may
+// soon be read by another reader. Their total size is limited, and no reader waits for memory.
 type buffers struct {
 	limit int64 // bytes; 0 disables buffering
 
 	mu     sync.Mutex
 	taken  int64
 	byKey  map[bufferKey]*buffer
-	read   list.List // of *buffer that no one holds, the last read first
-	unread list.List // of *buffer that were fetched ahead, the latest first
+	read   list.List // *buffer that were read and that no one holds, the last one first
+	unread list.List // *buffer that were fetched ahead and not yet read, the latest first
 	free   []sync.Pool
 }
 
-// A bufferKey identifies a page that has a next page, or, with its SHA-256, a state of
-// the newest page.
+// A bufferKey identifies a page that has a next page, or a state of the newest page, by its SHA-256.
 type bufferKey struct {
 	pageKey
 	state string
@@ -53,13 +51,13 @@ type buffer struct {
 
 	page   *chain.Page
 	body   []byte
-	lender io.Closer // the body in the memory of the driver; nil if it is in memory of the buffers
-	digest []byte    // SHA-256 of a page without a next page, as it is served
+	lender io.Closer // closes body if that is memory of the driver; otherwise nil
+	digest []byte    // SHA-256 of the page as it is served, if it has no next page
 	err    error
 
 	// The following fields are guarded by the mutex of buffers.
 	taken   int64
-	holders int // readers, and the task that fetches it
+	holders int // number of readers, plus one for the task that fetches the page
 	wanted  bool
 	useless bool // the fetch failed, or the page is on disk
 	cancel  context.CancelFunc
@@ -77,9 +75,9 @@ func newBuffers(limit int64) *buffers {
 // fits reports whether a page of size bytes may be held.
 func (p *buffers) fits(size int64) bool { return size > 0 && size <= p.limit/maxBufferShare }
 
-// acquire returns the buffer of a page; the caller must release it. If begun is true,
-// the buffer is new and the caller has to fetch the page: it then has two holders. It
-// returns nil if there is no memory for size bytes.
+// acquire returns the buffer of a page; the caller must release it. If begun is true, the buffer is new, and
+// the caller has to fetch the page and release the buffer twice. acquire returns nil if there is no memory
+// for size bytes.
 func (p *buffers) acquire(key bufferKey, size int64) (b *buffer, begun bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,8 +91,8 @@ func (p *buffers) acquire(key bufferKey, size int64) (b *buffer, begun bool) {
 	return b, b != nil
 }
 
-// begin returns a new buffer for a page to be fetched ahead. It returns nil if the page has a buffer already,
-// or, with full, if there is no memory for a new one.
+// begin returns a new buffer for a page to be fetched ahead. It returns nil if the page already has a buffer,
+// or if there is no memory for a new one, in which case full is true.
 func (p *buffers) begin(key bufferKey, size int64) (b *buffer, full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +103,7 @@ func (p *buffers) begin(key bufferKey, size int64) (b *buffer, full bool) {
 	return b, b == nil
 }
 
-// hold returns the buffer for a reader, or nil. The caller must hold mu.
+// hold returns the buffer with a key for another reader, or nil if there is none. The caller must hold mu.
 func (p *buffers) hold(key bufferKey) *buffer {
 	b := p.byKey[key]
 	if b == nil {
@@ -149,7 +147,8 @@ func (p *buffers) makeRoom(size int64, ahead bool) bool {
 	return true
 }
 
-// resize corrects the size of a buffer once the size of the page is known.
+// resize corrects the size of a buffer once the size of the page is known. It returns false if there is no
+// memory for that size.
 func (p *buffers) resize(b *buffer, size int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,7 +161,7 @@ func (p *buffers) resize(b *buffer, size int64) bool {
 	return true
 }
 
-// finish completes a buffer. The caller must still hold it.
+// finish completes a buffer, which the caller must still hold.
 func (p *buffers) finish(b *buffer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,7 +172,7 @@ func (p *buffers) finish(b *buffer) {
 	close(b.ready)
 }
 
-// discard ensures that no other reader finds the buffer.
+// discard ensures that no other reader gets the buffer. The caller must hold mu.
 func (p *buffers) discard(b *buffer) {
 	b.useless = true
 	if p.byKey[b.bufferKey] == b {

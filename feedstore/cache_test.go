@@ -49,11 +49,11 @@ func testCorruptBodies(t *testing.T, loaded bool) {
 	})
 }
 
-// A corrupting store changes a byte in each of the next bodies.
+// A corrupting is a store that changes a byte in each of the next bodies.
 type corrupting struct {
 	storage.Store
 	times  *int
-	loaded bool // the bodies are in memory
+	loaded bool // the bodies implement storage.Loaded
 }
 
 func (s corrupting) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
@@ -110,8 +110,8 @@ func TestLargePages(t *testing.T) {
 	})
 }
 
-// TestCache: reading a cached page takes no request to the store. After a restart, one request proves that the cached
-// pages are those of the feed.
+// TestCache: reading a cached page takes no request to the store. After a restart, a single request is enough to know
+// that the cached pages belong to the feed.
 func TestCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, dir := far64(t), t.TempDir()
@@ -131,7 +131,7 @@ func TestCache(t *testing.T) {
 		for range 3 {
 			r.pages(t, 1, 64)
 		}
-		if all, gets := store.total(); gets != 0 || all > 2 { // the other one is for the floor
+		if all, gets := store.total(); gets != 0 || all > 2 { // one for the feed, one for the floor
 			t.Errorf("192 cached pages took %d requests, %d of them for pages", all, gets)
 		}
 		if s := r.Stats(); s.CacheHits != 192 || s.CacheMisses != 0 {
@@ -156,10 +156,10 @@ func TestCache(t *testing.T) {
 	})
 }
 
-// TestCacheOfAnotherFeed: the pages of a feed that was deleted and begun again, or restored from a backup,
-// are not mixed with those in the cache.
+// TestCacheOfAnotherFeed: if a feed was deleted and begun again, or restored from a backup, its pages are not mixed
+// with those of the earlier feed in the cache.
 func TestCacheOfAnotherFeed(t *testing.T) {
-	for _, kept := range []int{0, 3} { // pages that the feeds have in common
+	for _, kept := range []int{0, 3} { // how many pages the feeds have in common
 		dir, store, other := t.TempDir(), far(memory.New(), 0), far(memory.New(), 0)
 		fill(t, store, kept, 1000)
 		for entry, err := range store.List(t.Context(), "feeds/", "") {
@@ -246,7 +246,7 @@ func TestCacheForgetsPruned(t *testing.T) {
 			if _, err := chain.RaiseFloor(t.Context(), store, "f", floor); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * time.Second) // a floor is used for a second
+			time.Sleep(2 * time.Second) // longer than a floor is used before it is read again
 			r.newest(t)
 			for n := range int64(5) {
 				if cache.Has("f", n+1) && n+1 < floor {

@@ -25,7 +25,7 @@ var ErrClosed = errors.New("reader is closed")
 // A FeedVersion is a state of a feed.
 type FeedVersion struct {
 	Name string
-	// Version is opaque, and differs if the newest page does. It is empty if the feed was deleted.
+	// Version is opaque. It changes whenever the newest page does, and is empty if the feed was deleted.
 	Version string
 }
 
@@ -33,10 +33,10 @@ type FeedVersion struct {
 type Changes struct {
 	// Feeds are in the order of their last changes.
 	Feeds []FeedVersion
-	// Token is where to continue.
+	// Token is the token with which to continue.
 	Token string
-	// Complete means that each feed that exists has been among the feeds since a caller started without a
-	// token. Later changes will follow.
+	// Complete means that a caller that started without a token and continued with each Token has received
+	// all feeds that exist. Only later changes will follow.
 	Complete bool
 	// Waited means that the call could wait for changes.
 	Waited bool
@@ -44,8 +44,8 @@ type Changes struct {
 
 // Limits of [Reader.Changes].
 const (
-	trackedFor    = 10 * time.Minute // after the last call, feeds are no longer polled
-	maxTombstones = 10_000           // deleted feeds that are remembered
+	trackedFor    = 10 * time.Minute // how long feeds are polled after the last call
+	maxTombstones = 10_000           // how many deleted feeds are remembered
 	noticeEvery   = 100 * time.Millisecond
 )
 
@@ -54,8 +54,8 @@ const (
 // until the list is complete, for at most the given time and at most five minutes, provided that fewer than
 // Config.MaxWaiters callers are waiting.
 //
-// A change is noticed at once if it is made through this reader or the store reports it, otherwise
-// when the feed is polled: after a second at first, then less and less often while it does not
+// A change is noticed at once if this reader sees it or the store reports it. Otherwise, it is noticed when
+// the feed is polled, which is after a second at first, and less and less often while the feed does not
 // change, so 50 requests a second to a remote store suffice. Polling is shared by all callers; it begins with
 // the first call, and ends ten minutes after the last one. Polling needs a few hundred bytes of memory for
 // each feed.
@@ -69,7 +69,7 @@ func (r *Reader) Changes(ctx context.Context, since, prefix string, limit int, w
 	}
 	defer t.asked()
 	c, err, changed := t.collect(since, prefix, limit)
-	known := since == "" && err == nil && c.Complete // that there are no feeds
+	known := since == "" && err == nil && c.Complete // it is known that there are no feeds
 	if err != nil || len(c.Feeds) > 0 || wait <= 0 || known || !r.subscribers.enter() {
 		return c, err
 	}
@@ -87,7 +87,7 @@ func (r *Reader) Changes(ctx context.Context, since, prefix string, limit int, w
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		c, err, changed = t.collect(c.Token, prefix, limit) // no changes up to there concern the caller
+		c, err, changed = t.collect(c.Token, prefix, limit) // none of the changes up to c.Token concern the caller
 		if c != nil {
 			c.Waited = true
 		}
@@ -95,7 +95,7 @@ func (r *Reader) Changes(ctx context.Context, since, prefix string, limit int, w
 	return c, err
 }
 
-// trackers holds the tracker of a reader while there are callers.
+// trackers holds the tracker of a reader, if there have been calls of Changes lately.
 type trackers struct {
 	mu      sync.Mutex
 	current *tracker
@@ -114,11 +114,11 @@ type tracker struct {
 	mu         sync.Mutex
 	last       time.Time // of the last call
 	byName     map[string]*tracked
-	unseen     int       // feeds in byName that have not been seen
+	unseen     int       // how many feeds in byName have not been seen
 	seq        int64     // of the last change
 	oldest     int64     // changes up to this one may have been forgotten
-	log        []logged  // in the order of seq; what changed again later is ignored
-	tombstones int       // feeds in byName that were deleted
+	log        []logged  // in the order of seq; an entry is ignored if its feed has changed again
+	tombstones int       // how many feeds in byName were deleted
 	complete   bool      // each feed has been polled
 	failure    error     // why feeds cannot be listed
 	noticed    int64     // callers have been notified of changes up to this one
@@ -133,11 +133,11 @@ type tracker struct {
 type tracked struct {
 	page     *chain.Page // nil if it is not known, or the feed was deleted
 	version  string
-	seq      int64         // of its last change; 0 if the feed has not been seen
+	seq      int64         // of the last change; 0 if the feed has not been seen
 	polled   time.Time     // last
-	interval time.Duration // until it is to be polled again
-	hinted   bool          // it may have changed since the last poll
-	failures int           // polls that have failed in a row
+	interval time.Duration // time after polled until the next poll
+	hinted   bool          // the feed may have changed since the last poll
+	failures int           // how many polls in a row have failed
 }
 
 type logged struct {
@@ -184,7 +184,7 @@ func (s *trackers) close() {
 	s.done.Wait()
 }
 
-// asked records a call.
+// asked records that Changes was called.
 func (t *tracker) asked() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -207,7 +207,8 @@ func (t *tracker) abandoned() bool {
 	return true
 }
 
-// parse returns the number of the change that a token stands for; 0 without a token. The caller must hold mu.
+// parse returns the number of the change that a token stands for, or 0 if the token is empty. The caller must
+// hold mu.
 func (t *tracker) parse(token string) (int64, error) {
 	if token == "" {
 		return 0, nil
@@ -220,8 +221,8 @@ func (t *tracker) parse(token string) (int64, error) {
 	return seq, nil
 }
 
-// collect returns changes since a token, and a channel that is closed when there may be more.
-func (t *tracker) collect(token, prefix string, limit int) (*Changes, error, <-chan struct{}) { //nolint:revive // the error belongs to the changes
+// collect returns changes since a token, and a channel that is closed when there may be further changes.
+func (t *tracker) collect(token, prefix string, limit int) (*Changes, error, <-chan struct{}) { //nolint:revive // the error is that of the changes
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	since, err := t.parse(token)
@@ -260,8 +261,8 @@ func versionOf(p *chain.Page) string {
 	return fmt.Sprintf("%d-%d-%s", p.Number, p.Entities, p.SHA256[:min(len(p.SHA256), 12)])
 }
 
-// saw records the version of a feed, "" if it does not exist, and its newest page, if that
-// could be read. It reports whether the version is new.
+// saw records the version of a feed (empty if the feed does not exist), and its newest page if that could be
+// read. It reports whether the version is new.
 func (t *tracker) saw(name, version string, p *chain.Page) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -272,7 +273,7 @@ func (t *tracker) saw(name, version string, p *chain.Page) bool {
 		t.unseen++
 	}
 	if version == "" && feed.seq == 0 {
-		delete(t.byName, name) // it has no pages yet
+		delete(t.byName, name) // the feed has no pages yet
 		t.unseen--
 		return false
 	}
@@ -304,7 +305,7 @@ func (t *tracker) saw(name, version string, p *chain.Page) bool {
 	return true
 }
 
-// bury forgets the feeds that were deleted, so earlier tokens become too old. The caller must hold mu.
+// bury forgets the feeds that were deleted, which makes all earlier tokens too old. The caller must hold mu.
 func (t *tracker) bury() {
 	for name, feed := range t.byName {
 		if feed.version == "" && feed.seq > 0 {
@@ -330,13 +331,13 @@ func (t *tracker) notify() time.Duration {
 	return 0
 }
 
-// wake wakes all callers that wait. The caller must hold mu.
+// wake wakes all waiting callers. The caller must hold mu.
 func (t *tracker) wake() {
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
 
-// hintAt records that a feed may have changed, or that any feed may have if name is "".
+// hintAt records that a feed may have changed or, if name is "", that any feed may have changed.
 func (t *tracker) hintAt(name string) {
 	t.mu.Lock()
 	if name == "" {

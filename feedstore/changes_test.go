@@ -23,7 +23,7 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// TestChangesOfFeed follows one feed through its life.
+// TestChangesOfFeed: each change is reported: a feed is created, grows, is deleted, or is damaged.
 func TestChangesOfFeed(t *testing.T) {
 	for name, store := range map[string]storage.Store{
 		"the store notifies": memory.New(),
@@ -34,7 +34,7 @@ func TestChangesOfFeed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newReader(t, store, feedstore.Config{MaxWaiters: 1})
 				token := ""
-				next := func() string { // the version after the next change
+				next := func() string { // next returns the version after the next change
 					t.Helper()
 					for range 10 {
 						c, err := r.Changes(t.Context(), token, "", 10, time.Minute)
@@ -50,7 +50,7 @@ func TestChangesOfFeed(t *testing.T) {
 				}
 				publish(t, store, 2, 0, 1, short)
 				seen := map[string]bool{next(): true}
-				for n := 1; n < 4; n++ { // the page grows, then there is another one
+				for n := 1; n < 4; n++ { // the page grows, and then another page follows it
 					publish(t, store, 2, n, 1, short)
 					version := next()
 					if seen[version] || version == "" {
@@ -88,7 +88,7 @@ func TestChangesOfFeed(t *testing.T) {
 	}
 }
 
-// TestChangesOfStores: what another process writes to a real store is noticed.
+// TestChangesOfStores: changes that another process makes in a real store are noticed.
 func TestChangesOfStores(t *testing.T) {
 	for name, url := range map[string]func(t *testing.T) string{
 		"file":       func(t *testing.T) string { return "file:" + filepath.ToSlash(t.TempDir()) },
@@ -198,7 +198,7 @@ func TestChangesWhileOneHangs(t *testing.T) {
 					changed := time.Now()
 					c, err := r.Changes(t.Context(), token, "f", 10, time.Minute)
 					check(t, err)
-					if len(c.Feeds) == 0 { // the list is complete now
+					if len(c.Feeds) == 0 { // the call only returned because the list became complete
 						c, err = r.Changes(t.Context(), c.Token, "f", 10, time.Minute)
 						check(t, err)
 					}
@@ -296,7 +296,7 @@ func TestChangesAfterFailure(t *testing.T) {
 		}{locked, all}, feedstore.Config{MaxWaiters: 1})
 		c, err := r.Changes(t.Context(), "", "", 10, time.Minute)
 		check(t, err)
-		time.Sleep(time.Minute) // it is polled rarely now
+		time.Sleep(time.Minute) // by now, the feed is polled rarely
 		locked.locked.Store(true)
 		published := time.Now()
 		publish(t, all, 2, 1, 1, short)
@@ -310,8 +310,8 @@ func TestChangesAfterFailure(t *testing.T) {
 	})
 }
 
-// TestChangesOfDeleted: a feed that was deleted is gone, although its pages have not been removed yet
-// and a request has read it before.
+// TestChangesOfDeleted: a feed that was deleted is reported as gone, even if its pages have not been
+// removed yet and a request has read it before.
 func TestChangesOfDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
@@ -331,7 +331,7 @@ func TestChangesOfDeleted(t *testing.T) {
 	})
 }
 
-// TestChangesOfTombstones: if more feeds are deleted than are remembered, earlier tokens are too old.
+// TestChangesOfTombstones: if more feeds are deleted than can be remembered, earlier tokens are too old.
 func TestChangesOfTombstones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()

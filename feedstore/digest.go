@@ -31,7 +31,7 @@ func (r *Reader) NewestDigest(ctx context.Context, feed string) (string, error) 
 // its name.
 type DigestPart struct {
 	Feed string
-	ID   string // of a root; "" for a node or leaf
+	ID   string // ID of a root; "" for a node or leaf
 	Name digest.Hash
 }
 
@@ -42,7 +42,7 @@ func (p DigestPart) key() string {
 	return layout.DigestNode(p.Feed, p.Name.String())
 }
 
-// StatDigest describes a part of a state digest, with its SHA-256 in hex.
+// StatDigest returns the Info of a part of a state digest, and its SHA-256 in hex.
 func (r *Reader) StatDigest(ctx context.Context, p DigestPart) (storage.Info, string, error) {
 	info, err := r.store.Stat(ctx, p.key())
 	if err != nil {
@@ -52,8 +52,8 @@ func (r *Reader) StatDigest(ctx context.Context, p DigestPart) (storage.Info, st
 	return info, sum, err
 }
 
-// OpenDigest describes a part of a state digest, and opens length bytes of its body, beginning at offset; a
-// negative length means to the end. The body is verified as by [Feed.Open].
+// OpenDigest returns the same as StatDigest, and opens length bytes of the body of the part, beginning at
+// offset; a negative length means to the end. The body is verified as by [Feed.Open].
 func (r *Reader) OpenDigest(ctx context.Context, p DigestPart, offset, length int64) (storage.Info, string, io.ReadCloser, error) {
 	object, err := r.store.Get(ctx, p.key(), offset, length)
 	if err != nil {

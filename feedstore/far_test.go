@@ -18,8 +18,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A farStore is a store behind a network: each request takes latency, and is counted. Of the optional
-// interfaces, it implements [storage.Locator] and [storage.Counter].
+// A farStore is like a store behind a network: each request takes the time latency. Requests are counted.
+// Of the optional interfaces, it implements [storage.Locator] and [storage.Counter].
 type farStore struct {
 	storage.Store
 	latency time.Duration
@@ -69,7 +69,7 @@ func (s *farStore) reset() {
 	clear(s.byKey)
 }
 
-// total returns how many requests were sent, and how many of them were for the bodies of pages.
+// total returns how many requests were sent, and how many of those were for the bodies of pages.
 func (s *farStore) total() (all, gets uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *farStore) total() (all, gets uint64) {
 	return all, s.sent["Get"]
 }
 
-// most returns the key that was the argument of the operation most often, and how many times it was.
+// most returns the key for which an operation was requested most often, and how many times that was.
 func (s *farStore) most(operation string) (key string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *farStore) most(operation string) (key string, n int) {
 	return key, n
 }
 
-// fill publishes a feed "f": pages with a body of about size bytes each, all of which have a next page, and
+// fill publishes a feed "f" with the given number of pages, whose bodies have about size bytes each, and
 // one more page, which is open.
 func fill(t *testing.T, store storage.Store, pages, size int) {
 	t.Helper()
@@ -100,7 +100,8 @@ func fill(t *testing.T, store storage.Store, pages, size int) {
 	publish(t, store, 2, pages, 1, body)
 }
 
-// publish publishes n entities to the feed "f", the first with the Content-ID <from>.
+// publish publishes n entities to the feed "f". The Content-ID of the first is the number from in angle
+// brackets.
 func publish(t *testing.T, store storage.Store, perPage, from, n int, body func(i int) string) {
 	t.Helper()
 	publishTo(t, store, "f", perPage, from, n, body)

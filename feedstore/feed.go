@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// Limits of what is remembered.
+// These constants limit how much is remembered.
 const (
 	maxFeeds = 1024 // feeds known to exist
 	maxPages = 4096 // metadata of pages that have a next page
@@ -26,15 +26,15 @@ const (
 // floorAge is how long a feed's floor is used before it is read again.
 const floorAge = time.Second
 
-// A Feed is a [Reader]'s state of a feed. The Reader may replace it: callers get it from
-// the Reader for each request.
+// A Feed is what a [Reader] remembers of a feed. Since the Reader may replace it, callers get it from the
+// Reader for each request.
 type Feed struct {
 	name   string
 	r      *Reader
 	reader *chain.Reader
 	newest atomic.Int64               // the highest number that a newest page has had
 	last   atomic.Pointer[chain.Page] // the newest page at the last poll
-	size   atomic.Int64               // of the page fetched last, in bytes
+	size   atomic.Int64               // of the last page that was fetched, in bytes
 	polls  polls
 	known  known
 	digest openDigest
@@ -46,8 +46,8 @@ type Feed struct {
 	floorRead time.Time
 }
 
-// Feed returns the state of a feed. It does not access the store: the feed need not
-// exist. The error matches [layout.ErrName].
+// Feed returns the state of a feed. It does not access the store, so the feed need not exist. The error
+// matches [layout.ErrName].
 func (r *Reader) Feed(name string) (*Feed, error) {
 	if err := layout.CheckName(name); err != nil {
 		return nil, err
@@ -83,13 +83,13 @@ func (f *Feed) Identity() feed.Identity { return f.reader.Identity() }
 // [chain.Reader.Beyond] does.
 func (f *Feed) Beyond() []*chain.Page { return f.reader.Beyond() }
 
-// Stale reports whether the state belongs to an earlier timeline: the store has been restored to an older
-// state or has another feed of this name, or the feed began another epoch. A request that finds this starts
-// again with the state that [Reader.Feed] returns.
+// Stale reports whether f belongs to an earlier timeline, because the store has been restored to an older
+// state, the name now belongs to another feed, or the feed began another epoch. A request that finds f stale
+// starts again with the state that [Reader.Feed] returns.
 func (f *Feed) Stale() bool { return f.reader.Timeline() > 0 }
 
-// forget drops the state of a feed and its pages in memory, which belong to the
-// state, not to the feed's name.
+// forget drops the state of a feed, and with it the feed's pages in memory, which belong to the state, not to
+// the feed's name.
 func (r *Reader) forget(f *Feed) {
 	if f.forgotten.CompareAndSwap(false, true) {
 		r.log.Warn("the feed's history has changed: dropped its pages in memory; purge the caches in front of this server",
@@ -109,9 +109,8 @@ func (f *Feed) usualSize() int64 {
 	return usualPage
 }
 
-// Newest returns the newest page as it was in the store at some time since the call.
-// Feeds without pages are remembered separately, so that requests for names that do not
-// exist evict nothing else.
+// Newest returns the newest page as it was in the store at some time since the call began. Feeds without
+// pages are remembered separately, so requests for feeds that do not exist do not evict others.
 func (f *Feed) Newest(ctx context.Context) (*chain.Page, error) {
 	p, err := f.polls.do(ctx, f.r.background, f.poll)
 	if err != nil {
@@ -149,7 +148,7 @@ func (f *Feed) saw(p *chain.Page) {
 	seen := lean(p)
 	f.last.Store(seen)
 	f.known.add(seen)
-	f.reader.Remember(seen) // so that the reader notices if the store is restored to an older state
+	f.reader.Remember(seen) // lets the reader notice if the store is restored to an older state
 	for n := f.newest.Load(); p.Number > n && !f.newest.CompareAndSwap(n, p.Number); n = f.newest.Load() {
 	}
 }
@@ -203,9 +202,8 @@ func (f *Feed) readFloor(ctx context.Context) (int64, error) {
 	return floor, nil
 }
 
-// Look returns the state of a feed, its newest page as [Feed.Newest] does, and its floor
-// as [Feed.Floor] does. If the store has been restored to an older state, it starts with
-// a new state.
+// Look returns the state of a feed, its newest page (see [Feed.Newest]), and its floor (see [Feed.Floor]). If
+// the state turns out to be stale, Look starts again with a new one.
 func (r *Reader) Look(ctx context.Context, name string) (f *Feed, newest *chain.Page, floor int64, err error) {
 	for {
 		if f, err = r.Feed(name); err != nil {
@@ -219,8 +217,8 @@ func (r *Reader) Look(ctx context.Context, name string) (f *Feed, newest *chain.
 }
 
 // pollWithFloor reads the newest page and the floor concurrently. If the page is below
-// the floor, it polls again: a producer that was suspended for long may have created a
-// page where one was pruned.
+// the floor, it polls again: a producer that was suspended for a long time may have created a page where one
+// was pruned.
 func (f *Feed) pollWithFloor(ctx context.Context) (newest *chain.Page, floor int64, err error) {
 	floor, fresh := f.FreshFloor()
 	var asking errgroup.Group
@@ -250,8 +248,8 @@ func (f *Feed) StatNewest(ctx context.Context, n int64) (*chain.Page, error) {
 	return f.reader.Stat(ctx, n)
 }
 
-// Pages yields the metadata of the pages from the floor to newest, the newest page, as returned
-// by [Reader.Look]. It skips pages that are pruned meanwhile.
+// Pages yields the metadata of the pages from the floor to the newest page, both as returned by
+// [Reader.Look]. It skips pages that are pruned meanwhile.
 func (f *Feed) Pages(ctx context.Context, floor int64, newest *chain.Page) iter.Seq2[*chain.Page, error] {
 	return func(yield func(*chain.Page, error) bool) {
 		for p, err := range f.LinkedPages(ctx, floor, newest.Number-1) {
@@ -285,7 +283,7 @@ func (f *Feed) Crawl(n, floor int64) { f.r.source.crawl(f, n, floor) }
 
 // Open opens length bytes, beginning at offset, of the body of a page that has a next page; a negative length
 // means to the end. A whole body ends with io.EOF only if it has the digest in the page's metadata. A part
-// cannot be verified alone: its page is verified as a whole, now or within the last 10 minutes
+// cannot be verified alone. Instead, the whole page is verified, unless that was done in the last 10 minutes
 // ([pagecache.VerifyAge]), so damage to the store since then is not noticed. The error of a damaged page
 // matches [chain.ErrCorrupt].
 func (f *Feed) Open(ctx context.Context, n, offset, length int64) (*chain.Page, io.ReadCloser, error) {
