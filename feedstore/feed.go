@@ -290,9 +290,8 @@ func (f *Feed) Open(ctx context.Context, n, offset, length int64) (*chain.Page, 
 	return f.r.source.open(ctx, f, n, offset, length)
 }
 
-// OpenNewest opens a page that was the newest when it was seen, in that state or a later
-// one, as Open does. The digest is the SHA-256 of the page with its closing delimiter, or
-// nil if it is not known.
+// OpenNewest opens a page as Open does, but a page that was the newest when it was seen, in that state or a
+// later one. digest is the SHA-256 of the page with its closing delimiter, or nil if it is not known.
 func (f *Feed) OpenNewest(ctx context.Context, seen *chain.Page, offset, length int64) (p *chain.Page, body io.ReadCloser, digest []byte, err error) {
 	whole := offset == 0 && length < 0
 	if whole {
@@ -319,7 +318,7 @@ func (f *Feed) OpenNewest(ctx context.Context, seen *chain.Page, offset, length 
 		body, err = f.r.integrity.whole(object, p.SHA256)
 		return p, body, nil, err
 	}
-	if !p.Closed { // then only the appended bytes have to be read to verify it
+	if !p.Closed { // this way, only bytes that were appended have to be read to verify the page
 		if digest, err = f.Digest(ctx, p); err != nil {
 			return nil, nil, nil, errors.Join(err, object.Body.Close())
 		}
@@ -328,7 +327,8 @@ func (f *Feed) OpenNewest(ctx context.Context, seen *chain.Page, offset, length 
 	return p, body, digest, err
 }
 
-// Headers yields the headers of the entities on page n, in order. Pages in order are read ahead.
+// Headers yields the headers of the entities on page n, in order. If the caller goes from page to page, the
+// next pages are read ahead.
 func (f *Feed) Headers(ctx context.Context, n int64) iter.Seq2[page.Header, error] {
 	return func(yield func(page.Header, error) bool) {
 		p, body, err := f.openWhole(ctx, n)

@@ -13,17 +13,17 @@ import (
 
 // Limits of [Reader.Heads].
 const (
-	maxHeads  = 10_000 // feeds whose newest pages are kept, the first by name
-	headsRate = 50     // feeds that are polled per second
+	maxHeads  = 10_000 // how many feeds, the first by name, have their newest pages kept
+	headsRate = 50     // how many feeds are polled per second
 )
 
-// heads holds the newest pages of all feeds, as last seen by requests and earlier passes.
+// heads holds the newest pages of all feeds, as last seen by requests and by passes over the feeds.
 type heads struct {
 	reader *Reader
 
 	mu     sync.Mutex
 	byName map[string]*head
-	feeds  int           // in the store when they were last listed
+	feeds  int           // how many feeds the store had when they were last listed
 	pass   chan struct{} // closed when the pass under way ends; nil if there is none
 }
 
@@ -33,9 +33,9 @@ type head struct {
 	at   time.Time   // of the last poll, even if it failed
 }
 
-// Heads returns the newest pages of the first 10,000 feeds by name, as last seen, in no particular
-// order and without checkpoints, and the number of feeds in the store. It starts polling the feeds
-// in the background, the least recently polled first, and waits for the polls, but no longer than wait. Pages
+// Heads returns the newest pages, as last seen, of the first 10,000 feeds by name, and the number of feeds in
+// the store. The pages are in no particular order, and have no checkpoints. It starts polling the feeds in
+// the background, the least recently polled first, and waits for the polls, but no longer than wait. Pages
 // that are not known yet, or cannot be read, are omitted.
 func (r *Reader) Heads(wait time.Duration) (pages []*chain.Page, feeds int) {
 	h := &r.heads
@@ -64,8 +64,8 @@ func (h *heads) saw(p *chain.Page) {
 	}
 }
 
-// refresh starts a pass over the feeds, unless one is under way. The channel is closed
-// when the pass ends.
+// refresh starts a pass over the feeds, unless one is under way. The returned channel is closed when the pass
+// ends.
 func (h *heads) refresh() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +89,7 @@ func (h *heads) refresh() <-chan struct{} {
 	return done
 }
 
-// poll polls the feeds, as many as the time limit of a background task allows.
+// poll polls as many feeds as the time limit of a background task allows.
 func (h *heads) poll(ctx context.Context) {
 	names, err := h.list(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func (h *heads) list(ctx context.Context) ([]string, error) {
 	}), nil
 }
 
-// pollFeed polls one feed, through the reader's state of the feed if there is one.
+// pollFeed polls one feed. If the reader has a state of the feed, it uses that.
 func (h *heads) pollFeed(ctx context.Context, name string) error {
 	h.mu.Lock()
 	known := h.byName[name]

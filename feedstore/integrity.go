@@ -25,11 +25,12 @@ const (
 	// maxVerified is how many verified objects are remembered.
 	maxVerified = 4096
 	// maxEarly is the size up to which a body is verified before the response begins, in
-	// bytes, and maxEarlyAll limits the memory for these bodies. Others are verified while
-	// they are sent.
+	// bytes, and maxEarlyAll limits the memory for these bodies. Other bodies are verified while they are
+	// sent.
 	maxEarly    = 256 << 10
 	maxEarlyAll = 16 << 20
-	// maxTwice is the size up to which a file is read to verify it and then sent as a file.
+	// maxTwice is the size, in bytes, up to which a file is first read to verify it, and then sent as a
+	// file.
 	maxTwice = 16 << 20
 )
 
@@ -60,10 +61,10 @@ func newIntegrity(store storage.Store, network bool) *integrity {
 	}
 }
 
-// whole returns a verified body in place of the whole body of an object; the caller must close
-// it. If the body does not have the SHA-256 sum, in hex, whole or a Read before the last bytes
-// fails with an error that matches [chain.ErrCorrupt]. For a reader in the same process, the
-// body is always verified, in a single pass.
+// whole returns a body that is verified in place of object.Body, which must be the whole body; the caller
+// must close it. sum is the expected SHA-256 in hex. If the body has another one, whole fails, or Read does
+// before it returns the last bytes, with an error that matches [chain.ErrCorrupt]. For a reader in the same
+// process, the body is always verified, in a single pass.
 func (i *integrity) whole(object *storage.Object, sum string) (io.ReadCloser, error) {
 	state := objectState{object.Key, object.Version, sum}
 	if !i.network {
@@ -87,7 +88,7 @@ func (i *integrity) whole(object *storage.Object, sum string) (io.ReadCloser, er
 	return body, nil
 }
 
-// load reads the whole body of an object into memory, verifies and closes it.
+// load reads the whole body of an object into memory, verifies it, and closes it.
 func (i *integrity) load(object *storage.Object, sum string) ([]byte, error) {
 	data := make([]byte, object.Size)
 	hash := sha256.New()
@@ -98,9 +99,9 @@ func (i *integrity) load(object *storage.Object, sum string) ([]byte, error) {
 	return data, err
 }
 
-// part returns the opened part of an object's body; the caller must close it. Unless the object
-// was verified recently, the whole body is read and verified first, and part fails as whole does
-// if it is damaged.
+// part returns object.Body, which is a part of the object's body; the caller must close it. Unless the
+// object was verified recently, the whole body is read and verified first. If the body is damaged, part
+// fails as whole does.
 func (i *integrity) part(ctx context.Context, object *storage.Object, sum string) (io.ReadCloser, error) {
 	state := objectState{object.Key, object.Version, sum}
 	if i.fresh(state) {
@@ -132,7 +133,7 @@ func (i *integrity) fresh(state objectState) bool {
 	return ok && time.Since(time.Unix(0, at.Load())) < pagecache.VerifyAge
 }
 
-// note records when an object was verified.
+// note records the time at which an object was verified.
 func (i *integrity) note(state objectState, at time.Time) {
 	i.verified.Add(state, new(atomic.Int64), 1).Store(at.UnixNano())
 }
@@ -140,7 +141,7 @@ func (i *integrity) note(state objectState, at time.Time) {
 // A rewinder is a body that can be read again.
 type rewinder interface{ Rewind() error }
 
-// twice reads a body to verify it and rewinds it. If it fails, it closes the body.
+// twice reads a body to verify it, and then rewinds it. After an error, the body is closed.
 func (i *integrity) twice(object *storage.Object, file rewinder, state objectState) error {
 	hash := sha256.New()
 	_, err := io.Copy(hash, object.Body)
@@ -156,7 +157,7 @@ func (i *integrity) twice(object *storage.Object, file rewinder, state objectSta
 	return nil
 }
 
-// readWhole reads the body of an object into data, which has its size, and into hash.
+// readWhole reads the body of an object into data, which must have the size of the body, and into hash.
 func readWhole(object *storage.Object, data []byte, hash io.Writer) error {
 	_, err := io.ReadFull(io.TeeReader(object.Body, hash), data)
 	if err == nil {
@@ -168,12 +169,12 @@ func readWhole(object *storage.Object, data []byte, hash io.Writer) error {
 	return nil
 }
 
-// check compares what was read of an object with its metadata.
+// check compares the SHA-256 of what was read of an object with that in the metadata.
 func (i *integrity) check(state objectState, hash hash.Hash) error {
 	return i.compare(state, hash.Sum(nil))
 }
 
-// compare does the same as check, given the SHA-256 of what was read.
+// compare does the same as check. sum is the SHA-256 of what was read.
 func (i *integrity) compare(state objectState, sum []byte) error {
 	if got := hex.EncodeToString(sum); got != state.sha256 {
 		return i.corrupted(state.key, fmt.Errorf("the SHA-256 of its body is %s, but %s in its metadata", got, state.sha256))
@@ -219,7 +220,7 @@ type verifiedBody struct {
 	state     objectState
 	hash      hash.Hash
 	left      int64 // bytes to come
-	right     bool  // all bytes so far are those of the body
+	right     bool  // all bytes have been read, and are correct
 }
 
 func (i *integrity) verifying(object *storage.Object, state objectState) *verifiedBody {

@@ -7,10 +7,10 @@ import (
 	"github.com/feedctl/feedctl/chain"
 )
 
-// maxOlder is how many states of a feed's newest page are remembered besides the latest.
+// maxOlder is how many states of a feed's newest page are remembered in addition to the latest.
 const maxOlder = 16
 
-// A known is the latest state of a feed's newest page that this process has seen.
+// A known holds the states of a feed's newest page that this process has seen last.
 type known struct {
 	mu     sync.Mutex
 	newest *chain.Page
@@ -35,7 +35,8 @@ func (k *known) add(p *chain.Page) {
 	k.newest = p
 }
 
-// after returns the latest state if is reports true for the SHA-256 of an earlier state, or else nil.
+// after returns the latest state, provided that the predicate is true of the SHA-256 of an earlier state.
+// Otherwise, it returns nil.
 func (k *known) after(is func(sha256 string) bool) *chain.Page {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -45,13 +46,13 @@ func (k *known) after(is func(sha256 string) bool) *chain.Page {
 	return nil
 }
 
-// After returns the newest page in the latest state that is known, provided that it is newer than a
-// state whose SHA-256 satisfies is; otherwise nil. It makes no request to the store: the page may
-// have changed since.
+// After returns the newest page in the latest state that is known, provided that the predicate is true of
+// the SHA-256 of an earlier known state. Otherwise, it returns nil. Since After makes no request to the
+// store, the page may have changed meanwhile.
 func (f *Feed) After(is func(sha256 string) bool) *chain.Page { return f.known.after(is) }
 
-// Committed tells the Reader the newest page of a feed as a producer of this process has written it, so that
-// callers that wait for a change are woken without a request to the store.
+// Committed tells the Reader that a producer of this process has written p, the newest page of a feed.
+// Callers that wait for a change are then woken without a request to the store.
 func (r *Reader) Committed(p *chain.Page) {
 	r.trackers.hintAt(p.Feed)
 	f, ok := r.feeds.Get(p.Feed)
@@ -69,7 +70,7 @@ func (r *Reader) Committed(p *chain.Page) {
 	}
 }
 
-// committed wakes the waiting callers if p is newer than the page seen before.
+// committed wakes the waiting callers if p is newer than the page that was seen before.
 func (u *subscription) committed(p *chain.Page) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

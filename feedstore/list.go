@@ -15,11 +15,11 @@ import (
 // An Entry summarizes a feed, or the newest snapshot with a name.
 type Entry struct {
 	Name     string
-	Snapshot bool  // it is a snapshot, not a feed
-	Pages    int64 // of the feed or the snapshot
-	// Entities, Bytes and Time are those of the newest page of the feed; Time is the Last-Modified
-	// of its last entity. For a snapshot, Entities and Bytes are those of all pages, and Time is the time of
-	// its creation.
+	Snapshot bool  // the entry is for a snapshot, not a feed
+	Pages    int64 // the number of pages of the feed or the snapshot
+	// For a feed, Entities, Bytes and Time are those of the newest page; Time is the Last-Modified of its
+	// last entity. For a snapshot, Entities and Bytes are totals of all pages, and Time is when the snapshot
+	// was created.
 	Entities, Bytes int64
 	Time            time.Time
 	// Err is set if the feed or the snapshot is damaged. It matches [chain.ErrCorrupt] or
@@ -28,7 +28,7 @@ type Entry struct {
 }
 
 // List yields the feeds and then the snapshots whose names come after the given name, which may be empty, in
-// the order of [chain.Feeds]. It takes a few requests for each.
+// the order of [chain.Feeds]. It makes a few requests for each entry.
 func (r *Reader) List(ctx context.Context, after string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for name, err := range chain.Feeds(ctx, r.store, after) {
@@ -44,7 +44,7 @@ func (r *Reader) List(ctx context.Context, after string) iter.Seq2[Entry, error]
 	}
 }
 
-// list completes and yields an entry, unless it does not exist.
+// list completes and yields an entry. It skips feeds and snapshots that do not exist.
 func (r *Reader) list(ctx context.Context, e Entry, err error, complete func(context.Context, *Entry) error, yield func(Entry, error) bool) bool {
 	if err == nil {
 		err = complete(ctx, &e)

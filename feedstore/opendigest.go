@@ -15,21 +15,21 @@ import (
 	"github.com/feedctl/feedctl/pagecache"
 )
 
-// maxHashed is how much of an open page is read for its digest at once, in bytes. Pages that grow by more
-// than this at a time have no digest.
+// maxHashed is how many bytes of an open page are read for its digest at once. A page that grows by more
+// than that between two requests has no digest.
 const maxHashed = 16 << 20
 
-// An openDigest hashes the newest page of a feed as it grows, so that each byte is read only once for the
-// hash. The hash is checked against the page's metadata.
+// An openDigest hashes the newest page of a feed as the page grows, so that each byte is read only once for
+// the hash. It checks the hash against the page's metadata.
 type openDigest struct {
 	reader *chain.Reader
-	free   chan struct{} // holds a value while the following fields are used
+	free   chan struct{} // a lock for the following fields: holds a value while they are in use
 
 	number   int64
 	boundary string
 	hash     hash.Hash // of the first size bytes of the page
 	size     int64
-	since    time.Time // when the first of them were read
+	since    time.Time // when the first bytes were read
 }
 
 // sum returns the SHA-256 of an open page with its closing delimiter, or nil if it is not
@@ -50,9 +50,9 @@ func (d *openDigest) sum(ctx context.Context, p *chain.Page, i *integrity) ([]by
 	}
 	if known {
 		if same, err := d.grow(ctx, p); err != nil || !same {
-			return nil, nil // reading the body returns the error
+			return nil, nil // the caller gets the error when it reads the body
 		}
-		known = hex.EncodeToString(d.hash.Sum(nil)) == p.SHA256 // or the store was restored
+		known = hex.EncodeToString(d.hash.Sum(nil)) == p.SHA256 // differs if the store was restored
 	}
 	state := objectState{layout.FeedPage(p.Feed, p.Number), p.Version, p.SHA256}
 	if known {
@@ -70,7 +70,8 @@ func (d *openDigest) sum(ctx context.Context, p *chain.Page, i *integrity) ([]by
 	return d.closed(), nil
 }
 
-// closed returns the SHA-256 of what was hashed with the closing delimiter, or nil.
+// closed returns the SHA-256 of the bytes hashed so far followed by the closing delimiter, or nil if the
+// hash cannot be cloned.
 func (d *openDigest) closed() []byte {
 	cloner, ok := d.hash.(hash.Cloner)
 	if !ok {
@@ -84,16 +85,16 @@ func (d *openDigest) closed() []byte {
 	return closed.Sum(nil)
 }
 
-// A grown is the end of the newest page.
+// A grown is the part of the newest page from some offset to the end.
 type grown struct {
 	page   *chain.Page
 	body   io.ReadCloser
 	digest []byte // as sum returns it
 }
 
-// read returns page n, starting at offset, in its current state: a reader that follows the feed needs little
-// more than the bytes that are to be hashed, so one request to the store serves the reader and the hash. It
-// returns nil if one request cannot serve both, or there are too many bytes.
+// read returns page n from offset to the end, in the current state of the page. A reader that follows the
+// feed needs little more than the bytes that have to be hashed next, so one request to the store serves the
+// reader and the hash. read returns nil if one request cannot serve both, or there are too many bytes.
 func (d *openDigest) read(ctx context.Context, n, offset int64, i *integrity) (*grown, error) {
 	select {
 	case d.free <- struct{}{}:
@@ -126,7 +127,7 @@ func (d *openDigest) read(ctx context.Context, n, offset int64, i *integrity) (*
 	d.size = p.Size
 	if hex.EncodeToString(d.hash.Sum(nil)) != p.SHA256 {
 		d.hash = nil
-		return nil, body.Close() // if the page is damaged, reading the whole page finds the damage
+		return nil, body.Close() // if the page is damaged, the caller finds out when it reads the whole page
 	}
 	i.note(objectState{object.Key, object.Version, p.SHA256}, d.since)
 	body.Reader.Reset(data[offset-from:])
@@ -137,8 +138,8 @@ func (d *openDigest) read(ctx context.Context, n, offset int64, i *integrity) (*
 	return g, nil
 }
 
-// grow hashes what was appended since the last call. It reports whether the object in the
-// store is still a state of the page.
+// grow hashes what was appended since the last call. It reports whether the object in the store is still
+// the same page as p.
 func (d *openDigest) grow(ctx context.Context, p *chain.Page) (bool, error) {
 	missing := p.Size - d.size
 	if missing == 0 {

@@ -10,12 +10,12 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Limits of files that are kept open.
+// These constants limit how many files are kept open, and for how long.
 const (
 	maxOpenFiles = 128
-	// openFileAge is how long requests may use a file, counted from before its metadata was read: as long as
-	// they may use a floor. An idle file is closed within the same time after that, since it occupies space
-	// even if its page is deleted.
+	// openFileAge is how long requests may use a file, counted from before its metadata was read. It is as
+	// long as they may use a floor. A file that stays idle is closed at most another openFileAge later, since
+	// it occupies space even if its page is deleted.
 	openFileAge = floorAge
 )
 
@@ -29,24 +29,23 @@ type openFiles struct {
 	closed bool
 }
 
-// An openFile is a page in the store with its file.
+// An openFile is a page in the store, together with its open file.
 type openFile struct {
 	key    pageKey
 	page   *chain.Page
 	object *storage.Object
-	body   sendable // of object
+	body   sendable // the body of object
 	until  time.Time
 }
 
-// A sendable is a body that a connection can send without reading it, and that can be
-// read again.
+// A sendable is a body that a connection can send without reading it, and that can be rewound.
 type sendable interface {
 	io.ReadCloser
 	io.WriterTo
 	rewinder
 }
 
-// take returns an idle file of a page for a request, or nil.
+// take returns an idle file of a page for a request, or nil if there is none.
 func (o *openFiles) take(key pageKey) *openFile {
 	now := time.Now()
 	o.mu.Lock()
@@ -60,7 +59,8 @@ func (o *openFiles) take(key pageKey) *openFile {
 	return nil
 }
 
-// put makes a file idle, or closes it. It may close another file to make room.
+// put makes a file idle, or closes it if it cannot be used again. It may close another idle file to make
+// room.
 func (o *openFiles) put(f *openFile) error {
 	if !time.Now().Before(f.until) {
 		return f.body.Close()
@@ -121,7 +121,7 @@ type lentFile struct {
 	file  *openFile
 	files *openFiles
 	begun bool // something was read
-	whole bool // it was read to the end without an error
+	whole bool // the body was read to the end without an error
 }
 
 func (b *lentFile) Read(p []byte) (int, error) {
@@ -136,7 +136,7 @@ func (b *lentFile) WriteTo(w io.Writer) (int64, error) {
 	return n, err
 }
 
-// Close makes the file idle, or closes it. It may be called once.
+// Close makes the file idle, or closes it. It must be called only once.
 func (b *lentFile) Close() error {
 	if b.begun && !b.whole {
 		return b.file.body.Close()

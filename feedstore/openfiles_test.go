@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A fileStore returns the bodies of pages as files, and counts them.
+// A fileStore is a store that returns the bodies of pages as files, and counts the files.
 type fileStore struct {
 	storage.Store
 	opened, closed atomic.Int64
@@ -49,11 +49,11 @@ func (f testFile) Close() error {
 	return nil
 }
 
-// largePage is a size of pages that are not kept in memory.
+// largePage is a size, in bytes, at which a page is too large to be kept in memory.
 const largePage = 70_000
 
-// TestOpenFiles: within a second, requests for the same page share a file, one at a time, and all
-// get the whole page.
+// TestOpenFiles: within a second, successive requests for the same page use the same file, and every request gets
+// the whole page.
 func TestOpenFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fileStore{Store: memory.New()}
@@ -111,7 +111,7 @@ func TestOpenFiles(t *testing.T) {
 			t.Errorf("after a second, %d files were opened, want 4", n)
 		}
 		_, err = io.Copy(io.Discard, body)
-		check(t, errors.Join(err, body.Close())) // too old to be used again
+		check(t, errors.Join(err, body.Close())) // closed, since the file is too old to be used again
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if opened, closed := store.opened.Load(), store.closed.Load(); opened != closed {
@@ -154,13 +154,13 @@ func testPrunedInUse(t *testing.T, size int) {
 		r := newReader(t, store, feedstore.Config{})
 		r.pages(t, 1, 3) // reads the floor
 		time.Sleep(1500 * time.Millisecond)
-		r.pages(t, 3, 3) // reads it again
+		r.pages(t, 3, 3) // reads the floor again
 		time.Sleep(500 * time.Millisecond)
 		r.pages(t, 1, 1)
 		_, err := chain.RaiseFloor(t.Context(), store, "f", 3)
 		check(t, err)
 		time.Sleep(600 * time.Millisecond)
-		r.pages(t, 3, 3) // reads it again; the file of page 1 is younger
+		r.pages(t, 3, 3) // reads the floor again; the file of page 1 is still young enough to be used
 		f, err := r.Feed("f")
 		check(t, err)
 		if _, _, err := f.Open(t.Context(), 1, 0, -1); !errors.Is(err, chain.ErrPruned) {

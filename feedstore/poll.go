@@ -12,15 +12,15 @@ import (
 var errClosing = errors.New("reader is being closed")
 
 // polls lets requests share polls of the store. A request shares only a poll that begins after the request
-// has arrived, so it sees every write that returned before. Requests that arrive during a poll share the next
-// one: the store sees one poll at a time, regardless of the number of requests.
+// has arrived, so it sees every write that had returned by then. Requests that arrive during a poll share the
+// next one. Thus, the store gets one poll at a time, however many requests there are.
 type polls struct {
 	mu      sync.Mutex
 	running bool
-	next    *call[*chain.Page] // nil if no one waits for it
+	next    *call[*chain.Page] // the next poll; nil if no request waits for it
 }
 
-// do polls, or waits for a poll that has not begun yet.
+// do starts a poll, or joins one that has not begun yet, and returns its result.
 func (l *polls) do(ctx context.Context, b *background, poll func(context.Context) (*chain.Page, error)) (*chain.Page, error) {
 	next := l.join(b, poll)
 	if next == nil {
@@ -37,7 +37,8 @@ func (l *polls) do(ctx context.Context, b *background, poll func(context.Context
 	}
 }
 
-// join returns the next poll, or nil if the reader is being closed.
+// join returns the next poll, which it starts if no poll is running. It returns nil if the reader is being
+// closed.
 func (l *polls) join(b *background, poll func(context.Context) (*chain.Page, error)) *call[*chain.Page] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +56,7 @@ func (l *polls) join(b *background, poll func(context.Context) (*chain.Page, err
 	return next
 }
 
-// start polls in the background, and again as long as requests wait for the next poll.
+// start polls in the background, and polls again as long as requests wait for the next poll.
 func (l *polls) start(b *background, this *call[*chain.Page], poll func(context.Context) (*chain.Page, error)) bool {
 	return b.run(func(ctx context.Context) {
 		this.value, this.err = poll(ctx)

@@ -17,32 +17,32 @@ import (
 
 // Config holds the settings of a [Reader].
 type Config struct {
-	// ReadAhead limits the memory for pages read from the store, in bytes: pages that a
-	// reader will request next, and pages that several readers request. Pages of more
-	// than a quarter of it are not kept. 0: none.
+	// ReadAhead limits the memory, in bytes, for pages read from the store: pages that a reader will
+	// request next, and pages that several readers request. Pages that are larger than a quarter of the
+	// limit are not kept. 0: none.
 	ReadAhead int64
 	// Cache keeps pages on disk. The caller closes it. nil: no cache.
 	Cache *pagecache.Cache
 	// MaxWaiters is how many callers of [Feed.Wait] may wait at the same time. 0: none.
 	MaxWaiters int
-	// PollInterval is the longest interval between polls of a feed that callers wait for.
-	// After a change, an interval of more than a second is shortened to a second and
-	// grows back. A store that reports changes is polled a tenth as often.
+	// PollInterval is the longest interval between polls of a feed for whose changes callers wait. After a
+	// change, an interval of more than a second is shortened to a second, and then grows again. A store
+	// that reports changes is polled a tenth as often.
 	PollInterval time.Duration
-	// Network means that bodies leave the process: small bodies are then verified before the first byte is
-	// returned, and files are returned as files, which the kernel can send. Otherwise a body is verified
-	// while it is read, in a single pass.
+	// Network means that bodies leave the process. In this case, small bodies are verified before the
+	// first byte is returned, and files are returned as files, which the kernel can send. Otherwise, each
+	// body is verified while it is read, in a single pass.
 	Network bool
 	// Logger logs warnings. nil: no logging.
 	Logger *slog.Logger
-	// Waiting, if set, is called with the number of waiting callers when it changes.
+	// Waiting, if set, is called with the number of waiting callers whenever that number changes.
 	Waiting func(n int)
 }
 
 // Stats holds statistics of a [Reader].
 type Stats struct {
-	CacheHits, CacheMisses uint64 // requested pages that were, or were not, in the cache on disk
-	Asked, Ahead           uint64 // pages read into memory because a reader requested them, and ahead of readers
+	CacheHits, CacheMisses uint64 // how many requested pages were, or were not, in the cache on disk
+	Asked, Ahead           uint64 // how many pages were read into memory because a reader requested them, or ahead of readers
 	Corrupt                uint64 // corrupt objects
 	Memory                 int64  // bytes used by pages in memory
 }
@@ -60,11 +60,11 @@ type Reader struct {
 	floors      *calls[string, int64]
 	source      *source
 	integrity   *integrity
-	finished    *lru.Cache[string, struct{}] // snapshots, by the key of the index
+	finished    *lru.Cache[string, struct{}] // snapshots known to be finished, by the key of the index
 	subscribers *subscribers
 	heads       heads
 	trackers    trackers
-	searches    chan struct{} // held by searches by time
+	searches    chan struct{} // holds a value for each search by time under way
 	closing     chan struct{}
 	closed      atomic.Bool
 }
@@ -92,7 +92,7 @@ func New(store storage.Store, c Config) *Reader {
 	return r
 }
 
-// Limits of a Reader for the same process.
+// These are the settings of [NewLocal].
 const (
 	localReadAhead = 12 << 20 // bytes; enough for one reader
 	localWaiters   = 1000
@@ -109,8 +109,8 @@ func NewLocal(store storage.Store, logger *slog.Logger) *Reader {
 	return New(store, c)
 }
 
-// Close ends all waiting and reading ahead, and waits for shared requests under way until ctx ends. Open
-// bodies remain readable.
+// Close ends all waiting and reading ahead, and waits, until ctx ends, for the shared requests under way.
+// Open bodies remain readable.
 func (r *Reader) Close(ctx context.Context) {
 	if r.closed.CompareAndSwap(false, true) {
 		close(r.closing)

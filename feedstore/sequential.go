@@ -8,7 +8,7 @@ import (
 // Limits of tracking readers.
 const (
 	maxSequences = 256
-	// sequenceAge is how long a reader counts after its last request.
+	// sequenceAge is how long a reader is remembered after its last request.
 	sequenceAge = 10 * time.Second
 )
 
@@ -19,8 +19,8 @@ type sequences struct {
 	byNext map[sequenceKey]sequence
 }
 
-// A sequenceKey is the page that a reader will request next: its body, or, crawling
-// back, its metadata.
+// A sequenceKey is the page that a reader will request next: the body or, if back is set because the reader
+// crawls back, the metadata.
 type sequenceKey struct {
 	pageKey
 	back bool
@@ -40,8 +40,8 @@ func (k sequenceKey) after() sequenceKey {
 	return k
 }
 
-// step records a request for a page. It returns the number of readers if this reader requested the preceding
-// page, and otherwise 0.
+// step records a request for a page. It returns the number of readers if the request is from one that
+// requested the preceding page before, and otherwise 0.
 func (r *sequences) step(at sequenceKey) (readers int) {
 	now := time.Now()
 	r.mu.Lock()
@@ -50,7 +50,7 @@ func (r *sequences) step(at sequenceKey) (readers int) {
 	delete(r.byNext, at)
 	next := at.after()
 	if other, ok := r.byNext[next]; ok && !expected {
-		known = other // another reader was here just before
+		known = other // another reader has just requested the same page
 	}
 	if expected {
 		known.steps++

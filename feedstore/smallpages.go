@@ -10,20 +10,20 @@ import (
 	"github.com/feedctl/feedctl/chain"
 )
 
-// Limits of small pages in memory, in bytes.
+// These constants limit, in bytes, the small pages in memory.
 const (
 	maxSmall    = 64 << 10 // of a page
 	maxSmallAll = 6 << 20  // of all pages, including those that are being sent
 )
 
-// smallPages keeps in memory, between requests, the bodies of small pages that have a next page, as openFiles
-// keeps the files of others, and for as long: with a small page, handling the file takes longer than sending
-// the bytes. Their size is bounded, and no request waits for memory.
+// smallPages keeps the bodies of small pages in memory between requests, for as long as openFiles keeps the
+// files of other pages, since for a small page, handling a file takes longer than sending the bytes. Like
+// these, the pages must have a next page. Their total size is limited, and no request waits for memory.
 type smallPages struct {
 	mu    sync.Mutex
 	taken int64
 	byKey map[pageKey]*smallPage
-	idle  list.List // of *smallPage that no request holds, the most recently used first
+	idle  list.List // *smallPage that no request holds, the most recently used first
 }
 
 // A smallPage is a verified page in memory. Any number of requests may send it.
@@ -40,7 +40,7 @@ type smallPage struct {
 
 func newSmallPages() *smallPages { return &smallPages{byKey: make(map[pageKey]*smallPage)} }
 
-// open returns a body of a page in memory, or nil.
+// open returns a page in memory and a body of it, or nil if the page is not in memory.
 func (s *smallPages) open(key pageKey) (*chain.Page, io.ReadCloser) {
 	now := time.Now()
 	s.mu.Lock()
@@ -78,7 +78,8 @@ func (s *smallPages) free(size int64) {
 	s.taken -= size
 }
 
-// add adds a page, for which room was reserved, in place of an older copy, and returns a body of it.
+// add adds a page, for which room must have been reserved, and returns a body of it. The page replaces an
+// older copy of it, if there is one.
 func (s *smallPages) add(p *smallPage) io.ReadCloser {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,7 +50,7 @@ func TestSmallPages(t *testing.T) {
 				t.Errorf("page has %d bytes, want %d", len(got), len(want))
 			}
 		}
-		for _, body := range bodies { // of the bytes that were replaced
+		for _, body := range bodies { // these still have the bytes that were replaced since
 			got, err := io.ReadAll(body)
 			check(t, errors.Join(err, body.Close()))
 			if !bytes.Equal(got, want[20:]) {
@@ -63,8 +63,8 @@ func TestSmallPages(t *testing.T) {
 	})
 }
 
-// TestSmallPagesAreBounded: pages that are being sent count, too. Pages for which there is no room are sent
-// from their files; pages that no request holds make room.
+// TestSmallPagesAreBounded: the limit includes pages that are being sent. Pages that no request holds make
+// room for others; pages for which there is no room are sent from their files.
 func TestSmallPagesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size, fit = 60_000, 6 << 20 / 60_000

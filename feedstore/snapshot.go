@@ -20,7 +20,7 @@ const maxSnapshots = 1024
 // MaxSnapshotPage is the highest page number that fits in the key of a snapshot's page.
 const MaxSnapshotPage = 999_999
 
-// Errors of snapshots, to be matched with [errors.Is].
+// These errors are about snapshots, and are to be matched with [errors.Is].
 var (
 	// ErrNoSnapshot means that there is no such snapshot, or that it is not finished.
 	ErrNoSnapshot = errors.New("there is no such snapshot")
@@ -40,10 +40,10 @@ func (r *Reader) NewestSnapshot(ctx context.Context, name string) (string, error
 	return id, err
 }
 
-// SnapshotIndex returns the stored index of a snapshot without its pages, whose paths are in
+// SnapshotIndex returns the stored index of a snapshot without the list of pages: their paths follow from
 // package layout. References to the feed that the snapshot was made from are replaced with paths of package
-// layout, since stored references are for readers of the store itself and may expire. The index is verified
-// as a whole, in bounded memory.
+// layout, since the stored references are for readers of the store itself and may expire. The index is
+// verified as a whole, in bounded memory.
 func (r *Reader) SnapshotIndex(ctx context.Context, name, id string) (*snapshot.Stored, error) {
 	index, err := snapshots.Read(ctx, r.store, name, id)
 	switch {
@@ -70,7 +70,7 @@ type SnapshotPage struct {
 	SHA256      string // of the body, in hex
 }
 
-// FindSnapshot returns [ErrNoSnapshot] unless the snapshot is finished and not deleted.
+// FindSnapshot returns nil if the snapshot is finished and has not been deleted, or else [ErrNoSnapshot].
 func (r *Reader) FindSnapshot(ctx context.Context, name, id string) error {
 	if layout.CheckName(name) != nil || layout.CheckName(id) != nil {
 		return ErrNoSnapshot

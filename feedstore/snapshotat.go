@@ -12,10 +12,11 @@ import (
 	"github.com/feedctl/feedctl/snapshot/snapshots"
 )
 
-// SnapshotAt returns the ID of the newest snapshot with a name whose position in its feed is not later
-// than t, in whole seconds as on the wire. Snapshots that were not made from a feed have no position, and are
-// skipped. The error matches [ErrNoSnapshot] if there is none; it is a [*NoneEarlierError] if there is a
-// later one. The indexes are searched in the order of their IDs, so only a few are read: 11 of 1,000.
+// SnapshotAt returns the ID of the newest snapshot with the given name whose position in its feed is not
+// later than t. Times are compared in whole seconds, as on the wire. Snapshots that were not made from a feed
+// have no position, and are skipped. If there is no such snapshot, the error matches [ErrNoSnapshot]; if
+// there is a later one, it is a [*NoneEarlierError]. SnapshotAt makes a binary search in the order of the
+// IDs, so it reads only a few indexes: 11 of 1,000.
 func (r *Reader) SnapshotAt(ctx context.Context, name string, t time.Time) (string, error) {
 	if layout.CheckName(name) != nil {
 		return "", ErrNoSnapshot
@@ -47,11 +48,11 @@ func (r *Reader) SnapshotAt(ctx context.Context, name string, t time.Time) (stri
 	return "", cmp.Or(err, ErrNoSnapshot)
 }
 
-// A NoneEarlierError means that all snapshots with a name are later than a time.
+// A NoneEarlierError means that all snapshots with the given name are later than the given time.
 type NoneEarlierError struct {
 	Name   string
 	At     time.Time
-	Oldest time.Time // of the position of the oldest snapshot
+	Oldest time.Time // the time of the position of the oldest snapshot
 }
 
 func (e *NoneEarlierError) Error() string {
@@ -61,7 +62,7 @@ func (e *NoneEarlierError) Error() string {
 // Is makes the error match [ErrNoSnapshot].
 func (e *NoneEarlierError) Is(target error) bool { return target == ErrNoSnapshot }
 
-// ends returns the time up to which a snapshot has the entities of its feed, in whole seconds.
+// ends returns the time, in whole seconds, up to which a snapshot includes the entities of its feed.
 func ends(index *snapshot.Stored) time.Time {
 	if index.Feed == nil {
 		return index.CreatedAt.Truncate(time.Second)

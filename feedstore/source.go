@@ -19,19 +19,19 @@ import (
 
 // Limits of fetching ahead.
 const (
-	// maxAhead is how many pages are fetched ahead of a reader if there is memory for them. Pages
-	// are returned in order: while one of them takes longer, those after it arrive.
+	// maxAhead is how many pages are fetched ahead of a reader if there is memory for them. Pages are
+	// returned in order, so if one of them takes longer, those after it arrive meanwhile.
 	maxAhead = 24
 	// maxStatAhead is the number of pages whose metadata is fetched ahead.
 	maxStatAhead = 16
-	// usualPage is the expected size of a page while no size is known.
+	// usualPage is the expected size of a page, in bytes, as long as no size is known.
 	usualPage = 1 << 20
 	// maxProven is how many pages in the cache one request to the store can prove.
 	maxProven = 256
 )
 
-// A source gets pages from the cache on disk, from memory, or from the store. It fetches
-// ahead what readers will request next.
+// A source gets pages from the cache on disk, from memory, or from the store. It fetches ahead the pages that
+// readers will request next.
 type source struct {
 	log        *slog.Logger
 	background *background
@@ -59,8 +59,8 @@ func newSource(c Config, b *background, i *integrity) *source {
 	}
 }
 
-// remember keeps the metadata of a page that has a next page. It returns the metadata that is kept: that of
-// an earlier request, unless the object was replaced since.
+// remember keeps the metadata of a page that has a next page, unless it has been kept before. It returns the
+// kept metadata or, if the object was replaced since, a copy of p.
 func (s *source) remember(f *Feed, p *chain.Page) *chain.Page {
 	kept := s.pages.Add(pageKey{f, p.Number}, lean(p), 1)
 	if kept.Version != p.Version || kept.SHA256 != p.SHA256 {
@@ -100,7 +100,7 @@ func (s *source) crawl(f *Feed, n, floor int64) {
 	}
 }
 
-// statAhead fetches the metadata of pages that have a next page, the last one first.
+// statAhead fetches the metadata of the pages from last back to first, all of which have a next page.
 func (s *source) statAhead(f *Feed, first, last int64) {
 	for k := last; k >= first && s.buffers.limit > 0; k-- {
 		key := pageKey{f, k}
@@ -110,10 +110,9 @@ func (s *source) statAhead(f *Feed, first, last int64) {
 	}
 }
 
-// prove reports whether the cache's page n is that of the feed, and remembers its
-// metadata if so. Since each page names the digest of the one before, consecutive pages
-// in the cache are all proven by the page after them, if it is known, or by the metadata
-// of the last of them in the store.
+// prove reports whether page n in the cache belongs to the feed. If so, it remembers the page's metadata.
+// Since each page names the digest of the one before, a series of consecutive pages in the cache is proven by
+// the page after them, if that is known, or by the metadata of the last of them in the store.
 func (s *source) prove(ctx context.Context, f *Feed, n int64) bool {
 	var row []*chain.Page
 	proven := false
@@ -147,7 +146,7 @@ func (s *source) prove(ctx context.Context, f *Feed, n int64) bool {
 	return true
 }
 
-// drop removes pages of another chain from the cache.
+// drop removes pages from the cache that belong to another chain.
 func (s *source) drop(row []*chain.Page) {
 	for _, p := range row {
 		s.cache.Drop(p.Feed, p.Number)
@@ -195,8 +194,8 @@ func (s *source) openCached(ctx context.Context, f *Feed, n, offset, length int6
 }
 
 // buffer returns the buffer of a page that has a next page, or nil if the page is too large.
-// If there is none, it starts reading the whole page, even for a part of it: only a whole page can be
-// verified.
+// If the page has no buffer yet, it starts reading the whole page, even if only a part is needed, since only
+// a whole page can be verified.
 func (s *source) buffer(f *Feed, key bufferKey) *buffer {
 	size := f.usualSize()
 	if p, ok := s.pages.Get(key.pageKey); ok {
@@ -210,8 +209,8 @@ func (s *source) buffer(f *Feed, key bufferKey) *buffer {
 	return b
 }
 
-// ahead fetches pages for a reader that has come to page n from the one before. Readers
-// share the memory: the more there are, the less is fetched ahead for each.
+// ahead fetches the next pages for a reader that has come to page n from the page before. Readers share the
+// memory: the more there are, the less is fetched ahead for each.
 func (s *source) ahead(f *Feed, n int64) {
 	if s.buffers.limit == 0 {
 		return
@@ -237,8 +236,8 @@ func (s *source) ahead(f *Feed, n int64) {
 	}
 }
 
-// openState opens the whole body of a page that has no next page, in the state that
-// was seen or a later one.
+// openState opens the whole body of a page that had no next page when it was seen, in that state or a later
+// one.
 func (s *source) openState(ctx context.Context, f *Feed, seen *chain.Page) (*buffer, error) {
 	b, begun := s.buffers.acquire(bufferKey{pageKey{f, seen.Number}, seen.SHA256}, seen.Size)
 	if b == nil {
@@ -273,7 +272,7 @@ func (s *source) openBuffer(ctx context.Context, b *buffer, offset, length int64
 	return b.page, s.reader(b, offset, length), nil
 }
 
-// reader returns a reader of a part of a buffer that releases the buffer when closed.
+// reader returns a reader of a part of a buffer. Closing the reader releases the buffer.
 func (s *source) reader(b *buffer, offset, length int64) io.ReadCloser {
 	part := b.body[min(offset, int64(len(b.body))):]
 	if length >= 0 && length < int64(len(part)) {
@@ -293,8 +292,8 @@ func (r *bufferReader) Close() error {
 	return nil
 }
 
-// openStored opens a page in the store, and adds it to the cache while it is read. Without a cache, a file is
-// kept open for the next requests or, if it is small, its bytes are kept.
+// openStored opens a page in the store, and adds it to the cache while it is read. If there is no cache and
+// the body is a file, the file is kept open for the next requests or, if it is small, its bytes are kept.
 func (s *source) openStored(ctx context.Context, f *Feed, n, offset, length int64) (*chain.Page, io.ReadCloser, error) {
 	whole := offset == 0 && length < 0
 	if whole && n >= f.SeenFloor() {
@@ -334,7 +333,7 @@ func (s *source) openStored(ctx context.Context, f *Feed, n, offset, length int6
 	return p, body, nil
 }
 
-// load reads a small page, for which there is room, into memory and verifies it.
+// load reads a small page, for which room must have been reserved, into memory and verifies it.
 func (s *source) load(small *smallPage, object *storage.Object) (*chain.Page, io.ReadCloser, error) {
 	data, err := s.integrity.load(object, small.page.SHA256)
 	if err != nil {
@@ -352,7 +351,7 @@ func (s *source) lend(file *openFile) (*chain.Page, io.ReadCloser, error) {
 		return nil, nil, err
 	}
 	if _, sent := body.(sendable); !sent {
-		return file.page, body, nil // verified while it is read
+		return file.page, body, nil // the body is verified while it is read, so the file cannot be kept
 	}
 	return file.page, &lentFile{file: file, files: &s.files}, nil
 }
@@ -403,8 +402,8 @@ func (s *source) fetch(f *Feed, b *buffer) {
 	s.buffers.release(b)
 }
 
-// read reads a page from the store into a buffer, and verifies it. For the newest page it
-// also computes the digest with the closing delimiter.
+// read reads a page from the store into a buffer, and verifies it. For the newest page, it also computes the
+// digest of the page with its closing delimiter.
 func (s *source) read(ctx context.Context, f *Feed, b *buffer) error {
 	p, object, err := f.reader.Open(ctx, b.number, 0, -1)
 	if err != nil {

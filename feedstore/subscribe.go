@@ -41,11 +41,11 @@ type subscription struct {
 	mu       sync.Mutex
 	newest   *chain.Page   // nil before the first poll
 	gone     error         // the feed was deleted
-	timeline int           // of the feed's reader when newest was seen
+	timeline int           // the timeline of the feed's reader when newest was seen
 	changed  chan struct{} // closed, and replaced, when newest changes
 }
 
-// join subscribes to a feed. It returns nil if MaxWaiters are waiting already.
+// join subscribes to a feed. It returns nil if MaxWaiters callers are waiting already.
 func (h *subscribers) join(f *Feed) *subscription {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,7 +65,8 @@ func (h *subscribers) join(f *Feed) *subscription {
 	return u
 }
 
-// enter counts a caller that waits, unless MaxWaiters are waiting already.
+// enter counts another waiting caller. It returns false if MaxWaiters callers are waiting already, or the
+// Reader is closed.
 func (h *subscribers) enter() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +86,7 @@ func (h *subscribers) exit() {
 	h.changed()
 }
 
-// changed reports the number of waiting callers. The caller must hold mu.
+// changed calls Config.Waiting with the number of waiting callers. The caller must hold mu.
 func (h *subscribers) changed() {
 	if h.reader.config.Waiting != nil {
 		h.reader.config.Waiting(h.waiting)
@@ -122,9 +123,9 @@ func (u *subscription) pollSoon() {
 	}
 }
 
-// Wait waits at most d until the newest page differs from known, and returns the newest
-// page, or known if it has not changed. granted is false if Wait could not wait. The
-// error matches [chain.ErrDeleted] if the feed is deleted meanwhile.
+// Wait waits, at most for d, until the newest page differs from known. It returns the newest page, or known
+// if that has not changed. granted is false if Wait could not wait. The error matches [chain.ErrDeleted] if
+// the feed is deleted meanwhile.
 func (f *Feed) Wait(ctx context.Context, known *chain.Page, d time.Duration) (newest *chain.Page, granted bool, err error) {
 	h := f.r.subscribers
 	u := h.join(f)
@@ -195,7 +196,7 @@ func (u *subscription) wake() {
 	u.changed = make(chan struct{})
 }
 
-// watch polls a feed: at first, after hints that it may have changed, and at intervals.
+// watch polls a feed: once at the start, after each hint that the feed may have changed, and at intervals.
 func (r *Reader) watch(ctx context.Context, u *subscription) {
 	changes := r.changes(ctx, u.feed.name)
 	interval := firstPoll
@@ -230,7 +231,7 @@ func (r *Reader) watch(ctx context.Context, u *subscription) {
 	}
 }
 
-// changes returns a channel on which the store reports changes of a feed, or nil.
+// changes returns a channel on which the store reports changes of a feed, or nil if the store cannot do that.
 func (r *Reader) changes(ctx context.Context, feed string) <-chan struct{} {
 	watcher, ok := storage.As[storage.Watcher](r.store)
 	if !ok {
@@ -244,7 +245,7 @@ func (r *Reader) changes(ctx context.Context, feed string) <-chan struct{} {
 	return changes
 }
 
-// close waits for the polling to end. Closing the Reader ends the waiting of callers.
+// close ends the polling. The callers stop waiting because the Reader is closed.
 func (h *subscribers) close() {
 	h.mu.Lock()
 	h.closed = true

@@ -16,16 +16,17 @@ import (
 const (
 	// timeRequests is how many pages of a remote store a search reads at the same time.
 	timeRequests = 8
-	// maxSearches is how many searches of a Reader are made at the same time; others wait.
+	// maxSearches is how many searches a Reader makes at the same time; further ones wait.
 	maxSearches = 8
-	// maxSearched is how many times a search begins again because the pages that it read were pruned or
-	// deleted meanwhile.
+	// maxSearched is how many times a search is made if the pages that it reads are pruned or deleted
+	// meanwhile.
 	maxSearched = 3
 )
 
-// PageBefore returns the number of the last page of a feed whose last entity is older than t, or of
-// the oldest page if there is none. It reads the metadata of at most 1 + log2(pages) pages or, in a remote
-// store, of 20 pages, up to eight at a time, and remembers it. The errors are those of [Reader.Look].
+// PageBefore returns the number of the last page of a feed whose last entity is older than t, or the
+// number of the oldest page if there is no such page. It reads the metadata of at most 1 + log2(pages)
+// pages or, in a remote store, of at most 20 pages, up to eight at a time, and remembers the metadata.
+// The errors are those of [Reader.Look].
 func (r *Reader) PageBefore(ctx context.Context, name string, t time.Time) (int64, error) {
 	select {
 	case r.searches <- struct{}{}:
