@@ -110,8 +110,7 @@ func FeedAsidePage(feed string, n int64, tag string) string {
 	return fmt.Sprintf("%s%012d-%s", FeedAside(feed), n, tag)
 }
 
-// FeedQuarantine returns the prefix of the keys of entities that a bridge could not
-// publish in a feed.
+// FeedQuarantine returns the prefix of the keys of entities that a bridge could not publish to a feed.
 func FeedQuarantine(feed string) string { return FeedsPrefix + feed + "/quarantine/" }
 
 // ParseFeedPage returns the page number in a key returned by [FeedPage].
@@ -131,7 +130,7 @@ func SnapshotIndexes(name string) string { return SnapshotsPrefix + name + "/ind
 // SnapshotIndex returns the key of the index of one snapshot.
 func SnapshotIndex(name, id string) string { return SnapshotIndexes(name) + id }
 
-// snapshotID matches the time at which a snapshot was begun, and a random suffix.
+// snapshotID matches an ID: the time at which the snapshot was begun, and a random suffix.
 var snapshotID = regexp.MustCompile(`^\d{8}T\d{6}(\.\d{3})?Z-[a-z0-9]+$`)
 
 // ParseSnapshotIndex returns the ID in a key returned by [SnapshotIndex]. The ID must have
@@ -161,7 +160,7 @@ func FeedPagePath(feed string, n int64) string {
 	return FeedPath(feed) + "/pages/" + strconv.FormatInt(n, 10)
 }
 
-// FeedTimegatePath returns the URL path that leads to the page of a given time.
+// FeedTimegatePath returns the URL path of a feed's timegate, which leads to the page of a given time.
 func FeedTimegatePath(feed string) string { return FeedPath(feed) + "/at" }
 
 // FeedIndexPath returns the URL path of tile n of the page index of a feed.

@@ -45,8 +45,7 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-// TestKeysAndPaths fixes every name on disk and on the wire. Changing a name breaks existing stores
-// and links.
+// TestKeysAndPaths fixes every key and URL path. Changing one breaks existing stores and links.
 func TestKeysAndPaths(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{layout.FeedPages("zones"), "feeds/zones/pages/"},

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// A Resource is what a URL path of a server names.
+// A Resource is the result of parsing a URL path of a server.
 type Resource struct {
 	// Kind is "feed" for the entry point, "page", "page index", "timegate", "snapshot index",
 	// "snapshot page" or "state digest".
 	Kind string
 	Name string // of the feed or snapshot
-	Page int64  // of the feed, from 1, or of the snapshot, from 0
+	Page int64  // the page number: from 1 in a feed, from 0 in a snapshot
 }
 
-// ParsePath returns what a URL path of a server names. It returns false if the path does not name a
-// part of a feed, a snapshot or a state digest. The resource need not exist.
+// ParsePath parses a URL path of a server. It returns false if the path is not that of a part of a
+// feed, a snapshot or a state digest. The resource need not exist.
 func ParsePath(path string) (Resource, bool) {
 	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	if len(segments) < 2 || CheckName(segments[1]) != nil {
@@ -40,8 +40,8 @@ func ParsePath(path string) (Resource, bool) {
 	return r, r.Kind != ""
 }
 
-// feedResource returns the kind of resource that the rest of a path names below a feed, and its page
-// number, or 0.
+// feedResource returns the kind of resource to which the rest of a path, after the feed's, belongs, and
+// its page number, or 0.
 func feedResource(rest []string) (kind string, page int64) {
 	switch {
 	case len(rest) == 0:

@@ -6,7 +6,7 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// TestParsePath parses every path that this package makes, and some others.
+// TestParsePath parses every kind of path that this package returns, and some others.
 func TestParsePath(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]layout.Resource{

@@ -12,15 +12,15 @@ import (
 	"github.com/feedctl/feedctl/producer"
 )
 
-// adoptSlack is the maximum difference between the clocks of the database and of the
-// feed's producers.
+// adoptSlack is the maximum difference between the clock of the database and the clocks of the feed's
+// producers.
 const adoptSlack = time.Hour
 
-// Adopt makes the outbox continue the feed as it is now. It is called after the database or the
-// store was restored from a backup, or to move the feed to another store. Rows whose Content-ID is
-// in the feed, on pages at most an hour older than the oldest row, have been published. Adopt
-// deletes them, and returns how many it deleted. No runner may work on the feed at the same time.
-// Adopt does not restore entities that the feed has lost.
+// Adopt makes the outbox continue the feed in its current state. It is called after the database or the
+// store has been restored from a backup, or to move the feed to another store. Rows whose Content-IDs
+// are in the feed, on pages at most an hour older than the oldest row, have already been published.
+// Adopt deletes these rows, and returns how many it deleted. No runner may work on the feed at the same
+// time. Adopt does not restore entities that the feed has lost.
 func (d *DB) Adopt(ctx context.Context, c Config) (deleted int64, err error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -45,7 +45,7 @@ func (d *DB) Adopt(ctx context.Context, c Config) (deleted int64, err error) {
 }
 
 func (c Config) adopt(ctx context.Context, tx pgx.Tx) (int64, error) {
-	// Reading the store may take long; no runner waits for this transaction.
+	// Reading the store may take a long time; no runner waits for this transaction.
 	if err := disableTimeouts(ctx, tx); err != nil {
 		return 0, err
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// An ahead reads the next rows while the rows before them are being published.
+// An ahead reads the next rows while the previous rows are being published.
 type ahead struct {
 	rows rows
 	err  error
@@ -14,8 +14,8 @@ type ahead struct {
 	done chan struct{}
 }
 
-// readAhead starts to read the rows that follow the rows with the ids in before, which may or may
-// not have been deleted yet.
+// readAhead starts to read the rows that follow those with the ids in before, whether or not the latter
+// have been deleted yet.
 func (c Config) readAhead(ctx context.Context, d *DB, large bodies, m watermark, before []int64) *ahead {
 	ctx, stop := context.WithCancel(ctx)
 	a := &ahead{stop: stop, done: make(chan struct{})}
@@ -29,9 +29,9 @@ func (c Config) readAhead(ctx context.Context, d *DB, large bodies, m watermark,
 	return a
 }
 
-// wait returns the rows, and whether any were read ahead. The caller must not hold a connection,
-// since the pool may have only one. The context of a is not cancelled, because large bodies are
-// read with it when they are published.
+// wait returns the rows, and whether the next rows were read at all. The caller must not hold a
+// connection, since the pool may have only one. The context of the reads is not cancelled, because it
+// is used again to read large bodies when they are published.
 func (a *ahead) wait() (r rows, read bool, err error) {
 	if a == nil {
 		return rows{}, false, nil
@@ -40,7 +40,7 @@ func (a *ahead) wait() (r rows, read bool, err error) {
 	return a.rows, true, a.err
 }
 
-// cancel stops reading ahead. It may be called on nil.
+// cancel stops reading ahead. A nil receiver is valid.
 func (a *ahead) cancel() {
 	if a != nil {
 		a.stop()

@@ -32,8 +32,8 @@ func (p *pauser) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQu
 
 func (p *pauser) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// TestReadAheadIsOvertaken: the rows that a runner read ahead were moved by another runner, so long
-// ago that the producer no longer recognises them.
+// TestReadAheadIsOvertaken: the rows that a runner read ahead were moved by another runner so long ago
+// that the producer no longer recognizes their Content-IDs.
 func TestReadAheadIsOvertaken(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -62,7 +62,7 @@ func TestReadAheadIsOvertaken(t *testing.T) {
 	})
 }
 
-// TestReadAheadLargeBodies: large bodies of rows read ahead are read when the rows are
+// TestReadAheadLargeBodies: if rows are read ahead, their large bodies are read when the rows are
 // published.
 func TestReadAheadLargeBodies(t *testing.T) {
 	t.Parallel()

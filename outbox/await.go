@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// idleAfter is how long after its last row a feed becomes idle: then its runner releases the
-	// lease, and the outbox is polled every idlePoll.
+	// idleAfter is the time after its last row until a feed is idle. Its runner then releases the
+	// lease, and the outbox is polled only every idlePoll.
 	idleAfter = 10 * time.Second
 	idlePoll  = 250 * time.Millisecond
 )
 
-// A poller waits for rows on behalf of all runners of a DB, with one read-only statement for all
-// runners.
+// A poller waits for rows on behalf of all runners of a DB, with one read-only statement for all of
+// them.
 type poller struct {
 	db        *DB
 	idleAfter time.Duration
@@ -31,7 +31,7 @@ type poller struct {
 // A waiter is a runner that waits for rows of its feed.
 type waiter struct {
 	feed   string
-	from   int64         // rows with smaller ids do not count
+	from   int64         // rows with smaller ids are ignored
 	last   int64         // the greatest id known to have been drawn; if the sequence is below that, ids went back
 	poll   time.Duration // Config.Poll
 	active time.Time     // when the feed last had rows
@@ -43,8 +43,8 @@ func newPoller(d *DB) *poller {
 	return &poller{db: d, idleAfter: idleAfter, waiting: make(map[*waiter]struct{}), wakeup: make(chan struct{}, 1)}
 }
 
-// await waits until there may be rows, or returns the cause of the context's end. It also returns
-// nil after an error of the database: the caller will get that error when it reads rows.
+// await waits until there may be rows, or returns the cause of the context's end. It also returns nil
+// after a database error: the caller will get that error when it reads rows.
 func (p *poller) await(ctx context.Context, w waiter) error {
 	w.ready = make(chan struct{})
 	p.join(&w)
@@ -70,11 +70,11 @@ func (p *poller) join(w *waiter) {
 	}
 	select {
 	case p.wakeup <- struct{}{}:
-	default: // wakeup holds a value already
+	default: // wakeup already holds a value
 	}
 }
 
-// all returns the waiters. If there are none, polling stops.
+// all returns the waiters. If there are none, it records that polling ends.
 func (p *poller) all() []*waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +97,7 @@ func (p *poller) wake(list []*waiter) {
 	}
 }
 
-// idle calls the function idle of each waiter that is still waiting.
+// idle calls the idle function of each waiter in list that is still waiting.
 func (p *poller) idle(list []*waiter) {
 	var idle []func()
 	p.mu.Lock()
@@ -112,11 +112,12 @@ func (p *poller) idle(list []*waiter) {
 	}
 }
 
-// run polls while there are waiters: often if feeds have had rows recently, otherwise rarely.
+// run polls as long as there are waiters: often if their feeds have had rows recently, otherwise
+// rarely.
 func (p *poller) run() {
-	failed, pause := 0, time.Duration(0) // failures in a row, and the pause they add
-	var server, at time.Time             // start of the server; time of the next poll, or zero
-	polls := 0                           // how many there were since a waiter last joined
+	failed, pause := 0, time.Duration(0) // failures in a row, and how long they delay the next poll
+	var server, at time.Time             // when the server started; when the next poll is due, or zero
+	polls := 0                           // the number of polls since a waiter last joined
 	for {
 		list := p.all()
 		if len(list) == 0 {
@@ -161,7 +162,7 @@ func (p *poller) pause(list []*waiter, polls int, now time.Time) time.Duration {
 	return shortest
 }
 
-// sleep waits for d. It returns true as soon as a waiter joins.
+// sleep waits for d, or until a waiter joins: then it returns true.
 func (p *poller) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -173,9 +174,9 @@ func (p *poller) sleep(d time.Duration) bool {
 	}
 }
 
-// poll returns the waiters whose feeds have rows, or all waiters if that is unknown: after an
-// error, if ids may be drawn a second time (see errWentBack), and if row security may hide rows. It
-// sends one statement, outside a transaction.
+// poll returns the waiters whose feeds have rows, or all waiters if this is not known: after an error,
+// if ids may be drawn a second time (see errWentBack), or if row security may hide rows. It executes
+// one statement, outside a transaction.
 func (p *poller) poll(ctx context.Context, list []*waiter, server *time.Time) ([]*waiter, error) {
 	feeds, from, last := make([]string, len(list)), make([]int64, len(list)), int64(0)
 	for i, w := range list {

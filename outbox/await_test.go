@@ -30,8 +30,8 @@ func (r recorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Tra
 
 func (recorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// TestIdle: feeds without rows have no lease, and one statement at a time, outside transactions, is
-// sent for all of them. Rows are still moved.
+// TestIdle: feeds without rows have no lease, and the outbox is polled with one statement at a time,
+// outside transactions, for all of them. New rows are still moved.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
@@ -58,7 +58,7 @@ func TestIdle(t *testing.T) {
 		})
 	}
 	for range 2 {
-		// All runners have started, and have nothing to do.
+		// Wait until all runners have started and have nothing to do.
 		for get[bool](w, "SELECT count(*) < $1 OR EXISTS (SELECT FROM feedctl.outbox_lease) FROM feedctl.outbox_feed", len(names)) {
 			if t.Context().Err() != nil {
 				t.Fatal(t.Context().Err())
@@ -67,7 +67,7 @@ func TestIdle(t *testing.T) {
 		for n := 0; n < 3; {
 			sql := <-trace.statements
 			if !strings.Contains(sql, "WITH ORDINALITY") {
-				n = 0 // some runners have only just started
+				n = 0 // some runners had only just started
 				continue
 			}
 			n++
@@ -80,8 +80,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestIdleCalls: when Idle is called, the rows that were committed at the previous call have been
-// moved, whether the runner holds the lease or not.
+// TestIdleCalls: when Idle is called, all rows that had been committed at the previous call have been
+// moved, whether or not the runner holds the lease.
 func TestIdleCalls(t *testing.T) {
 	t.Parallel()
 	for _, idleAfter := range []time.Duration{0, time.Hour} {
@@ -91,7 +91,7 @@ func TestIdleCalls(t *testing.T) {
 		var r *running
 		var committed atomic.Int64
 		before := int64(0)
-		calls := make(chan int64) // how many rows had been committed at each call
+		calls := make(chan int64) // for each call, how many rows had been committed
 		ready, ended := make(chan struct{}), make(chan struct{})
 		r = w.run(db, outbox.Config{Store: memory.New(), Idle: func() {
 			<-ready

@@ -27,7 +27,7 @@ type bodyReader struct {
 	ctx   context.Context
 	feed  string
 	id    int64
-	piece []byte // read from the database, but not returned yet
+	piece []byte // read from the database, but not yet returned
 	at    int64  // bytes read
 	left  int64  // bytes not read
 }

@@ -16,53 +16,51 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// A Capture configures which changes of a table are published to which feed.
+// A Capture specifies which changes of a table are published, and to which feed.
 //
-// An inserted or updated row becomes a PUT with the row as a JSON object, and a deleted or
-// truncated row becomes a DELETE. A row whose key changes becomes a DELETE of the old key and a PUT
-// of the new one. An update that changes no published column publishes nothing.
+// An inserted or updated row becomes a PUT with the row as a JSON object, and a deleted or truncated
+// row becomes a DELETE. A row whose key changes becomes a DELETE of the old key and a PUT of the new
+// one. Nothing is published for an update that changes no published column.
 //
-// The JSON is what PostgreSQL's row_to_json returns, and does not depend on the settings of the
-// session: numbers have all their digits, NaN and the infinities are strings; times are in ISO 8601
-// with up to six decimal places, timestamptz in UTC; intervals are in ISO 8601; bytea is "\x" and
-// hex digits; json is as it is stored; arrays and composite types are arrays and objects; all other
-// types are strings in their text form.
+// The JSON is the result of PostgreSQL's row_to_json, and does not depend on the settings of the
+// session: numbers have all their digits; NaN and the infinities are strings; times are in ISO 8601
+// with up to six decimal places, timestamptz in UTC; intervals are in ISO 8601; bytea is "\x" and hex
+// digits; json is unchanged; arrays and composite types are arrays and objects; all other types are
+// strings in their text form.
 //
-// The key is the text of the key column or, if there are several key columns, a JSON array of their
-// values.
+// The key is the text of the key column or, if there are several, a JSON array of their values.
 type Capture struct {
 	Feed string
-	// Table may be qualified by its schema, and quoted as in SQL.
+	// Table may be qualified with its schema, and quoted as in SQL.
 	Table string
-	// Key lists the key columns. They must be NOT NULL, and together have a unique index that is
-	// not deferrable. Defaults to the primary key.
+	// Key lists the key columns. They must be NOT NULL, and there must be a unique index on them that
+	// is not deferrable. Defaults to the primary key.
 	Key []string
 	// Columns lists the published columns. Defaults to all columns, including columns added later.
 	Columns []string
 }
 
-// A relation is a table that is captured.
+// A relation is a table that is to be captured.
 type relation struct {
 	Capture
 	oid         uint32
 	name        string // quoted and qualified
 	partitioned bool
-	leaves      []string // names of the partitions that hold rows
+	leaves      []string // names of the partitions that can hold rows
 	id          int32    // in outbox_capture
 }
 
-// lockTimeout is how long Attach waits for the lock on a table, which blocks writers, before it
-// lets them through for lockPause.
+// lockTimeout is how long Attach waits for the lock on a table at a time. While it waits, writers are
+// blocked; after that, it lets them proceed for lockPause.
 const (
 	lockTimeout = time.Second
 	lockPause   = 500 * time.Millisecond
 )
 
 // Attach installs the triggers that publish the table's changes, and replaces the triggers of an
-// earlier Attach. It waits for a lock on the table until ctx ends, but for at most a second at a
-// time, so that it blocks writers no longer than that. The user must own the table. Changes are
-// published in the transactions that make them; the users who make them need no privileges on the
-// outbox.
+// earlier Attach. It waits for a lock on the table until ctx ends, but for at most a second at a time,
+// so that writers are not blocked for longer. The user must own the table. Changes are published in the
+// transactions that make them; the users who make them need no privileges on the outbox.
 func (d *DB) Attach(ctx context.Context, c Capture) error {
 	err := d.attach(ctx, c, func(pgx.Tx, relation) error { return nil })
 	if err != nil {
@@ -71,7 +69,7 @@ func (d *DB) Attach(ctx context.Context, c Capture) error {
 	return nil
 }
 
-// attach installs the triggers and then calls also, in one transaction during which no one else can
+// attach installs the triggers and then calls also, in one transaction during which no other user can
 // write to the table.
 func (d *DB) attach(ctx context.Context, c Capture, also func(tx pgx.Tx, r relation) error) error {
 	if err := layout.CheckName(c.Feed); err != nil {
@@ -112,7 +110,7 @@ func (d *DB) attach(ctx context.Context, c Capture, also func(tx pgx.Tx, r relat
 	})
 }
 
-// locking runs f in a transaction with lock_timeout set, and retries until f gets its locks.
+// locking runs f in a transaction with lock_timeout set, and retries until f has acquired its locks.
 func (d *DB) locking(ctx context.Context, f func(tx pgx.Tx) error) error {
 	for {
 		err := d.do(ctx, func(tx pgx.Tx) error {
@@ -254,7 +252,7 @@ func (r *relation) checkColumns(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// enter records the capture, and replaces an earlier one of the same table.
+// enter records the capture, replacing an earlier one of the same table.
 func (r *relation) enter(ctx context.Context, tx pgx.Tx) error {
 	var other string
 	err := tx.QueryRow(ctx, `SELECT relation::text FROM outbox_capture WHERE feed = $1 AND relation <> $2::oid`, r.Feed, r.oid).Scan(&other)

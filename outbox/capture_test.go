@@ -20,7 +20,7 @@ func (w *world) attach(c outbox.Capture) {
 	}
 }
 
-// events returns the contents of the outbox as "op key body", and empties it.
+// events returns the events in the outbox, each as "op key body", and deletes them.
 func (w *world) events() []string {
 	w.Helper()
 	rows, err := w.pool.Query(w.Context(), `WITH gone AS (DELETE FROM feedctl.outbox RETURNING *)
@@ -98,7 +98,8 @@ func TestCaptureCompositeKey(t *testing.T) {
 	}
 }
 
-// An event contains TOASTed values that the update did not change, and no system columns.
+// TestCaptureWholeRows: an event contains TOASTed values that the update did not change, and no system
+// columns.
 func TestCaptureWholeRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -118,13 +119,13 @@ func TestCaptureWholeRows(t *testing.T) {
 	w.attach(outbox.Capture{Table: "products", Columns: []string{"twice", "Pair"}})
 	w.does(`UPDATE products SET n = 4`, `PUT 2 {"twice":8,"Pair":{"a":1}}`)
 	w.does(`DELETE FROM products; INSERT INTO products (id, n) VALUES (5, 1)`, `DELETE 2`, `PUT 5 {"twice":2,"Pair":null}`)
-	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 150000 { // MERGE is new in that version
+	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 150000 { // MERGE is new in version 15
 		w.does(`MERGE INTO products p USING (VALUES (5), (6)) v (id) ON p.id = v.id
 			WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, n) VALUES (v.id, 1)`, `DELETE 5`, `PUT 6 {"twice":2,"Pair":null}`)
 	}
 }
 
-// Columns may have the same names as variables of the trigger.
+// TestCaptureNames: columns may have the same names as variables of the trigger.
 func TestCaptureNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -137,8 +138,8 @@ func TestCaptureNames(t *testing.T) {
 	}
 }
 
-// If a table is changed in a way that the trigger cannot follow, writes fail until it is
-// attached again, instead of publishing wrong events.
+// TestCaptureAfterRename: if a table is changed in a way that the trigger cannot follow, writes fail
+// until the table is attached again, instead of publishing wrong events.
 func TestCaptureAfterRename(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -275,12 +276,12 @@ func TestAttachErrors(t *testing.T) {
 	}
 }
 
-// A column whose value triggers do not see must not be published as null.
+// TestVirtualColumns: a column whose value triggers cannot see must not be published as null.
 func TestVirtualColumns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	stored := "STORED"
-	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 180000 { // virtual columns are new in that version
+	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 180000 { // virtual columns are new in version 18
 		stored = "VIRTUAL"
 	}
 	w.exec(`CREATE TABLE products (id int PRIMARY KEY, n int, twice int GENERATED ALWAYS AS (n * 2) ` + stored + `)`)
@@ -297,7 +298,8 @@ func TestVirtualColumns(t *testing.T) {
 	w.does(`INSERT INTO products VALUES (1, 2)`, `PUT 1 {"id":1,"n":2}`)
 }
 
-// If another trigger of the table changes the row again, the events are still in order.
+// TestOtherTriggers: if another trigger of the table changes the row again, the events are still in
+// order.
 func TestOtherTriggers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -310,7 +312,7 @@ func TestOtherTriggers(t *testing.T) {
 	w.does(`INSERT INTO products VALUES (1, 1, false)`, `PUT 1 {"id":1,"v":1,"touched":false}`, `PUT 1 {"id":1,"v":1,"touched":true}`)
 }
 
-// Writers need no rights on the outbox, and row security hides nothing.
+// TestCaptureRights: writers need no rights on the outbox, and row security hides nothing.
 func TestCaptureRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -330,7 +332,8 @@ func TestCaptureRights(t *testing.T) {
 	}
 }
 
-// The JSON of a value does not depend on the settings of the session, whatever its type.
+// TestTypes: the JSON of a value does not depend on the settings of the session, whatever the value's
+// type.
 func TestTypes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -403,8 +406,8 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// If a key column becomes nullable, writes of NULL fail, instead of publishing wrong
-// events.
+// TestCaptureNullKey: if a key column becomes nullable, writes of NULL fail, instead of publishing
+// wrong events.
 func TestCaptureNullKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -18,12 +18,12 @@ var (
 	// ErrForeign means that the feed's checkpoint was not written by this outbox.
 	// Nothing was published.
 	ErrForeign = errors.New("feed does not continue this outbox")
-	// ErrDestination means that the outbox of the feed moves rows to pages in its own database, but
-	// the runner has another store, or the reverse.
+	// ErrDestination means that the rows of the feed are moved to pages in the outbox's own database,
+	// but the runner has another store, or the reverse.
 	ErrDestination = errors.New("outbox has another destination")
 	// ErrSetup means that the database has no outbox, or that the user may not use it.
 	ErrSetup = errors.New("database is not set up for the outbox")
-	// ErrCapture means that a table cannot be captured as the [Capture] says.
+	// ErrCapture means that a table cannot be captured as specified by the [Capture].
 	ErrCapture = errors.New("table cannot be captured")
 	// ErrNotCaptured means that the table is not captured.
 	ErrNotCaptured = errors.New("table is not captured")
@@ -34,34 +34,32 @@ var (
 type Config struct {
 	// Feed is the feed whose rows are moved.
 	Feed string
-	// Store is the store of the pages. If the pages are in the database of the outbox, Local is set
-	// instead: then rows are removed and pages written in one transaction. One of the two must be
-	// set.
+	// Store is where pages are written. If the pages are in the database of the outbox, Local is set
+	// instead: then rows are removed and pages written in one transaction. One of the two must be set.
 	Store storage.Store
 	Local *postgres.Store
-	// MaxRows is the maximum number of rows in a batch. A batch also ends after the row with which
-	// its bodies reach MaxBytes. The defaults are 5,000 and 4 MiB.
+	// MaxRows is the maximum number of rows in a batch. A batch also ends with the row that brings the
+	// size of its bodies to MaxBytes. The defaults are 5,000 and 4 MiB.
 	MaxRows  int
 	MaxBytes int64
-	// MaxEntity is the maximum size of a body, in bytes; rows with larger bodies go to the
-	// quarantine. Defaults to no limit. Bodies larger than 1 MiB pass through a file in
-	// Producer.SpoolDir.
+	// MaxEntity is the maximum size of a body, in bytes; rows with larger bodies are quarantined.
+	// Defaults to no limit. Bodies larger than 1 MiB pass through a file in Producer.SpoolDir.
 	MaxEntity int64
-	// Poll is the interval at which a runner that has moved rows polls for more. While there are
-	// none, the interval grows to at most ten times Poll. Defaults to 5 ms.
+	// Poll is the interval at which a runner that has moved rows polls for more. While there are no
+	// rows, the interval grows to at most ten times Poll. Defaults to 5 ms.
 	Poll time.Duration
-	// Lease is how long after a runner last renewed its lease another runner takes over. Defaults
-	// to 5 s.
+	// Lease is how long after a runner last extended its lease another runner takes over. Defaults to 5
+	// s.
 	Lease time.Duration
-	// RetryFor is how long Run retries while all errors are transient. Each attempt is also limited
-	// by Producer.RetryFor. Defaults to no limit.
+	// RetryFor is how long Run retries as long as all errors are transient. Each attempt is also
+	// limited by Producer.RetryFor. Defaults to no limit.
 	RetryFor time.Duration
 	// Producer configures how pages are written.
 	Producer producer.Config
-	// Idle, if not nil, is called by [Runner.Run] when a query made after the previous call has
-	// found no rows of the feed. All rows that were committed before the query have been moved.
+	// Idle, if not nil, is called by [Runner.Run] whenever a query made after the previous call has
+	// found no rows of the feed. All rows that were committed before that query have been moved.
 	Idle func()
-	// Logger receives warnings and errors. Defaults to discarding them.
+	// Logger receives warnings and errors. By default, they are discarded.
 	Logger *slog.Logger
 
 	// taken is called before rows are published, with the time at which the first of them was

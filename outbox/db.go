@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/internal/tcp"
 )
 
-// A DB is a database with an outbox. Its methods may be called concurrently. They work
-// through PgBouncer in transaction mode: no state outlives a transaction.
+// A DB is a database with an outbox. Its methods may be called concurrently. They work through
+// PgBouncer in transaction mode, since no state outlives a transaction.
 type DB struct {
 	pool   *pgxpool.Pool
 	schema string
@@ -27,11 +27,11 @@ type DB struct {
 // stallLimit is how long the server lets a transaction wait for its next statement.
 const stallLimit = 5 * time.Second
 
-// Open connects to the database that a URL names, such as
-// "postgres://user@host/database?schema=feedctl". Parts missing from the URL are taken
-// from the environment variables and the password file of libpq (PGPASSWORD, PGPASSFILE
-// and so on). Errors do not contain the password. If the schema does not exist, the error matches
-// storage.ErrNoStore; if the schema must be migrated first, it matches storage.ErrLayout.
+// Open connects to the database at a URL, such as "postgres://user@host/database?schema=feedctl". Parts
+// missing from the URL are taken from the environment variables and the password file of libpq
+// (PGPASSWORD, PGPASSFILE and so on). Errors do not contain the password. If the schema does not exist,
+// the error matches storage.ErrNoStore; if the schema must be migrated first, it matches
+// storage.ErrLayout.
 func Open(ctx context.Context, rawURL string) (*DB, error) {
 	return open(ctx, rawURL, func(config *pgx.ConnConfig, name string) error {
 		return schema.Check(ctx, config, name, schema.Write)
@@ -48,7 +48,7 @@ func Create(ctx context.Context, rawURL string) (*DB, error) {
 func open(ctx context.Context, rawURL string, prepare func(config *pgx.ConnConfig, name string) error) (*DB, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		// err contains the URL, and its cause may contain a part of the password.
+		// err contains the URL, and the error it wraps may contain a part of the password.
 		return nil, errors.New("database URL is invalid: write % / ? # @ within a password as %25 %2F %3F %23 %40")
 	}
 	if u.Scheme != "postgres" && u.Scheme != "postgresql" {
@@ -62,12 +62,12 @@ func open(ctx context.Context, rawURL string, prepare func(config *pgx.ConnConfi
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)
 	}
-	// Statement descriptions are cached by the client only.
+	// Statement descriptions are cached only by the client.
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	if _, ok := config.ConnConfig.RuntimeParams["application_name"]; !ok {
 		config.ConnConfig.RuntimeParams["application_name"] = "feedctl outbox"
 	}
-	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // whatever the default of the database or the user is
+	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // whatever the default of the database or user is
 	config.ConnConfig.DialFunc = tcp.Dialer(config.ConnConfig.ConnectTimeout).DialContext
 	if err := prepare(config.ConnConfig, name); err != nil {
 		return nil, err
@@ -82,14 +82,13 @@ func open(ctx context.Context, rawURL string, prepare func(config *pgx.ConnConfi
 // Use returns the outbox in an existing schema, such as "feedctl". Closing the outbox closes the
 // pool.
 //
-// Transactions of the outbox read tables by their indexes, because the statistics of a table that
-// is empty at one moment and full at the next are misleading. Up to PostgreSQL 17, the estimated
-// cost of anything without an index, such as a sequence, is then so high that the server would
-// compile the statement each time, which takes tens of milliseconds: so jit is off. Commits
-// are synchronous, so that a row that was committed asynchronously is durable before it is
-// published. Rows hidden by row security are an error, instead of being missed. The server ends the
-// transactions of a process that hangs or whose host is gone, so that such a process does not keep
-// its locks.
+// Transactions of the outbox read tables by their indexes, because statistics are misleading for a
+// table that is empty at one moment and full at the next. Up to PostgreSQL 17, this makes the estimated
+// cost of anything without an index, such as a sequence, so high that the server would compile the
+// statement each time. That takes tens of milliseconds, so jit is off. Commits are synchronous, so that
+// a row that was committed asynchronously is durable before it is published. Rows hidden by row
+// security cause an error, instead of being missed. The server ends the transactions of a process that
+// hangs or whose host is gone, so that such a process does not keep its locks.
 func Use(pool *pgxpool.Pool, schema string) *DB {
 	d := &DB{pool: pool, schema: schema, begin: fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 		SET LOCAL search_path = %s, pg_catalog, pg_temp;
@@ -102,7 +101,7 @@ func Use(pool *pgxpool.Pool, schema string) *DB {
 	return d
 }
 
-// Close closes the connections.
+// Close closes the pool of connections.
 func (d *DB) Close() { d.pool.Close() }
 
 // outbox returns the full name of the table, for statements outside of transactions.

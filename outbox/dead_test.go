@@ -10,7 +10,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A transaction that has drawn an id may still make rows visible until it ends, in whatever way.
+// TestMarkOfTransactions: a transaction that has drawn an id may still make rows visible until it ends,
+// whichever way it ends.
 func TestMarkOfTransactions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -62,8 +63,8 @@ func TestMarkOfTransactions(t *testing.T) {
 	look("all of its ids were rolled back", 9)
 }
 
-// Rows are read only once, even while an old snapshot prevents the removal of deleted rows, and
-// rows after the batch are not read.
+// TestRowsAreReadOnce: rows are read only once, even while an old snapshot prevents deleted rows from
+// being removed, and rows after the batch are not read.
 func TestRowsAreReadOnce(t *testing.T) {
 	t.Parallel()
 	const backlog, moves = 3000, 30
@@ -81,7 +82,7 @@ func TestRowsAreReadOnce(t *testing.T) {
 	t.Cleanup(pool.Close)
 	r := w.run(outbox.Use(pool, schema.Default), outbox.Config{Store: memory.New(), MaxRows: 100})
 	for n := range int64(moves) {
-		for r.Stats().Rows < backlog+n { // a query of the table would read rows
+		for r.Stats().Rows < backlog+n { // a query of the table would itself read rows
 			w.exec("SELECT pg_sleep(0.002)")
 		}
 		w.publish("one")

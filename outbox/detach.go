@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Detach removes the triggers and everything else that Attach created. Published events stay. A
-// dropped table is found by the name that it had when it was attached. If the table is not
-// captured, the error matches ErrNotCaptured.
+// Detach removes the triggers and everything else that Attach created. Events in the outbox are kept. A
+// dropped table is found by the name that it had when it was attached. If the table is not captured,
+// the error matches ErrNotCaptured.
 func (d *DB) Detach(ctx context.Context, table string) error {
 	// The name is resolved with the search path of the user's sessions.
 	err := d.detach(ctx, `
@@ -54,8 +54,8 @@ func (d *DB) detach(ctx context.Context, query, name string) error {
 	})
 }
 
-// forgetDropped removes what is left of captures of dropped tables that have the same feed or the
-// same name as r.
+// forgetDropped removes the remains of captures of dropped tables that have the same feed or the same
+// name as r.
 func (d *DB) forgetDropped(ctx context.Context, tx pgx.Tx, r relation) error {
 	found, err := tx.Query(ctx, `
 		SELECT id FROM outbox_capture WHERE relation NOT IN (SELECT oid FROM pg_class) AND (feed = $1 OR name = $2)`, r.Feed, r.name)
@@ -69,7 +69,7 @@ func (d *DB) forgetDropped(ctx context.Context, tx pgx.Tx, r relation) error {
 	return err
 }
 
-// uninstall removes everything that install and enter created. It searches all tables, because a
+// uninstall removes everything that install and enter have created. It searches all tables, because a
 // former partition keeps its trigger.
 func (d *DB) uninstall(ctx context.Context, tx pgx.Tx, id int32) error {
 	function := d.capture(id)

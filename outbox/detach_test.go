@@ -24,7 +24,7 @@ func (w *world) detach(table string) {
 	}
 }
 
-// captured returns the captured table of a feed, according to status.
+// captured returns the table captured for a feed, according to Status.
 func (w *world) captured(feed string) *outbox.CapturedTable {
 	w.Helper()
 	s, err := w.db.Status(w.Context(), feed)
@@ -37,7 +37,7 @@ func (w *world) captured(feed string) *outbox.CapturedTable {
 	return s.Feeds[0].Table
 }
 
-// Detaching a dropped table removes everything, by whatever name it is detached.
+// TestDetachDropped: detaching a dropped table removes everything, whichever name is used to detach it.
 func TestDetachDropped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -47,18 +47,18 @@ func TestDetachDropped(t *testing.T) {
 		func() error { return w.db.Detach(t.Context(), `public."Odd.""Table"`) },
 		func() error { return w.db.Detach(t.Context(), `"Odd.""Table"`) }, // in the search_path
 		func() error { return w.db.DetachFeed(t.Context(), testFeed) },
-		func() error { // another table took its name
+		func() error { // another table has taken its name
 			w.exec(create)
 			defer w.exec(`DROP TABLE "Odd.""Table"`)
 			return w.db.Detach(t.Context(), `"Odd.""Table"`)
 		},
-		func() error { // another table took its feed
+		func() error { // another table has taken its feed
 			w.exec(`CREATE TABLE other (id int PRIMARY KEY)`)
 			defer w.exec(`DROP TABLE other`)
 			w.attach(outbox.Capture{Table: "other"})
 			return w.db.DetachFeed(t.Context(), testFeed)
 		},
-		func() error { // a new table of that name is attached to another feed
+		func() error { // a new table of the same name is attached with another feed
 			w.exec(create)
 			defer w.exec(`DROP TABLE "Odd.""Table"`)
 			if err := w.db.Attach(t.Context(), outbox.Capture{Table: `"Odd.""Table"`, Feed: "another"}); err != nil {
@@ -93,7 +93,8 @@ func TestDetachDropped(t *testing.T) {
 	}
 }
 
-// In a migration, a capture created before names were stored gets the name of its table.
+// TestCaptureMigration: in a migration, a capture created before names were stored gets the name of its
+// table.
 func TestCaptureMigration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -123,7 +124,8 @@ func TestCaptureMigration(t *testing.T) {
 	}
 }
 
-// A renamed table is found by its new name, and is not confused with a table of another schema.
+// TestDetachRenamed: a renamed table is found by its new name, and is not confused with a table in
+// another schema.
 func TestDetachRenamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -145,7 +147,7 @@ func TestDetachRenamed(t *testing.T) {
 	}
 }
 
-// Nothing of the capture stays on a former partition.
+// TestDetachedPartition: nothing of the capture is left on a former partition.
 func TestDetachedPartition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -158,7 +160,7 @@ func TestDetachedPartition(t *testing.T) {
 	w.exec(`ALTER TABLE parts DETACH PARTITION parts_1;
 		CREATE TABLE parts_3 PARTITION OF parts FOR VALUES FROM (0) TO (10)`)
 	w.does(`INSERT INTO parts SELECT * FROM parts_1`, `PUT 1 {"id":1}`)
-	w.does(`TRUNCATE parts_1`) // the row was moved there
+	w.does(`TRUNCATE parts_1`) // this table now holds the row again
 	w.detach("parts")
 	w.exec(`DROP TABLE parts_3`)
 	if after := w.things(); after > before {
@@ -166,8 +168,8 @@ func TestDetachedPartition(t *testing.T) {
 	}
 }
 
-// Status reports partitions that were added after the table was attached. Attaching the table again
-// captures them, and changes nothing else.
+// TestNewPartitions: Status reports partitions that were added after the table was attached. Attaching
+// the table again captures them, and changes nothing else.
 func TestNewPartitions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -186,7 +188,7 @@ func TestNewPartitions(t *testing.T) {
 		CREATE TABLE parts_3 (id int PRIMARY KEY); ALTER TABLE parts ATTACH PARTITION parts_3 FOR VALUES FROM (20) TO (30)`)
 	uncovered("public.parts_2_1", "public.parts_3")
 	w.does(`INSERT INTO parts VALUES (1), (10), (20)`, `PUT 1 {"id":1}`, `PUT 10 {"id":10}`, `PUT 20 {"id":20}`)
-	w.does(`TRUNCATE parts`, `DELETE 10`, `DELETE 20`, `DELETE 1`) // the captured table includes them
+	w.does(`TRUNCATE parts`, `DELETE 10`, `DELETE 20`, `DELETE 1`) // TRUNCATE now covers the new partitions
 	w.does(`INSERT INTO parts VALUES (1), (10), (20)`, `PUT 1 {"id":1}`, `PUT 10 {"id":10}`, `PUT 20 {"id":20}`)
 	w.attach(outbox.Capture{Table: "parts"})
 	uncovered()

@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// The text of a key does not depend on the encoding of the session.
+// TestClientEncoding: the text of a key does not depend on the encoding of the session.
 func TestClientEncoding(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {

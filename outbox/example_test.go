@@ -7,7 +7,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A runner moves the events of one feed to a store until ctx ends.
+// This example runs a runner that moves the events of one feed to a store until ctx ends.
 func Example() {
 	run := func(ctx context.Context, url string, store storage.Store) error {
 		db, err := outbox.Create(ctx, url)

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A Watermark is a watermark for tests outside the package.
+// A Watermark makes a watermark available to tests outside the package.
 type Watermark struct{ watermark watermark }
 
 // Look updates the watermark, and returns the id up to which all rows are visible or never will be.
@@ -18,7 +18,7 @@ func (m *Watermark) Look(ctx context.Context, d *DB) (settled int64, err error) 
 	return m.watermark.settled, err
 }
 
-// Pass tells the watermark that rows with these ids were taken.
+// Pass records in the watermark that the rows with the given ids were taken.
 func (m *Watermark) Pass(ids ...int64) {
 	m.watermark.advance(rows{ids: ids, passed: m.watermark.settled + 1})
 }
@@ -28,5 +28,5 @@ func (d *DB) Dial(ctx context.Context, network, address string) (net.Conn, error
 	return d.pool.Config().ConnConfig.DialFunc(ctx, network, address)
 }
 
-// SetIdleAfter sets the time without rows after which a feed is idle.
+// SetIdleAfter sets how long a feed must be without rows to become idle.
 func (d *DB) SetIdleAfter(t time.Duration) { d.poller.idleAfter = t }

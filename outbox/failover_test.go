@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestFailover: the server crashes, becomes a standby and is promoted, while two runners and
-// several writers are active. The feed must have each committed event once, in order.
+// TestFailover: the server crashes, becomes a standby and is promoted, while two runners and several
+// writers are active. The feed must contain each committed event once, in order.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	for _, place := range []string{"database", "store"} {
@@ -46,7 +46,7 @@ func TestFailover(t *testing.T) {
 					more()
 				}
 			})
-			w.pool = w.connect(nil) // connections of the former pool may be broken
+			w.pool = w.connect(nil) // the connections of the old pool may be broken
 			w.await()
 			for _, r := range runners {
 				r.mustStop(t)
@@ -73,8 +73,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// writing runs writers while f runs. The writers record their events in a journal, and do not
-// retry. f is called with a function that waits until the journal has more events.
+// writing calls f while writers run. The writers record their events in a journal, and do not retry.
+// The argument of f is a function that waits until the journal has more events.
 func (w *world) writing(writers int, f func(more func())) {
 	ctx, stop := context.WithCancel(w.Context())
 	var wg sync.WaitGroup

@@ -31,7 +31,7 @@ type killer struct {
 
 func (k *killer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	if k.count.Add(1) == k.n {
-		// The connection ends slightly later: the statement may have been executed or not.
+		// The connection ends slightly later: the statement may or may not have been executed.
 		var ended bool
 		err := k.w.pool.QueryRow(context.WithoutCancel(ctx), "SELECT pg_terminate_backend($1)", conn.PgConn().PID()).Scan(&ended)
 		if err != nil || !ended {
@@ -43,8 +43,8 @@ func (k *killer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.Trac
 
 func (k *killer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// eachUntil calls try concurrently with 1, 2, 3 and so on, each call with its own feed, until a
-// call returns false. It returns the number of calls before that one.
+// eachUntil calls try concurrently with 1, 2, 3 and so on, each call with its own feed, until a call
+// returns false. It returns the number of calls that returned true before that one.
 func (w *world) eachUntil(try func(w *world, n int) bool) int {
 	w.Helper()
 	const together = 8
@@ -93,8 +93,8 @@ func TestConnectionEnds(t *testing.T) {
 	})
 }
 
-// TestStoreFaults makes each operation on the store in turn fail, with and without effect, and all
-// operations after it. The next runner must finish the work.
+// TestStoreFaults makes each operation on the store in turn fail, with or without taking effect, and
+// all operations after it. The next runner must finish the work.
 func TestStoreFaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -135,8 +135,8 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// TestOthersPublishAfterCrash: a runner crashes after writing the first pages of a batch, and then
-// others fill more pages than a producer searches for duplicates.
+// TestOthersPublishAfterCrash: a runner crashes after writing the first pages of a batch. Then others
+// publish more pages than a producer searches for duplicates.
 func TestOthersPublishAfterCrash(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
@@ -174,7 +174,7 @@ func TestOthersPublishAfterCrash(t *testing.T) {
 	}
 }
 
-// Runners make progress although their connections end at random.
+// TestRandomConnectionLoss: runners make progress although their connections end at random.
 func TestRandomConnectionLoss(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -209,8 +209,8 @@ func TestRandomConnectionLoss(t *testing.T) {
 	})
 }
 
-// When a batch is resumed, all its recorded rows are published, even if a lower limit is now
-// configured.
+// TestLowerLimitAfterCrash: when a batch is resumed, all its recorded rows are published, even if a
+// lower limit has been configured meanwhile.
 func TestLowerLimitAfterCrash(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()

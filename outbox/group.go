@@ -19,13 +19,13 @@ type Group struct {
 	runners map[string]*Runner
 }
 
-// NewGroup returns a group without runners. Each runner gets the given configuration, with its own
-// feed. With once, runners end when all committed rows have been moved.
+// NewGroup returns a group without runners. Each runner will have the given configuration, with its own
+// feed. If once is true, runners end when all committed rows have been moved.
 func NewGroup(db *DB, config Config, once bool) *Group {
 	return &Group{db: db, config: config.withDefaults(), once: once, runners: make(map[string]*Runner)}
 }
 
-// Adopt adopts feeds; see [DB.Adopt].
+// Adopt calls [DB.Adopt] for each feed.
 func (g *Group) Adopt(ctx context.Context, feeds []string) error {
 	for _, name := range feeds {
 		config := g.config
@@ -56,7 +56,7 @@ func (g *Group) start(name string) (*Runner, error) {
 	return r, nil
 }
 
-// Run moves the rows of these feeds. The first error stops it.
+// Run moves the rows of the given feeds. It stops at the first error.
 func (g *Group) Run(ctx context.Context, feeds []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -86,12 +86,12 @@ func (g *Group) move(ctx context.Context, r *Runner) error {
 	return r.Run(ctx)
 }
 
-// feedsEvery is the interval at which RunAll checks for further feeds.
+// feedsEvery is the interval at which RunAll checks for new feeds.
 const feedsEvery = 2 * time.Second
 
-// RunAll moves the rows of all feeds, including those that appear later. If the runner of a
-// feed fails, the error is logged and the others continue. RunAll returns these errors when ctx
-// ends or, with once, when all rows have been moved.
+// RunAll moves the rows of all feeds, including those that appear later. If the runner of a feed fails,
+// the error is logged and the others continue. RunAll returns these errors when ctx ends or, if once is
+// true, when all rows have been moved.
 func (g *Group) RunAll(ctx context.Context) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -135,7 +135,7 @@ func (g *Group) RunAll(ctx context.Context) error {
 	return errors.Join(append(failures, context.Cause(ctx))...)
 }
 
-// Each calls f for each runner, in the order of the feeds' names.
+// Each calls f for each runner, ordered by the names of the feeds.
 func (g *Group) Each(f func(name string, s Stats)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -51,7 +51,7 @@ var databases struct {
 func newDatabase(t testing.TB) string {
 	t.Helper()
 	url := nextDatabase(t)
-	t.Cleanup(func() { // after all connections have been closed
+	t.Cleanup(func() { // this runs after all connections have been closed
 		databases.Lock()
 		defer databases.Unlock()
 		databases.spare = append(databases.spare, url)
@@ -213,7 +213,7 @@ type running struct {
 	stop func() error
 }
 
-// run starts a runner, which ends when the test does, if not before.
+// run starts a runner, which ends at the latest when the test does.
 func (w *world) run(db *outbox.DB, c outbox.Config) *running {
 	w.Helper()
 	c.Feed = testFeed

@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestNoJIT: the server never uses JIT compilation for the outbox, since compiling would take
-// longer than the statements.
+// TestNoJIT: the server never uses JIT compilation for the outbox, since compiling a statement would
+// take longer than executing it.
 func TestNoJIT(t *testing.T) {
 	t.Parallel()
 	server := pgtest.StartOwn(t, "jit=on", "log_min_messages=debug1")

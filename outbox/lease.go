@@ -13,14 +13,14 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// errLeaseLost is the error with which a runner stops working when another has taken over.
+// errLeaseLost is the error with which a runner stops when another runner has taken over.
 var errLeaseLost = errors.New("another runner has taken over")
 
-// longestLease is the longest valid lease. A lease that ends later was taken while the clock of the
-// database was wrong.
+// longestLease is the longest valid lease. A lease that ends later than that was taken while the clock
+// of the database was wrong.
 const longestLease = time.Minute
 
-// A lease determines which runner works on a feed. All times are from the clock of the database.
+// A lease determines which runner works on a feed. All times are those of the database's clock.
 type lease struct {
 	db     *DB
 	feed   string
@@ -36,7 +36,7 @@ func newLease(d *DB, c Config) *lease {
 	return &lease{d, c.Feed, fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8]), c.Lease}
 }
 
-// take takes or extends the lease, and reports whether this runner holds it.
+// take acquires or extends the lease, and reports whether this runner holds it.
 func (l *lease) take(ctx context.Context) (taken bool, err error) {
 	err = l.db.do(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
