@@ -15,8 +15,8 @@ import (
 // A Guard is a batch that can be made to fail if rows have changed.
 type Guard interface {
 	consumer.Batch
-	// Expect makes the batch fail with a [*sink.ChangedError], now or when it is committed, unless the row of
-	// the key still equals was; a nil was means that there must be no row. Expect is called before the key is
+	// Expect makes the batch fail with a [*sink.ChangedError], now or when it is committed, unless the key
+	// still has the given row, or still has none if the row is nil. Expect is called before the key is
 	// applied. The error matches [errors.ErrUnsupported] if the sink cannot check its rows.
 	Expect(ctx context.Context, key string, was *sink.Row) error
 }

@@ -96,10 +96,9 @@
 // no Content-Type. The response is a JSON object (see [Receipt]) and means that the entities are durable. An entity
 // whose Content-ID is already in the feed's recent pages is counted as a duplicate, so a publish can be repeated.
 //
-// A multipart or NDJSON body is published as it arrives. If an error interrupts it,
-// the members "published" and "duplicates" of the problem count the entities before
-// the error. The problem of a page that was pruned has the members "snapshot",
-// "oldestPage", "oldestTime" and "keepAgeSeconds", as far as they are known.
+// A multipart or NDJSON body is published as it arrives. If an error interrupts it, the problem's members
+// "published" and "duplicates" count the entities before the error. The problem for a page that was pruned has the
+// members "snapshot", "oldestPage", "oldestTime" and "keepAgeSeconds", as far as they are known.
 //
 // # Problems
 //

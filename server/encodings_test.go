@@ -50,8 +50,7 @@ func (b gatedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestEncodedOnce: requests at the same time, and later ones, share one encoding, even if the
-// first client has gone away.
+// TestEncodedOnce: concurrent and later requests share one encoding, even if the first client disconnects.
 func TestEncodedOnce(t *testing.T) {
 	for _, coding := range []string{"gzip", "zstd"} {
 		synctest.Test(t, func(t *testing.T) {

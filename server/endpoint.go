@@ -45,11 +45,10 @@ func (s *Server) endpoint(route string, methods map[string]handler) http.Handler
 	})
 }
 
-// tolerateHalfClose returns a request whose context is not cancelled when the client closes
-// its side of the connection. [http.Server] assumes that such a connection is closed, but the client
-// may still read. If it does not, sending fails. Long-polls and publishes keep their context:
-// a long-poll has to notice the closing at once, and a publish has to see that its body is
-// incomplete.
+// tolerateHalfClose returns a request whose context is not cancelled when the client closes its side of the
+// connection. [http.Server] assumes that such a connection is closed, but the client may still read. If it
+// does not, sending fails. Long-polls and publishes keep their context: a long-poll has to notice at once
+// that the connection was closed, and a publish has to see that its body is incomplete.
 func tolerateHalfClose(r *http.Request) *http.Request {
 	served := r.Context().Value(http.ServerContextKey) != nil
 	if !served || r.ProtoMajor != 1 || r.Method != http.MethodGet || r.Header.Get("Prefer") != "" {
@@ -86,9 +85,8 @@ func (s *Server) fail(w *responder, r *http.Request, err error) {
 			slog.String("path", r.URL.Path), slog.Int("status", p.Status), slog.Any("error", err))
 	}
 	if r.ContentLength != 0 && p.Status != http.StatusRequestTimeout {
-		// Before it sends the answer, the server reads the rest of the body, so that
-		// the client finishes sending and reads the answer. That must not use up the
-		// time for the answer.
+		// Before it sends the response, the server reads the rest of the request's body, so that the client
+		// finishes sending and reads the response. This must not use up the time for the response.
 		_ = w.control.SetReadDeadline(time.Now().Add(s.config.Timeout / 2))
 	}
 	p.Send(w, r)
@@ -102,10 +100,9 @@ func failureLevel(r *http.Request, err error) slog.Level {
 	return slog.LevelError
 }
 
-// clientGone reports whether err is from sending to a client that closed the connection
-// or stalled until the deadline. In that case, writes by [http.Server] cancel the request's context.
-// A connection's ReadFrom, which sends files, does not, and its errors may also come from its
-// source.
+// clientGone reports whether err is from sending to a client that closed the connection or stalled until the
+// deadline. In that case, writes by [http.Server] cancel the request's context. A connection's ReadFrom,
+// which sends files, does not cancel it, and its errors may also come from the file.
 func clientGone(err error) bool {
 	var sending *net.OpError
 	if !errors.As(err, &sending) || sending.Op != "readfrom" {

@@ -159,7 +159,7 @@ type feedPage struct {
 	floor  int64
 	base   string // prefix of all URLs
 	entry  bool   // requested as the entry point
-	known  bool   // seen is what this process knows; the request has not read it
+	known  bool   // seen is a state known to this process, not read for this request
 }
 
 // Stat implements [represent.Resource].
@@ -213,7 +213,7 @@ type linkedKey struct {
 	first bool   // there is no page before it
 }
 
-// weight returns the memory for a representation of a page that requests share, in bytes.
+// weight returns the memory, in bytes, for a representation that requests share.
 func (k linkedKey) weight() int { return 3<<10 + 4*len(k.base) }
 
 // maxLinked limits the memory for representations that are shared by requests, in bytes.
@@ -275,8 +275,8 @@ func (f *feedPage) describe(p *chain.Page) *represent.Representation {
 	return rep
 }
 
-// chainOf returns the digests that place a page in the chain, and the feed's identity. An open
-// page has no digest yet. A page that never changes does not say which epoch the feed is in now.
+// chainOf returns the digests that place a page in the chain, and the feed's identity. An open page has no
+// digest yet. A page that never changes does not say which epoch the feed is in.
 func (f *feedPage) chainOf(p *chain.Page) feed.Chain {
 	c := feed.Chain{Prev: p.Prev, First: p.Number > 1 && p.IsFirst(), Identity: f.feed.Identity()}
 	if p.Closed {

@@ -76,7 +76,7 @@ type cachedStore struct {
 	cache *pagecache.Cache
 }
 
-// newServer returns a server, with operations, that is closed with the test.
+// newServer returns a server with Config.Operations, which is closed when the test ends.
 func newServer(t *testing.T, store storage.Store, c server.Config) *server.Server {
 	t.Helper()
 	c.Operations = true
@@ -90,7 +90,7 @@ func newServer(t *testing.T, store storage.Store, c server.Config) *server.Serve
 	return s
 }
 
-// An answer is a response with its body read.
+// An answer is a response whose body has been read.
 type answer struct {
 	*http.Response
 	body []byte

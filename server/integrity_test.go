@@ -60,8 +60,8 @@ func publishLarge(t *testing.T, store storage.Store, name string, n int) {
 	check(t, f.Close())
 }
 
-// TestRot reads objects in which one byte is not what was written: no response is complete, and
-// the error names the object.
+// TestRot reads objects in which one byte has changed: no response is complete, and the error names the
+// object.
 func TestRot(t *testing.T) {
 	store := memory.New()
 	publishTo(t, store, "f", 0, 8) // two closed pages, an open one
@@ -128,8 +128,8 @@ func (s countedStore) Get(ctx context.Context, key string, offset, length int64)
 	return object, err
 }
 
-// TestRangesAreVerified: before a part of a page is sent, the whole page is verified, once. Of
-// a page that has grown, only what was appended is read to verify it.
+// TestRangesAreVerified: before a part of a page is sent, the whole page is verified, once. When a page has
+// grown, only what was appended is read for verification.
 func TestRangesAreVerified(t *testing.T) {
 	store := memory.New()
 	publishTo(t, store, "f", 0, 4) // a page with a next page, and one that grows

@@ -10,21 +10,19 @@ import (
 	"github.com/feedctl/feedctl/internal/represent"
 )
 
-// errOutdated means that the page in the store is neither the one that was known nor a later state of
-// it.
+// errOutdated means that the page in the store is neither the known state of the page nor a later one.
 var errOutdated = errors.New("what was known of the feed is outdated")
 
-// serveKnown answers a client that requests the newest page and would wait for a change, if it is
-// known to have missed a change already. Such a client follows the feed: it need not wait until the
-// store has been asked whether there is a change, and then for the change itself. serveKnown reports
-// whether it has answered.
+// serveKnown answers a client that requests the newest page and would wait for a change, if the client is
+// known to have missed one already. Such a client follows the feed; it gets the change at once, without a
+// poll of the store before. serveKnown reports whether it has answered.
 func (s *Server) serveKnown(w *responder, r *http.Request, name string) (bool, error) {
 	if preferredWait(r.Header.Values("Prefer"), s.config.MaxWait) == 0 || len(r.Header["If-None-Match"]) == 0 {
 		return false, nil
 	}
 	f, err := s.reader.Feed(name)
 	if err != nil {
-		return false, nil //nolint:nilerr // the caller finds it again
+		return false, nil //nolint:nilerr // the caller gets the same error
 	}
 	floor, fresh := f.FreshFloor()
 	coding, acceptable := represent.Coding(r)

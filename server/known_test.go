@@ -40,7 +40,7 @@ type follower struct {
 	last int    // where its last entity begins
 }
 
-// follow requests what is new, and reports whether there was something.
+// follow requests what is new, and reports whether there was anything.
 func (f *follower) follow(t *testing.T) bool {
 	t.Helper()
 	fields := []string{"Prefer: wait=1"}
@@ -134,7 +134,7 @@ func TestFollowerOfStoreThatGoesBack(t *testing.T) {
 				}
 				s.post(t, "f", fmt.Sprintf("<%d>", i))
 				if i == 4 {
-					f.follow(t) // and misses the last one
+					f.follow(t) // and misses <5>
 				}
 			}
 			restore(t, store, copied)

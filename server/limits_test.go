@@ -21,8 +21,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A pipeListener makes connections in memory: they have deadlines, which run in
-// the time of a bubble, and no buffers.
+// A pipeListener makes connections in memory: they have deadlines, which use the fake time of synctest, and
+// no buffers.
 type pipeListener struct {
 	connections chan net.Conn
 	closed      chan struct{}

@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/internal/metrics/catalog"
 )
 
-// maxPublishedFeeds is how many feeds have counters of their own; what is published to others is counted
+// maxPublishedFeeds is how many feeds have counters of their own; what is published to all others is counted
 // together.
 const maxPublishedFeeds = 10_000
 

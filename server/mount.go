@@ -23,9 +23,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.router.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, route)))
 }
 
-// routePath returns the request's path without the prefix at which the server is mounted.
-// StripPrefix removes the prefix from the URL, a chi router only from the path in its
-// context: the shorter of the two paths lacks what both have removed.
+// routePath returns the request's path without the prefix at which the server is mounted. StripPrefix removes
+// the prefix from the URL, a chi router only from the path in its context: the shorter of the two paths is
+// without everything that was removed.
 func routePath(r *http.Request) string {
 	path := cmp.Or(r.URL.RawPath, r.URL.Path)
 	if parent := chi.RouteContext(r.Context()); parent != nil && parent.RoutePath != "" && len(parent.RoutePath) < len(path) {
@@ -66,7 +66,7 @@ func prefix(r *http.Request) string {
 	}
 	requested, err := url.ParseRequestURI(r.RequestURI)
 	if err != nil {
-		requested = r.URL // of a request that did not come from a network
+		requested = r.URL // the request did not come from a network
 	}
 	before, ok := strings.CutSuffix(strings.TrimSuffix(requested.EscapedPath(), "/"), strings.TrimSuffix(route, "/"))
 	if !ok {

@@ -138,7 +138,7 @@ func TestMounted(t *testing.T) {
 	}
 }
 
-// TestMountedWithoutSlash requests the directory at the prefix itself. ServeMux redirects.
+// TestMountedWithoutSlash requests the directory at the prefix itself. ServeMux redirects the request.
 func TestMountedWithoutSlash(t *testing.T) {
 	for _, name := range []string{"chi.Mount, two levels", "chi.Mount with StripPrefix", "ServeMux", "encoded prefix"} {
 		store := memory.New()

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// ask sends a request with the given Host, unless it is empty.
+// ask sends a request, with the given Host if it is not empty.
 func (s *site) ask(t *testing.T, method, path, host string, fields ...string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader("hello"))

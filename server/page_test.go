@@ -153,7 +153,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// checkPage reads a page with the codec.
+// checkPage reads a page with package page.
 func checkPage(t *testing.T, got answer, want int) {
 	t.Helper()
 	boundary, err := page.Boundary(got.Header.Get("Content-Type"))
@@ -222,7 +222,7 @@ func TestLinksWithoutHost(t *testing.T) {
 	}
 }
 
-// TestPruneWhileServing: a server that knows a page learns within a second that the page was pruned.
+// TestPruneWhileServing: a server that has served a page learns within a second that the page was pruned.
 func TestPruneWhileServing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := struct{ storage.Store }{memory.New()}

@@ -24,8 +24,8 @@ import (
 const (
 	// maxTiles limits the memory for full tiles, in bytes.
 	maxTiles = 4 << 20
-	// maxTiling is how many tiles are made at the same time; a remote store answers 16 requests at a
-	// time for each.
+	// maxTiling is how many tiles are made at the same time; each of them takes up to 16 concurrent requests
+	// to a remote store.
 	maxTiling = 4
 )
 
@@ -35,7 +35,7 @@ type tileKey struct {
 	number int64
 }
 
-// A tile is a tile of a page index as served to all clients: its URLs are relative.
+// A tile is a part of a page index as served to all clients: its URLs are relative.
 type tile struct {
 	represent.Representation
 	body []byte

@@ -201,7 +201,7 @@ func TestTilesAreKept(t *testing.T) {
 	}
 }
 
-// TestFewTilesAtATime: many requests for tiles do not keep the store from answering others.
+// TestFewTilesAtATime: many requests for tiles do not keep the store from answering other requests.
 func TestFewTilesAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(epoch)) // fake
@@ -209,7 +209,7 @@ func TestFewTilesAtATime(t *testing.T) {
 		publishPages(t, store.Store, 20*256+2)
 		s := inside(t, newServer(t, store, server.Config{}))
 		s.get(t, "/feeds/f")
-		store.most.Store(0) // without the search for the newest page
+		store.most.Store(0) // the search for the newest page does not count
 		var all sync.WaitGroup
 		for n := range 20 {
 			all.Go(func() { s.get(t, fmt.Sprintf("/feeds/f/index/%d", n)) })

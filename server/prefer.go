@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// preferredWait returns the time of "Prefer: wait=N" (RFC 7240, section 4.3),
-// at most longest, or 0 if it is missing or malformed. The first of several counts.
+// preferredWait returns the time of "Prefer: wait=N" (RFC 7240, section 4.3), at most longest, or 0 if it is
+// missing or malformed. If there are several, the first one is used.
 func preferredWait(header []string, longest time.Duration) time.Duration {
 	for _, line := range header {
 		for preference := range strings.SplitSeq(line, ",") {
@@ -22,7 +22,7 @@ func preferredWait(header []string, longest time.Duration) time.Duration {
 	return 0
 }
 
-// maxSeconds is the largest number of delta-seconds that is distinguished.
+// maxSeconds is the largest number of delta-seconds; greater numbers are read as this one.
 const maxSeconds = 1 << 31
 
 // seconds parses delta-seconds (RFC 9111, section 1.2.2): digits only. It returns 0

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// problems maps errors to problems. The first error that matches counts.
+// problems maps errors to problems. The first error that matches is used.
 var problems = []struct {
 	err    error
 	status int

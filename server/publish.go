@@ -30,14 +30,14 @@ const (
 	maxReadAhead = 8 << 20   // bytes, of all requests
 )
 
-// A Receipt is the answer to a publish, as JSON.
+// A Receipt is the response to a publish, as JSON.
 type Receipt struct {
 	// Published counts the entities written, and Duplicates those whose
 	// Content-ID was already in the feed.
 	Published  int `json:"published"`
 	Duplicates int `json:"duplicates"`
-	// Page is the URL of the page with the last entity written, and ContentID is
-	// that of the entity. Both are empty if none was written.
+	// Page is the URL of the page with the last entity written, and ContentID the Content-ID of this entity.
+	// Both are empty if no entity was written.
 	Page      string `json:"page,omitempty"`
 	ContentID string `json:"contentId,omitempty"`
 }
@@ -195,8 +195,8 @@ func (p *publication) releaseLengthy() {
 	}
 }
 
-// run publishes the entities in batches. After an error the batch is not published: a
-// small request is published as a whole or not at all.
+// run publishes the entities in batches. The batch in which an error occurs is not published, so a small
+// request is published as a whole or not at all.
 func (p *publication) run(ctx context.Context, w *producer.Writer, entities iter.Seq2[*feed.Entity, error]) error {
 	defer p.releaseLengthy()
 	for e, err := range entities {

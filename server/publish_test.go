@@ -236,7 +236,7 @@ type refusing struct {
 }
 
 func (s refusing) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
-	if key == layout.FeedFloor("f") { // what is refused is the first page
+	if key == layout.FeedFloor("f") { // only the first page is refused
 		return s.Store.Create(ctx, key, meta, body)
 	}
 	return "", s.err
@@ -302,8 +302,8 @@ func TestPublishesAreLimited(t *testing.T) {
 	c.post(t, "f", "<2>")
 }
 
-// TestLongLines: lines up to the limit of the command line are accepted; long lines of several requests
-// are read one after another.
+// TestLongLines: lines up to input.DefaultMaxLine are accepted; long lines of several requests are read one
+// after another.
 func TestLongLines(t *testing.T) {
 	c := inside(t, newServer(t, memory.New(), server.Config{Writable: true}))
 	line := `"` + strings.Repeat("x", input.DefaultMaxLine-2) + `"`
@@ -342,7 +342,7 @@ func TestLongLinesTakeTurns(t *testing.T) {
 		}
 		body := &gate{started: make(chan struct{}), release: make(chan struct{})}
 		first := post(io.MultiReader(strings.NewReader(`"`+long), body))
-		<-body.started // the first has read its line and holds the limit
+		<-body.started // the first request has read its line and holds the semaphore
 		second := post(strings.NewReader(`"` + long + `"`))
 		synctest.Wait()
 		select {

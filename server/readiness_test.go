@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestReadyzNames: /readyz names a store that fails for a while, and something else that fails,
-// without which the server works.
+// TestReadyzNames: /readyz names a store that fails for a while, and a failed check of something that the
+// server can do without.
 func TestReadyzNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lost atomic.Bool

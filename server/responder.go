@@ -13,9 +13,9 @@ import (
 // piece is how many bytes a client has to receive within one timeout.
 const piece = 512 << 10
 
-// A responder is the ResponseWriter of all handlers. It counts what is sent and
-// sets a new deadline for every piece, so that only a stalled client is cut off. It
-// passes on [io.ReaderFrom], so that the kernel can send files.
+// A responder is the ResponseWriter of all handlers. It counts what is sent and sets a new deadline for every
+// piece, so that only a stalled client is cut off. It also implements [io.ReaderFrom], so that the kernel can
+// send files.
 type responder struct {
 	http.ResponseWriter
 	control http.ResponseController
@@ -137,8 +137,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	}
 	switch {
 	case err == io.EOF:
-		// The server now watches the connection with a read that must not reach this
-		// deadline.
+		// From now on, the server watches the connection with a read, which must not end at this deadline.
 		_ = b.control.SetReadDeadline(time.Time{})
 	case err != nil:
 		err = bodyError{err}

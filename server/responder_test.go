@@ -44,7 +44,7 @@ func TestFilesAreNotCopied(t *testing.T) {
 	}
 	defer s.Close(t.Context())
 	for range 2 {
-		// Larger than a page: each has a page to itself, so the first is linked.
+		// The entities are larger than a page: each has a page to itself, so the first page is linked.
 		r := httptest.NewRequest(http.MethodPost, "/feeds/f", bytes.NewReader(make([]byte, 2<<20)))
 		r.Header.Set("Content-Type", "text/plain")
 		s.ServeHTTP(httptest.NewRecorder(), r)

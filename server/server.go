@@ -208,8 +208,8 @@ func pageNumber(s string) (n int64, ok bool) {
 // getHealth answers /healthz.
 func (s *Server) getHealth(w *responder, _ *http.Request) error { return writeText(w, "ok\n") }
 
-// storeTimeout is how long a request waits for metadata from the store. A driver may retry for
-// longer: what it finds then is for later requests.
+// storeTimeout is how long a request waits for metadata from the store. A driver may retry for longer: its
+// result is then used for later requests.
 const storeTimeout = 5 * time.Second
 
 func writeText(w *responder, text string) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// getNewestIndex answers /snapshots/{name}, and /snapshots/{name}?at=TIME with the newest index whose
-// position in the feed is not later.
+// getNewestIndex answers /snapshots/{name} with the newest index, and /snapshots/{name}?at=TIME with the
+// newest one whose position in the feed is not later than TIME.
 func (s *Server) getNewestIndex(w *responder, r *http.Request) error {
 	name, id := r.PathValue("name"), ""
 	at, err := parseAt(r)

@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// searchTimeout is how long a search for a page by time may take, which makes several requests to
-// the store, one after the other.
+// searchTimeout limits a search for a page by time, which makes several requests to the store, one after the
+// other.
 const searchTimeout = 4 * storeTimeout
 
 // getAt answers /feeds/{feed}/at, the timegate of a feed (RFC 7089, section 4.2.1): it leads to the

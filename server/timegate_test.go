@@ -99,15 +99,15 @@ func TestTimegateNeedsCredentials(t *testing.T) {
 	}
 }
 
-// TestFirstLink: in every answer with the newest page, the link first follows the floor, and no
-// immutable page has the link.
+// TestFirstLink: in every response with the newest page, the "first" link leads to the page at the floor, and
+// no immutable page has this link.
 func TestFirstLink(t *testing.T) {
 	store := longfeed.New(memory.New(), "f", 5, func(n int64) time.Time { return dawn.Add(time.Duration(n) * time.Minute) })
 	var links feed.Links
 	for _, floor := range []int64{1, 3, 5} {
 		_, err := chain.RaiseFloor(t.Context(), store, "f", floor)
 		check(t, err)
-		c := inside(t, newServer(t, store, server.Config{PublicURL: "https://example.org"})) // which has not read the floor yet
+		c := inside(t, newServer(t, store, server.Config{PublicURL: "https://example.org"})) // this server has not read the floor yet
 		tag := c.get(t, "/feeds/f").Header.Get("Etag")
 		for _, got := range []answer{
 			c.get(t, "/feeds/f"), c.do(t, "HEAD", "/feeds/f", ""), c.get(t, "/feeds/f", "If-None-Match: "+tag), c.get(t, "/feeds/f", "Range: bytes=9-"),

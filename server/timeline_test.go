@@ -72,7 +72,7 @@ func TestStoreGoesBack(t *testing.T) {
 			publishTo(t, store, "f", 100*i, c.kept)
 			restore(t, copied, store)
 			publishTo(t, store, "f", 100*i+20, c.lost)
-			for range 2 { // the second time much is in memory
+			for range 2 { // the second time, much is in memory
 				answers(t, s)
 			}
 			warned := log.count(wentBack)
@@ -117,8 +117,8 @@ func answers(t *testing.T, s *site) map[string]string {
 	return all
 }
 
-// TestPageOfBefore requests pages that are gone since the store was restored, before the
-// server has read the newest page.
+// TestPageOfBefore requests pages that no longer exist since the store was restored, before the server has
+// read the newest page.
 func TestPageOfBefore(t *testing.T) {
 	store, copied := memory.New(), memory.New()
 	publishTo(t, store, "f", 1, 4)

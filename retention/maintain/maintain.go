@@ -165,8 +165,8 @@ func (r *run) snapshot(ctx context.Context) error {
 
 // inFeed reports whether the feed has the entity that a snapshot ends with. Otherwise the snapshot belongs to
 // another history of the feed, such as one before a restore, and may not match what the pages before its
-// position now contain. The entity may have been on a page that was pruned: then nothing is pruned because of
-// this snapshot.
+// position now contain. If the page of the entity was pruned, inFeed returns true, and nothing is pruned
+// because of this snapshot.
 func (r *run) inFeed(ctx context.Context, s made) (bool, error) {
 	for header, err := range chain.NewReader(r.store, r.feed).Headers(ctx, s.page) {
 		switch {

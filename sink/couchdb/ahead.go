@@ -2,8 +2,8 @@ package couchdb
 
 import "iter"
 
-// ahead yields what seq yields. While the caller uses a value, seq makes the next in another goroutine,
-// which ends before the iteration does.
+// ahead yields what seq yields. While the caller uses a value, seq produces the next one in another
+// goroutine, which ends before the iteration does.
 func ahead[T any](seq iter.Seq2[T, error]) iter.Seq2[T, error] {
 	type made struct {
 		value T

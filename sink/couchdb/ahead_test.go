@@ -8,8 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAhead: the next value is made while the caller uses one, but not the value after
-// that.
+// TestAhead: while the caller uses a value, the next one is produced, but not the one after that.
 func TestAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken, for a test")

@@ -33,7 +33,7 @@ type revision struct {
 
 func (r revision) name() (id, rev string) { return r.id, r.rev }
 
-// A change is a document without a revision, which the database assigns.
+// A change is a document whose revision is assigned by the database.
 type change struct {
 	key, id      string
 	contentID    string
@@ -43,7 +43,7 @@ type change struct {
 	deleted      bool
 	patched      bool
 	form         form
-	body         spool.Piece // the entity's, or the text of the members
+	body         spool.Piece // the entity's body, or the text of the members
 	// Of documents from CouchDB: the value of _attachments, and the rest of the
 	// multipart/related body after the document.
 	attachments spool.Piece
@@ -58,11 +58,11 @@ type change struct {
 // document (protocol, "Upload Document with Attachments").
 const maxInline = 64 << 10
 
-// maxAdopted limits a document of CouchDB without its revisions, with its inline
-// attachments, in bytes. It is held in memory.
+// maxAdopted is the maximum size, in bytes, of a CouchDB document without its revisions, but with its inline
+// attachments. The document is held in memory.
 const maxAdopted = 16 << 20
 
-// maxLogged limits a document in the log, in bytes.
+// maxLogged is the maximum size of a document in the log, in bytes.
 const maxLogged = 256 << 10
 
 func (t *target) Apply(ctx context.Context, e *feed.Entity) error {
@@ -195,7 +195,7 @@ func (t *target) origin(key, rev string, e *feed.Entity) error {
 	return t.put(key, e, body, whole)
 }
 
-// adopt stages a document of CouchDB without its revisions, as a change.
+// adopt stages a CouchDB document without its revisions, as a change.
 func (t *target) adopt(key, id string, own, attachments []byte, parts related, e *feed.Entity) error {
 	c, err := t.newChange(key, id, e)
 	if err != nil {

@@ -36,10 +36,10 @@ type Contents struct {
 	shared  bool
 }
 
-// OpenContents opens the database that s names for reading; the other fields of the configuration are
-// from c. It writes nothing. A consumer may have the database open, and is not delayed; but if it
-// writes while the documents are read, reading them fails with [ErrChanged], since CouchDB has no way
-// to read all documents as of one moment.
+// OpenContents opens, for reading, the database that s names; the other fields of the configuration are from
+// c. It writes nothing. A consumer may have the database open, and is not delayed; but if it writes while the
+// documents are read, reading them fails with [ErrChanged], since CouchDB has no way to read all documents as
+// of one moment.
 func OpenContents(ctx context.Context, c couchdb.Config, s sink.Spec) (*Contents, error) {
 	if err := s.CheckParams("name"); err != nil {
 		return nil, err
@@ -135,8 +135,8 @@ func (c *Contents) Close() error {
 	return nil
 }
 
-// Rows yields a row for each document that a sink wrote, in no order, whatever the range is. A document
-// that others change meanwhile may be yielded again; the last of its rows counts.
+// Rows ignores the range and yields a row for each document that a sink wrote, in no particular order. A
+// document that other clients change meanwhile may be yielded again; its last row is the right one.
 func (c *Contents) Rows(ctx context.Context, _, _ string) iter.Seq2[sink.Row, error] {
 	return func(yield func(sink.Row, error) bool) {
 		if err := c.each(ctx, func(row sink.Row) bool { return yield(row, nil) }); err != nil {

@@ -159,7 +159,7 @@ type target struct {
 	batch
 }
 
-// A batch is what has been applied and not committed.
+// A batch holds what has been applied, but not committed.
 type batch struct {
 	spool spool.Spool
 	steps []*step

@@ -9,9 +9,9 @@ import (
 // faster not to look up revisions.
 const mostlyNew = 8
 
-// creates reports whether to create the documents of a step as if none existed, because most documents
-// of the step before did not exist. Documents that do exist conflict, which costs less than looking up
-// the revisions of all.
+// creates reports whether to create the documents of a step as if none existed, because most documents of the
+// previous step did not exist. Documents that do exist conflict, which costs less than looking up the
+// revisions of all.
 //
 // The log names no revision for such a document. Redoing the step therefore cannot distinguish a
 // document that the step has written from one that had the same Content-ID before. No document had
@@ -31,7 +31,7 @@ func (t *target) sendFirst(ctx context.Context, writes []write, creates bool, o 
 			existed++
 		}
 	}
-	if !creates || len(writes) == 1 { // one may be sent repeatedly
+	if !creates || len(writes) == 1 { // a single write may be sent repeatedly
 		return existed, t.send(ctx, writes, o)
 	}
 	var conflicts []write

@@ -51,20 +51,19 @@
 //
 // # What the database refuses
 //
-// Documents that a validation function or missing rights forbid, that are too large, or whose
-// attachments are missing, are logged and counted, and not retried (protocol, "Upload Batch of
-// Changed Documents"); the consumer continues with the next. The same holds for a document on which
-// the server repeatedly fails with status 500 while it accepts other writes. Errors about all
-// documents (401, 404) end the run, and nothing is lost. Transient errors, such as a restart of the
-// server, are retried.
+// Documents that a validation function rejects, that the user has no right to write, that are too large, or
+// whose attachments are missing, are logged and counted, and not retried (protocol, "Upload Batch of Changed
+// Documents"); the consumer continues with the next document. The same holds for a document on which the
+// server repeatedly fails with status 500 while it accepts other writes. Errors about all documents (401,
+// 404) end the run, and nothing is lost. Transient errors, such as a restart of the server, are retried.
 //
 // # A database that is replaced
 //
-// If the database is deleted and created again while the sink is open, or restored from a backup,
-// the next commit fails with [ErrLost]. The next consumer to open the sink begins at the position in
-// the database, or at the beginning of the feed if there is none. A new database is recognized by
-// its instance_start_time, which CouchDB has since version 3.3, and by its missing checkpoint. With
-// older servers, a replacement between the first and the last request of a commit is not detected.
+// If the database is deleted and created again while the sink is open, or restored from a backup, the next
+// commit fails with [ErrLost]. The next consumer to open the sink begins at the position in the database, or
+// at the beginning of the feed if there is none. A new database is recognized by its instance_start_time,
+// which CouchDB has had since version 3.3, and by its missing checkpoint. With older servers, a replacement
+// between the first and the last request of a commit is not detected.
 //
 // # One consumer at a time
 //

@@ -140,7 +140,7 @@ func (t *target) multipart(c *change) bool {
 	return c.boundary != "" || c.form != asMembers && !c.inline()
 }
 
-// sizeMeta is the approximate size in bytes of what each document has besides its id and its entity.
+// sizeMeta is the approximate size, in bytes, of a document without its id and its entity.
 const sizeMeta = 160
 
 // size returns the approximate size of the document of c.
@@ -243,7 +243,8 @@ func withRev(doc []byte, rev string) []byte {
 	return append(append(with, ','), doc[1:]...)
 }
 
-// envelope returns the text around the document of c and its body in multipart/related.
+// envelope returns the parts of a multipart/related request: the text before the document of c, the text
+// between the document and the body, the body, and the text after it.
 func (c *change) envelope(boundary string) (before, between string, body spool.Piece, after string) {
 	delimiter := "--" + boundary
 	before = delimiter + "\r\nContent-Type: application/json\r\n\r\n"

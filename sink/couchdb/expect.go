@@ -10,10 +10,11 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// Expect makes the batch replace documents only in the revision that was compared; was is nil if there
-// was no document. The batch leaves the position as it is. Commit returns a [*sink.ChangedError] with the keys of
-// documents that have another revision now, which are left alone. The other documents are written nevertheless,
-// each by itself, since CouchDB has no transactions. Applying them again does no harm.
+// Expect makes the batch replace the document of a key only if the document still has the revision of the given
+// row, or still does not exist if the row is nil. The batch leaves the position as it is. Commit returns a
+// [*sink.ChangedError] with the keys of documents that have another revision now, which are left alone. The other
+// documents are written nevertheless, each on its own, since CouchDB has no transactions. Applying them again
+// does no harm.
 func (t *target) Expect(_ context.Context, key string, was *sink.Row) error {
 	if t.expected == nil {
 		t.expected = make(map[string]*sink.Row)
@@ -22,7 +23,8 @@ func (t *target) Expect(_ context.Context, key string, was *sink.Row) error {
 	return nil
 }
 
-// errRevision means that a batch with expectations has a document of CouchDB with its revisions.
+// errRevision means that an entity in a batch with expectations is a CouchDB document together with its
+// revisions.
 var errRevision = errors.New("its entity is a revision of CouchDB, which is not written in place of others: " +
 	"consume the feed into a new database")
 

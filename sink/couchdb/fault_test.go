@@ -76,7 +76,7 @@ func (f *fault) through(r *http.Request) (*http.Response, error) {
 
 // TestFaults makes requests fail once: a random sample of them on a fake, and an eighth as many on a real
 // server. If something was written twice or too late, the revisions differ from those of a run without
-// faults. With -short, the sample is smaller, since the race detector needs few.
+// faults. With -short, the sample is smaller, since a few cases are enough for the race detector.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for server, create := range map[string]func(testing.TB) string{"server": couchtest.NewDB, "fake": couchtest.NewFake(t).NewDB} {

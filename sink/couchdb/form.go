@@ -105,8 +105,8 @@ func (s *formatter) string(quoted []byte) string {
 // maxDigits is how many decimal digits a float64 always preserves.
 const maxDigits = 15
 
-// number checks a number. Servers read numbers with a fraction or an exponent as float64
-// (PouchDB reads all numbers so), and write the shortest text with the same value.
+// number checks a number. Servers read numbers with a fraction or an exponent as float64 (PouchDB reads all
+// numbers this way), and write the shortest text with the same value.
 func (s *formatter) number(text string) {
 	if _, err := strconv.ParseFloat(text, 64); err != nil {
 		s.fits = false // out of range

@@ -18,7 +18,7 @@ import (
 type held struct {
 	id, rev   string
 	deleted   bool
-	ours      bool // it has the member of a sink
+	ours      bool // the document has the member of a sink
 	contentID string
 	key       string // if it is not the id
 }
@@ -35,8 +35,8 @@ const (
 	maxText  = 1 << 20 // bytes of an id or key as JSON
 )
 
-// page reads the documents after a position, including deleted ones, and returns the next position, which
-// at the end is the same position.
+// page reads the documents after a position, including deleted ones, and returns the next position, or the
+// same one at the end.
 func (t *target) page(ctx context.Context, at json.RawMessage) (found []held, next json.RawMessage, err error) {
 	next, err = t.db.Documents(ctx, at, pageDocs, func(r *jsonscan.Reader) error {
 		h, err := readHeld(r)

@@ -24,7 +24,7 @@ func revised(n int, id, members string) *feed.Entity {
 	return fromCouch(n, "application/json", fmt.Sprintf(`{"_id":%q,"_rev":"1-aa","_revisions":{"start":1,"ids":["aa"]}%s}`, id, members), id, "1-aa", false)
 }
 
-// checkRefused compares the documents of a database and the refused ones.
+// checkRefused checks which documents a database has, and which it has refused.
 func checkRefused(t *testing.T, db string, want, refused []string) {
 	t.Helper()
 	var ids, out []string

@@ -216,7 +216,7 @@ func TestOthersWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range records {
-		if r.Key == "large" { // changed by another after it was written
+		if r.Key == "large" { // changed by another client after it was written
 			delete(want, "large")
 			continue
 		}
@@ -329,7 +329,7 @@ func TestNoSecrets(t *testing.T) {
 // TestLock: several consumers open the sink, never two at a time, and no file is left.
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
-	to := couchtest.NewDB(t) // its server has a directory, too
+	to := couchtest.NewDB(t) // first, since its server has a directory, too
 	t.Setenv("TMPDIR", dir)
 	var holders, turns atomic.Int32
 	var all sync.WaitGroup

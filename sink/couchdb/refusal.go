@@ -45,8 +45,8 @@ var errDocument = errors.New("server fails on this document")
 type document interface{ name() (id, rev string) }
 
 // inParts calls write with documents, and with ever smaller parts of them as long as one document may have
-// made the call fail: CouchDB refuses a bulk request if one is malformed, too large, or has a stub of an
-// unknown attachment, and fails on some documents with status 500. A document that is refused alone is
+// made the call fail: CouchDB refuses a bulk request if one document is malformed, too large, or has a stub
+// of an unknown attachment, and fails on some documents with status 500. A document that is refused alone is
 // counted in o.
 func inParts[T document](t *target, all []T, o *outcome, write func([]T) error) error {
 	err := write(all)
@@ -65,8 +65,8 @@ func inParts[T document](t *target, all []T, o *outcome, write func([]T) error) 
 	return err
 }
 
-// retryAlone sends one document, and repeats that while the server fails with status 500. If the server
-// still fails after t.tries attempts, but accepts other writes in between, the error matches errDocument.
+// retryAlone sends one document, again and again while the server fails with status 500. If the server still
+// fails after t.tries attempts, but accepts other writes in between, the error matches errDocument.
 func (t *target) retryAlone(ctx context.Context, send func() error) error {
 	for n := 1; ; n++ {
 		err := send()

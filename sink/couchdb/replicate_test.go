@@ -159,7 +159,7 @@ func TestWithoutRevisions(t *testing.T) {
 	}
 }
 
-// TestNotFromCouchDB: an entity that only resembles a document from CouchDB is not taken for one.
+// TestNotFromCouchDB: an entity that only resembles a document from CouchDB is not treated as one.
 func TestNotFromCouchDB(t *testing.T) {
 	to := couchtest.NewDB(t)
 	k := open(t, to, nil)

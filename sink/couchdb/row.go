@@ -84,8 +84,8 @@ func (r *row) rev() string {
 	return r.Value.Rev
 }
 
-// has reports whether w has been done: the document was written by the same entity, or w deletes it
-// and it is deleted.
+// has reports whether w has been done: the document is from the same entity, or w deletes it and it is
+// deleted.
 func (r *row) has(w *write) bool {
 	if r.rev() == "" || w.Deleted {
 		return w.Deleted && r.rev() == ""

@@ -41,7 +41,7 @@ func TestReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	every := 1
-	if testing.Short() { // the race detector needs few
+	if testing.Short() { // a few cases are enough for the race detector
 		every = 4
 	}
 	for n := 1 + rand.IntN(every); ; n += every {

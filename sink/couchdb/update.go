@@ -13,13 +13,14 @@ type write struct {
 	ID        string          `json:"id"`
 	ContentID string          `json:"content_id,omitempty"`
 	Deleted   bool            `json:"deleted,omitempty"`
-	Rev       string          `json:"rev,omitempty"` // that it replaces; empty if the document does not exist or is deleted
+	Rev       string          `json:"rev,omitempty"` // the revision that it replaces; empty if the document does not exist or is deleted
 	Doc       json.RawMessage `json:"doc,omitempty"` // without _rev
 }
 
 func (w write) name() (id, rev string) { return w.ID, w.Rev }
 
-// maxPart is the size in bytes of the documents in a part of the log, or a request, unless one is larger.
+// maxPart is the maximum size, in bytes, of the documents in a part of the log, or in a request, unless a
+// single one is larger.
 const maxPart = 1 << 20
 
 // update writes the changes of a step. It writes all of them to the log first, so that
@@ -124,7 +125,7 @@ func (t *target) writeLog(ctx context.Context, changes []*change, revs map[strin
 	return parts, nil
 }
 
-// chunks yields changes in chunks of up to most changes and maxPart bytes.
+// chunks yields changes in chunks of at most the given number of changes and maxPart bytes.
 func (t *target) chunks(changes []*change, most int) iter.Seq[[]*change] {
 	return func(yield func([]*change) bool) {
 		size, start := int64(0), 0

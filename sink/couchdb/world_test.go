@@ -100,8 +100,7 @@ var docs = []string{
 	`{"_id":"attached","_rev":"2-bb","_revisions":{"start":2,"ids":["bb","aa"]},"_attachments":{"a/b c":{"content_type":"text/plain","revpos":1,"data":"aGVsbG8="},"z":{"content_type":"image/png","revpos":2,"data":""}}}`,
 }
 
-// revisions returns docs as entities: those with attachments, if multi is set, in
-// multipart/related.
+// revisions returns docs as entities; if multi is set, those with attachments are in multipart/related.
 func revisions(t testing.TB, first int, multi bool) (all []*feed.Entity) {
 	t.Helper()
 	for i, text := range docs {

@@ -29,8 +29,8 @@ type Contents struct {
 	sum    digest.Summer
 }
 
-// OpenContents opens the directory that s names for reading. A consumer may have the directory open,
-// and is not delayed; but if it writes while the files are read, reading fails with [ErrChanged].
+// OpenContents opens, for reading, the directory that s names. A consumer may have the directory open, and is
+// not delayed; but if it writes while the files are read, reading fails with [ErrChanged].
 func OpenContents(_ context.Context, s sink.Spec) (*Contents, error) {
 	if err := s.CheckParams(); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (c *Contents) Close() error { return nil }
 // names is how many names of files are read at a time.
 const names = 1000
 
-// Rows yields a row for each file, in no order, whatever the range is.
+// Rows ignores the range and yields a row for each file, in no particular order.
 func (c *Contents) Rows(ctx context.Context, _, _ string) iter.Seq2[sink.Row, error] {
 	return func(yield func(sink.Row, error) bool) {
 		err := c.each(ctx, func(row sink.Row) bool { return yield(row, nil) })
@@ -168,8 +168,8 @@ func (t *target) row(name string, sum *digest.Summer) (row sink.Row, err error) 
 	return row, errors.Join(err, file.Close())
 }
 
-// Expect returns a [*sink.ChangedError] unless the file of a key still equals was; if was is nil,
-// there must be no file. A change between this call and the commit of the batch is not noticed.
+// Expect returns a [*sink.ChangedError] unless the file of a key still has the given row, or still does not
+// exist if the row is nil. A change between this call and the commit of the batch is not noticed.
 func (t *target) Expect(_ context.Context, key string, was *sink.Row) error {
 	var sum digest.Summer
 	row, err := t.row(FileName(key), &sum)

@@ -60,8 +60,8 @@ func (t *target) writeRecord(path string, h head, changes iter.Seq2[change, erro
 	return file.Sync()
 }
 
-// readRecord reads the position file, and calls each, unless it is nil, with every
-// change. The error is [fs.ErrNotExist] if there is no position file.
+// readRecord reads the position file, and passes every change to each, unless each is nil. The error is
+// [fs.ErrNotExist] if there is no position file.
 func (t *target) readRecord(each func(change) error) (head, error) {
 	var h head
 	file, err := regular.Open(t.positionFile(), os.O_RDONLY, 0)

@@ -17,8 +17,8 @@ import (
 	"github.com/feedctl/feedctl/internal/regular"
 )
 
-// A replacing is what a batch does to replace the data of the directory: the metadata of each file that it
-// writes has the number of the batch.
+// A replacing describes a batch that takes part in replacing the data of the directory: the metadata of each
+// file that the batch writes records the number of the batch.
 type replacing struct {
 	on      bool
 	since   int64 // the first batch of the replacement, or 0
@@ -106,7 +106,7 @@ func (t *target) others(fn func(name string) bool) error {
 	}
 }
 
-// writtenIn returns the number of the batch of a replacement that wrote a file, or 0.
+// writtenIn returns the number of the batch that wrote a file as part of a replacement, or 0.
 func (t *target) writtenIn(name string) (int64, error) {
 	data, err := regular.ReadFile(t.metaFile(name))
 	if errors.Is(err, fs.ErrNotExist) {

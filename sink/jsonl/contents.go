@@ -25,7 +25,7 @@ type Contents struct {
 	at   record
 }
 
-// OpenContents opens the file that s names for reading. A consumer may have the file open: what the
+// OpenContents opens, for reading, the file that s names. A consumer may have the file open: what the
 // consumer appends meanwhile is not read.
 func OpenContents(_ context.Context, s sink.Spec) (*Contents, error) {
 	if err := s.CheckParams(); err != nil {

@@ -50,9 +50,8 @@ func appendTime(dst []byte, t time.Time) []byte {
 	return append(dst, '"')
 }
 
-// AppendHeaders appends header fields as a JSON object: name to array of
-// values, in order of the first field with that name. Names are compared
-// without regard to case and written as in the first.
+// AppendHeaders appends header fields as a JSON object: name to array of values, in order of the first field
+// with that name. Names are compared without regard to case, and written as in the first field.
 func AppendHeaders(dst []byte, fields []feed.Field) []byte {
 	dst = append(dst, '{')
 	empty := true
@@ -147,8 +146,8 @@ func (r *Reader) Read(e *feed.Entity) (whole []byte, stream io.Reader, size int6
 	return r.buf[:n], nil, int64(n), nil
 }
 
-// Fill reads until b is full or the stream ends. Unlike [io.ReadFull] it returns
-// io.ErrUnexpectedEOF only if the stream does, because the stream was truncated.
+// Fill reads until b is full or the stream ends. Unlike [io.ReadFull] it returns io.ErrUnexpectedEOF only if
+// the stream returns this error, because it was truncated.
 func Fill(stream io.Reader, b []byte) (n int, err error) {
 	for n < len(b) && err == nil {
 		var m int

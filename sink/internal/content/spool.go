@@ -6,9 +6,9 @@ import (
 	"os"
 )
 
-// Spool copies a stream of up to limit bytes to an unlinked temporary file in dir
-// (that of the system, if dir is ""), which is deleted when it is closed. Its offset
-// is at the start. If the stream has more bytes, the file has limit+1 of them.
+// Spool copies a stream of up to limit bytes to an unlinked temporary file in dir (that of the system, if dir
+// is ""), which is deleted when it is closed. The file's offset is at the start. If the stream has more
+// bytes, the file has limit+1 of them.
 func Spool(dir string, stream io.Reader, limit int64) (*os.File, int64, error) {
 	file, err := os.CreateTemp(dir, ".feedctl-body-*")
 	if err != nil {

@@ -53,8 +53,8 @@ func (f FS) Open(path string, flag int) (*File, error) {
 	return &File{File: file, fs: f}, nil
 }
 
-// Write writes at the file's offset. While the caller prepares more, the system writes to the
-// disk what it has, so that Sync need not wait for all of it.
+// Write writes at the file's offset. While the caller prepares more, the system writes earlier bytes to the
+// disk, so that Sync need not wait for all of them.
 func (f *File) Write(b []byte) (int, error) {
 	if err := f.fs.before("write", f.Name()); err != nil {
 		return 0, err
@@ -161,8 +161,8 @@ func (f FS) SyncTree(path string) error {
 	return syncTree(path)
 }
 
-// WriteFile replaces a file atomically: after a crash it has the old content or the
-// new. After WriteFile returns nil, it has the new.
+// WriteFile replaces a file atomically: after a crash it has either the old or the new content. Once
+// WriteFile has returned nil, it has the new content.
 func (f FS) WriteFile(path string, data []byte) error {
 	temp, err := f.Open(path+".new", os.O_CREATE|os.O_TRUNC)
 	if err != nil {

@@ -34,7 +34,7 @@ type Keeper struct {
 	// Writer is the connection to write with.
 	Writer Link
 
-	holder  Link      // holds the lock; only through a pooler
+	holder  Link      // holds the lock; used only through a pooler
 	locked  *pgx.Conn // Writer.Conn when the lock was taken, or nil
 	owner   string    // names this keeper in the row
 	commits int64     // in the row

@@ -66,7 +66,7 @@ const (
 		n          bigint NOT NULL,
 		patch      bytea,
 		PRIMARY KEY (table_name, name, key, n))`
-	// PostgresNote adds notes $5 with the numbers $4 of the keys $3.
+	// PostgresNote adds notes $5 with the numbers $4 for the keys $3.
 	PostgresNote = `INSERT INTO %s (table_name, name, key, n, patch)
 		SELECT $1, $2, u.* FROM unnest($3::text[], $4::bigint[], $5::bytea[]) AS u ON CONFLICT DO NOTHING`
 	// PostgresRelease removes the patches of the keys $3.
@@ -74,8 +74,8 @@ const (
 	// PostgresHeld returns up to $5 patches of the key $3 after number $4.
 	PostgresHeld = `SELECT n, patch FROM %s WHERE table_name = $1 AND name = $2 AND key = $3 AND n <> 0 AND n > coalesce($4::bigint, n - 1)
 		ORDER BY n LIMIT $5`
-	// PostgresRecall returns for each of the keys $3 whether there is a row, by the expression %[2]s on s.key,
-	// whether it was deleted, and how many patches are held.
+	// PostgresRecall returns for each of the keys $3 whether there is a row (according to the expression %[2]s
+	// on s.key), whether the key was deleted, and how many patches are held.
 	PostgresRecall = `SELECT %[2]s,
 			EXISTS (SELECT FROM %[1]s AS n WHERE n.table_name = $1 AND n.name = $2 AND n.key = s.key AND n.n = 0),
 			(SELECT count(*) FROM %[1]s AS n WHERE n.table_name = $1 AND n.name = $2 AND n.key = s.key AND n.n <> 0)
@@ -88,8 +88,8 @@ const (
 const Seen = "feedctl_seen"
 
 // Statements on the table of seen keys. $1 and $2 are as above; %s is the table. The empty key, which no
-// entity has, stands for the replacement. A key is fit unless the table has rejected its row; then the key may
-// not even be a value of the column's type.
+// entity has, stands for the replacement. The column fit is false if the table has rejected the row of the
+// key; such a key might not even be a value of the column's type.
 const (
 	PostgresCreateSeen = `CREATE TABLE %s (
 		table_name text NOT NULL,

@@ -46,8 +46,8 @@ const (
 	SQLiteForget  = "DELETE FROM feedctl_seen WHERE name = ?1"
 )
 
-// LockSQLite locks a row of the table in the database file path against a second consumer,
-// until the returned lock file is closed. The file is not removed.
+// LockSQLite locks a row of the table in a database file against a second consumer, until the returned lock
+// file is closed. The file is not removed.
 func LockSQLite(path, name string) (*durable.File, error) {
 	// All paths of one database must have the same lock.
 	path, err := filepath.EvalSymlinks(path)

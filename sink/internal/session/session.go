@@ -44,7 +44,7 @@ type Remote interface {
 type GuardTarget interface {
 	Target
 	// Expect is called before Apply for a key. Expect, or Commit, returns a [*sink.ChangedError] unless the
-	// row of the key still equals was; if was is nil, there must be no row.
+	// key still has the given row, or still has none if the row is nil.
 	Expect(ctx context.Context, key string, was *sink.Row) error
 }
 
@@ -135,7 +135,7 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// A batch is open as long as it is the batch of its sink.
+// A batch is open as long as it is the current batch of its sink.
 type batch struct {
 	sink *Sink
 	err  error // of the entity that was not applied
@@ -159,8 +159,8 @@ func (b *batch) Apply(ctx context.Context, e *feed.Entity) error {
 	return b.err
 }
 
-// Expect makes the batch fail unless the row of a key still equals was. If the target cannot do that, the
-// error is [errors.ErrUnsupported].
+// Expect makes the batch fail unless a key still has the given row, or still has none if the row is nil. If
+// the target cannot check this, the error is [errors.ErrUnsupported].
 func (b *batch) Expect(ctx context.Context, key string, was *sink.Row) error {
 	target, ok := b.sink.target.(GuardTarget)
 	switch {
