@@ -70,7 +70,7 @@ func checkFileSystem(dir string) result {
 	return fine("it is local")
 }
 
-// How much free space there should be.
+// The free space that the disk of a store should have.
 const (
 	minFree        = 1 << 30
 	minFreePercent = 5
@@ -114,7 +114,7 @@ func checkDurability(dir string) (r result) {
 	return fine(fmt.Sprintf("fsync takes %v", took.Round(10*time.Microsecond)))
 }
 
-// syncFile syncs a directory, or a new file.
+// syncFile syncs an existing directory or, with create, a new file.
 func syncFile(name string, create bool) error {
 	var f *os.File
 	var err error

@@ -83,10 +83,10 @@ func Feed(ctx context.Context, rawURL string, c Config) ([]Finding, error) {
 	return findings, nil
 }
 
-// maxReruns is how many times a check is repeated because the feed has changed during it.
+// maxReruns is how many times a check is repeated because the feed changed in the meantime.
 const maxReruns = 3
 
-// run runs a check. It repeats a check that fails if the page has changed during it.
+// run runs a check. It repeats a failed check if the page changed in the meantime.
 func (v *visit) run(ctx context.Context, c check) result {
 	for try := 0; ; try++ {
 		r := c.run(v, ctx)

@@ -37,7 +37,7 @@ type fault struct {
 	request  func(*http.Request)             // changes the request to the server
 	response func(*http.Response) error      // changes the response to the client
 	handler  func(http.Handler) http.Handler // replaces the proxy
-	url      string                          // of the feed, if not feedURL
+	url      string                          // of the feed; "" means feedURL
 	auth     string
 	allow    string // an origin
 	want     map[string]doctor.Level
@@ -125,7 +125,7 @@ func after(d time.Duration, h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// only returns the levels that are expected if one check alone reports something.
+// only is the expectation that a single check, with the given name, reports something.
 func only(name string, level doctor.Level) map[string]doctor.Level {
 	return map[string]doctor.Level{name: level}
 }

@@ -101,7 +101,8 @@ func (v *visit) readEntry(ctx context.Context) error {
 	return err
 }
 
-// directory returns the URL of the first feed in the directory of a server, if a is such a directory.
+// directory returns the URL of the first feed in the directory of a server. ok is false if the answer
+// is not a directory.
 func (v *visit) directory(a *answer) (first *url.URL, ok bool) {
 	var d struct {
 		Feeds []struct{ URL string }
@@ -113,7 +114,7 @@ func (v *visit) directory(a *answer) (first *url.URL, ok bool) {
 		return nil, false
 	}
 	for _, feed := range d.Feeds {
-		// By the path only: another check tests where links lead.
+		// Use only the path of the URL: another check tests where links lead.
 		if u, err := url.Parse(feed.URL); err == nil {
 			return v.feed.ResolveReference(&url.URL{Path: u.Path, RawPath: u.RawPath}), true
 		}
@@ -121,7 +122,7 @@ func (v *visit) directory(a *answer) (first *url.URL, ok bool) {
 	return nil, true
 }
 
-// accept takes a as the newest page if it is a page.
+// accept checks that the answer is a page, and keeps it as the newest page.
 func (v *visit) accept(a *answer) result {
 	if _, err := page.Boundary(a.header.Get("Content-Type")); err != nil {
 		found := fmt.Sprintf("the response is %q, not a page (multipart/mixed)", a.header.Get("Content-Type"))

@@ -235,7 +235,7 @@ func (v *storeVisit) checkDelete(ctx context.Context) result {
 	}
 	if err := v.store.Delete(ctx, v.key); errors.Is(err, storage.ErrPermission) {
 		v.removed = true // as far as possible
-		return warning(err.Error(), "allow deleting (s3:DeleteObject), unless lifecycle rules delete. Delete "+v.key+" by hand")
+		return warning(err.Error(), "allow deleting (s3:DeleteObject), unless lifecycle rules delete the objects. Delete "+v.key+" by hand")
 	} else if err != nil {
 		return failed(err)
 	}

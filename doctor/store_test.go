@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A sick store has one fault: operations whose functions are nil work.
+// A sick store has one fault. Operations whose functions are nil work normally.
 type sick struct {
 	storage.Store
 	stat    func(storage.Info, error) (storage.Info, error)

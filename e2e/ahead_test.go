@@ -52,7 +52,7 @@ func TestKilledAhead(t *testing.T) {
 	}, input: func(w io.Writer) error { _, err := w.Write(input); return err }}
 	t.Cleanup(func() { p.kill(os.Kill) })
 	killed, orphaned := 0, 0
-	for done := false; !done && (killed < *aheadKills || orphaned == 0); { // a slow machine may kill late
+	for done := false; !done && (killed < *aheadKills || orphaned == 0); { // on a slow machine, kills may come late
 		sent := network.pages(1 + random.IntN(12))
 		p.start()
 		select {

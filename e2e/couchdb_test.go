@@ -143,8 +143,8 @@ func (r *couchRig) arrive(id string) {
 	})
 }
 
-// drain stops the bridge and the sink, which follow, and runs each once more to the end: the bridge
-// without its index, which it must be able to rebuild.
+// drain stops the bridge and the sink, which were following, and runs each once more to the end.
+// The bridge runs without its index, which it must be able to rebuild.
 func (r *rig) drain(bridge, sink *process) {
 	for _, p := range []*process{bridge, sink} {
 		r.measure(p)

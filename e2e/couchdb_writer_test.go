@@ -101,7 +101,7 @@ func (w *couchWriter) do(ctx context.Context, method, path string, in, out any) 
 	return false, &refusedError{method, r.URL.String(), response.StatusCode, body}
 }
 
-// A leaf is the part of a document that the writer needs.
+// A leaf holds the members of a leaf revision that the writer needs.
 type leaf struct {
 	Rev       string `json:"_rev"`
 	Conflicts []string

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// TestInterruptOpening: a node that SIGTERM stops while it opens its database ends with status 0, as it does later.
+// TestInterruptOpening: a node that receives SIGTERM while it opens its database ends with status 0, as it does at any
+// later time.
 func TestInterruptOpening(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and never answers
@@ -130,7 +131,7 @@ func TestInterruptJobs(t *testing.T) {
 		p.start()
 		waitFor(t, p.stderr.String, func() bool { return received() > n })
 		for _, signal := range test.signals[1:] {
-			_ = p.cmd.Process.Signal(signal) // the process may have ended before it
+			_ = p.cmd.Process.Signal(signal) // the process may have ended already
 		}
 		p.kill(test.signals[0])
 		if code := p.cmd.ProcessState.ExitCode(); !test.status[code] || received() != n+1 {

@@ -18,10 +18,10 @@ import (
 	"github.com/feedctl/feedctl/jobs/kinds"
 )
 
-// TestJobExamples runs the files in examples/jobs, one for each kind of job, in one process. The places that they name are
-// replaced with a CouchDB-compatible server, Kinto, PostgreSQL and a server of feeds.
+// TestJobExamples runs the files in examples/jobs, one for each kind of job, in one process. The servers that they name
+// are replaced with a CouchDB-compatible server, Kinto, PostgreSQL and a server of feeds.
 func TestJobExamples(t *testing.T) {
-	t.Parallel() // it mostly waits for reports
+	t.Parallel() // the test mostly waits for reports
 	dir := t.TempDir()
 	store, ready := "file:"+filepath.Join(dir, "store"), filepath.Join(dir, "url")
 	couch, db := couchtest.NewDB(t), pgtest.StartOwn(t).URL("shop")
@@ -112,7 +112,7 @@ func TestJobExamples(t *testing.T) {
 		return have["bridge couchdb"] && have["bridge kinto"] && have["outbox run"] && have["consume"]
 	})
 	feedctl(t, "retain", store+"#orders", "--keep-age", "30d", "--snapshot-every", "1d", "--keep-snapshots", "3")
-	feedctl(t, "jobs", "restart", "--all", "-n", "shop", "--state", "pending", jobs) // do not wait for the night
+	feedctl(t, "jobs", "restart", "--all", "-n", "shop", "--state", "pending", jobs) // do not wait for their schedules, which are at night
 	for _, job := range []string{"shop/orders-snapshot", "shop/orders-prune", "shop/orders-retain", "shop/orders-verify"} {
 		waitForCommand(t, where, func() bool { return strings.Contains(feedctl(t, "jobs", "history", job, jobs), "completed") })
 	}
@@ -123,5 +123,5 @@ func TestJobExamples(t *testing.T) {
 	if out := feedctl(t, "inspect", store+"#products", "--json"); !strings.Contains(out, `"products"`) {
 		t.Error(out)
 	}
-	exec("SELECT 1 / count(*) FROM orders") // an error if it is empty
+	exec("SELECT 1 / count(*) FROM orders") // an error if the table is empty
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// A jobsFault is a fault or a command; do reports whether it could be done.
+// A jobsFault is a fault to cause or a command to run. do reports whether that was possible.
 type jobsFault struct {
 	name string
 	do   func() bool
@@ -32,7 +32,7 @@ func (r *jobsRig) faults() []jobsFault {
 		{"continue", r.thaw},
 		{"terminate", func() bool { return r.restart(syscall.SIGTERM) }},
 	}
-	if r.several { // the nodes that share the database continue without it
+	if r.several { // several nodes share the database, and continue without it
 		all = append(all,
 			jobsFault{"stop the database", func() bool { r.pg.Restart(); return true }},
 			jobsFault{"kill the database", func() bool { r.pg.Kill(); r.pg.Start(); return true }})
@@ -121,7 +121,7 @@ func (r *jobsRig) checkEnd(p *process, signal os.Signal) {
 	r.t.Errorf("%s ended with %v after %v:\n%s", p.name, p.cmd.ProcessState, signal, p.stderr)
 }
 
-// freeze stops a worker without its knowledge.
+// freeze suspends a worker with SIGSTOP.
 func (r *jobsRig) freeze() bool {
 	victims := r.working()
 	if len(victims) == 1 && r.several {
@@ -130,7 +130,7 @@ func (r *jobsRig) freeze() bool {
 	p := victims[r.rng.IntN(len(victims))]
 	r.signal(p, syscall.SIGSTOP)
 	r.frozen[p] = true
-	if !r.several { // it may hold a lock of the file, and keeps it while it is frozen
+	if !r.several { // the worker may hold a lock on the file while it is frozen
 		if r.rng.IntN(2) == 0 {
 			time.Sleep(jobsLease + time.Second)
 		}
@@ -140,7 +140,7 @@ func (r *jobsRig) freeze() bool {
 	return true
 }
 
-// lock locks the database in a file against writes, for longer than other processes wait for it.
+// lock locks the database file against writes, for longer than other processes wait for the lock.
 func (r *jobsRig) lock() bool {
 	conn, err := sqlite.OpenConn(strings.TrimPrefix(r.db, "sqlite:"), sqlite.OpenReadWrite)
 	if err != nil {
@@ -195,7 +195,7 @@ func (r *jobsRig) noDatabase(p *process) bool {
 	return r.several && strings.HasPrefix(p.stderr.String(), "feedctl: open database of jobs: ")
 }
 
-// calm ends what disturbs the jobs.
+// calm ends all faults, and resumes and restarts all jobs.
 func (r *jobsRig) calm() {
 	r.thaw()
 	r.vary()
@@ -273,8 +273,8 @@ func (r *jobsRig) stopWorkers() {
 	}
 }
 
-// retire ends all workers when all jobs are idle or completed. So that the jobs become idle, each worker gets one slot: a
-// run that has found nothing more then ends, since others wait.
+// retire ends all workers when all jobs are idle or completed. To make jobs idle, it gives each worker only one slot: a
+// run that finds nothing more then ends, since others are waiting.
 func (r *jobsRig) retire() {
 	r.stopWorkers()
 	for _, p := range r.workers {

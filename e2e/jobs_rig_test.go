@@ -55,7 +55,7 @@ type jobsRig struct {
 	steps, compared, differences int // compared counts rows
 }
 
-// A chaosJob is a job as it was applied last.
+// A chaosJob is a job as it was last applied.
 type chaosJob struct {
 	name, kind, source, target string
 	node                       string // for files
@@ -171,7 +171,7 @@ func (r *jobsRig) createJobs() {
 	consume(r.store+"#", rowsFeed(1), "sqlite", "dir")
 }
 
-// setPolicies sets the policies of the feeds that jobs retain. The feeds do not exist yet.
+// setPolicies sets the retention policies that jobs of kind retain carry out. The feeds do not exist yet.
 func (r *jobsRig) setPolicies() {
 	store, err := storage.Registry{"postgres": postgres.Create}.Open(r.t.Context(), r.store)
 	if err != nil {

@@ -199,7 +199,7 @@ func readPostgres(ctx context.Context, target string) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// mustRead returns what read returns. The sink must be complete.
+// mustRead is like read, but fails the test if the sink cannot be read.
 func (r *jobsRig) mustRead(sink, target string) []string {
 	lines, err := r.read(sink, target)
 	if err != nil {

@@ -95,7 +95,7 @@ func newKintoRig(t *testing.T, backend kintotest.Backend) *kintoRig {
 func (r *kintoRig) killKinto(backend kintotest.Backend, k int) {
 	victims := []*process{r.bridge, r.servers[0], r.sink}
 	kinds := len(victims)
-	if backend == kintotest.PostgreSQL { // in memory, all would be lost
+	if backend == kintotest.PostgreSQL { // the memory backend would lose everything
 		kinds++
 	}
 	if k >= kinds {

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// A trip is a store with a server, for feeds from one system to another.
+// A trip holds a store and its server, through which data travels from one system to another.
 type trip struct {
 	*rig
 	kinto string // URL of a collection
@@ -51,7 +51,7 @@ func decoded(t *testing.T, collection string) map[string]any {
 			}
 			delete(members, "feedctl")
 			delete(members, "id")
-			if body, ok := about["body"].(string); ok { // it has a member of Kinto's own, such as id
+			if body, ok := about["body"].(string); ok { // the body has a member that Kinto reserves, such as id
 				if err := json.Unmarshal([]byte(body), &members); err != nil {
 					t.Fatalf("%s: %v", body, err)
 				}

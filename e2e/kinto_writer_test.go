@@ -50,7 +50,7 @@ func kintoIDs() []string {
 	return ids
 }
 
-// try makes a request until the server has responded.
+// try repeats a request until the server has responded.
 func (w *kintoWriter) try(ctx context.Context, method, path, body string) error {
 	for {
 		status, answer, err := w.send(ctx, method, path, body)
@@ -60,7 +60,7 @@ func (w *kintoWriter) try(ctx context.Context, method, path, body string) error 
 		case err == nil && status != http.StatusConflict && status < 500:
 			return fmt.Errorf("%s %s: status %d: %s", method, path, status, answer)
 		}
-		select { // the server is unavailable, or has met a race
+		select { // the server is unavailable, or reports a conflict
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
 			return ctx.Err()
@@ -75,7 +75,7 @@ func (w *kintoWriter) change() (method, path, body string) {
 	content := func() string {
 		return [...]string{
 			fmt.Sprintf(`{"text":"%x <é>","n":%d.5}`, w.rng.Uint64(), w.rng.IntN(1000)),
-			`{"deleted":true}`, // it looks like a tombstone
+			`{"deleted":true}`, // looks like a tombstone
 			fmt.Sprintf(`{"nested":{"deleted":false,"list":[null,%d,"\u2028"]}}`, w.rng.Int64N(1<<53)),
 		}[w.rng.IntN(3)]
 	}

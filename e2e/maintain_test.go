@@ -41,7 +41,7 @@ func TestMaintain(t *testing.T) {
 			servers = append(servers, serve(n))
 		}
 		for _, p := range servers {
-			for range rand.N(5) { // so that it is somewhere between its start and its end
+			for range rand.N(5) { // so that the kill comes at a random point
 				feedctl(t, "list", store)
 			}
 			p.kill(syscall.SIGKILL)

@@ -30,8 +30,8 @@ var elsewhere = map[string]string{
 	"feedctl_watch_wakeups_total":       "TestValues in internal/metrics",
 }
 
-// TestEveryMetric runs the commands that have metrics. Each metric must be as the list says, each metric of
-// the list must be there, and Prometheus must find nothing wrong with them.
+// TestEveryMetric runs the commands that have metrics. Each exported metric must agree with the list, each metric of the
+// list must be exported, and promtool must find nothing wrong with them.
 func TestEveryMetric(t *testing.T) {
 	t.Parallel()
 	m := &scrapes{t: t, dir: t.TempDir(), seen: map[string]bool{}}
@@ -43,14 +43,14 @@ func TestEveryMetric(t *testing.T) {
 
 	base := m.serve("bucket", "--store", bucket, "--writable", "--maintain", "--cache", m.path("cache"), "--cache-size", "64MiB")
 	m.serve("tls", "--store", files, "--tls-cert", certificate, "--tls-key", key)
-	lines := func(w io.Writer) error { // the first is published twice, and the input does not end
+	lines := func(w io.Writer) error { // a line is published twice, and the input does not end
 		_, _ = io.WriteString(w, strings.Repeat(`{"id":"a","text":"b"}`+"\n", 2))
 		<-t.Context().Done()
 		return nil
 	}
 	m.command(lines, "publish", "events", "--key", "/id", "--content-id", "/id", "--to", base)
 	m.command(nil, "consume", base+"/feeds/events", "--into", "jsonl:"+m.path("out.jsonl"), "--follow")
-	none := m.command(nil, "consume", "http://127.0.0.1:1/feeds/none", "--into", "jsonl:"+m.path("none.jsonl"), "--follow") // which fails, and says so
+	none := m.command(nil, "consume", "http://127.0.0.1:1/feeds/none", "--into", "jsonl:"+m.path("none.jsonl"), "--follow") // this one fails, and says so
 	m.command(nil, "copy", bucket, copied, "--follow")
 	database := couchtest.NewFake(t).NewDB(t)
 	m.put(database+"/one", `{}`)
@@ -81,7 +81,7 @@ jobs:
 	}
 	waitForCommand(t, func() string { return fmt.Sprint("no process has ", missing()) }, func() bool {
 		m.scrape()
-		if len(missing()) == 1 && missing()[0] == "feedctl_store_errors_total" { // at the end, since serve cannot be used after that
+		if len(missing()) == 1 && missing()[0] == "feedctl_store_errors_total" { // comes last, since serve cannot be used afterwards
 			if err := os.Rename(m.path("store"), m.path("aside")); err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +99,7 @@ jobs:
 		case none:
 			want = `"name":"server http://127.0.0.1:1","state":"failed","error":"dial tcp 127.0.0.1:1: connect: connection refused","since":"2`
 		case bridge:
-			continue // its store is the one that is gone
+			continue // its store is the one that was renamed
 		}
 		if got := m.get(target + "/readyz"); got != want && (want == "ready\n" || !strings.Contains(got, want)) {
 			t.Errorf("%s/readyz: %s, want %s", target, got, want)

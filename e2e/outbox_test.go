@@ -124,7 +124,7 @@ func (r *outboxRig) killWorking() {
 		r.moved()
 	}
 	var holder string                   // HOST/PID/RANDOM
-	waitFor(r.t, r.state, func() bool { // the events may have been moved by the last transaction of the runner that was killed before
+	waitFor(r.t, r.state, func() bool { // the runner that was killed before may have moved these events
 		err := r.pool.QueryRow(r.t.Context(), "SELECT runner FROM feedctl.outbox_lease WHERE feed = 'things'").Scan(&holder)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			r.t.Fatal(err)

@@ -19,15 +19,15 @@ import (
 	"github.com/feedctl/feedctl/internal/s3test"
 )
 
-// A generation runs commands of one state of feedctl: this one, or the previous one.
+// A generation runs the commands of one version of feedctl: this one or the previous one.
 type generation struct {
 	t      *testing.T
 	name   string
 	binary string
 }
 
-// generations returns the previous state of feedctl and this one, each twice, in the order of an upgrade, a rollback and
-// another upgrade: each of them meets what the other has written.
+// generations returns the previous version of feedctl and this one, each twice, in the order of an upgrade, a rollback
+// and another upgrade: each version meets what the other has written.
 func generations(t *testing.T) []generation {
 	t.Helper()
 	path, err := installed.Previous()
@@ -78,7 +78,7 @@ func rows(path string) (all []string) {
 	return all
 }
 
-// ten returns ten lines. The first of them changes the thing of the last line of ten(n-1).
+// ten returns ten lines. The first of them has the key of the last line of ten(n-1).
 func ten(n int) string {
 	var lines strings.Builder
 	for i := range 10 {
@@ -87,8 +87,8 @@ func ten(n int) string {
 	return lines.String()
 }
 
-// TestPrevious: feeds, snapshots, digests and sinks that one state of feedctl has written are read
-// and continued by the next and by the previous one.
+// TestPrevious: each of two versions of feedctl reads and continues the feeds, snapshots, digests and sinks that the
+// other has written.
 func TestPrevious(t *testing.T) {
 	t.Parallel()
 	for kind, start := range map[string]func(*testing.T) string{
@@ -118,13 +118,13 @@ func TestPrevious(t *testing.T) {
 				g.run("", "", "digest", "zones", "--config", config)
 			}
 			want := rows(filepath.Join(sinks, "both.db"))
-			for n, g := range generations(t)[:2] { // this feedctl has made the last snapshot and digest, the previous one those before them
+			for n, g := range generations(t)[:2] { // this feedctl made the last snapshot and digest, the previous one made those before
 				g.t = t
 				for _, from := range []string{"beginning", "snapshot"} {
 					path := filepath.Join(sinks, fmt.Sprint(from, n, ".db"))
 					g.run("", "consumed ", "consume", "zones", "--config", config, "--into", "sqlite:"+path, "--from", from)
 					if got := rows(path); len(got) != 37 || !slices.Equal(got, want) && from == "beginning" {
-						t.Errorf("%s has from the %s\n%q, not\n%q", g.name, from, got, want)
+						t.Errorf("%s: from the %s: rows\n%q, want\n%q", g.name, from, got, want)
 					}
 				}
 				g.run("", "", "reconcile", "zones", "--config", config, "--into", into)
@@ -134,7 +134,7 @@ func TestPrevious(t *testing.T) {
 	}
 }
 
-// TestPreviousServer: a server of one state works with a publisher and a consumer of the other.
+// TestPreviousServer: a server of one version works with a publisher and a consumer of the other.
 func TestPreviousServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -166,7 +166,7 @@ func TestPreviousServer(t *testing.T) {
 	}
 }
 
-// TestPreviousJobs: each state runs the jobs of a database, in SQLite or PostgreSQL, that the other has used.
+// TestPreviousJobs: each version runs the jobs of a database, in SQLite or PostgreSQL, that the other has used.
 func TestPreviousJobs(t *testing.T) {
 	t.Parallel()
 	for kind, start := range map[string]func(*testing.T) string{
@@ -184,7 +184,7 @@ func TestPreviousJobs(t *testing.T) {
 			for n, g := range generations(t) {
 				g.t = t
 				g.run(ten(n), "published 10 entities", "publish", store+"#zones", "--key", "/id")
-				if n == 0 { // the worker does not create the database while jobs are applied
+				if n == 0 { // create the database first: otherwise the worker and "jobs apply" would both do so
 					none := filepath.Join(dir, "none.yaml")
 					if err := os.WriteFile(none, []byte("version: 1\njobs: []\n"), 0o600); err != nil {
 						t.Fatal(err)
@@ -215,7 +215,8 @@ func TestPreviousJobs(t *testing.T) {
 	}
 }
 
-// TestPreviousRefuses: the previous state refuses data that a later migration has changed, says so, and changes nothing.
+// TestPreviousRefuses: the previous version refuses data that a later migration has changed, says so, and changes
+// nothing.
 func TestPreviousRefuses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

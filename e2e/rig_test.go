@@ -137,7 +137,7 @@ func (r *rig) startProducer(i int) {
 
 func (r *rig) resumeFile(i int) string { return r.path(fmt.Sprintf("resume-%d", i)) }
 
-// feed writes the lines of a producer as they are allowed.
+// feed writes the input of a producer, as far as allow permits.
 func (r *rig) feed(i int, w io.Writer) error {
 	for n := 0; n < r.each; {
 		r.mu.Lock()
@@ -194,7 +194,7 @@ func (r *rig) jsonlSize() int64 {
 	return info.Size()
 }
 
-// measureLine waits for the first complete line.
+// measureLine waits for the first complete line, and sets lineSize.
 func (r *rig) measureLine() {
 	waitFor(r.t, r.state, func() bool {
 		text, _ := os.ReadFile(r.path("out.jsonl"))
@@ -253,8 +253,7 @@ func (r *rig) victim(k int) *process {
 	return victims[r.rng.IntN(len(victims))]
 }
 
-// kill kills a process and restarts it, and reports whether it was killed: it may have
-// completed before.
+// kill kills a process and restarts it. It returns false if the process had already completed.
 func (r *rig) kill(victim *process) bool {
 	r.measure(victim)
 	victim.kill(os.Kill)
@@ -280,7 +279,7 @@ func (r *rig) measure(p *process) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	_, text, found := strings.Cut(string(status), "VmHWM:")
 	if err != nil || !found {
-		return // it has ended, or this is not Linux
+		return // the process has ended, or this is not Linux
 	}
 	var kib int
 	if _, err := fmt.Sscan(text, &kib); err != nil {

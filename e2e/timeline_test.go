@@ -163,7 +163,8 @@ func publishEvents(t *testing.T, store storage.Store, name string, from, n int) 
 	}
 }
 
-// copyStore makes a store equal to another one. It first deletes the feeds in old.
+// copyStore copies all feeds of one store to another. Before that, it deletes all feeds of old,
+// which may be the target.
 func copyStore(t *testing.T, to, from, old storage.Store) {
 	t.Helper()
 	ctx := context.Background()

@@ -46,7 +46,7 @@ func TestTLS(t *testing.T) {
 	if !strings.HasPrefix(base, "https://127.0.0.1:") {
 		t.Fatalf("serve printed the URL %q, want https://127.0.0.1:PORT", base)
 	}
-	waitFor(t, server.stderr.String, func() bool { // it is copied from a pipe
+	waitFor(t, server.stderr.String, func() bool { // stderr is copied from a pipe
 		return strings.Contains(server.stderr.String(), " on "+base+"\n")
 	})
 

@@ -13,12 +13,12 @@ type walker struct {
 // walk has the writer make changes while processes are killed at random points.
 func (r *rig) walk(writes, kills int, w walker) {
 	written := make(chan error, 1)
-	steps := make(chan struct{}) // each allows the writer one change
+	steps := make(chan struct{}) // each value allows the writer one change
 	go func() {
 		for range steps {
 			if err := w.write(r.t.Context()); err != nil {
 				written <- err
-				for range steps { // no one else receives them
+				for range steps { // nothing else receives from the channel
 				}
 				return
 			}

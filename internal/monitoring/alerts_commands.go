@@ -6,7 +6,7 @@ var alertsOfCommands = []alert{
 		expression: `feedctl_consume_lag_seconds > 300`,
 		hold:       "10m", severity: warning,
 		summary: "Consumer {{ $labels.instance }} is {{ $value | humanizeDuration }} behind its feed.",
-		about:   "The feed has entities that are older than that and are not in the sink. The number grows while the source or the sink is unavailable.",
+		about:   "The feed has entities that are older than that and are not in the sink. The lag grows while the source or the sink is unavailable.",
 		remedy: "`GET /readyz` at the address of `--metrics` says whether the source and the sink respond. If `feedctl_consume_entities_total` rises, the " +
 			"consumer is catching up: raise `--batch-entities`, or look for what slows down the sink.",
 		fires: example{[]series{{`feedctl_consume_lag_seconds{instance="c"}`, "0+60x30"}}, "30m", map[string]string{"instance": "c"}, "Consumer c is 30m 0s behind its feed."},

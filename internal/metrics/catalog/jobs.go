@@ -13,7 +13,7 @@ var jobsOfAll = Group{
 		{Name: "jobs_longest_lag_seconds", Type: Gauge, Labels: []string{"namespace", "kind", "state"}, Help: "The longest lag of one of these jobs, as far as known."},
 		{
 			Name: "jobs_lag_seconds", Type: Histogram, Labels: []string{"namespace"},
-			Help:    "Jobs of the namespace by their lags now. It counts jobs rather than events: do not use rate.",
+			Help:    "Jobs of the namespace by their current lags. It counts jobs rather than events: do not use rate.",
 			Buckets: []float64{1, 5, 15, 60, 300, 1800, 4 * 3600, 24 * 3600},
 		},
 		{Name: "job_pending", Type: Gauge, Labels: []string{"namespace", "job"}, Help: "Entities that the job still has to read. Only for jobs with \"metrics: true\", up to 1,000."},
