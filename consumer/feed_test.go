@@ -87,7 +87,7 @@ func (f *testFeed) addPage(words ...string) {
 	f.change(func() { f.pages = append(f.pages, &testPage{number: len(f.pages) + 1, entities: parseEntities(words)}) })
 }
 
-// prune removes the pages before number floor.
+// prune removes the pages whose number is less than floor.
 func (f *testFeed) prune(floor int) { f.change(func() { f.floor = floor }) }
 
 // append adds entities to the newest page.
@@ -144,8 +144,8 @@ func (f *testFeed) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	f.serve(rw, r, number)
 }
 
-// serve serves a page. While the page has the entity tag in the request, serve holds the request for as long as the
-// request asks for.
+// serve serves a page. While the entity tag of the page is the one in the request, serve holds the request for as long
+// as it asks to wait.
 func (f *testFeed) serve(rw http.ResponseWriter, r *http.Request, number int) {
 	var wait <-chan time.Time
 	if seconds, ok := strings.CutPrefix(r.Header.Get("Prefer"), "wait="); ok && f.longPoll {
@@ -157,7 +157,7 @@ func (f *testFeed) serve(rw http.ResponseWriter, r *http.Request, number int) {
 	}
 	for {
 		f.mu.Lock()
-		if f.grown == nil { // created here because it must belong to the bubble
+		if f.grown == nil { // created here because it must belong to the synctest bubble
 			f.grown = make(chan struct{})
 		}
 		grown := f.grown
@@ -193,7 +193,7 @@ func (f *testFeed) serve(rw http.ResponseWriter, r *http.Request, number int) {
 	}
 }
 
-// page returns the page to serve.
+// page returns the response for the page with the given number.
 func (f *testFeed) page(number int) (body []byte, header http.Header, status int) {
 	header = make(http.Header)
 	switch {
@@ -261,7 +261,7 @@ func ids(t *testing.T, c *Client, start Start) (string, error) {
 	return strings.Join(all, " "), nil
 }
 
-// want fails the test if the entities from start on are not those of want.
+// want fails the test if the entities from start on are not the given ones.
 func want(t *testing.T, c *Client, start Start, want string) {
 	t.Helper()
 	got, err := ids(t, c, start)
@@ -270,7 +270,8 @@ func want(t *testing.T, c *Client, start Start, want string) {
 	}
 }
 
-// at returns a start after an entity, written as for parseEntity, on a page. If onPage is 0, the position has no page.
+// at returns a Start after the entity that parseEntity parses from word, on the page with the number onPage. If onPage
+// is 0, the position has no page.
 func at(word string, onPage int) Start {
 	e := parseEntity(word)
 	p := feed.Position{LastModified: e.LastModified, ContentID: e.ContentID}

@@ -20,8 +20,8 @@ func (s *session) fetch(r *reading) *fetch {
 }
 
 // wait returns the page once its header has been received. A page that was requested ahead is
-// returned once it is in memory. It is requested again if that failed, if there was another page at
-// its URL, or if it had no next page, since it may have grown.
+// returned once it is in memory. Such a page is requested again if the request failed, if there was
+// another page at its URL, or if the page had no next page, since it may have grown.
 func (f *fetch) wait() (*reading, error) {
 	<-f.done
 	if f.cancel == nil {
@@ -36,7 +36,8 @@ func (f *fetch) wait() (*reading, error) {
 	return r, r.open()
 }
 
-// ready reports whether wait returns at once, with a page that is in memory or has filled its buffer.
+// ready reports whether wait would return at once, with a page that is in memory or has filled its
+// buffer.
 func (f *fetch) ready() bool {
 	select {
 	case <-f.done:
@@ -56,7 +57,8 @@ func (f *fetch) failed() bool {
 	}
 }
 
-// abandon releases the page. The session must have been cancelled, or the page requested ahead.
+// abandon releases the page. The session must have been cancelled, or the page must have been
+// requested ahead.
 func (f *fetch) abandon() {
 	if f.cancel != nil {
 		f.cancel()

@@ -11,9 +11,9 @@ import (
 
 // await waits until the newest page r may have more entities or a next link.
 //
-// A server that supports "Prefer: wait" (RFC 7240) holds the request until there is
-// something new, and is polled again at once. A server that answers early with nothing
-// new, twice in a row, is polled again after a growing pause.
+// A server that supports "Prefer: wait" (RFC 7240) holds the request until there is something new,
+// and is polled again at once. If a server responds early twice in a row although there is nothing
+// new, it is polled again after a growing pause.
 func (w *walk) await(r *reading) error {
 	for {
 		if w.quiet > 1 && !w.held {
@@ -30,7 +30,7 @@ func (w *walk) await(r *reading) error {
 	}
 }
 
-// pollPause returns how long to wait before the nth poll, from 1.
+// pollPause returns how long to wait before poll n, counting from 1.
 func (w *walk) pollPause(n int) time.Duration {
 	c := &w.s.config
 	return backoff.Backoff{Min: min(c.Retry.Min, c.PollInterval), Max: c.PollInterval}.After(n)
@@ -40,16 +40,16 @@ func (w *walk) pollPause(n int) time.Duration {
 func (w *walk) poll(r *reading) (news bool, err error) {
 	q := Request{URL: r.page.URL, ETag: r.page.etag, Wait: w.s.config.Wait}
 	if q.ETag != "" && !w.noRanges {
-		q.Offset = r.last.offset // the last entity read, to recognize it, and what follows
+		q.Offset = r.last.offset // request the last entity read, to recognize it, and the bytes after it
 	}
 	if w.quiet == 1 && w.s.config.Idle != nil {
-		q.Wait = 0 // there was news: find out at once whether there is more
+		q.Wait = 0 // after new entities, find out at once whether there are more
 	}
 	begun := time.Now()
 	resp, err := w.s.send(q)
 	var status *StatusError
 	if errors.As(err, &status) && status.StatusCode == http.StatusRequestedRangeNotSatisfiable {
-		return true, r.open() // the page may have been replaced
+		return true, r.open() // the page may have been replaced by a shorter one
 	}
 	if err != nil {
 		return false, err
@@ -61,7 +61,7 @@ func (w *walk) poll(r *reading) (news bool, err error) {
 	}
 	w.noRanges = w.noRanges || q.Offset > 0 && resp.Answer == Whole
 	if err := r.start(resp); err != nil && resp.Answer == Part {
-		return true, r.open() // the whole page may be readable
+		return true, r.open() // perhaps the whole page can be read
 	} else if err != nil {
 		return false, err
 	}

@@ -58,7 +58,7 @@ func (f *follower) end(t *testing.T) {
 	}
 }
 
-// TestFollow follows feeds on servers that support more or less of HTTP.
+// TestFollow follows feeds on servers that support different parts of HTTP.
 func TestFollow(t *testing.T) {
 	for _, ranges := range []bool{false, true} {
 		for _, longPoll := range []bool{false, true} {
@@ -103,7 +103,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestFollowStarts follows from each kind of start.
+// TestFollowStarts follows a feed from each kind of Start.
 func TestFollowStarts(t *testing.T) {
 	f := newFeed("a0 | b1 c1")
 	f.longPoll = true
@@ -162,7 +162,7 @@ func TestFollowEmpty(t *testing.T) {
 	})
 }
 
-// TestPolling counts the requests of an idle hour.
+// TestPolling counts the requests during an hour in which the feed does not change.
 func TestPolling(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -172,7 +172,7 @@ func TestPolling(t *testing.T) {
 		most     int
 	}{
 		{name: "server holds requests", longPoll: true, least: 3600/30 - 2, most: 2 * 3600 / 30},
-		{name: "server does not", least: 3600/10 - 2, most: 4 * 3600 / 10}, // a GET and a HEAD each time
+		{name: "server does not", least: 3600/10 - 2, most: 4 * 3600 / 10}, // each poll is a GET and a HEAD
 		{name: "server has no entity tags", noETag: true, least: 3600/10 - 2, most: 2 * 3600 / 10},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -217,7 +217,8 @@ func TestNextLinkWithoutNewTag(t *testing.T) {
 	})
 }
 
-// TestRange: only the new part of a growing page is requested, whatever the server returns.
+// TestRange: only the new part of a growing page is requested, and the entities are right whatever
+// the server returns.
 func TestRange(t *testing.T) {
 	const large = 100_000
 	grow := func(f *testFeed) {
@@ -329,8 +330,8 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestNoRanges: a server that does not support ranges gets only one range request, because a range
-// request asks for a response without compression.
+// TestNoRanges: a server that does not support ranges gets only one range request, since range
+// requests ask for uncompressed responses.
 func TestNoRanges(t *testing.T) {
 	f := newFeed("a0 b0")
 	var ranges, all atomic.Int64
@@ -363,9 +364,9 @@ func TestNoRanges(t *testing.T) {
 func TestFollowGone(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		change func(f *testFeed) // of the feed "a0 b1" while the follower is suspended
+		change func(f *testFeed) // changes the feed "a0 b1" while the follower is suspended
 		lost   string
-		want   string // with the policy to replay
+		want   string // Content-IDs received with the policy GapReplay
 	}{
 		{"removed", func(f *testFeed) { f.addPage("c5"); f.prune(2) }, "old", "a b c"},
 		{"removed within a second", func(f *testFeed) { f.addPage("c1"); f.prune(2) }, "id", "a b c"},
@@ -405,7 +406,7 @@ func TestFollowGone(t *testing.T) {
 	}
 }
 
-// TestFollowFailures: a follower waits for a server that is unavailable for a while.
+// TestFollowFailures: a follower waits for a server that is temporarily unavailable.
 func TestFollowFailures(t *testing.T) {
 	f := newFeed("a0")
 	f.longPoll = true

@@ -52,7 +52,8 @@ func TestGapPolicies(t *testing.T) {
 	}
 }
 
-// TestJobFromSnapshot crashes at each commit between snapshot and feed.
+// TestJobFromSnapshot starts a job from a snapshot, and crashes at each commit from there into the
+// feed.
 func TestJobFromSnapshot(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		f, want := newFeed("a0 b1 | c2 d2 | e3"), "key-0 key-1 key-2 key-3 key-4 key-5 c d e"

@@ -12,8 +12,8 @@ import (
 // An Oldest describes the beginning of a feed.
 type Oldest struct {
 	LastModified time.Time // of the oldest entity
-	// Pruned reports whether there were older entities. It is false if the server does not say
-	// so (see [feed.Chain]).
+	// Pruned means that there were older entities. It is false if the server does not report this
+	// (see [feed.Chain]).
 	Pruned bool
 }
 
@@ -33,8 +33,9 @@ func (c *Client) Oldest(ctx context.Context, url string) (Oldest, error) {
 	return Oldest{}, fmt.Errorf("feed %s: %w", shown(url), errEmpty)
 }
 
-// Find returns the Last-Modified of the entity with a Content-ID in the feed at url. The feed is read
-// from its beginning until the entity is found. If it is not, the error is an [*UntilNotFoundError].
+// Find returns the Last-Modified of the entity with the given Content-ID in the feed at url. The feed
+// is read from its beginning until the entity is found. If the feed has no such entity, the error is
+// an [*UntilNotFoundError].
 func (c *Client) Find(ctx context.Context, url, contentID string) (time.Time, error) {
 	found, err := c.find(ctx, url, Beginning(), contentID)
 	if err == nil && found.IsZero() {
@@ -43,7 +44,8 @@ func (c *Client) Find(ctx context.Context, url, contentID string) (time.Time, er
 	return found, err
 }
 
-// find is Find after start. It returns the zero time if the feed has no such entity there.
+// find is like Find, but reads the feed from start on, and returns the zero time if there is no such
+// entity.
 func (c *Client) find(ctx context.Context, url string, start Start, contentID string) (time.Time, error) {
 	for e, err := range c.Entities(ctx, url, start) {
 		if err != nil {
@@ -58,8 +60,9 @@ func (c *Client) find(ctx context.Context, url string, start Start, contentID st
 
 // IndexAt requests the index of the newest of the snapshots at indexURL whose position in the feed is
 // not later than t, in whole seconds, and returns it with its own URL, to which [FromSnapshot] can be
-// applied. The error matches [ErrNotFound], or is a [*StatusError] for 404, if there is none. If the
-// source cannot find it and returns a later one, the error matches [ErrNoEarlier].
+// applied. The error matches [ErrNotFound], or is a [*StatusError] for 404, if there is no such
+// snapshot. If the source cannot search for it and returns a later snapshot, the error matches
+// [ErrNoEarlier].
 func (c *Client) IndexAt(ctx context.Context, indexURL string, t time.Time) (*snapshot.Index, string, error) {
 	s, indexURL, err := c.open(ctx, indexURL)
 	if err != nil {

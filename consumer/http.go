@@ -26,7 +26,7 @@ import (
 
 const defaultUserAgent = "feedctl"
 
-// maxRedirects is how many redirects one request may take.
+// maxRedirects is the maximum number of redirects of one request.
 const maxRedirects = 10
 
 // An httpSource is the Source of one session that requests pages from HTTP servers.
@@ -57,7 +57,7 @@ func newHTTPSource(s *session, raw string) (*httpSource, string, error) {
 	return h, u.String(), nil
 }
 
-// An httpResponse is the response of a server. accept decodes and limits its body.
+// An httpResponse is the response of a server. Method accept of httpSource decodes and limits its body.
 type httpResponse struct {
 	url      *url.URL // after redirects
 	status   int
@@ -66,15 +66,15 @@ type httpResponse struct {
 	verified bool // body ends with io.EOF only if its declared digest or checksum matches
 }
 
-// Get implements [Source]. Its errors need no more context. It returns a response for the
-// statuses 200, 204, 206 and 304.
+// Get implements [Source]. Its errors need no more context. Get returns a response for the statuses 200,
+// 204, 206 and 304, and an error for all others.
 func (h *httpSource) Get(parent context.Context, q Request) (*Response, error) {
 	u, err := parseURL(q.URL)
 	if err != nil {
 		return nil, err
 	}
 	u.User = nil
-	if !q.Latest.IsZero() && u.RawQuery == "" { // a query may be signed
+	if !q.Latest.IsZero() && u.RawQuery == "" { // a query may contain a signature, so it is not changed
 		u.RawQuery = url.Values{"at": {q.Latest.UTC().Format(time.RFC3339)}}.Encode()
 	}
 	if err := h.permit(u); err != nil {
@@ -128,7 +128,7 @@ func (q *Request) setHeader(h http.Header) {
 			last = strconv.FormatInt(q.Offset+q.Length-1, 10)
 		}
 		h.Set("Range", "bytes="+strconv.FormatInt(q.Offset, 10)+"-"+last)
-		h.Set("Accept-Encoding", "identity") // offsets are those of the uncoded page
+		h.Set("Accept-Encoding", "identity") // offsets are in the page without a content coding
 	}
 }
 
@@ -165,7 +165,7 @@ func (h *httpSource) accept(q Request, r *httpResponse) (*Response, error) {
 	return answer, h.describe(q, r, answer)
 }
 
-// describe sets the fields of answer from the header, according to the kind of request.
+// describe sets the fields of answer from the header of r, according to the kind of request.
 func (h *httpSource) describe(q Request, r *httpResponse, answer *Response) error {
 	switch {
 	case answer.Answer == Empty:
@@ -210,7 +210,7 @@ func describePage(r *httpResponse, answer *Response) error {
 	return nil
 }
 
-// describeLinks sets the links of a page; at is its URL in errors.
+// describeLinks sets the links of a page in answer; at is the URL of the page in errors.
 func describeLinks(r *httpResponse, answer *Response, at string) error {
 	links, err := feed.ParseLinks(r.url, r.header)
 	if err != nil {
@@ -231,7 +231,8 @@ func (h *httpSource) describeIndex(r *httpResponse, answer *Response) error {
 	return nil
 }
 
-// describeOwn sets the resource's own URL, since the entry point may lead to another resource the next time.
+// describeOwn sets the resource's own URL in answer, since the entry point may lead to another resource the
+// next time.
 func (h *httpSource) describeOwn(r *httpResponse, answer *Response) {
 	if own, err := url.Parse(r.header.Get("Content-Location")); err == nil && *own != (url.URL{}) {
 		if own = r.url.ResolveReference(own); h.permit(own) == nil {
@@ -241,7 +242,7 @@ func (h *httpSource) describeOwn(r *httpResponse, answer *Response) {
 	}
 }
 
-// requestError returns the error for a request without a response.
+// requestError returns the error for a request to which there was no response.
 func (h *httpSource) requestError(target string, err error) error {
 	var repeated *url.Error // repeats the URL
 	if errors.As(err, &repeated) {
@@ -253,7 +254,7 @@ func (h *httpSource) requestError(target string, err error) error {
 	return &transportError{url: target, err: err}
 }
 
-// maxProblem is how much of an error's body is read, in bytes.
+// maxProblem is how much of the body of an error response is read, in bytes.
 const maxProblem = 64 << 10
 
 func newStatusError(r *httpResponse) error {
@@ -278,8 +279,8 @@ func (h *httpSource) permit(u *url.URL) error {
 	return nil
 }
 
-// redirect implements CheckRedirect of [http.Client]. It builds the header again, since
-// the copied one has fields that must not be sent to another origin.
+// redirect implements CheckRedirect of [http.Client]. It builds the header again, since the one copied by
+// the http.Client contains fields that must not be sent to another origin.
 func (h *httpSource) redirect(next *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return errRedirects
@@ -307,8 +308,8 @@ func (h *httpSource) redirect(next *http.Request, via []*http.Request) error {
 
 var errRedirects = errors.New("too many redirects")
 
-// encodings returns the Accept-Encoding for a host. On the same machine, compressing
-// takes longer than sending.
+// encodings returns the Accept-Encoding for a host. It requests no compression from the same machine, since
+// compressing takes longer than sending.
 func encodings(host string) string {
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		return "identity"

@@ -129,7 +129,7 @@ func TestForeignLink(t *testing.T) {
 	}
 }
 
-// TestHeaders sends the caller's header fields, which replace the defaults.
+// TestHeaders: the header fields of the caller are sent, and replace the defaults.
 func TestHeaders(t *testing.T) {
 	f := newFeed("a0")
 	f.intercept = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
@@ -240,8 +240,8 @@ func TestPermanent(t *testing.T) {
 	}
 }
 
-// TestTimeouts: a request is repeated if the server does not respond or stops in the middle of a
-// response; with a minimum rate, it is repeated if the server is too slow, too.
+// TestTimeouts: a request is repeated if the server does not respond, stops in the middle of a
+// response or, with a minimum rate, is too slow.
 func TestTimeouts(t *testing.T) {
 	const headerTimeout, idleTimeout = 20 * time.Second, 10 * time.Second
 	tests := []struct {

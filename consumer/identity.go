@@ -13,17 +13,17 @@ var (
 	// ErrOtherFeed means that a URL leads to a different feed than before. Every [IdentityError] matches
 	// it.
 	ErrOtherFeed = errors.New("it is another feed")
-	// ErrEpoch means that the feed was restored to an older state, and what was read of it may be
-	// gone. Every [EpochError] matches it.
+	// ErrEpoch means that the feed was restored to an older state, and that entities read before may no
+	// longer be in it. Every [EpochError] matches it.
 	ErrEpoch = errors.New("the feed was restored to an older state")
 )
 
-// An IdentityError means that a page belongs to a different feed than the position, or the page read
-// before: the feed was deleted and made again, or another one is served at its URL.
+// An IdentityError means that a page does not belong to the feed of the position, or of the page read
+// before: the feed was deleted and made again, or another feed is served at its URL.
 type IdentityError struct {
 	Page     string // its URL
 	Got      string // [feed.Identity.ID] of the page
-	Want     string // that of the position, or of the page before
+	Want     string // identity of the position, or of the page before
 	Position feed.Position
 }
 
@@ -35,13 +35,13 @@ func (e *IdentityError) Error() string {
 // Is makes e match [ErrOtherFeed].
 func (e *IdentityError) Is(target error) bool { return target == ErrOtherFeed }
 
-// An EpochError means that the feed is in a different epoch than the position (see [feed.Epoch]), and
-// that the position is not in the history that both have in common.
+// An EpochError means that the epoch of the feed is not that of the position (see [feed.Epoch]), and
+// that the position is not in the history that the two epochs have in common.
 type EpochError struct {
 	URL      string     // the feed's entry point
-	Epoch    feed.Epoch // that the feed is in; zero if its store was restored to a state without epochs
+	Epoch    feed.Epoch // current epoch of the feed; zero if its store was restored to a state without epochs
 	Position feed.Position
-	Err      error // the error that showed it; nil if the position is later than the end of the common history
+	Err      error // the error that revealed this; nil if the position is later than the end of the common history
 }
 
 func (e *EpochError) Error() string {
@@ -62,10 +62,10 @@ func (e *EpochError) Error() string {
 // Is makes e match [ErrEpoch].
 func (e *EpochError) Is(target error) bool { return target == ErrEpoch }
 
-// Unwrap returns the error that showed the change of epoch, or nil.
+// Unwrap returns the error that revealed the change of epoch, or nil.
 func (e *EpochError) Unwrap() error { return e.Err }
 
-// since returns the time from which to read again what the position may have missed.
+// since returns the time from which the feed must be read again in order not to miss anything.
 func (e *EpochError) since() time.Time {
 	at := e.Position.LastModified
 	if e.Epoch.Number > 0 && e.Epoch.Last.Before(at) {
@@ -74,19 +74,20 @@ func (e *EpochError) since() time.Time {
 	return at
 }
 
-// An origin says which feed positions belong to, and in which epoch the feed was; see [feed.Position].
-// It is zero until the newest page has been seen, since only that page tells the epoch.
+// An origin identifies a feed and its epoch, as recorded in positions; see [feed.Position]. The origin
+// of a session is zero until the newest page has been seen, since only that page states the current
+// epoch.
 type origin struct{ identity, epoch string }
 
 func originOf(i feed.Identity) origin { return origin{i.ID, i.Epoch.ID} }
 
-// at returns the position p with its origin.
+// at returns p with the identity and the epoch of o.
 func (o origin) at(p feed.Position) feed.Position {
 	p.Identity, p.Epoch = o.identity, o.epoch
 	return p
 }
 
-// arrive compares the start with the feed, and returns the page to begin with.
+// arrive checks that the start belongs to the feed, and returns the page to begin with.
 func (w *walk) arrive() (*reading, error) {
 	if err := w.enter(); err != nil {
 		return nil, err
@@ -98,8 +99,8 @@ func (w *walk) arrive() (*reading, error) {
 	return r, w.explain(err)
 }
 
-// enter compares the start with the feed's entry point, if both may have an identity: only the entry
-// point tells in which epoch the feed is now.
+// enter checks the start against the feed's entry point, if both may have an identity: only the entry
+// point states the current epoch of the feed.
 func (w *walk) enter() error {
 	w.s.origin, w.doubt, w.entry = origin{}, nil, nil
 	if at := w.start.position; at.Identity == "" && at.Prev == "" {
@@ -123,12 +124,13 @@ func (w *walk) entryPoint() (*Page, error) {
 	return p, w.recognize(p, w.start.position)
 }
 
-// recognize checks that a page belongs to the feed in which the walk has reached a position, and records
-// the epoch if it is the newest page.
+// recognize checks that p belongs to the feed of the position that the walk has reached. If p is the
+// newest page, recognize also records the epoch.
 //
-// If the epoch is not that of the position, the position must be in the history that both have in
-// common. It is not in that history if it is later than the history's end. Otherwise it is if its entity
-// is found, with the same time and after the same page; until then, a gap is an [EpochError].
+// If the epoch differs from that of the position, the position must be in the history that both epochs
+// have in common. A position later than the end of this history is not in it. Any other position is in
+// it if its entity is found, with the same time and after the same page; until then, a gap is an
+// [EpochError].
 func (w *walk) recognize(p *Page, reached feed.Position) error {
 	now := p.chain.Identity
 	if now.ID == "" {
@@ -156,8 +158,8 @@ func (w *walk) recognize(p *Page, reached feed.Position) error {
 	return nil
 }
 
-// explain returns the error that ends the walk. If the position may be from an epoch that is gone, a
-// gap shows that it is.
+// explain returns the error that ends the walk: err or, if err is a gap that shows that the position is
+// from an epoch that is gone, an [EpochError].
 func (w *walk) explain(err error) error {
 	var id *ContentIDNotFoundError
 	if w.doubt == nil || errors.Is(err, ErrEpoch) || !errors.As(err, &id) && !errors.Is(err, ErrTimeline) && !errors.Is(err, ErrPageChanged) {

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// withIdentity serves a feed with an identity; the test may change both.
+// withIdentity serves a feed with an identity. The test may change the feed and its identity.
 func withIdentity(f **testFeed, identity *feed.Identity) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if value := (feed.Chain{Identity: *identity}).Header(); value != "" {
@@ -20,7 +20,7 @@ func withIdentity(f **testFeed, identity *feed.Identity) http.Handler {
 	})
 }
 
-// TestIdentityOfUnchangedPage: a follower compares the identity and the epoch in a 304, too.
+// TestIdentityOfUnchangedPage: a follower also checks the identity and the epoch in a 304 response.
 func TestIdentityOfUnchangedPage(t *testing.T) {
 	epoch := func(last time.Time) feed.Epoch { return feed.Epoch{Number: 1, ID: "ee", Last: last} }
 	for name, c := range map[string]struct {
@@ -63,9 +63,10 @@ func TestIdentityOfUnchangedPage(t *testing.T) {
 	}
 }
 
-// TestEpochBeforeItsPages: a follower of a feed without an identity receives a new epoch with a page
-// from before that epoch, since the server may read one before and the other after the feed is restored.
-// When the page is gone, what the follower has read is still from before the epoch.
+// TestEpochBeforeItsPages: a follower of a feed without an identity receives a response that states the
+// new epoch but has a page from before it, because the server read the page before the restore and the
+// epoch after it. When that page is then gone, the follower still knows that what it has read is from
+// before the epoch.
 func TestEpochBeforeItsPages(t *testing.T) {
 	f := newFeed("a0 b1 | c2 | d3")
 	var now feed.Identity

@@ -195,9 +195,9 @@ type verdict struct {
 	Library string
 }
 
-// deviations returns the variants on which this consumer and the library disagree, with the reason for
-// the consumer's verdict. "spec" is the specification of datareplication.io; where it is silent, the
-// RFCs that it names decide.
+// deviations returns the numbers of the variants on which this consumer and the library disagree, with
+// the reasons for the consumer's verdicts. "spec" is the specification of datareplication.io; where it
+// is silent, the RFCs that it names decide.
 func deviations() map[int]string {
 	return map[int]string{
 		// Refused here, accepted by the library.
@@ -245,7 +245,7 @@ func deviations() map[int]string {
 	}
 }
 
-// TestJavaLibraryVerdicts reads variants of a page that the library's consumer has read, and compares
+// TestJavaLibraryVerdicts reads the same variants of a page as the library's consumer did, and compares
 // the verdicts except for the deviations.
 func TestJavaLibraryVerdicts(t *testing.T) {
 	var verdicts []verdict

@@ -47,8 +47,8 @@ func libraryLinks(fields []string) (links map[string]string, err error) {
 	return links, nil
 }
 
-// TestJavaLibraryLinks: the links that feedctl writes beyond those of the specification do not disturb a
-// reader that follows the rules of the library.
+// TestJavaLibraryLinks: a reader that follows the rules of the library can read the links that feedctl
+// writes, including those that are not in the specification.
 func TestJavaLibraryLinks(t *testing.T) {
 	var verdicts []verdict
 	if err := json.Unmarshal(readRecording(t, "verdicts.json"), &verdicts); err != nil {

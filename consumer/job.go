@@ -53,19 +53,21 @@ type Job struct {
 	From  Start
 	OnGap GapPolicy
 	// Until is where to end, if before the end of the feed. The position is then that of the last
-	// entity that was applied, so that another Job can continue. It is not an error if the feed has no
-	// entity after a time. With [FromSnapshot], the newest snapshot that is not after Until is chosen,
-	// if the server can choose one. If it cannot, a snapshot after Until is a [PassedError].
+	// entity that was applied, so that another Job can continue. It is not an error if Until is a time
+	// after which the feed has no entity. With [FromSnapshot], the newest snapshot that is not after
+	// Until is chosen, if the server can choose one. If it cannot, a snapshot after Until is a
+	// [PassedError].
 	Until Until
 	// NewestFirst makes a sink without a position receive the newest entities first: the feed is read
 	// back, page by page, to its beginning or, with [FromSnapshot], to the snapshot, while entities
 	// that are published in the meantime are applied about every [Config.PollInterval]. Only the
-	// newest entity of each key is applied; patches are held back until their PUT is read. In the end
-	// the sink's data is the same as after reading in order. Entities applied before that may be newer
-	// than others that are still missing. The Sink must be a [Backfiller], and From must be
-	// [Beginning] or [FromSnapshot]. A run that finds a position continues as the position requires.
+	// newest entity of each key is applied; patches are held until the PUT of their key is read. In
+	// the end, the sink's data is the same as after reading in order; before that, it may have newer
+	// entities while older ones are missing. The Sink must be a [Backfiller], and From must be
+	// [Beginning] or [FromSnapshot]. A run that finds a position in the sink continues as this
+	// position requires.
 	NewestFirst bool
-	// SnapshotURL is the index that [GapSnapshot] starts over from.
+	// SnapshotURL is the URL of the snapshot index from which [GapSnapshot] starts over.
 	SnapshotURL string
 	// KeyPointer, if not empty, is a JSON Pointer (RFC 6901) to an entity's key
 	// in its body. The sink receives the entity with this key as its
@@ -82,10 +84,11 @@ type Job struct {
 	// Progress, if not nil, is called after each commit.
 	Progress func(Progress)
 	// Oldest, if not nil, is called when the first entity of a batch has been read from the feed, with
-	// the entity's Last-Modified. That entity is then the oldest one that has not been committed.
+	// the entity's Last-Modified. At that moment, this entity is the oldest one that has not been
+	// committed.
 	Oldest func(time.Time)
 	// Observe, if not nil, is called before each commit of the sink. It returns the context for the
-	// commit, and a function that is called with its outcome.
+	// commit, and a function that is called with the outcome of the commit.
 	Observe func(context.Context, Commit) (context.Context, func(error))
 	// Logger logs how the job handles gaps and failed streams. nil: the Client's
 	// logger.
@@ -97,33 +100,33 @@ type Commit struct {
 	Begun    time.Time // when the first entity was applied
 	Entities int       // 0 if only the position moves
 	Bytes    int64     // of their bodies
-	Page     string    // URL of the page with the last one, or empty
+	Page     string    // URL of the page with the last entity, or empty
 	Traces   feed.Traces
 }
 
 // Stats are counts of one run of a [Job].
 type Stats struct {
 	Entities int64 `json:"entities"` // committed
-	Bytes    int64 `json:"bytes"`    // of their bodies; streams of unknown size count as 0
+	Bytes    int64 `json:"bytes"`    // of the bodies of Entities; streams of unknown size count as 0
 	Batches  int64 `json:"commits"`
-	Restarts int   `json:"-"`    // from the position, since a stream or the sink had failed
+	Restarts int   `json:"-"`    // how often the run restarted from the position because a stream or the sink had failed
 	Gaps     int   `json:"gaps"` // handled according to OnGap
 	// Removed is how many keys were removed from the sink because they had been deleted in a gap.
 	Removed int64 `json:"removed,omitempty"`
-	// Rejected counts those of Entities that the sink rejected.
+	// Rejected counts the entities, also included in Entities, that the sink rejected.
 	Rejected
 }
 
 // Run consumes to the end of the feed, or until ctx ends if the Client follows.
 //
 // When ctx ends, or reading fails, the entities that were applied completely are
-// committed; if applying fails, the batch is rolled back. When ctx ends, the error
-// wraps its error.
+// committed; if applying fails, the batch is rolled back. When ctx ends, the error of Run wraps the
+// error of ctx.
 //
-// If a page that was too large to be held (Config.MaxHeld) turns out to be damaged after
-// batches of it were committed, the position is moved back to before the page. The next run
-// first reads the page to its end. If it is still damaged, the run applies nothing and returns the
-// same error. Otherwise it applies all entities of the page, some of them a second time.
+// If a page that is too large to be held ([Config.MaxHeld]) turns out to be damaged after some of its
+// entities were committed, the position is moved back to before the page. The next run first reads the
+// page to its end. If it is still damaged, the run applies nothing and returns the same error.
+// Otherwise it applies all entities of the page, some of them a second time.
 func (j *Job) Run(ctx context.Context) (Stats, error) {
 	r, err := j.newRun()
 	if err != nil {

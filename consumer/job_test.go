@@ -24,7 +24,7 @@ func runJob(t *testing.T, j Job) (Stats, error) {
 	return j.Run(t.Context())
 }
 
-// TestJob consumes a feed, finds nothing new, and continues.
+// TestJob consumes a feed, runs again when there is nothing new, and then continues with new entities.
 func TestJob(t *testing.T) {
 	f := newFeed("a0 b1 | c1 d2")
 	inWorld(t, f, func(t *testing.T, w *world) {
@@ -69,7 +69,7 @@ func TestJobElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		sink.expect("a b c d e")
-		job.Feed = "store#feed" // by another name, at the same URL
+		job.Feed = "store#feed" // the same URL with another name for the feed
 		if _, err := runJob(t, job); err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func TestJobIdle(t *testing.T) {
 			for n := range 100 {
 				time.Sleep(time.Duration(n) * time.Second)
 				synctest.Wait()
-				published++ // before a request can find it
+				published++ // counted before a request can find it
 				if n%3 == 0 {
 					f.addPage(fmt.Sprintf("x%d-9", n))
 				} else {
@@ -203,7 +203,8 @@ func TestJobIdle(t *testing.T) {
 	}
 }
 
-// TestJobIdleAtOnce: Idle is called as soon as the entities that a held request returned are committed.
+// TestJobIdleAtOnce: Idle is called as soon as the entities in the response to a long-poll have been
+// committed.
 func TestJobIdleAtOnce(t *testing.T) {
 	f := newFeed("a0")
 	f.longPoll = true
@@ -285,8 +286,8 @@ func TestJobInterrupted(t *testing.T) {
 	}
 }
 
-// TestJobEndsBetween cancels the context when the next entity has been read: the earlier ones are
-// complete.
+// TestJobEndsBetween cancels the context when an entity has been read but not applied: the entities
+// before it are committed.
 func TestJobEndsBetween(t *testing.T) {
 	inWorld(t, newFeed("a0"), func(t *testing.T, w *world) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -344,7 +345,7 @@ func TestJobFailures(t *testing.T) {
 	}
 }
 
-// TestJobCommitsComplete: a permanent error does not lose the entities read before it.
+// TestJobCommitsComplete: the entities read before a permanent error are committed.
 func TestJobCommitsComplete(t *testing.T) {
 	inWorld(t, newFeed("a1 b1 c0"), func(t *testing.T, w *world) {
 		sink := &memorySink{t: t}

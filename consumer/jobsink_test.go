@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// A memorySink records what was committed, and enforces the contract.
+// A memorySink records what was committed, and checks that the job keeps to the contract of a sink.
 type memorySink struct {
 	t       *testing.T
 	got     []string // Content-IDs, or keys of entities without one
@@ -56,7 +56,7 @@ func (b *memoryBatch) Apply(ctx context.Context, e *feed.Entity) error {
 	if b.failed = err != nil; errors.Is(err, ErrSinkUnavailable) {
 		return err
 	} else if err != nil {
-		return errors.New("sink: " + err.Error()) // like a sink that does not wrap errors
+		return errors.New("sink: " + err.Error()) // as from a sink that does not wrap errors
 	}
 	id := e.ContentID
 	if id == "" {

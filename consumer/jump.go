@@ -8,18 +8,19 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// maxJumps is how many attempts are made to follow a link while the error may be temporary. Once the server
-// is available, as many more are made: a crawl may take much longer than the pauses between them.
+// maxJumps is how many attempts are made to follow a link while the error may be temporary. If all of them
+// fail, the client waits for the server, and then makes as many more, since a crawl may take much longer
+// than the pauses between attempts.
 const maxJumps = 4
 
-// errJump means that a server leads to a page that is not where it should be.
+// errJump means that a link of the server leads to a wrong page.
 var errJump = errors.New("server leads to a wrong page")
 
-// approach shortens a crawl from the entry point to a time. If jump is set, it follows a link of the
-// entry point that leads to where the crawl would end: to the oldest page, or to the page of the time
-// (RFC 7089). If the specification's rule holds for that page, approach returns the page. Otherwise it
-// returns the page to crawl back from: that one if it belongs to the feed, or one that an earlier crawl
-// has passed, or the entry point. So a wrong link costs time, but no entity is lost.
+// approach shortens a crawl from the entry point to a time. If jump is set, it follows a link of the entry
+// point that leads to where the crawl would end: to the oldest page, or to the page of the given time (RFC
+// 7089). If a crawl would end with that page, approach returns it as a reading. Otherwise it returns the
+// page to crawl back from: the page of the link if it belongs to the feed, a page that an earlier crawl
+// has passed, or the entry point. Thus a wrong link costs time, but no entity is lost.
 func (w *walk) approach(entry *Page, to time.Time, jump bool) (*reading, *Page, error) {
 	q := Request{URL: entry.Links.First}
 	if !to.IsZero() {
@@ -39,7 +40,7 @@ func (w *walk) approach(entry *Page, to time.Time, jump bool) (*reading, *Page, 
 	switch ended := w.s.ctx.Err(); {
 	case ended != nil:
 		return r, nil, ended
-	case gone(err): // pruned since the link was made
+	case gone(err): // the page was pruned after the link was made
 		return r, nil, err
 	case err != nil:
 		w.s.config.Logger.WarnContext(w.s.ctx, "cannot go to the start of the feed at once, searching for it page by page", "error", err)
@@ -77,30 +78,31 @@ func (w *walk) land(q Request, entry *Page) (*reading, error) {
 	return r, err
 }
 
-// sameFeed reports whether a page is known to be of the same feed as another: by the feed's identity, or
-// by the link to its entry point.
+// sameFeed reports whether p and other are known to belong to the same feed, by the feed's identity or by
+// the link to its entry point.
 func (p *Page) sameFeed(other *Page) bool {
 	id, last := other.chain.Identity.ID, other.Links.Last
 	return !p.otherFeed(other) && (id != "" && p.chain.Identity.ID == id || last != "" && p.Links.Last == last)
 }
 
-// otherFeed reports whether a page is known to belong to a different feed than other.
+// otherFeed reports whether p and other are known to belong to different feeds.
 func (p *Page) otherFeed(other *Page) bool {
 	return feed.Differ(p.chain.Identity.ID, other.chain.Identity.ID) || feed.Differ(p.Links.Last, other.Links.Last)
 }
 
-// remembered returns the page to crawl back from: of those that earlier crawls have passed, the oldest
-// that is not older than a time and still exists, or else the entry point.
+// remembered returns the page to crawl back from. Of the pages that earlier crawls have passed, it is the
+// oldest one that is not older than the given time and still exists; if there is none, it is the entry
+// point.
 func (w *walk) remembered(entry *Page, to time.Time) *Page {
 	stones, found := w.s.way(w.url).since(to), entry
 	for low, next, high := 0, 0, len(stones); low < high; next = low + (high-low)/2 {
 		m := stones[next]
 		p, err := w.s.head(m.URL)
 		switch {
-		case gone(err): // pruned, as are all before it
+		case gone(err): // the page was pruned, like all pages before it
 			low = next + 1
 		case err != nil || p.URL != m.URL || p.Newest() || p.LastModified.After(entry.LastModified) || p.otherFeed(entry):
-			return found // not a page of the feed any more
+			return found // no longer a page of the feed
 		default:
 			found, high = p, next
 		}
@@ -109,8 +111,8 @@ func (w *walk) remembered(entry *Page, to time.Time) *Page {
 	return found
 }
 
-// checkArrival checks, at the end of a walk that began at a remembered page, that the walk has come to
-// the entry point: a server may still have pages of a feed that was replaced by another one.
+// checkArrival checks, at the end of a walk that began at a remembered page, that the walk has reached the
+// entry point: the server may still have pages of a feed that was replaced by another.
 func (w *walk) checkArrival(end *Page) error {
 	if !w.recalled {
 		return nil

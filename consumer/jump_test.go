@@ -13,13 +13,13 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// A guidedFeed is a feed whose newest page leads to its oldest page and to a timegate.
+// A guidedFeed is a feed whose newest page has links to its oldest page and to a timegate.
 type guidedFeed struct {
 	*testFeed
-	first    func() string                                 // target of the link; nil: that of the oldest page
-	timegate func(rw http.ResponseWriter, t time.Time)     // nil: it leads where it should
-	last     func(number int) string                       // target of the link; nil: that of the entry point
-	other    func(rw http.ResponseWriter, r *http.Request) // answers on another host, or below /other
+	first    func() string                                 // target of the link; nil: the oldest page
+	timegate func(rw http.ResponseWriter, t time.Time)     // nil: the timegate leads to the right page
+	last     func(number int) string                       // target of the link; nil: the entry point
+	other    func(rw http.ResponseWriter, r *http.Request) // answers requests to another host, or below /other
 }
 
 const timegateURL = "http://feed.test/at"
@@ -64,7 +64,8 @@ func (g *guidedFeed) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pageBefore returns the number of the last page that is strictly older than t, or else of the oldest.
+// pageBefore returns the number of the last page that is strictly older than t or, if there is none, of the
+// oldest page.
 func (f *testFeed) pageBefore(t time.Time) int {
 	for n := len(f.pages); n > max(1, f.floor); n-- {
 		if all := f.pages[n-1].entities; all[len(all)-1].LastModified.Before(t) {
@@ -81,7 +82,7 @@ func redirectTo(rw http.ResponseWriter, url string) {
 
 const guidedText = "a0 b1 | c1 d2 | e2 f3 | g3 h3 | i3 j4 | k5 l6 | m7"
 
-// guidedStarts returns starts whose page has to be searched for.
+// guidedStarts returns Starts whose page has to be searched for.
 func guidedStarts() map[string]Start {
 	all := map[string]Start{"the beginning": Beginning()}
 	for _, n := range []int{0, 3, 7, 8} {
@@ -95,7 +96,7 @@ func guidedStarts() map[string]Start {
 	return all
 }
 
-// TestJumps reads from each of the starts. With links that lead to the start, even by way of another
+// TestJumps reads from each of guidedStarts. With links that lead to the start, even by way of another
 // timegate, the entities are the same as without links, and few requests are made.
 func TestJumps(t *testing.T) {
 	moved := guided(guidedText)
@@ -131,7 +132,7 @@ func testJump(t *testing.T, name string, start Start, g *guidedFeed) {
 	})
 }
 
-// TestLies: whatever the links lead to, the entities are those of the feed.
+// TestLies: the entities are those of the feed even if the links lead to wrong pages.
 func TestLies(t *testing.T) {
 	to := func(url string) func(*guidedFeed) {
 		return func(g *guidedFeed) {
@@ -198,7 +199,7 @@ func TestLies(t *testing.T) {
 			starts := 0
 			for name, start := range guidedStarts() {
 				if starts++; testing.Short() && starts > 4 {
-					break // a few, different in each run, for the race detector
+					break // only a few, different in each run, with the race detector
 				}
 				g := guided(guidedText)
 				inWorld(t, newFeed(guidedText), func(t *testing.T, w *world) {
@@ -238,7 +239,7 @@ func idsUntil(ctx context.Context, c *Client, start Start, n int) (string, error
 }
 
 // TestJumpInFlux prunes the feed between the requests of a search: the consumer begins at the oldest
-// page that is left, or reports that the position is not in the feed any more.
+// remaining page, or reports that the position is no longer in the feed.
 func TestJumpInFlux(t *testing.T) {
 	for nth := 1; nth <= 6; nth++ {
 		for name, start := range map[string]Start{"the beginning": Beginning(), "a time": Since(second(3))} {
@@ -271,7 +272,7 @@ func TestJumpAfterOutage(t *testing.T) {
 	})
 	inWorld(t, handler, func(t *testing.T, w *world) {
 		g.intercept = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
-			if r.Method == http.MethodHead && been.CompareAndSwap(false, true) { // the answer to this one arrives
+			if r.Method == http.MethodHead && been.CompareAndSwap(false, true) { // the response to this request still arrives
 				away.Store(true)
 				go func() {
 					time.Sleep(time.Hour)

@@ -23,7 +23,7 @@ func (j *Job) checkNewestFirst() error {
 	return nil
 }
 
-// copyTail returns a copy of t, or nil.
+// copyTail returns a copy of t, or nil if t is nil.
 func copyTail(t *feed.TailPosition) *feed.TailPosition {
 	if t == nil {
 		return nil
@@ -46,8 +46,8 @@ func (r *run) unfollowed(ctx context.Context) (*session, string, error) {
 	return s, url, err
 }
 
-// backfill reads the tail to its end. Then r.tail is nil, and r.head is the position to continue
-// after, or zero if the feed is empty.
+// backfill reads the tail to its end. It then sets r.tail to nil, and r.head to the position after
+// which to continue, or to zero if the feed is empty.
 func (r *run) backfill(ctx context.Context) error {
 	s, url, err := r.unfollowed(ctx)
 	if err != nil {
@@ -72,15 +72,15 @@ func (r *run) backfill(ctx context.Context) error {
 			r.batch.move(r.head)
 		}
 	}
-	// Otherwise the batch is complete: commit it although reading failed.
+	// Otherwise the batch contains only complete entities, so it is committed although reading failed.
 	if lost := r.commit(ctx); lost != nil {
 		return errors.Join(err, lost)
 	}
 	return err
 }
 
-// A backward reads the tail of a feed: the pages from the newest back, and then the snapshot, if
-// there is one.
+// A backward reads the tail of a feed: the pages back from the newest, and then the snapshot, if there
+// is one.
 type backward struct {
 	run    *run
 	s      *session // for the pages of the feed
@@ -91,8 +91,8 @@ type backward struct {
 	next   *fetch // the page before the current one, if it has been requested
 	loop   cycle
 	pages  int
-	polled time.Time // when the head of the feed was read last
-	newest *Page     // the newest page at that time
+	polled time.Time // when the head of the feed was last read
+	newest *Page     // the newest page at the time polled
 }
 
 func (b *backward) read(ctx context.Context) error {
@@ -142,7 +142,7 @@ func (b *backward) begin(ctx context.Context) (*reading, error) {
 		err := entryError(r.open())
 		var empty *emptyError
 		if errors.As(err, &empty) {
-			return nil, nil // the run continues in order, which handles it
+			return nil, nil // the run continues in order and handles the empty feed
 		}
 		return r, err
 	}
@@ -177,7 +177,7 @@ func (b *backward) locate(ctx context.Context) (at string, err error) {
 		}
 		for _, wrong := range p.Entities() {
 			err = wrong
-			break // it comes after the position
+			break // the first entity comes after the position
 		}
 		if err == nil && !w.seek.active {
 			at = p.URL
@@ -188,8 +188,8 @@ func (b *backward) locate(ctx context.Context) (at string, err error) {
 }
 
 // page reads and applies the entities of a page that come before the tail's position, and then the new
-// entities of the feed. It returns the page before, or nil if there is none or the snapshot's end was
-// reached.
+// entities of the feed. It returns the previous page, or nil if there is none or the end of the
+// snapshot was reached.
 func (b *backward) page(ctx context.Context, r *reading) (*reading, error) {
 	defer r.close()
 	if err := b.visit(r); err != nil {
@@ -225,7 +225,7 @@ func (b *backward) page(ctx context.Context, r *reading) (*reading, error) {
 	return b.before(r.page)
 }
 
-// visit checks that the links do not lead in circles or back without end.
+// visit checks that the prev links do not form a loop, and do not go on for too many pages.
 func (b *backward) visit(r *reading) error {
 	if b.pages++; b.pages > b.s.config.MaxPages {
 		return &PageError{URL: r.page.URL, Part: -1, Err: fmt.Errorf("%w of %d pages back from the entry point", ErrTooLarge, b.s.config.MaxPages)}
@@ -234,7 +234,8 @@ func (b *backward) visit(r *reading) error {
 }
 
 // fill spools the entities of a page that come before the tail's position and after the snapshot. It
-// reports whether the snapshot's end was reached. Reading the whole page first also verifies it.
+// reports whether the end of the snapshot was reached. Since the whole page is read before entities
+// are applied, it is also verified.
 func (b *backward) fill(r *reading) (reached bool, err error) {
 	b.spool.reset()
 	var modified time.Time
@@ -265,7 +266,7 @@ func (b *backward) fill(r *reading) (reached bool, err error) {
 	return reached, err
 }
 
-// before returns the page before p, or nil if p is the first one of the feed.
+// before returns the page before p, or nil if p is the first page of the feed.
 func (b *backward) before(p *Page) (*reading, error) {
 	if p.Links.Prev == "" {
 		if p.chain.Prev != "" && !p.chain.First || b.floor != "" {
@@ -309,7 +310,8 @@ func (b *backward) end(ctx context.Context) error {
 }
 
 // snapshot applies the entities of the snapshot whose keys are unknown. A position in the snapshot is
-// always at the start of a page: if entities are read again, their keys are known.
+// always at the start of a page. If entities are read again, they are not applied again, since their
+// keys are known.
 func (b *backward) snapshot(ctx context.Context) error {
 	s, _, err := b.run.unfollowed(ctx)
 	if err != nil {
@@ -346,7 +348,8 @@ func (b *backward) snapshot(ctx context.Context) error {
 	return nil
 }
 
-// poll applies what is new in the feed, oldest first, about every PollInterval.
+// poll applies new entities of the feed, oldest first, if about a PollInterval has passed since the
+// last time.
 func (b *backward) poll(ctx context.Context) error {
 	if time.Since(b.polled) < b.s.config.PollInterval {
 		return nil

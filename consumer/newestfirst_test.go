@@ -56,9 +56,9 @@ func (f *changingFeed) add() {
 
 var errKilled = errors.New("killed, for a test")
 
-// TestNewestFirst reads random feeds that grow, and ends a run before each of its steps in turn or, with
-// -short, before every fourth. A step is a request or a call of the sink. The result is that of reading in
-// order. The second feed was pruned and is read back to a snapshot.
+// TestNewestFirst reads random feeds that grow, and kills a run before each of its steps in turn or, with
+// -short, before every fourth step. A step is a request or a call of the sink. The result is the same as
+// that of reading in order. The second feed was pruned, and is read back to a snapshot.
 func TestNewestFirst(t *testing.T) {
 	every := 1
 	if testing.Short() {
@@ -164,7 +164,8 @@ func killNewestFirst(t *testing.T, seed uint64, step int) (killed bool) {
 	return killed
 }
 
-// TestNewestFirstMeanwhile: keys that were not read yet are deleted, put and patched.
+// TestNewestFirstMeanwhile: during the backfill, new entities delete, put and patch keys that have not been
+// read yet.
 func TestNewestFirstMeanwhile(t *testing.T) {
 	f := &testFeed{}
 	for n, entities := range [][]feed.Entity{
@@ -232,7 +233,8 @@ func TestNewestFirstReadsLittle(t *testing.T) {
 		if err != nil || stats.Entities != 1000 || len(sink.committed.rows) != 1000 {
 			t.Fatalf("%+v, %d rows: %v", stats, len(sink.committed.rows), err)
 		}
-		// The page before is requested ahead, and the newest page is requested to find the end of the feed.
+		// The limits allow for the previous page, which is requested ahead, and for the newest page, which
+		// is requested to find the end of the feed.
 		if atFirst > 3 || atFifty > 8 {
 			t.Errorf("%d requests for the first commit, %d for 50 entities", atFirst, atFifty)
 		}
@@ -242,7 +244,8 @@ func TestNewestFirstReadsLittle(t *testing.T) {
 	})
 }
 
-// TestNewestFirstPruned: the feed was pruned, and its oldest page says so or a page disappears.
+// TestNewestFirstPruned: the feed was pruned, which is noticed because its oldest page says so, or because a
+// page disappears.
 func TestNewestFirstPruned(t *testing.T) {
 	for name, change := range map[string]func(f *testFeed){
 		"before": func(f *testFeed) { f.floor = 2 },
@@ -281,7 +284,7 @@ func TestNewestFirstPruned(t *testing.T) {
 	}
 }
 
-// TestNewestFirstWithoutBase: a patch has no PUT in the whole feed.
+// TestNewestFirstWithoutBase: the feed has a patch of a key without a PUT of that key.
 func TestNewestFirstWithoutBase(t *testing.T) {
 	f := &testFeed{chained: true, pages: []*testPage{{number: 1, entities: []feed.Entity{operation(1, feed.Patch, "a"), operation(2, feed.Put, "b")}}}}
 	inWorld(t, f, func(t *testing.T, w *world) {

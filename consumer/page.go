@@ -13,25 +13,25 @@ import (
 // A Page is a page of a feed or of a snapshot. It is valid until the next
 // page is requested.
 type Page struct {
-	// URL of the page: that of its self link or, in a snapshot, in the index.
+	// URL of the page: from its self link or, in a snapshot, from the index.
 	URL string
 	// Links of the page; none in a snapshot.
 	Links feed.Links
-	// LastModified of the page, in whole seconds; zero for a snapshot page
-	// without one.
+	// LastModified of the page, in whole seconds; zero for a page of a snapshot that does not state
+	// it.
 	LastModified time.Time
 	// Header of the response; nil if the page was not read over HTTP.
 	Header http.Header
 
 	chain    feed.Chain
 	boundary string
-	etag     string // "" if it has none
+	etag     string // "" if the page has none
 	entities func(yield func(*Entity, error) bool)
 	last     func() mark // the entity that was read last
 	before   func() feed.Position
 }
 
-// end returns the position after the entity that was read last.
+// end returns the position after the last entity that was read.
 func (p *Page) end() feed.Position {
 	m := p.last()
 	return originOf(p.chain.Identity).at(feed.Position{LastModified: m.lastModified, ContentID: m.contentID, Page: p.URL, Prev: p.chain.Prev})
@@ -41,14 +41,13 @@ func (p *Page) end() feed.Position {
 // requested.
 func (p *Page) Newest() bool { return p.Links.Next == "" }
 
-// Entities yields the entities of the page that come after the start and that were
-// not yielded before, if the page has grown. Entities that are not read are skipped
-// when the next page is requested. An error is yielded last and ends the iteration
-// over the pages.
+// Entities yields the entities of the page that come after the start and, if the page has grown,
+// were not yielded before. Entities that the caller does not read are skipped when the next page is
+// requested. If there is an error, it is yielded last, and ends the iteration over the pages.
 func (p *Page) Entities() iter.Seq2[*Entity, error] { return p.entities }
 
-// An Entity is an entity and the place where it was read. It is valid until the next one
-// is requested, as are its Body and its Stream.
+// An Entity is an entity and the place where it was read. The Entity, its Body and its Stream are
+// valid until the next Entity is requested.
 type Entity struct {
 	feed.Entity
 	Page   string // URL of the page
@@ -77,8 +76,8 @@ func (e *Entity) size() int64 {
 	return int64(len(e.Body))
 }
 
-// newFeedPage returns the page of a feed that a response describes (specification, section
-// "Feed", "Required headers").
+// newFeedPage returns the page of a feed that a response describes, or an error if header fields
+// are missing (specification, section "Feed", "Required headers").
 func newFeedPage(r *response) (*Page, error) {
 	p := newPage(r)
 	switch {
@@ -100,7 +99,7 @@ func newPage(r *response) *Page {
 type Summary struct {
 	Entities    int64
 	Bytes       int64     // of their bodies
-	First, Last time.Time // Last-Modified of the first and the last
+	First, Last time.Time // Last-Modified of the first and of the last entity
 }
 
 // Summarize reads the page to its end.

@@ -10,17 +10,17 @@ import (
 // Progress is the progress of a [Job]. The rate and the remaining time can be computed from two such values.
 type Progress struct {
 	Stats
-	// Position that was committed, at the time Committed.
+	// Position is the position that was committed at the time Committed.
 	Position  feed.Position
 	Committed time.Time
 	// Page is the URL of the page that is being read.
 	Page string
 	// Newest is the Last-Modified of the feed's newest page, updated every few
-	// seconds; zero while it is not known. Lag is how much older the position is.
+	// seconds; zero while it is not known. Lag is how much older than that the position is.
 	Newest time.Time
 	Lag    time.Duration
-	// First is the Last-Modified of the first position that was committed in
-	// the feed in this run. The run covers the time from First to Newest.
+	// First is the Last-Modified of the first position in the feed that this run committed. The run covers the time
+	// from First to Newest.
 	First time.Time
 	// SnapshotPages and SnapshotEntities are the numbers of pages and entities (0 if not in the
 	// index) of the snapshot being read. Position names the current page.
@@ -36,7 +36,7 @@ const lagInterval = 10 * time.Second
 type lag struct {
 	url      string // the feed's entry point
 	page     *Page  // that is being read
-	snapshot *index // that is being read, or nil
+	snapshot *index // the snapshot that is being read, or nil
 	newest   time.Time
 	asked    time.Time
 	first    time.Time

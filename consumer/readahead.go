@@ -8,29 +8,28 @@ import (
 	"sync"
 )
 
-// maxRead is how many bytes a readAhead reads from its source at a time: enough that few system
-// calls are made, and few enough that data is passed on early.
+// maxRead is how many bytes a readAhead reads from its source at a time: large enough for few
+// system calls, and small enough to pass data on early.
 const maxRead = 128 << 10
 
 // A readAhead reads a source in its own goroutine and buffers at most len(buf) bytes.
 // When the buffer is full, it stops reading.
 //
-// While it is held, Read blocks: until the source has ended with io.EOF, or the buffer
-// has grown to its limit and is full. If the source fails before that, Read returns only
-// the error.
+// While held is set, Read blocks until the source has ended with io.EOF, or until the buffer has
+// grown to its limit and is full. If the source fails before that, Read returns only the error.
 type readAhead struct {
 	src     io.ReadCloser
-	cancel  func() // makes a Read of src return
+	cancel  func() // makes a blocked Read of src return
 	mu      sync.Mutex
 	changed sync.Cond
-	buf     []byte // a ring: n bytes from r on
+	buf     []byte // a ring buffer with n bytes from r on
 	r, n    int
-	err     error // of src, once it has ended
+	err     error // final error of src, once it has ended
 	closed  bool
 	held    bool
-	limit   int           // of len(buf) while it is held
-	given   prefix        // of what Read returned before src ended with io.EOF
-	expect  prefix        // that the bytes returned by Read must begin with
+	limit   int           // limit of len(buf) while held is set
+	given   prefix        // identifies the bytes that Read returned before src ended with io.EOF
+	expect  prefix        // identifies bytes with which those returned by Read must begin
 	done    chan struct{} // closed when fill has ended
 }
 
@@ -41,7 +40,7 @@ func newReadAhead(src io.ReadCloser, cancel func(), buf []byte) *readAhead {
 	return a
 }
 
-// hold makes Read block as described, with a buffer of up to limit bytes.
+// hold makes Read block as described at readAhead, with a buffer of up to limit bytes.
 func (a *readAhead) hold(limit int) { a.held, a.limit = true, limit }
 
 func (a *readAhead) start() { go a.fill() }
@@ -83,7 +82,7 @@ func (a *readAhead) free() []byte {
 		return nil
 	}
 	if a.n == 0 {
-		a.r = 0 // reuse memory that is in the processor's cache
+		a.r = 0 // start over, to reuse memory that is in the processor's cache
 	}
 	from, to := a.r+a.n, len(a.buf)
 	if from >= to {
@@ -105,7 +104,7 @@ func (a *readAhead) grow() {
 	a.buf = larger
 }
 
-// errClosed is the error of reading a closed readAhead.
+// errClosed is returned by Read after Close.
 var errClosed = errors.New("page was closed")
 
 func (a *readAhead) Read(p []byte) (int, error) {
@@ -138,8 +137,8 @@ func (a *readAhead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// take returns all bytes of the source if they could be held until its end. Otherwise it returns
-// nil, and the caller must use Read. The bytes are valid until Close.
+// take returns all bytes of the source if all of them are in the buffer. Otherwise it returns nil,
+// and the caller must use Read. The bytes are valid until Close.
 func (a *readAhead) take() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -160,7 +159,7 @@ type prefix struct {
 	crc  uint32 // CRC-32C
 }
 
-// add adds bytes to the prefix, and reports whether it still agrees with other.
+// add extends the prefix by b, and reports whether it still agrees with other.
 func (p *prefix) add(b []byte, other prefix) bool {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	if n := other.size - p.size; n > 0 && n <= int64(len(b)) {
@@ -183,15 +182,15 @@ func (a *readAhead) whole() bool {
 	return a.err == io.EOF
 }
 
-// settled reports whether reading has ended, or waits for free space.
+// settled reports whether reading has ended, or is waiting for free space.
 func (a *readAhead) settled() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err != nil || !a.held && a.n == len(a.buf)
 }
 
-// ended waits until reading has ended, or the buffer is full while it is held. It reports whether
-// the source has ended with io.EOF.
+// ended waits until the source has ended, or holding ends because the buffer is full. It reports
+// whether the source has ended with io.EOF.
 func (a *readAhead) ended() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -209,6 +208,6 @@ func (a *readAhead) Close() error {
 	a.mu.Unlock()
 	a.changed.Signal()
 	a.cancel()
-	<-a.done // a decoder must not be closed while it is read
+	<-a.done // a decoder must not be closed while fill reads from it
 	return a.src.Close()
 }

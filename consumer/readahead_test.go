@@ -79,8 +79,8 @@ func TestReadAheadClose(t *testing.T) {
 	}
 }
 
-// TestReadAheadTake: a source that is held to its end is returned as a whole and without copying it;
-// any other must be read.
+// TestReadAheadTake: take returns the whole source without copying it if all of it is held; any
+// other source must be read.
 func TestReadAheadTake(t *testing.T) {
 	data := bytes.Repeat([]byte("0123456789"), 100)
 	for _, c := range []struct {

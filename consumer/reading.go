@@ -20,19 +20,19 @@ type reading struct {
 	url    string // to request
 	index  string // in a snapshot, the URL of its index
 	number int    // in a snapshot, the number of the page
-	// In a snapshot, the Last-Modified of an entity without one.
+	// In a snapshot, created is the Last-Modified of entities that do not have one.
 	created time.Time
 	page    *Page // nil before the first response
 	// recognize, if not nil, checks that a response belongs to the feed that is being read.
 	recognize func(*Page) error
 
-	ahead            bool       // the page was requested ahead, and the walk has not come to it
+	ahead            bool       // the page was requested ahead, and the walk has not reached it
 	body             *readAhead // nil if the page must be requested
 	buffer           *[]byte    // of body
 	pool             *sync.Pool // of buffer
 	verified         bool       // body ends with an error if it is damaged
-	from             int        // seen when body was opened
-	unverifiedPrefix prefix     // of a body that failed before it was verified
+	from             int        // value of seen when body was opened
+	unverifiedPrefix prefix     // prefix of a body that failed before it was verified
 	fresh            bool       // the session's parser must be reset to body
 	finished         bool       // the page was read to its end
 
@@ -41,10 +41,10 @@ type reading struct {
 	seen   int       // parts that were yielded, or that the caller already has
 	oldest time.Time // Last-Modified of the first entity of the page
 	last   mark      // the last part seen
-	broken error     // returned to the reader of a stream
+	broken error     // the error returned to the reader of a stream
 }
 
-// A mark identifies the last part seen when the page is read again.
+// A mark identifies the last part that was seen, for when the page is read again.
 type mark struct {
 	offset       int64
 	contentID    string
@@ -84,7 +84,7 @@ func (r *reading) start(resp *response) error {
 	unchanged := r.page != nil && p.etag != "" && p.etag == r.page.etag
 	r.page, r.fresh, r.finished = p, true, false
 	if r.index == "" {
-		r.url = p.URL // the entry point may lead to another page the next time
+		r.url = p.URL // the next time, the entry point may lead to another page
 	}
 	r.first, r.base = 0, 0
 	if resp.Answer == Part {
@@ -141,8 +141,8 @@ func (r *reading) close() {
 	r.body, r.buffer = nil, nil
 }
 
-// each calls fn with each entity not seen before, until fn returns false. It returns
-// nil when the page has been read to its end, or fn has returned false.
+// each calls fn with each entity not seen before, until fn returns false. It returns nil when the
+// page has been read to its end or fn has returned false.
 func (r *reading) each(fn func(*Entity) bool) error {
 	retry := r.s.newRetry()
 	for !r.finished {
@@ -178,8 +178,8 @@ func (r *reading) each(fn func(*Entity) bool) error {
 	return nil
 }
 
-// check reads all of a page that was damaged, and returns an error if the page is still
-// damaged. A page that does not exist is left to the walk that follows.
+// check reads all of a page that was damaged, and returns an error if the page is still damaged. It
+// returns nil if the page does not exist: the walk that follows reports that.
 func (s *session) check(r *reading) error {
 	s.config.Logger.InfoContext(s.ctx, "page was damaged, reading it to its end before it is delivered again", "page", shown(r.url))
 	defer r.close()
@@ -205,7 +205,7 @@ func (r *reading) pass(fn func(*Entity) bool) error {
 		}
 		r.fresh = false
 	}
-	parts := r.seen // if nothing was left to read
+	parts := r.seen // the number of parts if nothing is left to read
 	for p, err := range r.s.parser.Parts() {
 		if err != nil {
 			return r.unlessDamaged(r.fault(err))
@@ -221,8 +221,8 @@ func (r *reading) pass(fn func(*Entity) bool) error {
 	return r.finish()
 }
 
-// part processes one part. If the part was not seen before, fn is called with its entity.
-// part reports whether to continue.
+// part processes one part: it calls fn with the entity unless the part was seen before. It reports
+// whether to continue.
 func (r *reading) part(p *page.Part, fn func(*Entity) bool) (bool, error) {
 	e, index := &r.s.entity, r.first+p.Index
 	switch {
@@ -269,7 +269,7 @@ func (r *reading) unverified() bool {
 	return r.body != nil && r.verified && r.seen > r.from && !r.body.whole()
 }
 
-// verify reads body to its end, if that verifies it.
+// verify reads body to its end if this verifies the body.
 func (r *reading) verify() error {
 	if !r.verified {
 		return nil
@@ -280,8 +280,8 @@ func (r *reading) verify() error {
 	return nil
 }
 
-// unlessDamaged reads body to its end, if that verifies it. If body is damaged, which may be
-// the cause of err, it returns the error that says so; otherwise it returns err.
+// unlessDamaged returns err or, if body turns out to be damaged, which may be the cause of err, the
+// error that says so. To find out, it reads body to its end if this verifies the body.
 func (r *reading) unlessDamaged(err error) error {
 	if wrong := r.verify(); wrong != nil {
 		return wrong
@@ -289,8 +289,8 @@ func (r *reading) unlessDamaged(err error) error {
 	return err
 }
 
-// partError returns the error for an entity that cannot be read. The error names the place of
-// the entity, so its cause need not.
+// partError returns the error for an entity that cannot be read. The error names the place of the
+// entity, so the wrapped error does not repeat it.
 func (r *reading) partError(index int, offset int64, err error) error {
 	var header *feed.HeaderError
 	if errors.As(err, &header) {
@@ -309,13 +309,13 @@ func (r *reading) finish() error {
 	if err := r.verify(); err != nil {
 		return err
 	}
-	_, _ = io.CopyN(io.Discard, r.body, maxEpilogue) // errors do not matter: the page is complete
+	_, _ = io.CopyN(io.Discard, r.body, maxEpilogue) // ignore errors, since the page is complete
 	r.close()
 	r.finished = true
 	return nil
 }
 
-// fault returns the error for a page whose rest cannot be read.
+// fault returns the error for a page of which the rest cannot be read.
 func (r *reading) fault(err error) error {
 	if ended := r.s.ctx.Err(); ended != nil {
 		return ended
@@ -329,7 +329,7 @@ func (r *reading) fault(err error) error {
 			fault.Part = r.first + at.Part
 		}
 	}
-	if errors.Is(err, page.ErrContentLength) && !(r.verified && r.body.whole()) { // otherwise it was sent like that
+	if errors.Is(err, page.ErrContentLength) && !(r.verified && r.body.whole()) { // otherwise the page was sent with a wrong length
 		fault.Err = fmt.Errorf("%w: %w", ErrDamaged, fault.Err)
 	}
 	if errors.Is(err, page.ErrPartTooLarge) || errors.Is(err, page.ErrHeaderTooLarge) {
@@ -342,9 +342,8 @@ func (r *reading) changed(part int, offset int64, why error) error {
 	return &PageError{URL: r.page.URL, Part: part, Offset: offset, Err: fmt.Errorf("%w: %w", ErrPageChanged, why)}
 }
 
-// An entityStream is the body of an entity that is too large for memory. When it
-// fails, part of it has been read, so the page cannot be requested again without the
-// reader's knowledge.
+// An entityStream is the body of an entity that is too large for memory. When it fails, its reader
+// has already read part of it, so the page cannot be requested again without the reader noticing.
 type entityStream struct {
 	r   *reading
 	src io.Reader
@@ -359,7 +358,7 @@ func (b *entityStream) Read(p []byte) (int, error) {
 	}
 	if err != nil && err != io.EOF {
 		err = b.r.fault(err)
-		if errors.Is(err, ErrDamaged) && b.r.seen > b.r.from+1 { // there were others before it
+		if errors.Is(err, ErrDamaged) && b.r.seen > b.r.from+1 { // other entities were yielded before this one
 			err = &unverifiedError{err}
 		}
 		b.r.broken = &streamError{err}

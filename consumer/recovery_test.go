@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestRecovery follows a quiet feed whose server fails for a while. The client notices at once that the
-// server works again, and not only at the end of a long-poll.
+// TestRecovery follows a feed without new entities whose server fails for a while. The client notices
+// at once that the server works again, and not only at the end of a long-poll.
 func TestRecovery(t *testing.T) {
 	f := newFeed("a0 b0")
 	f.longPoll = true

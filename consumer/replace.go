@@ -14,18 +14,18 @@ var ErrNoReplacement = errors.New("the sink's notes about the snapshot are missi
 // with its data, so that a replacement that was interrupted can be continued.
 type Replacer interface {
 	Sink
-	// BeginReplace starts a batch like Begin, for entities of the snapshot. If begins is set, the
-	// replacement begins, and notes of an earlier one are forgotten with the commit of this batch.
+	// BeginReplace starts a batch like Begin, for entities of the snapshot. If begins is set, this is the
+	// first batch of the replacement, and its commit removes the notes of earlier replacements.
 	BeginReplace(ctx context.Context, begins bool) (Replacement, error)
 }
 
-// A Replacement is a [Batch] of a [Replacer]. It keeps notes of the keys of the entities that are applied.
+// A Replacement is a [Batch] of a [Replacer]. It keeps a note of the key of each entity that is applied.
 // Rolling the batch back also undoes its notes.
 type Replacement interface {
 	Batch
-	// RemoveOthers removes the data of all keys without a note, and all notes. Nothing is applied to the
-	// batch after it. It returns [ErrNoReplacement] if the replacement was never begun, rather than
-	// removing everything.
+	// RemoveOthers removes the data of all keys without a note, and then all notes. Nothing is applied to
+	// the batch after this call. It returns [ErrNoReplacement] if the replacement was never begun, rather
+	// than removing everything.
 	RemoveOthers(ctx context.Context) error
 	// Removed returns how many keys RemoveOthers has removed. It is known after Commit.
 	Removed() int64
@@ -37,7 +37,7 @@ func (j *Job) replaces() bool {
 	return ok
 }
 
-// fromSnapshot returns the start after a gap.
+// fromSnapshot returns the Start at the snapshot that is used after a gap.
 func (r *run) fromSnapshot() Start {
 	start := FromSnapshot(r.SnapshotURL)
 	if start.replaces = r.replaces(); !start.replaces {
@@ -46,7 +46,7 @@ func (r *run) fromSnapshot() Start {
 	return start
 }
 
-// removeOthers removes from the sink what the snapshot does not contain, in the batch that moves the
+// removeOthers removes keys that are not in the snapshot from the sink, in the batch that moves the
 // position past the snapshot.
 func (r *run) removeOthers(ctx context.Context) error {
 	b := &r.batch
@@ -62,7 +62,7 @@ func (r *run) removeOthers(ctx context.Context) error {
 	return nil
 }
 
-// removed counts the keys that a batch removed, once it has been committed.
+// removed counts the keys removed by a batch, after the batch has been committed.
 func (r *run) removed(ctx context.Context, p Replacement) {
 	if p == nil || r.replacing {
 		return

@@ -16,7 +16,7 @@ import (
 // A replaceSink is a rowSink that a snapshot can replace.
 type replaceSink struct {
 	*rowSink
-	seen map[string]bool // committed; nil if there is no replacement
+	seen map[string]bool // the keys noted and committed; nil if there is no replacement
 }
 
 type replaceBatch struct {
@@ -60,15 +60,15 @@ func (b *replaceBatch) Commit(ctx context.Context, at feed.Position) error {
 	}
 	before := len(b.rowBatch.s.positions)
 	err := b.rowBatch.Commit(ctx, at)
-	if len(b.rowBatch.s.positions) > before { // even if its outcome is unknown
+	if len(b.rowBatch.s.positions) > before { // committed, even if the outcome is reported as unknown
 		b.s.seen = b.seen
 	}
 	return err
 }
 
-// gapWorld returns a feed whose first page was pruned, with its snapshot; a sink whose position is on the first
-// page; and the rows that the sink must have in the end. At first, the sink has a key of the snapshot, one that
-// was deleted, and the keys of the feed.
+// gapWorld returns a feed whose first page was pruned, with a snapshot of it; a sink whose position is on the
+// first page; and the rows that the sink must have in the end. At first, the sink has a key of the snapshot, a
+// key that was deleted in the gap, and the keys of the feed.
 func gapWorld(t *testing.T) (*testSnapshot, *replaceSink, map[string]string) {
 	s := newSnapshot(newFeed("a0 b1 | c2 d2 | e3"), 3, 2)
 	s.floor = 2
@@ -107,7 +107,7 @@ func TestReplace(t *testing.T) {
 				return nil
 			}
 			stats, err := runJob(t, job)
-			if n == 0 && (err != nil || stats.Removed != 6 || stats.Gaps != 1) { // a to e, of which d and e come again, and "deleted"
+			if n == 0 && (err != nil || stats.Removed != 6 || stats.Gaps != 1) { // keys a to e, of which the feed brings d and e again, and the key "deleted"
 				t.Fatalf("%+v, %v", stats, err)
 			}
 			sink.before = nil
@@ -132,8 +132,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestReplaceByAnother: the snapshot is replaced by another one while it is read. Keys that only the first
-// snapshot has are removed.
+// TestReplaceByAnother: the snapshot is replaced by another snapshot while it is being read. Keys that only
+// the first snapshot has are removed.
 func TestReplaceByAnother(t *testing.T) {
 	s, sink, want := gapWorld(t)
 	inWorld(t, s, func(t *testing.T, w *world) {
@@ -161,8 +161,8 @@ func TestReplaceByAnother(t *testing.T) {
 	})
 }
 
-// TestNotReplaced: a sink that a snapshot cannot replace keeps what was deleted, and a job that starts with
-// a snapshot removes nothing.
+// TestNotReplaced: a sink that is not a Replacer keeps keys that were deleted in the gap, and a job that
+// starts with a snapshot removes nothing.
 func TestNotReplaced(t *testing.T) {
 	var log strings.Builder
 	s, sink, want := gapWorld(t)

@@ -6,8 +6,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// maxMissing is how many times the position is searched for again without progress when a
-// page is missing although the feed still has the entities before it.
+// maxMissing is how many times the position is searched for again without progress, when a page is
+// missing although the feed still has the entities before that page.
 const maxMissing = 3
 
 // position returns the position that the walk has reached, or the zero position.
@@ -21,10 +21,9 @@ func (w *walk) position(r *reading) feed.Position {
 	return w.left
 }
 
-// before returns a position from which the current page is read again, from its first entity or
-// from the start of the walk, with the page marked as damaged. If the walk did not reach the page
-// from the one before, the position is a time, so other entities of its second may be read again,
-// too.
+// before returns a position from which the current page, marked as damaged, is read again from its
+// first entity or from the start of the walk. If the walk did not reach the page from the previous
+// one, the position is a time, so other entities of the same second may be read again, too.
 func (w *walk) before(r *reading) feed.Position {
 	before, start := w.s.origin.at(feed.Position{LastModified: r.oldest}), w.start.position
 	switch {
@@ -37,14 +36,14 @@ func (w *walk) before(r *reading) feed.Position {
 	return before
 }
 
-// resume searches for the position that the walk has reached, from the entry point,
-// after a request for r or for the page after it failed with the error missing. If
-// entities may have been missed, the seek returns the error. If the position is found,
-// the server's answer was wrong or the page has moved: the walk continues, unless that
-// has happened too often.
+// resume searches from the entry point for the position that the walk has reached. It is called
+// after a request for r or for the next page failed with the error missing. If the position cannot
+// be found, entities may have been missed, and the search ends with an error that says so. If it is
+// found, either the server's answer was wrong or the page has moved: the walk continues, unless
+// this has happened too often.
 func (w *walk) resume(r *reading, missing error) (*reading, error) {
 	reached := w.position(r)
-	if d := w.doubt; d != nil { // no entity has shown yet that the position is of the epoch as well
+	if d := w.doubt; d != nil { // no entity has shown yet that the position is also in the current epoch
 		reached.Identity, reached.Epoch = d.Position.Identity, d.Position.Epoch
 	}
 	if w.missing++; reached.IsZero() || w.missing > maxMissing {
@@ -67,7 +66,7 @@ func (w *walk) resume(r *reading, missing error) (*reading, error) {
 	w.ahead.drop()
 	w.seek, w.left = newSeek(w.url, After(reached)), reached
 	w.seek.retention = retentionOf(missing)
-	reached.Page = "" // the position is found by the chain, not by the page
+	reached.Page = "" // find the position by the chain, not by its page
 	w.start = After(reached)
 	w.loop, w.modified = cycle{}, time.Time{}
 	return w.begin()

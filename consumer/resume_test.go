@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// TestStart reads feeds from all kinds of positions.
+// TestStart reads feeds from positions of all kinds.
 func TestStart(t *testing.T) {
 	const three = "a0 b1 | c1 d2 | e2 f3"
 	tests := []struct {
@@ -95,7 +95,7 @@ func kindOfGap(err error) string {
 	return ""
 }
 
-// TestGapErrors checks the contents of the errors.
+// TestGapErrors checks the fields of the errors for gaps.
 func TestGapErrors(t *testing.T) {
 	f := newFeed("a0 | b5 c6")
 	f.floor = 2
@@ -182,7 +182,7 @@ func TestLostIsFoundSoon(t *testing.T) {
 		if _, err := ids(t, w.newClient(Config{}), at("x1", 0)); kindOfGap(err) != "id" {
 			t.Error(err)
 		}
-		if gets := count(w.requests(), "GET"); gets > 4 { // to c2, and one ahead
+		if gets := count(w.requests(), "GET"); gets > 4 { // pages up to c2, and one page ahead
 			t.Errorf("%d pages were requested", gets)
 		}
 	})
@@ -206,7 +206,7 @@ func TestEntryPointMoves(t *testing.T) {
 	})
 }
 
-// TestPrunedWhileReading removes pages while they are read.
+// TestPrunedWhileReading removes pages while the feed is being read.
 func TestPrunedWhileReading(t *testing.T) {
 	t.Run("between crawl and walk", func(t *testing.T) {
 		f := newFeed("a0 | b1 | c2 | d3")

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A Retention is what a server says about a feed when a page of it was pruned. Its zero value means that
-// the server said nothing.
+// A Retention is what a server says about a feed in the response for a page that was pruned. Its zero
+// value means that the server said nothing.
 type Retention struct {
 	KeepAge  time.Duration // how long entities are kept, or 0
 	Snapshot string        // URL of the newest snapshot, or empty
 }
 
-// maxKeepAge limits what a server says to what a Duration can hold.
+// maxKeepAge is the longest time that a Duration can hold; longer ones are reduced to it.
 const maxKeepAge = time.Duration(math.MaxInt64)
 
 // retentionOf returns the Retention in the response for a page that is gone.
@@ -27,7 +27,7 @@ func retentionOf(err error) Retention {
 	return Retention{time.Duration(keep) * time.Second, status.Problem.Snapshot}
 }
 
-// String returns the end of an error message.
+// String returns text to append to an error message.
 func (r Retention) String() string {
 	text := ""
 	const day = 24 * time.Hour

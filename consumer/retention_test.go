@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestRetention: the error of a gap says what the server has said about the page of the position.
+// TestRetention: the error for a gap contains what the server said about the page of the position.
 func TestRetention(t *testing.T) {
 	for problem, want := range map[string]Retention{
 		`{"keepAgeSeconds":2592000,"snapshot":"http://feed.test/snapshots/f?sig=secret"}`: {720 * time.Hour, "http://feed.test/snapshots/f?sig=secret"},

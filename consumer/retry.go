@@ -18,8 +18,8 @@ func (s *session) newRetry() retry { return retry{s: s} }
 // progress resets the count.
 func (r *retry) progress() { r.tries = 0 }
 
-// pause waits before another attempt after err. It returns err if there must not be
-// another, and the context's error if that has ended.
+// pause waits before another attempt after err. It returns err if there must not be another
+// attempt, and the error of ctx if ctx has ended.
 func (r *retry) pause(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended

@@ -21,17 +21,17 @@ type run struct {
 	lag   lag
 	// committed is the position that the sink has.
 	committed feed.Position
-	// rejected is what the sink had rejected before the run.
+	// rejected counts the entities that the sink had rejected before the run.
 	rejected Rejected
-	// entered is Stats.Entities when the current attempt came to the feed.
+	// entered is the value of Stats.Entities when the current attempt began to read the feed itself.
 	entered int64
-	torn    TimelineError // the last one that was passed
+	torn    TimelineError // the last such error after which the run continued
 	end     ending
 	// replacing is set while a snapshot replaces the data of the sink; begins is set until the first commit of
 	// the replacement.
 	replacing, begins bool
 
-	// Newest first: the tail, or nil if it is complete, and the head.
+	// With NewestFirst, tail is the tail, or nil if it is complete, and head is the head.
 	tail *feed.TailPosition
 	head feed.Position
 }
@@ -71,7 +71,7 @@ func (r *run) run(ctx context.Context) error {
 	}
 }
 
-// waits reports whether an error means that the sink is unavailable and the run has to wait for it.
+// waits reports whether err means that the sink is unavailable, so the run has to wait for the sink.
 func (r *run) waits(err error) bool {
 	return r.Client.config.Retry.Attempts < 0 && errors.Is(err, ErrSinkUnavailable)
 }
@@ -93,7 +93,7 @@ func (r *run) resume(ctx context.Context, retry *retry, err error) (Start, error
 	}
 }
 
-// position returns where to start: after the sink's position or, without one, at From.
+// position returns where to start: after the position of the sink or, if it has none, at From.
 func (r *run) position(ctx context.Context) (Start, error) {
 	at, err := r.Sink.Position(ctx)
 	if err != nil {
@@ -129,7 +129,7 @@ func (r *run) passGap(tried Start, err error) (Start, bool) {
 	var torn *TimelineError
 	if errors.As(err, &torn) {
 		if *torn == r.torn {
-			return Start{}, false // the servers and caches are still as they were
+			return Start{}, false // the servers and caches have not changed since the last attempt
 		}
 		r.torn = *torn
 	}
@@ -156,7 +156,7 @@ func (r *run) passGap(tried Start, err error) (Start, bool) {
 	return next, true
 }
 
-// attempt reads from start to the end.
+// attempt reads the feed once, from start to its end.
 func (r *run) attempt(ctx context.Context, start Start) error {
 	s, url, err := r.Client.open(ctx, r.URL)
 	if err != nil {
@@ -232,8 +232,8 @@ func (r *run) attempt(ctx context.Context, start Start) error {
 	return nil
 }
 
-// drain applies all entities of pages and commits them. If markEnd is set, the
-// position at the end of the pages is committed even if there was no entity.
+// drain applies all entities of pages and commits them. If markEnd is set, the position at the end of the
+// pages is committed even if they have no entities.
 func (r *run) drain(ctx context.Context, pages iter.Seq2[*Page, error], markEnd bool) error {
 	err := r.pages(ctx, pages, markEnd)
 	var unverified *unverifiedError
@@ -249,15 +249,15 @@ func (r *run) drain(ctx context.Context, pages iter.Seq2[*Page, error], markEnd 
 	if err == nil {
 		return r.commit(ctx)
 	}
-	// The batch is complete: commit it although reading failed.
+	// The batch contains only complete entities, so it is committed although reading failed.
 	if lost := r.commit(ctx); lost != nil {
 		return errors.Join(err, lost)
 	}
 	return err
 }
 
-// retreat commits a position before a page that turned out to be damaged after entities of it had been
-// committed, so that the page is read again as a whole once it is repaired.
+// retreat moves the committed position back to before a page that turned out to be damaged after some of its
+// entities had been committed, so that the whole page is read again once it is repaired.
 func (r *run) retreat(ctx context.Context, to feed.Position) error {
 	at, err := r.Sink.Position(ctx)
 	if err != nil {
@@ -285,7 +285,7 @@ func (r *run) pages(ctx context.Context, pages iter.Seq2[*Page, error], markEnd 
 				return err
 			}
 			if r.ends(e) {
-				continue // to the end of the page, where it is verified
+				continue // read on to the end of the page, where it is verified
 			}
 			if err := r.apply(ctx, e); err != nil {
 				return err
@@ -301,7 +301,7 @@ func (r *run) pages(ctx context.Context, pages iter.Seq2[*Page, error], markEnd 
 		if markEnd && r.batch.at.IsZero() {
 			r.batch.move(p.end())
 		}
-		if err := r.commit(ctx); err != nil { // it may take a long time until there is more
+		if err := r.commit(ctx); err != nil { // it may take a long time until there are more entities
 			return err
 		}
 	}

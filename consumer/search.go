@@ -2,20 +2,22 @@ package consumer
 
 import "time"
 
-// A Search is the progress of a search for the start of a feed that goes back page by page, because the
-// server has no links that lead there ([Config.Searching]).
+// A Search is the progress of a search for the page at which to start reading. The search goes back
+// page by page, because the server has no links that lead there; see [Config.Searching].
 type Search struct {
 	Pages int       // that have been passed
-	At    time.Time // Last-Modified of the last of them
-	// Left is an estimate of the time that the search still takes. It is negative if there is no
-	// estimate, such as for a search for the beginning of the feed, whose time is not known.
+	At    time.Time // Last-Modified of the last page passed
+	// Left is an estimate of how much longer the search takes. It is negative if there is no
+	// estimate, as in a search for the beginning of the feed, since the time of the oldest page is
+	// not known.
 	Left time.Duration
 }
 
 const (
 	// crawlReport is how many pages a crawl goes back between log messages.
 	crawlReport = 10_000
-	// saveWay is how often the way of a crawl is saved: this much is lost if the process is killed.
+	// saveWay is the interval at which the way of a crawl is saved. If the process is killed, the
+	// way since the last time is lost.
 	saveWay = time.Minute
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A listSink lists Content-IDs.
+// A listSink lists the Content-IDs of the entities that it receives.
 type listSink struct {
 	ids []string
 	at  feed.Position
@@ -48,8 +48,8 @@ func (s *listSink) run(t *testing.T, open reader, store storage.Store, policy co
 	return outcome(s.ids[before:], err)
 }
 
-// TestAdopt: a job stops at a change of history by default, writes nothing, and keeps its position. With
-// a policy, it continues once, and then as usual: its position is now in the new history.
+// TestAdopt: by default, a job stops at a change of history, writes nothing, and keeps its position.
+// With a policy, it continues in the new history; later runs continue from there as usual.
 func TestAdopt(t *testing.T) {
 	for how, open := range readers() {
 		for _, c := range []struct {
@@ -101,8 +101,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestMoved: at another URL, the identity distinguishes the same feed, which is continued exactly once,
-// from a different feed, even if that has the same entities.
+// TestMoved: the identity tells whether another URL leads to the same feed, which is continued without
+// gaps or repetitions, or to a different feed, even if its entities are the same.
 func TestMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHistory(t, func() storage.Store { return memory.New() })

@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Digest reads the root of the newest state digest of a feed. The URLs of its position are those
-// of this source. Nodes and leaves are read from the store when they are needed. The error matches
+// Digest reads the root of the newest state digest of a feed. Its position contains URLs of this
+// source. Nodes and leaves are read from the store when they are needed. The error matches
 // [consumer.ErrNoDigest] if there is no digest.
 func (s *Source) Digest(ctx context.Context, feed string) (*digest.Reader, error) {
 	id, err := digests.Newest(ctx, s.store, feed)

@@ -25,7 +25,8 @@ import (
 
 // Config holds the settings of a [Source].
 type Config struct {
-	// Name is the prefix of URLs in the store, in errors and positions. If it is empty, URLs are paths.
+	// Name is the prefix of the URLs of the store, which appear in errors and positions. If it is
+	// empty, URLs are paths.
 	Name string
 	// Logger logs warnings. nil: no logging.
 	Logger *slog.Logger
@@ -44,17 +45,17 @@ func New(store storage.Store, c Config) *Source {
 	return &Source{name: c.Name, store: store, reader: feedstore.NewLocal(store, c.Logger), watches: storage.PropertiesOf(store).Watches}
 }
 
-// Close ends reading ahead. Open bodies remain readable.
+// Close stops reading ahead. Bodies that are open can still be read.
 func (s *Source) Close() {
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // do not wait for requests under way
+	cancel() // do not wait for requests in progress
 	s.reader.Close(ctx)
 }
 
 // Feed returns the URL of a feed.
 func (s *Source) Feed(name string) string { return s.name + layout.FeedPath(name) }
 
-// Snapshot returns the URL of the newest snapshot with a name.
+// Snapshot returns the URL of the newest snapshot with the given name.
 func (s *Source) Snapshot(name string) string { return s.name + layout.SnapshotPath(name) }
 
 // Get implements [consumer.Source]. URLs are paths of package layout after the name of the
@@ -81,7 +82,7 @@ func (s *Source) Get(ctx context.Context, q consumer.Request) (*consumer.Respons
 	return r, nil
 }
 
-// A sourceBody is a body whose errors are those of the source.
+// A sourceBody is a body whose Read returns errors as sourceErrors.
 type sourceBody struct{ io.ReadCloser }
 
 func (b sourceBody) Read(p []byte) (int, error) {
@@ -92,7 +93,7 @@ func (b sourceBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A sourceError is an error in reading the store.
+// A sourceError is an error that occurred while reading the store.
 type sourceError struct{ err error }
 
 func (e *sourceError) Error() string { return e.err.Error() }
@@ -119,12 +120,12 @@ func isAny(err error, targets ...error) bool {
 	return false
 }
 
-// A location is what a URL leads to.
+// A location is the page or index that a URL leads to.
 type location struct {
 	feed     string
 	snapshot string
 	id       string // of the snapshot; "" for the newest
-	page     int64  // number; 0 for the newest page of a feed, -1 for the index of a snapshot
+	page     int64  // page number; 0 for the newest page of a feed, -1 for the index of a snapshot
 	timegate bool   // of the feed
 }
 

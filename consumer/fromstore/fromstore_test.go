@@ -42,7 +42,8 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// publish publishes n entities in pages of three, the first with the Content-ID <from>.
+// publish publishes n entities in pages of three. Their Content-IDs are numbers beginning with
+// from.
 func publish(t testing.TB, store storage.Store, from, n int) {
 	t.Helper()
 	f, err := producer.Open(context.Background(), store, "f", producer.Config{MaxPageEntities: 3, SpoolDir: t.TempDir()})
@@ -97,8 +98,8 @@ func seen(t testing.TB, entities iter.Seq2[*consumer.Entity, error]) (all []stri
 	return all, last
 }
 
-// TestAsFromServer: wherever it begins, a consumer of a store receives the same as a consumer of a
-// server, apart from names.
+// TestAsFromServer: a consumer of a store receives the same as a consumer of a server, except for
+// names, wherever they begin.
 func TestAsFromServer(t *testing.T) {
 	store := memory.New()
 	publish(t, store, 0, 8)
@@ -148,8 +149,8 @@ func TestAsFromServer(t *testing.T) {
 	}
 }
 
-// TestOldPositions: positions with another name of the store are valid as long as the store has
-// what they name.
+// TestOldPositions: positions recorded under another name of the store are valid as long as the
+// store has the page that they refer to.
 func TestOldPositions(t *testing.T) {
 	store := memory.New()
 	publish(t, store, 0, 8)
@@ -264,8 +265,7 @@ func (s damagedStore) Get(ctx context.Context, key string, offset, length int64)
 	return object, err
 }
 
-// TestDamage: damage is a permanent error, and so is a store that denies access. Each undamaged
-// byte is read once.
+// TestDamage: damage and denied access are permanent errors. Each undamaged byte is read once.
 func TestDamage(t *testing.T) {
 	store := memory.New()
 	publish(t, store, 0, 8)
@@ -319,9 +319,9 @@ func (s *countingSink) Commit(_ context.Context, at feed.Position) error { s.at 
 func (s *countingSink) Rollback(context.Context) error                   { return nil }
 func (s *countingSink) Close() error                                     { return nil }
 
-// TestLargePageIsDamaged: when a page is not held, and entities of it were committed before it
-// turns out to be damaged, the position is moved back to before the page, in a snapshot as well.
-// Nothing is delivered again until the page is repaired.
+// TestLargePageIsDamaged: if a page is too large to be held, and turns out to be damaged after some
+// of its entities were committed, the position is moved back to before the page, in a snapshot as
+// well. Nothing is delivered again until the page is repaired.
 func TestLargePageIsDamaged(t *testing.T) {
 	store := memory.New()
 	publish(t, store, 0, 7)
@@ -369,7 +369,7 @@ func TestLargePageIsDamaged(t *testing.T) {
 	}
 }
 
-// A failingOnce is a store that returns a body that breaks off, once.
+// A failingOnce is a store that once returns a body that breaks off.
 type failingOnce struct {
 	storage.Store
 	failed *bool

@@ -27,7 +27,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A swapped is a store that becomes another one from one moment to the next, as in a restore.
+// A swapped is a store that can be exchanged for another at any moment, as in a restore.
 type swapped struct{ at atomic.Value }
 
 type held struct{ storage.Store }
@@ -61,7 +61,7 @@ func (s *swapped) Replace(ctx context.Context, key string, at storage.Version, m
 func (s *swapped) Delete(ctx context.Context, key string) error { return s.store().Delete(ctx, key) }
 func (s *swapped) Close() error                                 { return s.store().Close() }
 
-// A history is what happens to a feed. Each entity is a letter, its Content-ID.
+// A history changes a feed. Each entity is written as a letter, which is its Content-ID.
 type history struct {
 	t      *testing.T
 	make   func() storage.Store
@@ -75,7 +75,7 @@ func newHistory(t *testing.T, make func() storage.Store) *history {
 	return h
 }
 
-// publish publishes entities, on pages of two and at different times.
+// publish publishes entities at different times, two per page.
 func (h *history) publish(ids string) {
 	h.t.Helper()
 	f, err := producer.Open(h.t.Context(), h.store, "f", producer.Config{MaxPageEntities: 2})
@@ -105,8 +105,8 @@ func (h *history) copied(from storage.Store) storage.Store {
 
 func (h *history) restore() { h.store.at.Store(held{h.copied(h.backup)}) }
 
-// restoreAndBegin does what the operator does while nothing runs: it begins the epoch before anyone
-// can see what was restored.
+// restoreAndBegin restores the feed the way an operator does while no server runs: the new epoch
+// begins before anyone can read the restored feed.
 func (h *history) restoreAndBegin() {
 	restored := h.copied(h.backup)
 	_, err := chain.BeginEpoch(h.t.Context(), restored, "f")
@@ -124,7 +124,7 @@ func (h *history) prune(floor int64) {
 	check(h.t, err)
 }
 
-// forget turns the feed into one of an older version, which has no identity.
+// forget removes the identity of the feed, which feeds of older versions do not have.
 func (h *history) forget() {
 	info, err := h.store.Stat(h.t.Context(), layout.FeedFloor("f"))
 	check(h.t, err)
@@ -154,7 +154,7 @@ func readers() map[string]reader {
 	}
 }
 
-// outcome returns what a consumer receives: entities, and the kind of its error.
+// outcome describes what a consumer has received: the entities, and the kind of its error.
 func outcome(ids []string, err error) string {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):
@@ -174,7 +174,7 @@ func outcome(ids []string, err error) string {
 	return strings.Join(ids, " ")
 }
 
-// resume continues to read from a position.
+// resume reads on from a position, and returns the outcome.
 func resume(t *testing.T, c *consumer.Client, url string, at feed.Position) string {
 	var ids []string
 	for e, err := range c.Entities(t.Context(), url, consumer.After(at)) {
@@ -186,7 +186,7 @@ func resume(t *testing.T, c *consumer.Client, url string, at feed.Position) stri
 	return outcome(ids, nil)
 }
 
-// A follower is a consumer that waits for more.
+// A follower is a consumer that waits for more entities.
 type follower struct {
 	stop context.CancelFunc
 	done chan struct{}
@@ -209,9 +209,9 @@ func follow(t *testing.T, c *consumer.Client, url string) *follower {
 }
 
 // TestHistories changes the history of a feed of ten entities, a to j, of which a backup has five.
-// Consumers that have read up to c, e or h, and one that follows the feed, receive the entities after
-// those that they have read, or an error that says that this is not possible, from servers that were
-// running and from servers that start afterwards. A follower may receive the error before the epoch
+// Consumers that have read up to c, e or h, and one that follows the feed, receive the entities that
+// they have not read yet, or an error that says why this is not possible, both from servers that kept
+// running and from servers started afterwards. A follower may receive the error before the epoch
 // begins, or before the feed exists again.
 func TestHistories(t *testing.T) {
 	for _, c := range []struct {
@@ -219,7 +219,7 @@ func TestHistories(t *testing.T) {
 		before                    func(*history) // the backup, nil: nothing
 		change                    func(*history)
 		behind, at, ahead, follow string
-		bare                      bool // positions of an older version, which have no identity
+		bare                      bool // positions recorded by an older version, without an identity
 	}{
 		{"nothing", nil, func(*history) {}, "d e f g h i j", "f g h i j", "i j", "", false},
 		{"an epoch without a restore", nil, func(h *history) { h.begin(); h.publish("k l") }, "d e f g h i j k l", "f g h i j k l", "i j k l", "k l", false},
@@ -300,7 +300,7 @@ func TestHistories(t *testing.T) {
 						c.change(h)
 						time.Sleep(time.Minute)
 						restarted, url := open(t, h.store, consumer.Config{Retry: consumer.RetryConfig{Attempts: 2}})
-						next := c.ahead // after f, which would be on the same page again
+						next := c.ahead // expected after f, whose page would be the same again
 						if !strings.HasPrefix(next, "!") {
 							next = "g h " + next
 						}

@@ -20,8 +20,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestNewestFirst reads feeds newest first, from a store and from a server: a whole feed, one that was
-// published again after it had been deleted, and one that was pruned, which is not complete.
+// TestNewestFirst reads feeds newest first, from a store and from a server: a complete feed, a feed
+// that was deleted and published again, and a pruned feed, which is not complete.
 func TestNewestFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(t *testing.T, store storage.Store)

@@ -75,7 +75,7 @@ func (s *Source) feedPage(ctx context.Context, q consumer.Request, at location) 
 	return r.Response, nil
 }
 
-// linked answers requests for a page that has a next page.
+// linked answers requests for page n, which has a next page.
 func (s *Source) linked(ctx context.Context, q consumer.Request, f *feedstore.Feed, n int64) (*consumer.Response, error) {
 	floor, err := f.Floor(ctx)
 	if err == nil && f.Stale() {
@@ -117,7 +117,7 @@ func (s *Source) linked(ctx context.Context, q consumer.Request, f *feedstore.Fe
 // A response is a [consumer.Response] under construction.
 type response struct{ *consumer.Response }
 
-// answered sets the kind of answer and the body.
+// answered sets the kind of answer to q and the body accordingly.
 func (r response) answered(q consumer.Request) {
 	r.Verified = q.Offset == 0
 	if q.Offset > 0 {
@@ -125,7 +125,7 @@ func (r response) answered(q consumer.Request) {
 	}
 }
 
-// describe describes a page of a feed.
+// describe returns a response that describes page p of a feed, without a body.
 func (s *Source) describe(f *feedstore.Feed, p *chain.Page, floor int64, linked bool) response {
 	url := func(n int64) string { return s.name + layout.FeedPagePath(p.Feed, n) }
 	r := &consumer.Response{

@@ -42,8 +42,8 @@ func (c *counter) requests() []string {
 	return slices.Clone(c.sent)
 }
 
-// TestRequests counts the requests up to and including that for the page with the first entity. Their
-// number does not depend on the length of the feed.
+// TestRequests counts the requests up to and including the one for the page with the first entity.
+// Their number does not depend on the length of the feed.
 func TestRequests(t *testing.T) {
 	dawn := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(n int64) time.Time { return dawn.Add(time.Duration(n) * time.Minute) }
@@ -84,7 +84,7 @@ func TestRequests(t *testing.T) {
 					t.Errorf("%d pages, %s: begins with %s, want %s", pages, tt.what, e.ContentID, tt.first)
 				}
 				sent := transport.requests()
-				n := slices.Index(sent, "GET "+e.Page) + 1 // what follows is read ahead
+				n := slices.Index(sent, "GET "+e.Page) + 1 // requests after this one read ahead
 				t.Logf("%d pages, %s: %d requests", pages, tt.what, n)
 				if n < 1 || n > tt.most {
 					t.Errorf("%d pages, %s: %d requests, want at most %d: %q", pages, tt.what, n, tt.most, sent)
