@@ -54,7 +54,7 @@ func (l *lease) take(ctx context.Context) (taken bool, err error) {
 	return taken, nil
 }
 
-// keep renews the lease until ctx ends. It calls lost when another runner holds the lease or the
+// keep extends the lease until ctx ends. It calls lost when another runner holds the lease or the
 // lease has expired.
 func (l *lease) keep(ctx context.Context, lost func(error)) {
 	renewed := time.Now()
@@ -74,7 +74,7 @@ func (l *lease) keep(ctx context.Context, lost func(error)) {
 	}
 }
 
-// release lets another runner take over at once.
+// release gives up the lease, so that another runner can take over at once.
 func (l *lease) release(ctx context.Context) error {
 	err := l.db.do(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM outbox_lease WHERE feed = $1 AND runner = $2`, l.feed, l.runner)

@@ -13,14 +13,14 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
-// localPages moves rows to pages in the same database, in one transaction per batch.
+// localPages moves rows to pages in the same database, with one transaction for each batch.
 type localPages struct {
 	config    Config
 	db        *DB
 	watermark watermark
 	ahead     *ahead // reads the next batch, if the last was full
-	// If a transaction is not committed, the producer is wrong about the end of the feed, and is
-	// closed.
+	// If a transaction is not committed, the producer has a wrong view of the end of the feed,
+	// and is closed.
 	feed  *producer.Feed
 	store *txStore
 	pages *postgres.Tx // of the current transaction
@@ -43,8 +43,8 @@ func (p *localPages) move(ctx context.Context) (m moved, err error) {
 	return moved{len(r.ids), r.bytes, r.bad, r.full, p.watermark.from, p.watermark.last()}, nil
 }
 
-// moveIn moves rows in one transaction: the rows read ahead, or the next ones. If another runner
-// has moved rows since they were read, removing them fails.
+// moveIn moves rows in one transaction: the rows that were read ahead or, if read is false, the
+// next ones. If another runner has moved rows since they were read, removing them fails.
 func (p *localPages) moveIn(ctx context.Context, tx pgx.Tx, r *rows, read bool) error {
 	if _, err := p.config.lock(ctx, tx, inDatabase); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (p *localPages) moveIn(ctx context.Context, tx pgx.Tx, r *rows, read bool) 
 	return err
 }
 
-// bodies reads large bodies in the transaction that publishes them.
+// bodies returns a reader of large bodies that uses the transaction that publishes them.
 func (p *localPages) bodies() bodies { return bodies{p, p.db.outbox()} }
 
 // QueryRow runs a query in the current transaction, while no page is being written.
@@ -83,7 +83,7 @@ func (p *localPages) QueryRow(ctx context.Context, sql string, args ...any) pgx.
 	return exclusiveRow{p.pages, func() pgx.Row { return p.tx.QueryRow(ctx, sql, args...) }}
 }
 
-// An exclusiveRow runs its query in Scan, with exclusive use of the transaction.
+// An exclusiveRow is a row whose query runs in Scan, with exclusive use of the transaction.
 type exclusiveRow struct {
 	pages *postgres.Tx
 	query func() pgx.Row
@@ -113,7 +113,7 @@ func (p *localPages) publish(ctx context.Context, tx pgx.Tx, entities []*feed.En
 		if p.feed, err = producer.Open(ctx, p.store, p.config.Feed, p.config.Producer); err != nil {
 			return err
 		}
-		// Retrying in a failed transaction is futile.
+		// The producer must not keep retrying in a transaction that has failed.
 		go func(f *producer.Feed, broken <-chan struct{}) {
 			<-broken
 			f.Abort()
@@ -123,7 +123,7 @@ func (p *localPages) publish(ctx context.Context, tx pgx.Tx, entities []*feed.En
 	return err
 }
 
-// reset discards all state, which is valid only if the transaction was committed.
+// reset discards all state, because it is valid only if the transaction was committed.
 func (p *localPages) reset() {
 	if p.store != nil {
 		p.store.fail(errors.New("transaction was not committed"))

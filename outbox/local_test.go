@@ -7,7 +7,7 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
-// localStore returns a store in the same database as the outbox.
+// localStore returns a store in the database of the outbox.
 func (w *world) localStore() *postgres.Store {
 	w.Helper()
 	u, err := url.Parse(w.url)

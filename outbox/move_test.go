@@ -63,7 +63,7 @@ func TestMove(t *testing.T) {
 				e.ContentID = ""
 			}
 		}
-		// The Content-Length of a part is not a property of an event.
+		// Entities are read with the Content-Length of their parts, but events do not have one.
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(feed.Entity{}, "LastModified", "Size"), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
@@ -79,7 +79,7 @@ func TestMove(t *testing.T) {
 	})
 }
 
-// Invalid events are refused when they are inserted, by the function and by the table.
+// Both the function and the table refuse to insert invalid events.
 func TestInvalidEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -142,7 +142,7 @@ func TestMaximumLengths(t *testing.T) {
 	}
 }
 
-// An invalid row that was inserted in spite of the checks is quarantined, and the others are
+// An invalid row that was inserted in spite of the checks is quarantined, and the other rows are
 // published.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
@@ -172,7 +172,7 @@ func TestQuarantine(t *testing.T) {
 	})
 }
 
-// Bodies larger than the limit of one piece are read in pieces.
+// Bodies that are larger than a piece are read in pieces.
 func TestLargeBodies(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -188,7 +188,7 @@ func TestLargeBodies(t *testing.T) {
 	})
 }
 
-// A batch may fill many pages, which are written in order.
+// A batch can fill many pages, which are written in order.
 func TestManyPages(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -301,7 +301,7 @@ func TestForeignFeed(t *testing.T) {
 	})
 }
 
-// Entities that others publish without a checkpoint do no harm.
+// Entities that others publish without a checkpoint cause no errors.
 func TestOtherPublishers(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
@@ -318,14 +318,14 @@ func TestOtherPublishers(t *testing.T) {
 	}
 }
 
-// Another runner takes over after the first has crashed, and immediately if the first has released
-// the lease.
+// Another runner takes over after the first has crashed, and does so immediately if the first has
+// released the lease.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
 	c := outbox.Config{Store: store, Lease: 500 * time.Millisecond}
 	slow := c
-	slow.Lease = time.Minute // the runner keeps the lease even if it is not scheduled for long
+	slow.Lease = time.Minute // the runner must keep the lease even if it is not scheduled for a long time
 	w.publish("1")
 	first := w.run(w.db, slow)
 	w.await()
@@ -351,7 +351,7 @@ func TestTakeover(t *testing.T) {
 }
 
 // TestDrainBesideAnother: while another runner has the lease, Drain waits until that runner has
-// moved the rows, or moves them itself if that runner was killed.
+// moved the rows, or moves the rows itself if the other runner was killed.
 func TestDrainBesideAnother(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()

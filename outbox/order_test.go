@@ -21,7 +21,7 @@ import (
 func TestNothingIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
-		elsewhere := w.begin() // a transaction with an xid and a snapshot, but without rows in the outbox
+		elsewhere := w.begin() // a transaction that has an xid and a snapshot, but no rows in the outbox
 		w.in(elsewhere, "CREATE TABLE elsewhere ()")
 		rolledBack := w.begin()
 		w.in(rolledBack, "SELECT feedctl.publish('things', 'k', 'PUT', 'rolled back')")
@@ -53,11 +53,11 @@ func TestNothingIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestOrder has many writers change a few rows, each time with an event that contains the row's
-// counter. Transactions make several changes; some are rolled back, completely or in part, and some
-// stay open for long. The feed must have each row's counters in order without gaps, and each
-// transaction's events in order. If a writer has seen an event that was committed, the events that
-// it then publishes must come after that event in the feed.
+// TestOrder runs many writers that change a few rows, and publish an event with the row's counter
+// for each change. Transactions make several changes; some are rolled back, completely or in part,
+// and some stay open for a long time. The feed must have each row's counters in order without gaps,
+// and each transaction's events in order. If a writer publishes events after it has seen a
+// committed event, these must come after that event in the feed.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -88,7 +88,7 @@ func TestOrder(t *testing.T) {
 }
 
 // change changes some rows in one transaction. The body of each event is "transaction row counter
-// cause", where cause is an event that the writer has seen, of a committed transaction.
+// cause", where cause is an event of a committed transaction that the writer has seen.
 func (w *world) change(ctx context.Context, rng *rand.Rand, name string) error {
 	tx, err := w.pool.Begin(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (w *world) change(ctx context.Context, rng *rand.Rand, name string) error {
 		return err
 	}
 	row, last := rng.IntN(3), ""
-	for range 1 + rng.IntN(3) { // in the order of the rows: no deadlocks
+	for range 1 + rng.IntN(3) { // in the order of the rows, to avoid deadlocks
 		savepoint := rng.IntN(4) == 0
 		if savepoint {
 			if _, err := tx.Exec(ctx, "SAVEPOINT s"); err != nil {
@@ -184,9 +184,9 @@ func TestManyRunners(t *testing.T) {
 		}
 		var want []string
 		for n := range 100 {
-			// More than one batch at a time, so that the next batch is read ahead.
+			// Insert more rows than a batch holds, so that the next batch is read ahead.
 			w.exec(`INSERT INTO feedctl.outbox (feed, body) SELECT 'things', convert_to(concat($1::int, '.', n), 'UTF8') FROM generate_series(1, $2) n`, n, 1+n%12)
-			w.exec("DELETE FROM feedctl.outbox_lease") // the active runner does not notice this at once
+			w.exec("DELETE FROM feedctl.outbox_lease") // the active runner does not notice at once that its lease is gone
 			for i := range 1 + n%12 {
 				want = append(want, fmt.Sprint(n, ".", i+1))
 			}

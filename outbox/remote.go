@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/producer"
 )
 
-// remotePages moves rows to pages in another store, in steps that can be interrupted
-// anywhere: a batch is recorded, published, and deleted when the next is recorded.
+// remotePages moves rows to pages in another store, in steps that can be interrupted anywhere: a
+// batch is recorded, then published, and its rows are deleted when the next batch is recorded.
 type remotePages struct {
 	config    Config
 	db        *DB
@@ -20,9 +20,9 @@ type remotePages struct {
 	ahead     *ahead // reads the next batch, if the last was full
 	feed      *producer.Feed
 	pages     *chain.Reader
-	state     state // as last saved, if feed is not nil
+	state     state // as last saved; valid if feed is not nil
 	done      bool  // the pending batch is in the feed
-	page      int64 // newest known page of the feed; the next batch is on this page or a later one
+	page      int64 // number of the newest known page of the feed; the next batch is on this page or a later one
 }
 
 func newRemotePages(d *DB, c Config) *remotePages { return &remotePages{config: c, db: d} }
@@ -124,7 +124,7 @@ func (p *remotePages) publish(ctx context.Context, r rows) error {
 	return p.forget(ctx)
 }
 
-// forget ends the pending batch, all entities of which are in the feed, whether or not the feed has
+// forget ends the pending batch when all its entities are in the feed, whether or not the feed has
 // the checkpoint of the batch.
 func (p *remotePages) forget(ctx context.Context) error {
 	checkpoint, err := producer.ReadCheckpoint(ctx, p.config.Store, p.config.Feed)
@@ -136,7 +136,7 @@ func (p *remotePages) forget(ctx context.Context) error {
 		return nil
 	}
 	err = p.settle(ctx, p.state.checkpoint)
-	p.close() // otherwise the producer would store the checkpoint with the next entities
+	p.close() // otherwise the producer would store the checkpoint together with later entities
 	return err
 }
 
@@ -157,7 +157,8 @@ func (p *remotePages) settle(ctx context.Context, checkpoint string) error {
 	})
 }
 
-// bodies reads large bodies while a batch is published, outside a transaction.
+// bodies returns a reader of large bodies, for use while a batch is published, outside
+// transactions.
 func (p *remotePages) bodies() bodies { return bodies{p.db.pool, p.db.outbox()} }
 
 // close discards all state.

@@ -59,9 +59,9 @@ func (p *remotePages) resume(ctx context.Context) (m moved, err error) {
 	return moved{rows: len(r.ids), bytes: r.bytes, full: true}, p.publish(ctx, r)
 }
 
-// foreignCheckpoint returns the error for an unexpected checkpoint. The checkpoint may have been
-// written by another runner that has moved rows since the state was read. In that case the state
-// has changed, since a batch is recorded before its checkpoint is in the feed.
+// foreignCheckpoint returns the error for an unexpected checkpoint. Another runner may have
+// moved rows since the state was read, and written the checkpoint. In that case the state has
+// changed, since a batch is recorded before its checkpoint is in the feed.
 func (p *remotePages) foreignCheckpoint(ctx context.Context, checkpoint string) error {
 	var now state
 	err := p.db.do(ctx, func(tx pgx.Tx) (err error) {
@@ -78,8 +78,8 @@ func (p *remotePages) foreignCheckpoint(ctx context.Context, checkpoint string) 
 }
 
 // skip removes from a batch the entities that are already in the feed: an interrupted runner may
-// have written the first pages of the batch. The producer cannot be relied on, because it finds
-// duplicates only on the newest pages, and others may have published since.
+// have written the first pages of the batch. The producer alone might not find them, because it
+// searches only the newest pages for duplicates, and others may have published since.
 func (p *remotePages) skip(ctx context.Context, r *rows, newest *chain.Page) error {
 	if newest == nil {
 		return nil

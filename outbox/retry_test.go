@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestRetryFor: a runner survives when the database is down repeatedly, each time for less than
-// Config.RetryFor, and ends when it is down for longer.
+// TestRetryFor: a runner continues after the database has been down repeatedly, each time for
+// less than Config.RetryFor, and ends when the database is down for longer.
 func TestRetryFor(t *testing.T) {
 	t.Parallel()
 	const retryFor = 10 * time.Second

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A role with the documented rights can publish, and do nothing else.
+// A role with the documented rights can publish events, but cannot do anything else.
 func TestPublisherRole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -201,7 +201,7 @@ func TestAttachOthersTable(t *testing.T) {
 }
 
 // The documented rights suffice to attach a table, even with row security. If rights are missing,
-// Attach fails, rather than later writes.
+// Attach fails, so that later writes do not.
 func TestAttachRole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -247,7 +247,7 @@ func TestAttachRole(t *testing.T) {
 	w.does(`DELETE FROM goods`, `DELETE 3`)
 }
 
-// Everything works through PgBouncer in transaction mode.
+// All operations work through PgBouncer in transaction mode.
 func TestPgBouncer(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)

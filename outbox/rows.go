@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// Rows calls use for each row of the table that is attached to a feed, with the PUT that publishes the row;
-// the entity is valid until use returns. All rows are as of one moment. If no table is attached to the
+// Rows calls use for each row of the table that is attached to a feed. The entity is the PUT that publishes
+// the row, and is valid until use returns. All rows are as of one moment. If no table is attached to the
 // feed, the error matches [ErrNotCaptured].
 func (d *DB) Rows(ctx context.Context, name string, use func(*feed.Entity) error) error {
 	err := d.rows(ctx, name, use)
@@ -49,8 +49,8 @@ func (d *DB) rows(ctx context.Context, name string, use func(*feed.Entity) error
 	return nil
 }
 
-// Mark returns a string such as "event 17, 3 waiting", which is different after each change of a captured
-// table, and after rows of the feed have been moved.
+// Mark returns a string such as "event 17, 3 waiting". It changes with each change of a captured table, and
+// when rows of the feed are moved.
 func (d *DB) Mark(ctx context.Context, feed string) (mark string, err error) {
 	err = d.do(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `

@@ -14,10 +14,10 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A mover moves rows to the feed.
+// A mover moves rows from the outbox to the feed.
 type mover interface {
-	// move moves the next rows. After an error, the rows may or may not have been moved; the next
-	// call finds out which.
+	// move moves the next rows. After an error, it is not known whether the rows have been moved;
+	// the next call finds out.
 	move(ctx context.Context) (moved, error)
 	close()
 }
@@ -34,9 +34,9 @@ type moved struct {
 // Stats holds the statistics of a Runner since it was created.
 type Stats struct {
 	Rows        int64     `json:"moved"`
-	Bytes       int64     `json:"bytes"` // of the bodies of these rows
+	Bytes       int64     `json:"bytes"` // the size of the bodies of these rows
 	Quarantined int64     `json:"quarantined"`
-	Working     bool      `json:"-"` // whether the runner holds the lease now
+	Working     bool      `json:"-"` // whether the runner currently holds the lease
 	Last        time.Time `json:"-"` // when the runner last moved rows; zero if it has not moved any
 	// Oldest is when the oldest row known to be waiting was inserted; zero if none is known.
 	Oldest time.Time `json:"-"`
@@ -52,7 +52,7 @@ type Runner struct {
 	db     *DB
 	lease  *lease
 
-	// Used by Run and Drain only.
+	// The following fields are used only by Run and Drain.
 	from   int64     // as in moved
 	last   int64     // as in moved
 	active time.Time // when the feed last had rows
@@ -64,7 +64,7 @@ type Runner struct {
 	through, drawn           atomic.Int64
 }
 
-// NewRunner returns a Runner. A runner uses up to three connections at a time; while runners wait
+// NewRunner returns a Runner. A runner uses up to three connections at a time, but while they wait
 // for rows, all runners of a DB share one connection. Run and Drain must not be called
 // concurrently.
 func (d *DB) NewRunner(c Config) (*Runner, error) {
@@ -91,12 +91,13 @@ func (r *Runner) Stats() Stats {
 	return s
 }
 
-// Run moves rows as they are committed, unless another runner does, until ctx ends; then it
-// finishes the current batch. A runner releases the lease of a feed that has had no rows for 10
-// seconds; the first runner that sees a row takes the lease. Transient errors are logged and
-// retried. Run returns the cause of the context's end, or an error that needs intervention:
-// [ErrForeign], [ErrDestination], [ErrSetup], chain.ErrCorrupt, storage.ErrPermission,
-// storage.ErrLayout or storage.ErrUnsafe; or the last transient error, if Config.RetryFor is set.
+// Run moves rows as they are committed, unless another runner moves them. When ctx ends, it
+// finishes the current batch and returns. A runner releases the lease of a feed that has had no
+// rows for 10 seconds; the first runner that sees a row takes the lease. Transient errors are
+// logged and retried. Run returns the cause of the context's end, or an error that needs
+// intervention: [ErrForeign], [ErrDestination], [ErrSetup], chain.ErrCorrupt,
+// storage.ErrPermission, storage.ErrLayout or storage.ErrUnsafe; or the last transient error, if
+// Config.RetryFor is set.
 func (r *Runner) Run(ctx context.Context) error {
 	for {
 		taken, err := r.lease.take(ctx)
@@ -133,13 +134,13 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 }
 
-// await waits for rows.
+// await waits until there may be rows.
 func (r *Runner) await(ctx context.Context) error {
 	return r.db.poller.await(ctx, waiter{feed: r.config.Feed, from: r.from, last: r.last, poll: r.config.Poll, active: r.active, idle: r.config.Idle})
 }
 
 // Drain moves rows until there are none left. If another runner holds the lease, Drain returns when
-// that runner has moved the rows that were committed before the call, and takes over if that runner
+// that runner has moved the rows that were committed before the call, or takes over if that runner
 // has died. Drain stops at the first error.
 func (r *Runner) Drain(ctx context.Context) error {
 	last, err := r.newest(ctx)
@@ -176,8 +177,8 @@ func (r *Runner) newest(ctx context.Context) (id int64, err error) {
 	return id, nil
 }
 
-// left reports whether there are still rows with ids up to last. Rows are deleted after they are
-// published.
+// left reports whether any rows with ids up to last are still in the outbox. Rows are deleted after
+// they have been published.
 func (r *Runner) left(ctx context.Context, last int64) (some bool, err error) {
 	err = r.db.do(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM outbox WHERE feed = $1 AND id <= $2)`, r.config.Feed, last).Scan(&some)
@@ -188,8 +189,8 @@ func (r *Runner) left(ctx context.Context, last int64) (some bool, err error) {
 	return some, nil
 }
 
-// work moves rows while the runner holds the lease: with drain, until there are no rows, otherwise
-// until there have been no rows for idleAfter.
+// work moves rows while the runner holds the lease: if drain is true, until there are no rows,
+// otherwise until there have been no rows for idleAfter.
 func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 	holding, stop := context.WithCancelCause(ctx)
 	kept := make(chan struct{})
@@ -212,7 +213,7 @@ func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 	}()
 	r.active = time.Now()
 	for {
-		// A move is not interrupted; the producer's RetryFor limits it.
+		// A move is not interrupted; the producer's RetryFor limits how long it takes.
 		begun := time.Now()
 		done, err := m.move(context.WithoutCancel(holding))
 		if err != nil {
@@ -221,7 +222,7 @@ func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 		r.failed = failures{}
 		r.count(done)
 		r.from, r.last = done.from, done.last
-		if r.from > 0 { // otherwise only the batch of an interrupted run was published
+		if r.from > 0 { // it is 0 if only the batch of an interrupted run was published
 			r.through.Store(r.from - 1)
 			r.drawn.Store(r.last)
 		}
@@ -275,13 +276,13 @@ func (r *Runner) count(m moved) {
 	}
 }
 
-// failures counts consecutive failures.
+// failures describes the current series of consecutive failures.
 type failures struct {
 	count int
 	first time.Time
 }
 
-// add adds a failure, and returns the time since the first of the consecutive failures.
+// add adds a failure, and returns the time since the first failure of the series.
 func (f *failures) add(now time.Time) time.Duration {
 	if f.count++; f.count == 1 {
 		f.first = now
@@ -289,7 +290,7 @@ func (f *failures) add(now time.Time) time.Duration {
 	return now.Sub(f.first)
 }
 
-// final reports whether an error needs intervention.
+// final reports whether an error requires intervention.
 func final(err error) bool {
 	for _, e := range []error{ErrForeign, ErrDestination, ErrSetup, chain.ErrCorrupt, storage.ErrPermission, storage.ErrLayout, storage.ErrUnsafe} {
 		if errors.Is(err, e) {
@@ -299,7 +300,7 @@ func final(err error) bool {
 	return false
 }
 
-// pauses returns the pauses between attempts.
+// pauses returns the pauses to make between attempts.
 func pauses() backoff.Backoff {
 	return backoff.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second}
 }

@@ -53,7 +53,7 @@ func TestStalledInTransaction(t *testing.T) {
 	})
 }
 
-// A staller calls a function once, before a statement.
+// A staller calls a function once, before a statement that contains at.
 type staller struct {
 	at   string
 	once sync.Once
@@ -75,15 +75,15 @@ func TestFutureLease(t *testing.T) {
 	w := newWorld(t)
 	w.publish("1")
 	w.exec("INSERT INTO feedctl.outbox_lease VALUES ('things', 'somebody', clock_timestamp() + interval '1 day')")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // in case the lease blocks the runner
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // ends the test if the lease blocks the runner
 	defer cancel()
 	if _, err := drain(ctx, w.db, outbox.Config{Store: memory.New()}); err != nil {
 		t.Error(err)
 	}
 }
 
-// If ids are drawn a second time, as after a failover, the new rows are not confused with the
-// earlier ones.
+// If ids are drawn a second time, as after a failover, the new rows are not confused with earlier
+// ones.
 func TestIDsGoBack(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -94,8 +94,8 @@ func TestIDsGoBack(t *testing.T) {
 		if settled, err := m.Look(t.Context(), w.db); err != nil || settled != 3 {
 			t.Fatal(settled, err)
 		}
-		// TRUNCATE with RESTART IDENTITY may deadlock with the runner, because it locks in the
-		// opposite order.
+		// TRUNCATE with RESTART IDENTITY could deadlock with the runner, because it takes its
+		// locks in the opposite order.
 		w.exec("ALTER SEQUENCE feedctl.outbox_id_seq RESTART; TRUNCATE feedctl.outbox")
 		if _, err := m.Look(t.Context(), w.db); err == nil {
 			t.Error("a mark is valid after ids went back")
@@ -109,8 +109,8 @@ func TestIDsGoBack(t *testing.T) {
 	})
 }
 
-// Ids that go back only to the last id that the mark has read are noticed, too, because rows with
-// later ids were taken.
+// A runner even notices if ids go back only to the id that was last drawn when the watermark was
+// updated, because rows with greater ids have been taken.
 func TestIDsGoBackToTheMark(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Destinations of the rows of a feed.
+// The possible destinations of the rows of a feed.
 const (
 	inDatabase = "database"
 	inStore    = "store"
@@ -19,8 +19,8 @@ type state struct {
 	destination string
 	epoch       string
 	batch       int64   // number of the last batch
-	checkpoint  string  // checkpoint of the feed before the pending batch
-	pending     *string // checkpoint of the feed after the pending batch; nil if no batch is pending
+	checkpoint  string  // the feed's checkpoint before the pending batch
+	pending     *string // the feed's checkpoint after the pending batch; nil if no batch is pending
 	ids         []int64 // ids of the rows of the pending batch
 	page        int64   // the first page of the feed that may hold the pending batch
 }
@@ -59,7 +59,7 @@ func place(destination string) string {
 	return "pages in another store"
 }
 
-// next returns the state with the next batch pending.
+// next returns the state in which the next batch, with these ids, is pending.
 func (s state) next(ids []int64, page int64) state {
 	s.batch++
 	pending := fmt.Sprintf("outbox/%s/%d/%s", s.epoch, s.batch, rand.Text()[:13])
@@ -67,13 +67,13 @@ func (s state) next(ids []int64, page int64) state {
 	return s
 }
 
-// settled returns the state without a pending batch.
+// settled returns the state in which no batch is pending.
 func (s state) settled(checkpoint string) state {
 	s.checkpoint, s.pending, s.ids = checkpoint, nil, nil
 	return s
 }
 
-// save writes the row of the feed, which must be locked.
+// save updates the row of the feed, which must be locked.
 func (c Config) save(ctx context.Context, tx pgx.Tx, s state) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE outbox_feed SET destination = $2, batch = $3, checkpoint = $4, pending = $5, ids = $6, page = $7 WHERE feed = $1`,

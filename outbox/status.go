@@ -16,21 +16,22 @@ import (
 type Status struct {
 	Feeds []FeedStatus `json:"feeds"`
 	// Transaction is the oldest open transaction that has written to the outbox, and whose rows
-	// therefore wait. It is nil if no such transaction began more than a second ago.
+	// are therefore not yet visible. It is nil if no such transaction began more than a second
+	// ago.
 	Transaction *Transaction `json:"transaction,omitempty"`
 }
 
 // FeedStatus is the state of the outbox of one feed.
 type FeedStatus struct {
 	Feed        string    `json:"feed"`
-	Waiting     int64     `json:"waiting"`    // rows that are committed but not moved
-	Bytes       int64     `json:"bytes"`      // of the bodies of these rows
+	Waiting     int64     `json:"waiting"`    // rows that have been committed but not moved
+	Bytes       int64     `json:"bytes"`      // the size of the bodies of these rows
 	LagSeconds  float64   `json:"lagSeconds"` // since the oldest of these rows was inserted
 	Quarantined int64     `json:"quarantined"`
-	Runner      string    `json:"runner,omitempty"`      // holder of the lease: host, process and a random name
+	Runner      string    `json:"runner,omitempty"`      // who holds the lease: host, process and a random name
 	Until       time.Time `json:"until,omitzero"`        // when the lease expires unless it is renewed
 	Destination string    `json:"destination,omitempty"` // "database", "store", or empty before the first row was moved
-	Batch       int64     `json:"-"`                     // number of the last batch moved to another store
+	Batch       int64     `json:"-"`                     // number of the last batch that was moved to another store
 	// Table is the captured table whose changes go to the feed, or nil.
 	Table *CapturedTable `json:"table,omitempty"`
 }
@@ -38,17 +39,17 @@ type FeedStatus struct {
 // A CapturedTable is a table that is attached to a feed.
 type CapturedTable struct {
 	Name string `json:"name"` // qualified, and quoted as in SQL; for a dropped table, as it was when attached
-	// Gone means that the table was dropped. [DB.Detach] removes what is left of its capture.
+	// Gone means that the table was dropped. [DB.Detach] removes the remains of its capture.
 	Gone bool `json:"gone,omitempty"`
-	// Uncovered lists the partitions that were added after the table was attached: a TRUNCATE of
-	// only one of them publishes no events. Attaching the table again fixes that.
+	// Uncovered lists the partitions that were added after the table was attached: no events are
+	// published for a TRUNCATE of just one of them. Attaching the table again fixes this.
 	Uncovered []string `json:"uncovered,omitempty"`
 }
 
 // A Transaction is an open transaction that has written to the outbox.
 type Transaction struct {
 	PID         int       `json:"pid,omitempty"`      // 0 if it is prepared
-	Prepared    string    `json:"prepared,omitempty"` // its identifier, if it is prepared
+	Prepared    string    `json:"prepared,omitempty"` // its identifier, if it was prepared
 	Since       time.Time `json:"since"`
 	State       string    `json:"state"` // as in pg_stat_activity, such as "idle in transaction"
 	User        string    `json:"user,omitempty"`
@@ -99,7 +100,7 @@ func (d *DB) Status(ctx context.Context, feeds ...string) (Status, error) {
 	return s, nil
 }
 
-// captured sets Table in feeds.
+// captured sets the field Table of feeds.
 func (d *DB) captured(ctx context.Context, tx pgx.Tx, feeds []FeedStatus) error {
 	rows, err := tx.Query(ctx, `
 		SELECT feed, coalesce(quote_ident(nspname) || '.' || quote_ident(relname), name), c.oid IS NULL,
@@ -126,7 +127,7 @@ func (d *DB) captured(ctx context.Context, tx pgx.Tx, feeds []FeedStatus) error 
 	return err
 }
 
-// oldest returns the oldest transaction that holds the lock that inserting takes.
+// oldest returns the oldest transaction that holds the lock that insertions take.
 func oldest(ctx context.Context, tx pgx.Tx) (*Transaction, error) {
 	var t Transaction
 	err := tx.QueryRow(ctx, `
@@ -147,12 +148,13 @@ func oldest(ctx context.Context, tx pgx.Tx) (*Transaction, error) {
 	return &t, err
 }
 
-// errHidden is the error that the server returns if rows are hidden and row_security is off.
+// errHidden is the error that the server returns if row security hides rows and row_security is
+// off.
 var errHidden = &pgconn.PgError{Severity: "ERROR", Code: "42501", Message: "row security hides rows of the outbox from this user"}
 
 // Feeds returns the names of the feeds that have or had rows in the outbox, or have a captured
-// table. It sends one statement, whose cost does not depend on the number of rows. Rows hidden by
-// row security are an error.
+// table. It executes one statement, whose cost does not depend on the number of rows. If row
+// security hides rows, there is an error.
 func (d *DB) Feeds(ctx context.Context) (feeds []string, err error) {
 	var hidden bool
 	err = d.pool.QueryRow(ctx, strings.NewReplacer("OUTBOX", d.outbox(), "SCHEMA", pgx.Identifier{d.schema}.Sanitize()).Replace(`
@@ -173,7 +175,7 @@ func (d *DB) Feeds(ctx context.Context) (feeds []string, err error) {
 	}
 	named := feeds[:0]
 	for _, f := range feeds {
-		if layout.CheckName(f) == nil { // the table accepts only such names
+		if layout.CheckName(f) == nil { // only such names can be in the table
 			named = append(named, f)
 		}
 	}

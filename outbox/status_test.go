@@ -51,7 +51,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// Status names the oldest transaction, open or prepared, whose rows wait.
+// Status returns the oldest transaction, open or prepared, whose rows are not yet visible.
 func TestStatusOfTransaction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -74,8 +74,8 @@ func TestStatusOfTransaction(t *testing.T) {
 	w.exec("ROLLBACK PREPARED 'waiting'")
 }
 
-// After a database was restored from a backup, Adopt finds the rows that were published after the
-// backup was made.
+// After a database has been restored from a backup, Adopt finds the rows that were published
+// after the backup was made.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	w, store := newWorld(t), memory.New()
@@ -87,7 +87,7 @@ func TestAdopt(t *testing.T) {
 	w.drain(c)
 	w.publish("4")
 	w.drain(c)
-	// Transactions after the backup are missing from the database.
+	// The database no longer has the transactions made after the backup.
 	w.exec(`DELETE FROM feedctl.outbox_feed; INSERT INTO feedctl.outbox_feed SELECT * FROM state;
 		INSERT INTO feedctl.outbox OVERRIDING SYSTEM VALUE SELECT * FROM rows`)
 	w.publish("5")
@@ -102,7 +102,7 @@ func TestAdopt(t *testing.T) {
 	if diff := cmp.Diff([]string{"1", "2", "3", "4", "5"}, bodies(t, store)); diff != "" {
 		t.Error(diff)
 	}
-	// Adopt also supports another store.
+	// Adopt also works with pages in another store.
 	local := w.localStore()
 	w.publish("6")
 	if _, err := drain(t.Context(), w.db, outbox.Config{Local: local}); !errors.Is(err, outbox.ErrDestination) {

@@ -28,16 +28,16 @@ var ErrEmpty = errors.New("table and feed are empty")
 //
 // The cut is exact although others continue to write. The triggers are installed under a lock that
 // blocks writers for a moment: all changes before the lock are committed, and all changes after it
-// are published. Under the same lock a marker is published, which is a PUT of one of the rows as it
-// is, and a second transaction takes the snapshot of the database from which the rows are then
-// read. So the rows are as they were at the marker. An event of the table that was published before
-// the lock has a smaller id than the marker and is visible wherever the marker is, so it precedes
-// the marker in the feed; an event published after the lock has a greater id and is never visible
-// without the marker. The position of the snapshot is that of the marker.
+// are published. Under the same lock, a marker is published: a PUT of one of the rows, unchanged.
+// Also under this lock, a second transaction takes the snapshot of the database from which the rows
+// are then read. So the rows are as they were when the marker was published. An event of the table
+// that was published before the lock has a smaller id than the marker and is visible whenever the
+// marker is, so it precedes the marker in the feed. An event published after the lock has a greater
+// id and is never visible without the marker. The position of the snapshot is that of the marker.
 //
 // The marker must be in the feed before the snapshot can name it. It is moved there by a runner
-// with the configuration move, or by a runner that is already running. In write, Progress may be
-// set; Feed and CreatedAt must not be set.
+// with the configuration move, or by a runner that is already running. The configuration write may
+// have Progress set, but not Feed or CreatedAt.
 //
 // An empty table has no row for a marker. In that case the snapshot is empty, and its position is
 // the end of the feed before the triggers were installed: the entities after that position lead to
@@ -103,8 +103,8 @@ func endOf(ctx context.Context, store storage.Store, name string) (*snapshot.Fee
 		ContentID: newest.LastContentID, LastModified: newest.Last}, nil
 }
 
-// publishMarker publishes one of the rows unchanged, and returns the event's Content-ID, or
-// "" if the table is empty.
+// publishMarker publishes one of the rows unchanged, and returns the Content-ID of the event, or ""
+// if the table is empty.
 func (d *DB) publishMarker(ctx context.Context, tx pgx.Tx, r relation) (id string, err error) {
 	if err := render(ctx, tx); err != nil {
 		return "", err
@@ -117,7 +117,7 @@ func (d *DB) publishMarker(ctx context.Context, tx pgx.Tx, r relation) (id strin
 	return id, err
 }
 
-// render makes the transaction convert values to text as the triggers do.
+// render makes the transaction convert values to text in the same way as the triggers.
 func render(ctx context.Context, tx pgx.Tx) error {
 	var set strings.Builder
 	for _, s := range rendering {
@@ -127,8 +127,8 @@ func render(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// disableTimeouts turns off the server's timeouts for a long transaction. Not every
-// version of PostgreSQL has all of the settings.
+// disableTimeouts turns off the server's timeouts for a long transaction. Some versions of
+// PostgreSQL do not have all of the settings.
 func disableTimeouts(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Exec(ctx, `SELECT set_config(name, '0', true) FROM pg_catalog.pg_settings
 		WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')`)
@@ -188,21 +188,21 @@ func find(ctx context.Context, store storage.Store, name, id string) (*snapshot.
 	return nil, fmt.Errorf("%w: it does not contain entity %s, which was moved: is the feed in another store?", ErrForeign, id)
 }
 
-// A reading is a transaction that reads a table as of one moment.
+// A reading is a transaction that reads the contents of a table at one moment.
 type reading struct {
 	tx pgx.Tx
 	r  relation
 }
 
-// Rows are read readRows at a time, together with their JSON if that is at most readInline bytes
-// long. Longer JSON is read in pieces of readPiece bytes.
+// The number of rows read at a time is readRows. Their JSON is read with them if it is at most
+// readInline bytes long. Longer JSON is read in pieces of readPiece bytes.
 const (
 	readRows   = 64
 	readInline = 64 << 10
 	readPiece  = 4 << 20
 )
 
-// read begins to read the table. It gives up after a short time, since the caller's lock on the
+// read begins to read the table. It gives up soon if it cannot, since the caller's lock on the
 // table blocks writers.
 func (d *DB) read(ctx context.Context, r relation) (reading, error) {
 	begin, cancel := context.WithTimeout(ctx, stallLimit)

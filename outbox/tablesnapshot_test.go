@@ -55,7 +55,8 @@ func read(t *testing.T, store storage.Store, index *snapshot.Index) map[string]s
 }
 
 // TestSnapshotUnderLoad creates snapshots during many writes. Each snapshot must equal the state of
-// the feed at its position. With the rest of the feed applied, it must equal the table.
+// the feed at the snapshot's position. After the rest of the feed has been applied to it, it must
+// equal the table.
 func TestSnapshotUnderLoad(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, w *world, c outbox.Config, store storage.Store) {
@@ -93,7 +94,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 		want := w.table()
 		for n, index := range made {
 			state := read(t, store, index)
-			if n > 0 { // nothing was captured before the first snapshot
+			if n > 0 { // before the first snapshot, nothing was captured
 				first := read(t, store, made[0])
 				at := apply(t, first, after(t, all, made[0].Feed.ContentID), index.Feed.ContentID)
 				if diff := cmp.Diff(at, state); diff != "" {
@@ -108,7 +109,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 	})
 }
 
-// write changes some rows in one transaction, and rolls some changes back.
+// write changes some rows in one transaction, and rolls back some of the changes.
 func (w *world) write(ctx context.Context, rng *rand.Rand) error {
 	tx, err := w.pool.Begin(ctx)
 	if err != nil {
@@ -136,7 +137,7 @@ func (w *world) write(ctx context.Context, rng *rand.Rand) error {
 	return tx.Commit(ctx)
 }
 
-// table returns the contents of the table products, as JSON by key.
+// table returns the contents of the table products: the JSON of each row by its key.
 func (w *world) table() map[string]string {
 	w.Helper()
 	rows, err := w.pool.Query(w.Context(), "SELECT id::text, row_to_json(products.*)::text FROM products")
@@ -169,7 +170,7 @@ func after(t *testing.T, all []*feed.Entity, id string) []*feed.Entity {
 	return nil
 }
 
-// apply applies entities to a state, up to the one with the given Content-ID.
+// apply applies entities to a state, up to and including the entity with the given Content-ID.
 func apply(t *testing.T, state map[string]string, entities []*feed.Entity, until string) map[string]string {
 	t.Helper()
 	for _, e := range entities {
@@ -224,7 +225,8 @@ func TestSnapshotOfLargeRows(t *testing.T) {
 	}
 }
 
-// A snapshot has rows in the same form as the triggers, whatever the settings of the session are.
+// The rows in a snapshot have the same form as those published by the triggers, whatever the
+// settings of the session are.
 func TestSnapshotOfTypes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -265,7 +267,7 @@ func TestSnapshotOfNothing(t *testing.T) {
 	w.does(`INSERT INTO products VALUES (1)`, `PUT 1 {"id":1}`)
 }
 
-// An empty table whose feed is not empty gets an empty snapshot. The entities after the position of
+// An empty table whose feed is not empty has an empty snapshot. The entities after the position of
 // the snapshot lead to the contents of the table.
 func TestSnapshotOfEmptyTable(t *testing.T) {
 	t.Parallel()
@@ -290,8 +292,8 @@ func TestSnapshotOfEmptyTable(t *testing.T) {
 	}
 }
 
-// A long transaction that writes to the table delays the installation of the triggers, but delays
-// other writers only for a moment.
+// A long transaction that writes to the table delays the installation of the triggers, but other
+// writers wait only for a moment.
 func TestAttachWaitsItsTurn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -316,14 +318,14 @@ func TestAttachWaitsItsTurn(t *testing.T) {
 	w.does(`INSERT INTO products VALUES (9)`, `PUT 9 {"id":9}`)
 }
 
-// A snapshot can be read even if the settings of the database end long transactions.
+// A snapshot can be read even if the database is configured to end long transactions.
 func TestSlowSnapshot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.exec(`CREATE TABLE products (id int PRIMARY KEY, v text)`)
 	w.exec(`INSERT INTO products SELECT n, repeat('x', 1000) FROM generate_series(1, 5000) n`)
 	settings := "idle_in_transaction_session_timeout=400"
-	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 170000 { // the next setting is new in that version
+	if get[int](w, `SELECT current_setting('server_version_num')::int`) >= 170000 { // the next setting is new in version 17
 		settings += "&transaction_timeout=400"
 	}
 	as := *w
@@ -340,7 +342,7 @@ func TestSlowSnapshot(t *testing.T) {
 	}
 }
 
-// If there is no second connection, the table is unlocked again, and not attached.
+// If there is no second connection, the table is unlocked again and is not attached.
 func TestSnapshotWithOneConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

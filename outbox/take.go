@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// inline is the size in bytes of the largest body that is read together with its row. Larger bodies
+// inline is the maximum size, in bytes, of a body that is read together with its row. Larger bodies
 // are read in pieces of this size when they are published.
 const inline = 1 << 20
 
@@ -24,11 +24,11 @@ type rows struct {
 	bytes    int64
 	oldest   time.Time // when the first row was inserted, converted to the local clock
 	bad      []badRow
-	full     bool  // the limits were reached, so there may be more
-	passed   int64 // all rows with smaller ids have been taken, or will never appear
+	full     bool  // a limit was reached, so there may be more rows
+	passed   int64 // all rows with smaller ids either have been taken, or will never appear
 }
 
-// all returns the ids of all rows, in order.
+// all returns the ids of all rows, including bad rows, in order.
 func (r rows) all() []int64 {
 	ids := slices.Clone(r.ids)
 	for _, b := range r.bad {
@@ -45,8 +45,9 @@ type badRow struct {
 }
 
 // take reads the first visible rows of the feed at or above the watermark, within the limits. It
-// leaves out the rows with the ids in except, which is sorted: they were taken before and may still
-// be there. take sends one statement, which sees one snapshot. Large bodies are read later.
+// leaves out the rows whose ids are in except, which is sorted: these were taken before and may
+// still be in the table. It executes one statement, which sees one snapshot. Large bodies are read
+// later.
 func (c Config) take(ctx context.Context, tx pgx.Tx, large bodies, m watermark, except []int64) (rows, error) {
 	beyond := int64(0)
 	if len(except) > 0 {
@@ -77,10 +78,10 @@ func (c Config) take(ctx context.Context, tx pgx.Tx, large bodies, m watermark, 
 }
 
 // these is the SQL condition for the rows whose ids are in a sorted array. Without the range, the
-// planner would search the whole feed if there are many ids.
+// planner would choose to search the whole feed if there are many ids.
 const these = `id BETWEEN ($2::bigint[])[1] AND ($2::bigint[])[cardinality($2::bigint[])] AND id = ANY($2)`
 
-// waited is the SQL expression for how many seconds a row has been in the outbox.
+// waited is an SQL expression: the number of seconds that a row has been in the outbox.
 const waited = `extract(epoch FROM clock_timestamp() - created_at)::float8`
 
 // takeThese reads the rows with the given ids, if they still exist. MaxEntity does not apply: the
@@ -98,7 +99,7 @@ func (c Config) takeThese(ctx context.Context, tx pgx.Tx, large bodies, ids []in
 	return r, err
 }
 
-// collect returns the rows of a query, and the last id among them.
+// collect returns the rows in the result of a query, and the last id among them.
 func (c Config) collect(ctx context.Context, found pgx.Rows, large bodies) (r rows, last int64, err error) {
 	defer found.Close()
 	n, total := 0, int64(0)
@@ -134,7 +135,7 @@ func (c Config) collect(ctx context.Context, found pgx.Rows, large bodies) (r ro
 	return r, last, nil
 }
 
-// check completes the entity and returns why it cannot be published, or "".
+// check completes the entity e and returns the reason why it cannot be published, or "".
 func (c Config) check(e *feed.Entity, headers *string) string {
 	if headers != nil {
 		var values map[string]string
@@ -154,8 +155,8 @@ func (c Config) check(e *feed.Entity, headers *string) string {
 	return ""
 }
 
-// remove deletes rows that were published, and moves bad rows to the quarantine. It returns how
-// many of all these rows existed.
+// remove deletes the rows with the given ids, which were published, and moves bad rows to the
+// quarantine. It returns how many of all these rows existed.
 func (c Config) remove(ctx context.Context, tx pgx.Tx, ids []int64, bad []badRow) (removed int64, err error) {
 	if len(ids) > 0 {
 		tag, err := tx.Exec(ctx, `DELETE FROM outbox WHERE feed = $1 AND `+these, c.Feed, ids)

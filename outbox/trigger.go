@@ -9,22 +9,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// rendering holds the settings for converting values to text, so that the result does not depend on
-// the session.
+// rendering holds settings for converting values to text, so that the result does not depend on the
+// session.
 var rendering = []struct{ name, value string }{
-	{"search_path", "pg_catalog, pg_temp"}, // so that names, such as those of type regclass, are qualified
+	{"search_path", "pg_catalog, pg_temp"}, // so that names are qualified, for example those of type regclass
 	{"timezone", "'UTC'"}, {"datestyle", "'ISO, YMD'"}, {"intervalstyle", "'iso_8601'"},
 	{"extra_float_digits", "1"}, {"bytea_output", "'hex'"}, {"lc_monetary", "'C'"},
 }
 
-// The names of the triggers sort before others: triggers fire in the order of their names, and a
-// trigger that changes the row again must not fire first.
+// The names of the triggers sort before those of others: triggers fire in the order of their names,
+// and a trigger that changes the row again must not fire before these.
 const (
 	rowTrigger      = `"000_feedctl"`
 	truncateTrigger = `"000_feedctl_truncate"`
 )
 
-// key returns the SQL expression for the key of a row.
+// key returns an SQL expression for the key of a row.
 func (r relation) key(row string) string {
 	if len(r.Key) == 1 {
 		return r.columns(row) + "::text"
@@ -32,7 +32,7 @@ func (r relation) key(row string) string {
 	return "json_build_array(" + r.columns(row) + ")::text"
 }
 
-// columns returns the columns of the key of a row, joined by commas.
+// columns returns the key columns of a row, separated by commas.
 func (r relation) columns(row string) string {
 	columns := make([]string, len(r.Key))
 	for n, c := range r.Key {
@@ -41,7 +41,7 @@ func (r relation) columns(row string) string {
 	return strings.Join(columns, ", ")
 }
 
-// body returns the SQL expression for the JSON of a row.
+// body returns an SQL expression for the JSON of a row.
 func (r relation) body(row string) string {
 	if len(r.Columns) == 0 {
 		return "row_to_json(" + row + ".*)::text"
@@ -82,8 +82,8 @@ BEGIN
 	INSERT INTO ` + outbox + ` (feed, key, op, body) VALUES (` + feed + `, ` + r.key("NEW") + `, 'PUT', convert_to(body, 'UTF8'));
 	RETURN NULL;
 END`
-	// The trigger of a partitioned table acts for partitions that have no trigger. A former
-	// partition has lost the trigger for rows.
+	// The truncate trigger of a partitioned table also covers partitions that have no trigger of
+	// their own. A former partition has lost the trigger for rows.
 	remove := `INSERT INTO ` + outbox + ` (feed, key, op) SELECT ` + feed + `, ` + r.key("r") + `, 'DELETE' FROM `
 	truncated := `
 BEGIN
@@ -101,7 +101,7 @@ BEGIN
 	END IF;
 	RETURN NULL;
 END`
-	// None of the statements takes a lock that blocks readers. DROP TRIGGER would.
+	// None of these statements takes a lock that blocks readers, as DROP TRIGGER would.
 	statements := append(r.define(function, changed), r.define(function+"_truncate", truncated)...)
 	statements = append(statements,
 		"CREATE OR REPLACE TRIGGER "+rowTrigger+" AFTER INSERT OR UPDATE OR DELETE ON "+r.name+" FOR EACH ROW EXECUTE FUNCTION "+function+"()",
@@ -132,7 +132,7 @@ func (d *DB) tryInsert(ctx context.Context, tx pgx.Tx, r relation) error {
 // function for the truncate trigger has the suffix "_truncate".
 func (d *DB) capture(id any) string { return d.schema + ".capture_" + fmt.Sprint(id) }
 
-// define returns the statements that create a trigger function that only its owner can use.
+// define returns the statements that create a trigger function that only its owner may use.
 func (r relation) define(function, body string) []string {
 	var set strings.Builder
 	for _, s := range rendering {
@@ -145,8 +145,8 @@ func (r relation) define(function, body string) []string {
 	}
 }
 
-// literal quotes a string for SQL. The transactions of a DB have standard-conforming
-// strings.
+// literal quotes a string for SQL. It relies on standard_conforming_strings, which the transactions
+// of a DB set.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // holders returns the tables that hold rows and, if the table is partitioned, the partitioned table

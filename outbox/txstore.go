@@ -11,17 +11,17 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A txStore is the store as the current transaction sees it, between open and shut. A producer
-// acknowledges a batch as soon as the batch is durable, and may then still make requests, which
-// wait for the next transaction. After an error that leaves the transaction in an unknown state,
-// broken is closed.
+// A txStore is the store as seen in the current transaction, between open and shut. A producer
+// acknowledges a batch as soon as the batch is durable, and may still make requests after that;
+// these wait for the next transaction. After an error that leaves the transaction in an unknown
+// state, broken is closed.
 type txStore struct {
 	broken chan struct{}
 
 	mu      sync.Mutex
 	changed *sync.Cond    // signals changes of the following fields
 	store   storage.Store // nil if there is no transaction
-	users   int           // operations under way, and bodies that are open
+	users   int           // operations under way, and bodies that have not been closed
 	cause   error         // why broken was closed
 }
 
@@ -31,7 +31,7 @@ func newTxStore() *txStore {
 	return t
 }
 
-// open lets operations begin.
+// open allows operations to begin.
 func (t *txStore) open(store storage.Store) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,8 +39,8 @@ func (t *txStore) open(store storage.Store) {
 	t.changed.Broadcast()
 }
 
-// shut keeps operations from beginning, and waits for those under way. After that, only the caller
-// uses the transaction. shut returns the reason if broken was closed.
+// shut prevents operations from beginning, and waits for those under way. After that, only the
+// caller uses the transaction. If broken was closed, shut returns the reason.
 func (t *txStore) shut() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +82,7 @@ func (t *txStore) fail(err error) {
 	}
 }
 
-// see calls fail if the transaction cannot continue after err, and returns err.
+// see returns err. If the transaction cannot continue after err, it calls fail first.
 func (t *txStore) see(err error) error {
 	for _, harmless := range []error{storage.ErrExists, storage.ErrConflict, storage.ErrNotFound} {
 		if errors.Is(err, harmless) {
@@ -119,7 +119,8 @@ func (t *txStore) Replace(ctx context.Context, key string, at storage.Version, m
 	return within(t, func(s storage.Store) (storage.Version, error) { return s.Replace(ctx, key, at, meta, body) })
 }
 
-// Get implements [storage.Store]. The body uses the transaction until it is closed.
+// Get implements [storage.Store]. The body that it returns uses the transaction until it is
+// closed.
 func (t *txStore) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
 	store, err := t.enter()
 	if err != nil {
@@ -134,7 +135,7 @@ func (t *txStore) Get(ctx context.Context, key string, offset, length int64) (*s
 	return o, nil
 }
 
-// A txBody leaves its transaction when it is closed.
+// A txBody is a body that keeps the transaction open until it is closed.
 type txBody struct {
 	io.ReadCloser
 	leave func()
@@ -171,7 +172,8 @@ func (t *txStore) Delete(ctx context.Context, key string) error {
 	return err
 }
 
-// Now returns the time of the database if the store has a clock.
+// Now returns the time of the store's clock, which is that of the database, or the local time if
+// the store has no clock.
 func (t *txStore) Now(ctx context.Context) (time.Time, error) {
 	return within(t, func(s storage.Store) (time.Time, error) { return storage.Now(ctx, s, time.Now) })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A slowStore delays Stat until it is released.
+// A slowStore is a store whose Stat waits until it is released.
 type slowStore struct {
 	storage.Store
 	answer chan struct{}
@@ -22,7 +22,7 @@ func (s slowStore) Stat(ctx context.Context, key string) (storage.Info, error) {
 }
 
 // Requests that a producer makes after it has acknowledged a batch do not interfere with the end of
-// the transaction, and wait for the next one.
+// the transaction, and wait for the next transaction.
 func TestTransactionsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second := slowStore{memory.New(), make(chan struct{})}, slowStore{memory.New(), make(chan struct{})}

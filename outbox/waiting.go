@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Waiting returns the feeds that have rows in the outbox, with the greatest id of each. It sends one
-// read-only statement outside of a transaction, whose cost does not depend on the number of rows or
-// the number of feeds without rows. Rows hidden by row security are an error.
+// Waiting returns the feeds that have rows in the outbox, with the greatest id of each. It executes
+// one read-only statement outside transactions, whose cost does not depend on the number of rows or
+// the number of feeds without rows. If row security hides rows, there is an error.
 func (d *DB) Waiting(ctx context.Context) (map[string]int64, error) {
 	// Each feed is found with one index search.
 	rows, err := d.pool.Query(ctx, strings.ReplaceAll(`

@@ -14,9 +14,9 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// statements records the statements that are sent.
+// statements records the statements that are executed.
 type statements struct {
-	mu  sync.Mutex // a runner sends from two connections
+	mu  sync.Mutex // a runner uses two connections
 	sql []string
 }
 

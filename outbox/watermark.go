@@ -14,11 +14,11 @@ import (
 // watermarkInterval is the minimum time between two updates of a watermark.
 const watermarkInterval = time.Second
 
-// A watermark is an id below which no row can appear any more, so deleted rows before it that have
-// not been vacuumed yet need not be scanned again.
+// A watermark is an id below which no row can appear any more. Deleted rows with smaller ids need
+// not be scanned again, even if they have not been vacuumed yet.
 type watermark struct {
-	from    int64 // all visible rows with smaller ids, now and later, have been taken
-	settled int64 // all rows up to this id are visible in later snapshots, or never will be
+	from    int64 // all rows with smaller ids that are visible, or become visible, have been taken
+	settled int64 // all rows with ids up to this one are visible in later snapshots, or never will be
 	drawn   int64 // the candidate for settled
 	taken   int64 // the greatest id of a row that was taken
 	waiting []string
@@ -27,7 +27,7 @@ type watermark struct {
 }
 
 // errWentBack means that ids may be drawn a second time, so the watermark is no longer valid. That
-// can happen after a failover, or when the sequence was restarted.
+// can happen after a failover, or after the sequence has been restarted.
 var errWentBack = errors.New("database server restarted or outbox ids went back: reading the outbox from its beginning")
 
 // update advances settled, at most once per watermarkInterval. It must run before the
@@ -36,9 +36,9 @@ func (m *watermark) update(ctx context.Context, tx pgx.Tx, now time.Time) error 
 	if now.Sub(m.updated) < watermarkInterval {
 		return nil
 	}
-	// First the last id drawn is read, then the open transactions that may have drawn ids up to it:
-	// a transaction takes a lock on the table before it draws its first id, and holds the lock
-	// until it ends, or until the savepoint is rolled back.
+	// The last id drawn is read first, then the open transactions that may have drawn ids up to it.
+	// A transaction takes a lock on the table before it draws its first id, and holds the lock
+	// until the transaction ends, or until it rolls back to a savepoint before that.
 	var drawn int64
 	var server time.Time
 	err := tx.QueryRow(ctx, `SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END, pg_postmaster_start_time() FROM outbox_id_seq`).
@@ -63,7 +63,7 @@ func (m *watermark) update(ctx context.Context, tx pgx.Tx, now time.Time) error 
 	return nil
 }
 
-// observe records the last id drawn, and the transactions that still held the lock after it was
+// observe records the last id drawn, and the transactions that held the lock after that id was
 // read.
 func (m *watermark) observe(drawn int64, holders []string) {
 	// A prepared transaction may get another name, and always does after a crash.
