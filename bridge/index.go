@@ -338,7 +338,8 @@ type change struct {
 	deleted bool
 }
 
-// add adds versions that are in the feed, in its order, up to the position at.
+// add adds versions that are in the feed, in its order. With these, the index is filled up to the
+// position at.
 func (x *Index) add(versions []change, at place) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -426,9 +427,9 @@ func (x *Index) clear() error {
 	return nil
 }
 
-// A resting is a position in the source up to which everything is in the feed, later than the
-// position in the feed's checkpoint: the changes in between needed no entity, and a checkpoint is
-// only stored with an entity. It is valid while the feed's checkpoint and the selection remain the
+// A resting is a position in the source up to which everything is in the feed, although the feed's
+// checkpoint has an earlier position: the changes in between needed no entity, and a checkpoint is
+// stored only with an entity. It is valid while the feed's checkpoint and the selection remain the
 // same.
 type resting struct {
 	Checkpoint []byte          `json:"checkpoint"`

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// world is a feed and its contents: the oracle of an index.
+// world is a feed and its contents, with which an index is compared.
 type world struct {
 	t     *testing.T
 	store storage.Store
@@ -196,7 +196,7 @@ func TestIndexOfSeveral(t *testing.T) {
 	publish(a, Version{"doc 1", "1-x"})
 	b := w.index()
 	publish(a, Version{"doc 1", "2-x"})
-	w.check(a) // writes the queue of a
+	w.check(a) // makes a write its queue
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}

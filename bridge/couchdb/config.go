@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Attachments is how the attachments of documents are published.
+// Attachments says how the attachments of documents are published.
 type Attachments string
 
 // Ways to publish attachments.
@@ -74,19 +74,20 @@ type Config struct {
 	// that are not in the feed.
 	Filter Filter
 	// Moved declares that the source is the one that the feed was filled from, although its URL has
-	// changed or it was created again. If it does not have the replication log, it is read from its
-	// beginning, and the revisions that are not in the feed are published. Set it for one run only.
+	// changed or it was created again. If the source does not have the replication log, it is read
+	// from its beginning, and the revisions that are not in the feed are published. Set it for one
+	// run only.
 	Moved bool
-	// MaxDocument is the limit in bytes above which documents, with the attachments that
-	// are published, are put into quarantine. 0: no limit.
+	// MaxDocument limits the size of a document with the attachments that are published, in bytes.
+	// Larger documents are put into quarantine. 0: no limit.
 	MaxDocument int64
-	// Follow waits for changes at the end. LongPoll waits with a new request for each
-	// response, for proxies that buffer a continuous feed.
+	// Follow waits for changes at the end. LongPoll makes a new request after each response, for
+	// proxies that buffer a continuous feed.
 	Follow   bool
 	LongPoll bool
-	// Idle, if not nil, is called with Follow when a check of the source after the previous call
-	// found no change that the feed lacks. While the source sends nothing, it is checked every few
-	// seconds.
+	// Idle, if not nil, is called with Follow whenever a check that began after the previous call
+	// finds that the feed has all changes of the source. While the source sends nothing, it is
+	// checked every few seconds.
 	Idle func()
 	// Attempts is how many times the changes feed is requested without any progress. 0: no limit
 	// with Follow, otherwise 8, except that the bridge fails at once if the first connection cannot

@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// copied returns a rig whose store is a copy of that of r, with a separate index and target. Copying is
-// interrupted at operation end, or completed if end is 0.
+// copied copies the store of r, and returns a rig with the copy and with its own index and target. The
+// copying is interrupted by the operation with the number end, or completed if end is 0.
 func (r *rig) copied(to storage.Store, end int) *rig {
 	r.t.Helper()
 	other := *r

@@ -14,7 +14,7 @@
 // the source who reads the source, and lets the bridge detect that the source was restored from a backup.
 //
 // A document may change between its row in the changes feed and the request for the document.
-// Then the revision of the row is published if the source still has it, and the next revision is
-// published with its own row. Otherwise its successors are published instead (protocol, "Fetch
-// Changed Documents": latest=true).
+// In that case, the revision of the row is published if the source still has it, and the next revision is
+// published with its own row. Otherwise its successors are published instead (protocol, "Fetch Changed
+// Documents": latest=true).
 package couchdb

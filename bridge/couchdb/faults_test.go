@@ -19,7 +19,7 @@ import (
 var allFaults = flag.Bool("all-faults", false, "make each request and each operation on the store fail, and run all random tests")
 
 // sampled reports whether the nth of many similar cases is tested. With -short, only a quarter of those are
-// tested, a different quarter in each run, since the race detector needs few.
+// tested, a different quarter in each run, since a few cases are enough for the race detector.
 func sampled(n, every int) bool {
 	return *allFaults || n%every == 0 && (!testing.Short() || rand.IntN(4) == 0)
 }

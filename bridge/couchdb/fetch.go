@@ -20,7 +20,7 @@ type chunk struct {
 	room *semaphore.Weighted
 }
 
-// A fetched is a document, or the error that ends the chunk.
+// A fetched holds a document, or the error that ends the chunk.
 type fetched struct {
 	doc    *couchdb.Doc
 	failed bool // this document could not be fetched; the receiver must retry
@@ -109,7 +109,8 @@ func (c *chunk) send(ctx context.Context, f fetched) error {
 	return nil
 }
 
-// next returns the next document. The caller must close read if it is not nil.
+// next returns the next document. The caller must close the document's channel read, unless it is
+// nil.
 func (c *chunk) next(ctx context.Context) (fetched, error) {
 	select {
 	case f := <-c.docs:

@@ -181,7 +181,7 @@ func TestIdleWhilePublishing(t *testing.T) {
 	r.check()
 }
 
-// endChecks returns how many times the source was asked for its end since the last call.
+// endChecks returns how many times the end of the source was requested since the last call.
 func (r *rig) endChecks() (n int) {
 	for _, request := range r.fake.Requests() {
 		if strings.Contains(request, "feed=normal") && strings.Contains(request, "limit=1&") {

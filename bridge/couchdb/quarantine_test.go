@@ -202,7 +202,8 @@ func TestRetryBesideBridge(t *testing.T) {
 	}
 }
 
-// TestNoneAttachments: the documents equal those of the source except for one member.
+// TestNoneAttachments: the documents equal those of the source, except that the member _attachments is
+// missing.
 func TestNoneAttachments(t *testing.T) {
 	r := newRig(t)
 	r.options = Options{Attachments: None}

@@ -162,7 +162,7 @@ func (r *reader) countRequests() {
 }
 
 // leanRows is how many rows are first read without their documents after reading them with
-// documents has failed. The number doubles each time that it fails again.
+// documents has failed. The number doubles each time that reading with documents fails again.
 const leanRows = batchRows
 
 // tryAgain returns nil after a pause if the changes feed is to be followed again after it failed
@@ -420,8 +420,8 @@ func (r *reader) compare(p *piece, claims []bridge.Claim) {
 				p.wants = append(p.wants, w)
 				continue
 			case claims[i] == bridge.Older && !r.bridge.config.Conflicts:
-				// With Conflicts, the revision is only a known leaf. Otherwise, it may have become
-				// the winner again.
+				// The revision may have become the winner again. With Conflicts, this does not
+				// matter: all leaves are published.
 				w.older = true
 				p.wants = append(p.wants, w)
 			}

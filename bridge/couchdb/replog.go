@@ -83,7 +83,7 @@ func (l *replicationLog) beginAt(start json.RawMessage) {
 	l.start = start
 }
 
-// read reads the log with an id from the source. It is empty if the source has none or
+// read reads the log with the given id from the source. The log is empty if the source has none or
 // refuses to send it.
 func (l *replicationLog) read(ctx context.Context, id string) (*couchdb.Log, error) {
 	log, err := l.source.ReplicationLog(ctx, id)

@@ -63,9 +63,9 @@ func (s *run) publishSuccessors(ctx context.Context, gone bridge.Version) error 
 	return nil
 }
 
-// publishReturned publishes again a revision that the feed has, but not as the newest of its
-// document, if that revision has become the winner because the winning branch was deleted. Usually
-// the revision has not become the winner, and a node that lags has sent an old row.
+// publishReturned is called for a revision that the feed has, but not as the newest of its
+// document. It publishes the revision again if it has become the winner because the winning branch
+// was deleted. Usually it has not, and a node that lags has sent an old row.
 func (s *run) publishReturned(ctx context.Context, p bridge.Version) error {
 	if err := s.SettleAll(ctx); err != nil { // the newest revision may not be in the index yet
 		return err

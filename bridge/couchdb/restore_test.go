@@ -77,7 +77,8 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// TestRestoredWhileFollowed: the same while a bridge follows the source.
+// TestRestoredWhileFollowed: later changes are also published if the source is restored while a
+// bridge follows it.
 func TestRestoredWhileFollowed(t *testing.T) {
 	t.Parallel()
 	for _, real := range []bool{false, true} {

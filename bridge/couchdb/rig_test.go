@@ -222,7 +222,7 @@ func (r *rig) verify() {
 
 func trimLine(s string) string { return string(bytes.TrimRight([]byte(s), "\n")) }
 
-// quarantined returns the reasons by id.
+// quarantined returns the reasons in the quarantine, by document id.
 func (r *rig) quarantined() map[string]string {
 	r.t.Helper()
 	reasons := map[string]string{}

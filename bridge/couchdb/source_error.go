@@ -79,7 +79,7 @@ const (
 	othersListed = 10
 )
 
-// sourceHealthy reports whether the source sends any document other than but.
+// sourceHealthy reports whether the source sends any document except the one with the given id.
 func (b *Bridge) sourceHealthy(ctx context.Context, but string) bool {
 	type row struct {
 		ID    string

@@ -66,7 +66,7 @@ func TestDocumentFailsForEver(t *testing.T) {
 				if follow {
 					stop := r.started()
 					r.await(12)
-					r.fill(12, 13) // it comes after what was bad
+					r.fill(12, 13) // a document after the bad one
 					r.await(13)
 					if report, _ := stop(); report.Published != 13 || report.Quarantined != 1 {
 						t.Errorf("report is %+v", report)
@@ -222,7 +222,8 @@ func TestAttemptsOfDocuments(t *testing.T) {
 			asked++
 		}
 	}
-	// Both together, each alone, the bad one repeatedly, and the good one for comparison.
+	// Requests for both documents together, for each alone, for the bad one repeatedly, and for the
+	// good one for comparison.
 	if want := 1 + 2 + bridge.Tries + 1; asked != want {
 		t.Errorf("requested documents %d times, want %d", asked, want)
 	}

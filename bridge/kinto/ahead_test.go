@@ -22,7 +22,8 @@ func TestReadAhead(t *testing.T) {
 	r.check()
 }
 
-// An ahead is a transport whose first page has no rows until the second is requested.
+// An ahead is a transport that holds back the rows of the first page until the second page is
+// requested.
 type ahead struct {
 	t      *testing.T
 	lists  int
@@ -43,7 +44,7 @@ func (a *ahead) RoundTrip(q *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// A waiting is a body that can be read once until or end is closed.
+// A waiting is a body whose reads block until one of the two channels is closed.
 type waiting struct {
 	io.ReadCloser
 	t          *testing.T

@@ -33,7 +33,7 @@ type attached struct {
 	Size     int64  `json:"size"`
 }
 
-// stamp returns a number that stands for the content.
+// stamp returns a number that identifies the content.
 func (a *attached) stamp() (int64, error) {
 	sum, err := hex.DecodeString(a.Hash)
 	if err != nil || len(sum) != sha256.Size {
@@ -97,7 +97,7 @@ func (e *fileError) Unwrap() error { return e.err }
 // errContent means that a file is not the one that the record describes.
 var errContent = errors.New("file is not as the record says")
 
-// copyAttachment publishes a file, in several attempts if necessary. A file with other content than the
+// copyAttachment publishes a file, in several attempts if necessary. A file whose content is not what the
 // record says may just have been replaced, and is requested once more.
 func (s *run) copyAttachment(ctx context.Context, v bridge.Version, a *attached, held bridge.Held) error {
 	if limit := s.bridge.config.MaxRecord; limit > 0 && a.Size > limit {
@@ -170,7 +170,7 @@ func ofAttachment(err error) error {
 	return &attachmentError{err}
 }
 
-// A checked is a reader that fails at its end if the content is not as described.
+// A checked is a reader that returns an error at its end if the content is not as described.
 type checked struct {
 	src  io.Reader
 	want *attached
@@ -193,7 +193,7 @@ func (c *checked) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// withoutMember returns an object without a member, otherwise unchanged.
+// withoutMember removes a member from a JSON object, and returns the result, otherwise unchanged.
 func withoutMember(object []byte, without string) []byte {
 	kept := make([]byte, 0, len(object))
 	kept = append(kept, '{')

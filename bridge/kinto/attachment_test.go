@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/internal/kintotest"
 )
 
-// files are the attachments of a server, by path, on another host.
+// files serves the attachments of a Kinto server on another host, by path.
 type files struct {
 	t     *testing.T
 	files map[string]string

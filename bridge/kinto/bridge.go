@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// Reasons to stop, which an operator must resolve.
+// Errors that stop a bridge until an operator has resolved their cause.
 var (
 	// ErrGone means that the collection or bucket does not exist.
 	ErrGone = errors.New("collection or bucket is gone")
@@ -62,7 +62,8 @@ func Open(ctx context.Context, c Config) (*Bridge, error) {
 	return &Bridge{config: c, core: core}, nil
 }
 
-// resolve returns the id of a bucket; "default" is not an id.
+// resolve returns the id of a bucket. For "default", which is not an id, it requests the id from the
+// server.
 func resolve(ctx context.Context, server *kinto.Server, bucket string) (string, error) {
 	if bucket != "default" {
 		return bucket, nil

@@ -27,16 +27,16 @@ type Bucket struct {
 	Patterns []string
 	Store    storage.Store
 	Feeds    FeedNames
-	// Job returns a job for a collection, with an index of its own. Its Source, Store, Feed and
-	// Follow are set afterwards. It is called again if the collection is tried again.
+	// Job returns a job for a collection, with an index of its own. The bucket sets the Source, Store, Feed
+	// and Follow of the job. If it tries a collection again, it calls Job again.
 	Job func(collection, feed string) *Job
 	// Follow waits for further changes, and also publishes collections that are created later.
 	Follow bool
 	// Interval is the time after which collections are listed again, and those whose bridge has
 	// failed are tried again. 0: 1 min.
 	Interval time.Duration
-	// AtOnce is how many collections are read at the same time. With Follow, a collection counts until it
-	// waits for the first time, for changes or for the server. 0: 4.
+	// AtOnce is how many collections are read at the same time. With Follow, a collection counts as being
+	// read until it waits for the first time, for changes or for the server. 0: 4.
 	AtOnce int
 	Log    *slog.Logger // nil: none
 
@@ -54,8 +54,8 @@ func (b *Bucket) Check() error {
 	return b.Feeds.Check()
 }
 
-// positionsName is the collection with the positions of sinks (package sink/kinto). It changes with each of
-// their commits, and has no data.
+// positionsName is the name of the collection with the positions of sinks (package sink/kinto). It changes
+// with each of their commits, and has no data.
 const positionsName = "feedctl-positions"
 
 // selects reports whether the patterns select a collection.

@@ -44,8 +44,7 @@ var errUnread = errors.New("not read: the server was unavailable for another col
 //
 // A collection that fails does not affect the others. Without Follow, the error is a [*BucketError];
 // if the server is unavailable for one collection, those that have not begun are skipped. With Follow, failures are
-// logged and the collections tried again, except those that are gone, which are tried again when they are listed
-// again.
+// logged and the collections are tried again; those that are gone are tried again only once they are listed again.
 func (b *Bucket) Run(ctx context.Context) error {
 	if err := b.Check(); err != nil {
 		return fmt.Errorf("configure bridge: %w", err)
@@ -163,7 +162,7 @@ func (b *Bucket) follow(ctx context.Context) error {
 	}
 }
 
-// again is called in place of all after the first time. It returns only the collections that are listed.
+// again replaces all in calls after the first one. It returns only the collections that are listed.
 func (b *Bucket) again(ctx context.Context) (listed, published []string, err error) {
 	listed, err = b.listed(ctx)
 	return listed, nil, err

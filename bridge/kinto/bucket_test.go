@@ -23,7 +23,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A buckets is the bucket of a fake in fake time, and a store for the feeds of its collections.
+// A buckets has the bucket of a fake server in fake time, and a store for the feeds of its collections.
 type buckets struct {
 	*followed
 	store storage.Store
@@ -72,7 +72,7 @@ func (b *Bucket) start(ctx context.Context) (stop func() error) {
 	return func() error { cancel(); return <-ended }
 }
 
-// has checks which feeds have a record, and which no longer have one.
+// has checks which feeds exist, and how many records each of them has.
 func (f *buckets) has(want map[string]int) {
 	f.t.Helper()
 	got := map[string]int{}
@@ -305,7 +305,8 @@ func TestBucketUnavailable(t *testing.T) {
 	})
 }
 
-// TestFeedNames: names of feeds have one place for the name of the collection.
+// TestFeedNames: a pattern for the names of feeds has exactly one "*", which stands for the name of the
+// collection.
 func TestFeedNames(t *testing.T) {
 	for _, names := range []FeedNames{"", "k", "k-*-*", "-*", "k/*"} {
 		if names.Check() == nil {

@@ -31,7 +31,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) { return f(q) }
 
 // TestQuarantineOfBusy: a record in quarantine makes the collection have more records than the feed,
-// which is a reason to compare all records once, even if others change meanwhile.
+// which is a reason to compare all records once, even if other records change meanwhile.
 func TestQuarantineOfBusy(t *testing.T) {
 	var compared *atomic.Int64
 	follow(t, func(f *followed) {

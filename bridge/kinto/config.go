@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Attachments is how files that were attached to records with kinto-attachment are published.
+// Attachments says how files that were attached to records with kinto-attachment are published.
 type Attachments string
 
 // Ways to publish attachments.
@@ -26,7 +26,7 @@ const (
 	Inline Attachments = "inline"
 )
 
-// OnGone is what a bridge does when the server says that the collection does not exist.
+// OnGone says what a bridge does when the server says that the collection does not exist.
 type OnGone string
 
 // What to do when the collection does not exist.
@@ -41,8 +41,8 @@ const Never = time.Duration(-1)
 
 // Config configures a bridge. Source, Store, Feed and Index are required.
 type Config struct {
-	// Source is the collection. The bucket name "default" is replaced with the server's id of the
-	// user's bucket.
+	// Source is the collection. The bucket name "default" is replaced with the id that the server
+	// gives for the user's bucket.
 	Source *kinto.Collection
 	Store  storage.Store // of the feed
 	Feed   string        // the feed's name
@@ -56,9 +56,9 @@ type Config struct {
 	MaxRecord int64
 	// OnGone defaults to Stop.
 	OnGone OnGone
-	// MaxGone is how many records may be missing from the collection without a tombstone, in percent
-	// of those in the feed, and at least 100 records. If there are more, the run fails with
-	// [ErrManyGone]. 0: 20.
+	// MaxGone limits how many records may be missing from the collection without a tombstone, as a
+	// percentage of those in the feed; 100 records may always be missing. If there are more, the run
+	// fails with [ErrManyGone]. 0: 20.
 	MaxGone int
 	// Reconcile is the time after which all ids are compared again. 0: 24 h. See [Never].
 	Reconcile time.Duration
@@ -72,9 +72,9 @@ type Config struct {
 	// NewestFirst publishes the newest records first if the feed is empty, and older ones alongside
 	// new changes.
 	NewestFirst bool
-	// Mark writes a random value into the metadata of the collection, for which the user needs
-	// permission to write it. The value is missing or different if the collection was replaced, or
-	// restored from a backup that was made before the value was written.
+	// Mark writes a random value into the metadata of the collection, which the user needs permission
+	// to write. The value is missing or different if the collection was replaced, or restored from a
+	// backup that was made before the value was written.
 	Mark bool
 	// Moved declares that the source is the one that the feed was filled from, although its URL has
 	// changed. Set it for one run only.

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// fails makes the client's first request that matches fail.
+// fails makes the first request of the client for which match returns true fail as with says.
 func (r *rig) fails(match func(*http.Request) bool, with func(*http.Request) (*http.Response, int64, error)) {
 	done := false
 	r.client.HTTP = &http.Client{Transport: &wire{func(q *http.Request) (*http.Response, int64, error) {
@@ -31,7 +31,7 @@ func isList(q *http.Request) bool {
 	return q.Method == http.MethodGet && strings.HasSuffix(q.URL.Path, "/records")
 }
 
-// refuse responds with an error of the server.
+// refuse returns a function that responds with an error, as the server does.
 func refuse(status int, body string) func(*http.Request) (*http.Response, int64, error) {
 	return func(q *http.Request) (*http.Response, int64, error) {
 		return answer(q, status, http.Header{"Content-Type": {"application/json"}}, body), 0, nil
@@ -230,7 +230,7 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// An etag is a transport that sets the stamp of a collection.
+// An etag is a transport that replaces the stamp of a collection in responses.
 type etag struct{ stamp int64 }
 
 func (e *etag) RoundTrip(q *http.Request) (*http.Response, error) {
@@ -272,8 +272,8 @@ func TestForeign(t *testing.T) {
 	r.check()
 }
 
-// TestMark: the marker of a collection shows whether it was replaced; then a change of other metadata
-// does not matter.
+// TestMark: with a marker, which shows whether the collection was replaced, a change of other
+// metadata does not matter.
 func TestMark(t *testing.T) {
 	r := newRig(t)
 	r.configure = func(c *Config) { c.Mark = true }

@@ -27,7 +27,7 @@ func (g *gate) RoundTrip(q *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(q)
 }
 
-// A follower is a bridge that follows a collection, with its pauses.
+// A follower is a bridge that follows a collection, and really pauses between polls.
 type follower struct {
 	*rig
 	gate   gate
@@ -106,7 +106,7 @@ func (f *follower) stops(reason error, records int) {
 	}
 }
 
-// as returns a function that configures a bridge to act as a user.
+// as returns a function that makes a bridge act as the given user.
 func (r *rig) as(user kinto.Auth) func(*Config) {
 	return func(c *Config) {
 		r.t.Helper()

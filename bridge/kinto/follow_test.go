@@ -15,7 +15,8 @@ import (
 	"github.com/feedctl/feedctl/internal/memnet"
 )
 
-// A followed is a collection of a fake in fake time, and a bridge that follows it.
+// A followed has a collection of a fake server in fake time, and a bridge that follows the
+// collection.
 type followed struct {
 	*rig
 	fake *kintotest.Fake
@@ -77,7 +78,7 @@ func (f *followed) do(method, url, body string) {
 	}
 }
 
-// has checks which ids are live in the feed.
+// has checks that the live records in the feed are those with the given ids.
 func (f *followed) has(ids string) {
 	f.t.Helper()
 	var got []string
@@ -164,8 +165,8 @@ func TestPeriod(t *testing.T) {
 	})
 }
 
-// TestLowerForAMoment: a replica lags behind for less than a window, which is no reason to compare
-// everything; a restored server is one.
+// TestLowerForAMoment: a replica that lags behind for less than a window is no reason to compare
+// everything, but a restored server is.
 func TestLowerForAMoment(t *testing.T) {
 	follow(t, func(f *followed) {
 		f.do(http.MethodPut, f.url+"/records/a", `{"data":{"n":1}}`)

@@ -34,7 +34,7 @@ func TestLateCommitOnPostgreSQL(t *testing.T) {
 	js.Call("sync", nil, nil)
 	const interval, window = 100 * time.Millisecond, 3 * time.Second
 	r.configure = func(c *Config) { c.Follow, c.Interval, c.Window = true, interval, window }
-	// One poll may follow another without a pause, if it left changes behind.
+	// A poll that left changes behind may be followed by the next one without a pause.
 	polls := &polls{id: "late", most: int(window/interval) + 2, found: make(chan int, 1)}
 	r.client.HTTP = &http.Client{Transport: polls}
 	stop := r.started()
@@ -75,14 +75,14 @@ func TestLateCommitOnPostgreSQL(t *testing.T) {
 type polls struct {
 	id    string
 	most  int
-	found chan int // receives the number once, or a number higher than most
+	found chan int // receives the number of polls, once; a number above most means that the version was not found
 
 	mu       sync.Mutex
 	counting bool
 	made     int
 }
 
-// count begins to count.
+// count makes p begin to count.
 func (p *polls) count() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,7 +188,7 @@ func (r *rig) started() (stop func()) {
 	}
 }
 
-// await waits until the feed has a version of a record with a member.
+// await waits until the feed has a version of the record that contains the given member.
 func (r *rig) await(id, member string) {
 	r.t.Helper()
 	watch, err := r.store.(*memory.Store).Watch(r.t.Context(), "feeds/")

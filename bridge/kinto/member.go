@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/bridge"
 )
 
-// A Collected is what a [Bucket] has done about a collection.
+// A Collected says what a [Bucket] has done for a collection.
 type Collected struct {
 	Collection, Feed string
 	bridge.Progress
@@ -108,7 +108,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// Collected returns what has been done about each collection, in the order of their names. It may be
+// Collected returns what has been done for each collection, in the order of their names. It may be
 // called while Run runs.
 func (b *Bucket) Collected() (all []Collected) {
 	b.mu.Lock()

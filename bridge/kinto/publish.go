@@ -22,7 +22,7 @@ const (
 	fetchBytes = 4 << 10
 )
 
-// together returns how many of the ids are requested together.
+// together returns how many of the ids are requested with one request.
 func together(ids []string) int {
 	size := 0
 	for n, id := range ids[:min(len(ids), fetchIDs)] {
@@ -95,9 +95,9 @@ func (s *run) dropUnknown(stamps map[string]int64) error {
 	return err
 }
 
-// deleteRows deletes the records for which a list had a tombstone, but no live records that only look like
-// tombstones: neither a list nor, with the memory backend, the server's count of records tells the two
-// apart.
+// deleteRows deletes the records for which a list had a tombstone, but not live records that only look
+// like tombstones: neither a list nor, with the memory backend, the server's count of records tells the
+// two apart.
 func (s *run) deleteRows(ctx context.Context, stamps map[string]int64) error {
 	return s.confirmGone(ctx, slices.Collect(maps.Keys(stamps)), func(id string) error {
 		held, err := s.bridge.core.Index.Look(id)
@@ -177,7 +177,7 @@ func (s *run) putNow(ctx context.Context, row kinto.Row) error {
 	return s.put(ctx, row, held[0])
 }
 
-// put publishes a record, whose data it keeps, unless the feed has it.
+// put publishes a record unless the feed has it. The caller must not reuse the record's data.
 func (s *run) put(ctx context.Context, row kinto.Row, held bridge.Held) error {
 	known := held.Live && held.Stamp == row.Stamp
 	s.count(func(p *bridge.Progress) {
@@ -209,9 +209,9 @@ func (s *run) put(ctx context.Context, row kinto.Row, held bridge.Held) error {
 	return s.add(ctx, v, held, e)
 }
 
-// contentID returns the Content-ID of a version that is not the newest one in the feed: id, which is that
-// of the version, or a new Content-ID if the feed may have had the version before, because the source went
-// back to an older state.
+// contentID returns the Content-ID for a version that is not the newest one in the feed: id, the version's
+// own, or a new Content-ID if the feed may have had the version before, because the source went back to an
+// older state.
 func contentID(id string, v bridge.Version, held bridge.Held) string {
 	if bridge.StampOf(v.Rev) > held.Top {
 		return id

@@ -58,7 +58,7 @@ type held struct {
 	*rig
 	mu       sync.Mutex      // the bridge makes requests at the same time
 	newest   bool            // the bridge reads newest first
-	answered bool            // hold the answer and not the request
+	answered bool            // hold the response instead of the request
 	read     map[string]bool // ids that were on a page
 	pages    int             // still to be held
 	made     int             // records made
@@ -107,8 +107,8 @@ func (h *held) RoundTrip(q *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// race changes, deletes and replaces a record of each kind: on the held page, read, and to be read next.
-// It also makes a new record.
+// race changes, deletes and replaces a record of each kind: those on the held page, those that were
+// read, and those to be read next. It also makes a new record.
 func (h *held) race(page []string) {
 	h.t.Helper()
 	kinds := [][]string{page, nil, nil}

@@ -71,7 +71,7 @@ func (w *wire) RoundTrip(q *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// A cutBody ends too early.
+// A cutBody is a body that ends too early.
 type cutBody struct {
 	io.ReadCloser
 	left int64

@@ -109,7 +109,7 @@ const shortest = 250 * time.Millisecond
 // Server).
 func (f *Follower) Instance() string { return f.instance }
 
-// Info returns the description of the database from when the follower last connected. It is empty
+// Info returns the description of the database as of the follower's last connection. It is empty
 // before the first batch.
 func (f *Follower) Info() couchdb.Info { return f.info }
 
@@ -119,7 +119,7 @@ func (f *Follower) Stats() Stats { return f.stats }
 // serverPrefix distinguishes a server's uuid from the instance of a database.
 const serverPrefix = "server "
 
-// A database is a database as its server describes it.
+// A database is what a server says about a database.
 type database struct {
 	info     couchdb.Info
 	instance string // see [Follower.Instance]
@@ -169,7 +169,7 @@ func (f *Follower) flush() error {
 	return f.handle(b)
 }
 
-// A heard is a function that is called when something is received.
+// A heard is a callback for received data: Write calls it.
 type heard func()
 
 func (h heard) Write(p []byte) (int, error) {

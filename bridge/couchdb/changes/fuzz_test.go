@@ -80,7 +80,7 @@ func readAll(t *testing.T, c *canned, config couchdb.Config, o changes.Options) 
 	}
 }
 
-// FuzzRows compares the rows of a feed with the result of encoding/json.
+// FuzzRows compares the rows of a feed with what encoding/json reads.
 func FuzzRows(f *testing.F) {
 	for _, seed := range []string{
 		`{"results":[` + "\n" + `{"seq":"1-x","id":"a","changes":[{"rev":"1-x"},{"rev":"2-y"}],"deleted":true,"doc":{"_id":"a","n":1.10}},` + "\r\n" +

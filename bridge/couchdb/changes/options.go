@@ -19,12 +19,12 @@ type Feed int
 
 // Kinds of feeds.
 const (
-	// Normal reads up to the current end of the feed. Then Follow returns nil.
+	// Normal reads up to the current end of the feed, where Follow returns nil.
 	Normal Feed = iota
 	// Continuous stays connected and waits for further rows.
 	Continuous
-	// LongPoll waits with a new request after each response with rows. It is for
-	// proxies that buffer the rows of a continuous feed.
+	// LongPoll makes a new request, which waits, after each response with rows. It is for proxies
+	// that buffer the rows of a continuous feed.
 	LongPoll
 )
 

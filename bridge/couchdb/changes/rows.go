@@ -83,7 +83,7 @@ func (l *lineReader) member(out *line, name []byte) (err error) {
 		out.reason, err = l.text(&out.row)
 	default:
 		var whole bool
-		if _, whole, err = l.json.Value(maxRaw); err == nil && !whole { // a large one is not kept for Resync
+		if _, whole, err = l.json.Value(maxRaw); err == nil && !whole { // a large value is not kept for Resync
 			err = l.json.Rest(io.Discard)
 		}
 	}

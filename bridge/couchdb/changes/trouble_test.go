@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// slow sends a string, and cuts the connection after a delay.
+// slow returns an answer that sends a string, and cuts the connection after a delay.
 func slow(body string, pause time.Duration) answer {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		send(w, body)

@@ -19,7 +19,8 @@ import (
 	"github.com/feedctl/feedctl/internal/memnet"
 )
 
-// A script is a server of a database with a list of responses to requests for its changes.
+// A script is a server of one database, with a list of responses to requests for the database's
+// changes.
 type script struct {
 	mu        sync.Mutex
 	instance  string
@@ -30,7 +31,7 @@ type script struct {
 	otherwise answer
 }
 
-// An answer is a response of the changes feed.
+// An answer sends a response of the changes feed.
 type answer func(w http.ResponseWriter, r *http.Request)
 
 func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -78,18 +79,18 @@ func (s *script) queries() []string {
 	return slices.Clone(s.asked)
 }
 
-// send writes and flushes.
+// send writes a string and flushes the response.
 func send(w http.ResponseWriter, text string) {
 	_, _ = io.WriteString(w, text)
 	_ = http.NewResponseController(w).Flush()
 }
 
-// text sends a string.
+// text returns an answer that sends a string.
 func text(body string) answer {
 	return func(w http.ResponseWriter, _ *http.Request) { send(w, body) }
 }
 
-// cut sends a string, and then cuts the connection.
+// cut returns an answer that sends a string, and then cuts the connection.
 func cut(body string) answer {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		send(w, body)
@@ -97,7 +98,7 @@ func cut(body string) answer {
 	}
 }
 
-// hang sends a string, and then nothing.
+// hang returns an answer that sends a string, and then nothing more.
 func hang(body string) answer {
 	return func(w http.ResponseWriter, r *http.Request) {
 		send(w, body)
@@ -105,7 +106,7 @@ func hang(body string) answer {
 	}
 }
 
-// beat sends a string, and then heartbeats.
+// beat returns an answer that sends a string, and then heartbeats.
 func beat(body string) answer {
 	return func(w http.ResponseWriter, r *http.Request) {
 		send(w, body)
@@ -119,7 +120,7 @@ func beat(body string) answer {
 	}
 }
 
-// refuse responds with a status.
+// refuse returns an answer with an error status.
 func refuse(status int, header ...string) answer {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if len(header) > 0 {
@@ -130,8 +131,9 @@ func refuse(status int, header ...string) answer {
 	}
 }
 
-// rows returns rows of a normal feed, by the names of documents. The sequence is the name after an s,
-// or null after a "-"; "!" makes a row that is not JSON, and "?" one without an id.
+// rows returns rows of a normal feed, by the names of documents. The sequence is "s" followed by the
+// name, or null if the name begins with "-"; "!" makes a row that is not JSON, and "?" one without an
+// id.
 func rows(names string) string {
 	var b strings.Builder
 	for i, name := range strings.Fields(names) {
@@ -169,7 +171,7 @@ func lines(names string) string {
 	return b.String()
 }
 
-// A world is a script and a database on it.
+// A world is a script, and a client of its database.
 type world struct {
 	*script
 	net *memnet.Net
