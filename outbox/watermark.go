@@ -66,7 +66,7 @@ func (m *watermark) update(ctx context.Context, tx pgx.Tx, now time.Time) error 
 // observe records the last id drawn, and the transactions that held the lock after that id was
 // read.
 func (m *watermark) observe(drawn int64, holders []string) {
-	// A prepared transaction may get another name, and always does after a crash.
+	// A prepared transaction may get another name; after a crash, it always does.
 	renamed := func(t string) bool { return strings.HasPrefix(t, "-1/") && !slices.Contains(m.waiting, t) }
 	ended := !slices.ContainsFunc(m.waiting, func(t string) bool { return slices.Contains(holders, t) })
 	if ended {
@@ -83,7 +83,8 @@ func (m *watermark) observe(drawn int64, holders []string) {
 // last returns the greatest id known to have been drawn.
 func (m *watermark) last() int64 { return max(m.drawn, m.settled, m.taken, m.from-1) }
 
-// advance records that rows taken by a statement that ran after m.update are in the feed.
+// advance records that rows are in the feed. They must have been taken by a statement that ran
+// after m.update.
 func (m *watermark) advance(r rows) {
 	m.from = max(m.from, r.passed)
 	if n := len(r.ids); n > 0 {

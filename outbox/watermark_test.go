@@ -9,8 +9,8 @@ import (
 )
 
 // TestMark simulates transactions that draw ids and end in any order, and a runner that updates the
-// mark from time to time, and takes rows or uses rows that were read ahead. No row may appear below
-// the mark, and each row must be taken once.
+// watermark from time to time, and takes rows or uses rows that were read ahead. No row may appear
+// below the watermark, and each row must be taken once.
 func TestMark(t *testing.T) {
 	for seed := range uint64(300) {
 		s := watermarkSimulation{T: t, rng: rand.New(rand.NewPCG(seed, 1)), seed: seed, taken: map[int64]bool{}}
@@ -107,7 +107,7 @@ func (s *watermarkSimulation) move() {
 	}
 }
 
-// take does the same as Config.take.
+// take simulates Config.take.
 func (s *watermarkSimulation) take(m watermark, except []int64) *rows {
 	last := int64(math.MaxInt64 - 1)
 	if s.rng.IntN(2) == 0 { // a full batch
@@ -122,7 +122,7 @@ func (s *watermarkSimulation) take(m watermark, except []int64) *rows {
 	return r
 }
 
-// Without open transactions, the mark is at the last id immediately.
+// Without open transactions, the watermark is at the last id immediately.
 func TestMarkMoves(t *testing.T) {
 	var m watermark
 	m.observe(10, nil)
@@ -143,7 +143,7 @@ func TestMarkMoves(t *testing.T) {
 	}
 }
 
-// A prepared transaction gets another name when the server is restarted.
+// A prepared transaction may get another name when the server is restarted.
 func TestMarkRenamed(t *testing.T) {
 	var m watermark
 	m.observe(10, []string{"3/7"})

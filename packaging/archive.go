@@ -20,15 +20,15 @@ type file struct {
 	name string // with slashes
 	mode fs.FileMode
 	body []byte
-	uid  int // user and group; in images only
+	uid  int // user and group; used only in images
 }
 
-// texts maps the names of files in archives to their paths in the repository.
+// texts maps names of files in the archives to the paths of the files in the repository.
 var texts = map[string]string{
 	"LICENSE": "LICENSE", "README.md": "README.md", "CHANGELOG.md": "CHANGELOG.md", "NOTICES.txt": "cmd/feedctl/notices.txt",
 }
 
-// contents returns the files of the archive for a platform, in the order of their names.
+// contents returns the files of the archive for a platform, ordered by name.
 func contents(b build, bin binary) ([]file, error) {
 	files := append([]file{{name: bin.platform.program(), mode: 0o755, body: bin.body}}, b.docs...)
 	for name, source := range texts {
@@ -54,7 +54,7 @@ func contents(b build, bin binary) ([]file, error) {
 	return files, nil
 }
 
-// writeArchive writes the archive for a platform, with everything in one directory.
+// writeArchive writes the archive for a platform, with all files in one directory.
 func writeArchive(out string, b build, bin binary) error {
 	files, err := contents(b, bin)
 	if err != nil {
@@ -76,7 +76,7 @@ func writeArchive(out string, b build, bin binary) error {
 	})
 }
 
-// create writes a file and removes it if write fails.
+// create writes a file, and removes it if write fails.
 func create(name string, write func(io.Writer) error) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -129,7 +129,7 @@ func writeZip(w io.Writer, files []file, mtime time.Time) error {
 	return z.Close()
 }
 
-// tree reads a directory and everything below it, in the order of the names.
+// tree reads a directory and everything below it, ordered by name.
 func tree(dir string) ([]file, error) {
 	var files []file
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

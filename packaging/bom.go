@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// writeBOM writes the list of the modules in a binary, as recorded in the binary itself, in the
-// format of CycloneDX.
+// writeBOM writes a list of the modules in a binary, in the CycloneDX format. The list is read
+// from the binary itself.
 func writeBOM(name string, b build, bin binary) error {
 	return create(name, func(w io.Writer) error {
 		e := cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON)
@@ -56,7 +56,7 @@ func billOfMaterials(b build, bin binary) *cdx.BOM {
 	return bom
 }
 
-// module returns the component for a Go module.
+// module returns the CycloneDX component for a Go module.
 func module(path, version string) cdx.Component {
 	purl := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 	return cdx.Component{Type: cdx.ComponentTypeLibrary, BOMRef: purl, Name: path, Version: version, PackageURL: purl}

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A platform is an operating system and a processor, as Go names them.
+// A platform is an operating system and a processor, with the names that Go uses.
 type platform struct{ os, arch string }
 
 // platforms lists the platforms for which archives are made. On Windows, feedctl works with stores
@@ -39,7 +39,7 @@ func (p platform) program() string {
 
 func hostPlatform() platform { return platform{runtime.GOOS, runtime.GOARCH} }
 
-// A binary is feedctl for one platform.
+// A binary is the feedctl program for one platform.
 type binary struct {
 	platform platform
 	path     string
@@ -49,7 +49,7 @@ type binary struct {
 
 func (b binary) version() string { return b.info.Main.Version }
 
-// checkout clones a repository and checks a commit out into dir, so that only what is committed is
+// checkout clones a repository and checks out a commit into dir. So only committed files are
 // built, and Go finds the tags from which it derives the version.
 func checkout(ctx context.Context, repository, commit, dir string) (build, error) {
 	hash, err := output(ctx, "git", "-C", repository, "rev-parse", "--verify", commit+"^{commit}")

@@ -27,7 +27,8 @@ func parses(t *testing.T, args []string) {
 	}
 }
 
-// TestCompose reads the file as docker compose does, which includes checking it against the schema.
+// TestCompose reads the Compose file as docker compose does, which includes checking it against the
+// schema.
 func TestCompose(t *testing.T) {
 	o, err := cli.NewProjectOptions([]string{"compose/compose.yaml"}, cli.WithEnv([]string{
 		"FEEDCTL_VERSION=1.2.3", "COUCHDB_PASSWORD=a", "POSTGRES_PASSWORD=b",
@@ -109,8 +110,8 @@ func decode(t *testing.T, kind string, text []byte) {
 	}
 }
 
-// TestUnits lets systemd check the units, and rate how exposed they are from 0 to 10: the rating
-// must be at most 1.5.
+// TestUnits has systemd check the units, and rate their exposure from 0 to 10: the rating must be
+// at most 1.5.
 func TestUnits(t *testing.T) {
 	const program = "/usr/bin/feedctl"
 	files, err := tree("systemd")
@@ -132,7 +133,7 @@ func TestUnits(t *testing.T) {
 				parses(t, strings.Fields(command))
 			}
 		}
-		// The program must exist, since systemd looks for it.
+		// Replace the program by one that exists, since systemd looks for it.
 		text := strings.ReplaceAll(string(f.body), program, "/bin/true")
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/cpuguy83/go-md2man/v2/md2man"
 )
 
-// documents runs feedctl to get its completions and the help of its commands, and makes manual
-// pages from the help.
+// documents runs feedctl to generate completions and the help of its commands, and converts the
+// help to manual pages.
 func documents(ctx context.Context, program, work string, b build) ([]file, error) {
 	var files []file
 	for shell, name := range map[string]string{"bash": "feedctl.bash", "zsh": "_feedctl", "fish": "feedctl.fish", "powershell": "feedctl.ps1"} {
@@ -39,11 +39,12 @@ func documents(ctx context.Context, program, work string, b build) ([]file, erro
 
 var (
 	link = regexp.MustCompile(`\[[^]]*\]\(([a-z-]+)\.md\)`)
-	// title matches the beginning of the help of a command: its name, what it does, and its usage.
+	// title matches the beginning of the help of a command: its name, a sentence that describes
+	// it, and its usage.
 	title = regexp.MustCompile("(?s)^# [^\n]*\n\n([^\n]*)\\.\n\n(```\n.*?\n```)\n\n")
 )
 
-// manual makes a manual page from the help of a command in Markdown.
+// manual converts the help of a command from Markdown to a manual page.
 func manual(name, help string, b build) []byte {
 	var page strings.Builder
 	fmt.Fprintf(&page, "%s 1 %q %q %q\n", strings.ToUpper(name), b.time.Format("2006-01-02"), "feedctl "+b.number(), "feedctl")
@@ -57,7 +58,7 @@ func manual(name, help string, b build) []byte {
 	return md2man.Render([]byte(page.String()))
 }
 
-// lowerFirst makes the first letter lower case, unless the second letter is a capital, too.
+// lowerFirst converts the first letter to lower case, unless the second letter is also a capital.
 func lowerFirst(text string) string {
 	if len(text) > 1 && strings.ToLower(text[1:2]) == text[1:2] {
 		return strings.ToLower(text[:1]) + text[1:]

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// nonroot is the user of the image, by convention.
+// nonroot is the id of the user that runs feedctl in the image. The number is a convention.
 const nonroot = 65532
 
 // writeImage writes one image with all binaries for Linux: a tar file of an OCI layout, with an index of the
@@ -45,7 +45,8 @@ func writeImage(name string, b build, binaries []binary) error {
 	if err != nil {
 		return err
 	}
-	// Docker takes the name of a loaded image from the first annotation, other tools the tag from the second.
+	// Docker reads the name of a loaded image from the first annotation; other tools read the tag from the
+	// second.
 	if err := path.AppendIndex(index, layout.WithAnnotations(map[string]string{
 		"io.containerd.image.name":          "docker.io/library/feedctl:" + tag(b),
 		"org.opencontainers.image.ref.name": tag(b),
@@ -59,11 +60,11 @@ func writeImage(name string, b build, binaries []binary) error {
 	return create(name, func(w io.Writer) error { return writeTar(w, files, b.time) })
 }
 
-// tag returns the version as a tag, in which a plus sign is not allowed.
+// tag returns the version as an image tag, in which a plus sign is not allowed.
 func tag(b build) string { return strings.ReplaceAll(b.number(), "+", "-") }
 
 // image returns the image for one platform. It contains feedctl, the certificates of authorities, and
-// directories that feedctl may write to, but no shell and no other program.
+// directories to which feedctl may write, but no shell and no other program.
 func image(b build, bin binary) (v1.Image, error) {
 	files := []file{
 		{name: "data", mode: fs.ModeDir | 0o755, uid: nonroot},
@@ -116,7 +117,7 @@ func image(b build, bin binary) (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
-// authorities returns the certificates that Mozilla trusts without conditions, in PEM.
+// authorities returns the certificates that Mozilla trusts without conditions, in PEM format.
 func authorities() []byte {
 	var text bytes.Buffer
 	for root := range bundle.Roots() {

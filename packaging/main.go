@@ -1,11 +1,11 @@
-// Command packaging makes a release of a commit: archives for several systems, packages for Debian and
-// RPM, a container image, lists of the modules in the binaries, and checksums.
+// Command packaging makes a release from a commit: archives for several systems, Debian and RPM
+// packages, a container image, lists of the modules in the binaries, and checksums.
 //
 //	go run -C packaging . -out ../dist
 //
 // The release depends only on the commit and the version of Go: files have the time of the commit, and
-// changes that are not committed have no effect. The command is a module of its own, so that its
-// libraries are not requirements of feedctl.
+// uncommitted changes have no effect. The command is a separate module, so that its dependencies do
+// not become dependencies of feedctl.
 package main
 
 import (

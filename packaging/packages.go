@@ -14,7 +14,7 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm" // registers the format
 )
 
-// writePackages writes the packages that nfpm.yaml describes.
+// writePackages writes the packages described in nfpm.yaml.
 func writePackages(out string, b build, bin binary) error {
 	stage, err := os.MkdirTemp("", "feedctl-stage-")
 	if err != nil {
@@ -29,7 +29,7 @@ func writePackages(out string, b build, bin binary) error {
 		return err
 	}
 	for _, format := range []string{"deb", "rpm"} {
-		// A version without a tag has the number of a pre-release, in which RPM does not allow a
+		// A version without a tag has the form of a pre-release, in which RPM does not allow a
 		// hyphen.
 		variables := map[string]string{"ARCH": bin.platform.arch, "VERSION": b.number(), "STAGE": stage}
 		config, err := nfpm.ParseWithEnvMapping(bytes.NewReader(description), func(name string) string { return variables[name] })

@@ -16,7 +16,7 @@ import (
 
 var commitTime = time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 
-// key makes a key, and a list of the keys that may sign, which contains the key.
+// key creates a key, and a list of the keys that may sign, with only that key.
 func key(t *testing.T) (key, signers string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -77,8 +77,8 @@ func TestSign(t *testing.T) {
 	}
 }
 
-// TestBOM validates the list of the modules in this test's binary, and checks that the validation
-// can fail.
+// TestBOM validates the list of the modules in the binary of this test, and checks that the
+// validation can fail.
 func TestBOM(t *testing.T) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -117,7 +117,7 @@ func validateBOM(t *testing.T, text []byte) {
 	}
 }
 
-// schema returns the schema of CycloneDX, which is in the module of the library.
+// schema returns the CycloneDX schema from the module of the CycloneDX library.
 func schema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	dir, err := output(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/CycloneDX/cyclonedx-go")

@@ -18,23 +18,24 @@ type options struct {
 	repository string
 	commit     string
 	out        string
-	key        string // file of the private key; empty for none
+	key        string // file of the private key, or empty
 	signers    string
 	platforms  []platform
 }
 
-// A build holds what the parts of a release are made from.
+// A build holds what the parts of a release have in common.
 type build struct {
 	source  string    // directory with the files of the commit
-	version string    // as "feedctl version" prints it, such as "v1.2.3"
+	version string    // in the form printed by "feedctl version", such as "v1.2.3"
 	time    time.Time // of the commit, and of all files in the release
 	docs    []file    // manual pages and completions, named as in an archive
 }
 
-// number returns the version without the v, as in the names of files and packages.
+// number returns the version without the v, as used in the names of files and
+// packages.
 func (b build) number() string { return strings.TrimPrefix(b.version, "v") }
 
-// release writes a release into o.out. The release is complete when SHA256SUMS exists.
+// release writes a release to o.out. The release is complete when SHA256SUMS exists.
 func release(ctx context.Context, o options) error {
 	if entries, err := os.ReadDir(o.out); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s is not empty: remove it first", o.out)
@@ -49,7 +50,7 @@ func release(ctx context.Context, o options) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	// A key that cannot be used is reported now, not after minutes of work.
+	// Try the key now, so that an unusable key is reported before minutes of work.
 	probe := filepath.Join(work, "probe")
 	if err := os.WriteFile(probe, nil, 0o666); err != nil {
 		return err
@@ -90,10 +91,10 @@ func release(ctx context.Context, o options) error {
 	return sign(ctx, filepath.Join(o.out, sumsName), o.key, o.signers)
 }
 
-// name returns the name of a file of the release.
+// name returns the name of a file in the release.
 func (b build) name(rest string) string { return "feedctl_" + b.number() + "_" + rest }
 
-// writeParts writes the files of the release for one platform.
+// writeParts writes those files of the release that are for one platform.
 func writeParts(out string, b build, bin binary) error {
 	if err := writeArchive(out, b, bin); err != nil {
 		return err

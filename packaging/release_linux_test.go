@@ -22,20 +22,21 @@ import (
 
 var whole = flag.Bool("release", false, "make a release of the last commit twice, compare, install and run it (needs root)")
 
-// A made is the release that the tests examine.
+// A made is a release to be examined by the tests.
 type made struct {
 	dir     string
 	version string // without v
 	commit  string
 }
 
-// path returns the path of a file of the release for this machine.
+// path returns the path of the file in the release that is for this machine and has the given
+// suffix.
 func (m made) path(suffix string) string {
 	return filepath.Join(m.dir, "feedctl_"+m.version+"_"+suffix)
 }
 
 // TestRelease makes a release twice, in directories and environments that have nothing in common,
-// and uses the results as a user would.
+// and uses the files as a user would.
 func TestRelease(t *testing.T) {
 	if !*whole {
 		t.Skip(`takes minutes: "make release-check" runs it`)
@@ -87,8 +88,8 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// complete checks the names of the files, and uses the commands in docs/install.md to check their
-// sums and the signature.
+// complete checks the names of the files, and checks their sums and the signature with the
+// commands in docs/install.md.
 func (m made) complete(t *testing.T, signers string) {
 	var got []string
 	entries, err := os.ReadDir(m.dir)
@@ -111,7 +112,7 @@ func (m made) complete(t *testing.T, signers string) {
 	}
 }
 
-// says checks the version that feedctl prints.
+// says checks the printed output of "feedctl version".
 func (m made) says(t *testing.T, printed []byte) {
 	t.Helper()
 	if !strings.HasPrefix(string(printed), fmt.Sprintf("feedctl v%s (%s), %s linux/", m.version, m.commit, runtime.Version())) {
@@ -160,7 +161,7 @@ func (m made) archive(t *testing.T) {
 	succeeds(t, "mandoc", append([]string{"-Tlint", "-Wwarning"}, pages...)...)
 }
 
-// deb and rpm install a package into an empty directory, and run the programs there.
+// The methods deb and rpm install a package into an empty directory, and run the program there.
 
 func (m made) deb(t *testing.T) {
 	root := t.TempDir()
@@ -200,8 +201,8 @@ func (m made) installed(t *testing.T, root string, more ...string) {
 	m.says(t, run(t, root, os.Getuid(), "/", "", "/usr/bin/feedctl", "version"))
 }
 
-// image unpacks the image for this machine and runs feedctl as the user and in the directory that
-// the image names.
+// image unpacks the image for this machine and runs feedctl, as the user and in the directory
+// given in the image.
 func (m made) image(t *testing.T) {
 	dir, root := t.TempDir(), t.TempDir()
 	f, err := os.Open(m.path("oci.tar"))
@@ -263,7 +264,7 @@ func (m made) image(t *testing.T) {
 	}
 }
 
-// unpack unpacks a tar file, with the owners of the files.
+// unpack unpacks a tar file, and sets the owners of the files.
 func unpack(t *testing.T, r io.Reader, dir string) {
 	t.Helper()
 	for all := tar.NewReader(r); ; {

@@ -14,11 +14,11 @@ import (
 const (
 	sumsName    = "SHA256SUMS"
 	keyVariable = "FEEDCTL_RELEASE_KEY"
-	signer      = "feedctl-release" // the name of the keys in the list of keys that may sign
+	signer      = "feedctl-release" // the name of all keys in the list of keys that may sign
 	namespace   = "file"            // ssh-keygen's name for signatures of files
 )
 
-// writeSums writes the SHA-256 of each file in dir, as sha256sum does.
+// writeSums writes the SHA-256 of each file in dir to SHA256SUMS, in the format of sha256sum.
 func writeSums(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -46,9 +46,10 @@ func digest(name string) ([]byte, error) {
 	return h.Sum(nil), err
 }
 
-// sign writes the signature of a file, in the format of OpenSSH, next to the file. The key is in
-// the file key, or in a variable. It must be one of the keys in the file signers, with which users
-// verify the signature. Without a key there is no signature.
+// sign writes the signature of a file, in the format of OpenSSH, next to the file. The private key
+// is in the file key or, if key is empty, in an environment variable. It must belong to one of the
+// keys in the file signers, with which users verify the signature. If there is no key, nothing is
+// signed.
 func sign(ctx context.Context, name, key, signers string) error {
 	if key == "" {
 		text := os.Getenv(keyVariable)
@@ -75,7 +76,7 @@ func sign(ctx context.Context, name, key, signers string) error {
 	return nil
 }
 
-// verify verifies the signature next to a file.
+// verify checks the signature that is next to a file.
 func verify(ctx context.Context, name, signers string) error {
 	f, err := os.Open(name)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// AppendPart appends a part to dst, which is a page without its closing
-// delimiter, or empty. The fields are written in the order of h, followed by the
-// actual Content-Length; a Content-Length in h is omitted.
+// AppendPart appends a part to dst, which is a page without its closing delimiter,
+// or empty. The fields of the part are those of h in their order, without
+// Content-Length, followed by the actual Content-Length.
 //
 // The error matches [ErrBoundary] if boundary is invalid (RFC 2046, section 5.1.1),
 // [ErrBoundaryInBody] if it occurs in body (start another page with another
@@ -28,8 +28,8 @@ func AppendPart(dst []byte, boundary string, h Header, body []byte) ([]byte, err
 	return append(out, "\r\n"...), nil
 }
 
-// AppendPartHeader appends the delimiter line and the header of a part with a
-// body of size bytes, as [AppendPart] does. The caller writes the body, in which
+// AppendPartHeader appends the delimiter line and the header of a part with a body
+// of size bytes, as [AppendPart] does. The caller then writes the body, in which
 // the boundary must not occur (see [Occurs]), and CRLF.
 func AppendPartHeader(dst []byte, boundary string, h Header, size int64) ([]byte, error) {
 	out, err := appendHeader(dst, boundary, h, size)
@@ -71,7 +71,8 @@ func appendHeader(dst []byte, boundary string, h Header, size int64) ([]byte, er
 	return append(out, "\r\n\r\n"...), nil
 }
 
-// AppendClose appends the closing delimiter to a page, which must have a part.
+// AppendClose appends the closing delimiter to a page, which must have at least one
+// part.
 func AppendClose(dst []byte, boundary string) []byte {
 	dst = append(dst, "--"...)
 	dst = append(dst, boundary...)
@@ -88,7 +89,7 @@ func checkField(f Field) error {
 	return nil
 }
 
-// isValue reports whether a value contains neither CR nor LF nor NUL.
+// isValue reports whether a field value is free of CR, LF and NUL.
 func isValue(value []byte) bool {
 	for _, c := range value {
 		if c <= '\r' && (c == '\r' || c == '\n' || c == 0) {

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// A benchPage is a page of a feed in wire format.
+// A benchPage describes a page of a feed.
 type benchPage struct {
 	name     string
 	entities int
@@ -25,8 +25,8 @@ var benchPages = []benchPage{
 
 const benchBoundary = "Q3V7ZK2MZ4XW5N6PTRA7JHYB2C"
 
-// make returns the page: entities with the seven headers of a feed entity, and varied JSON
-// bodies.
+// make returns the page in wire format. Its entities have the seven headers of a feed entity, and
+// varied JSON bodies.
 func (p benchPage) make(tb testing.TB) []byte {
 	var data []byte
 	for i := range p.entities {
@@ -56,9 +56,9 @@ func field(name, value string) page.Field {
 	return page.Field{Name: []byte(name), Value: []byte(value)}
 }
 
-// BenchmarkRead reads pages from an io.Reader, each body to its end. "scan" reads without
-// Content-Length, "page" with it, "memory" reads a page in memory, and "multipart" uses
-// mime/multipart.
+// BenchmarkRead reads pages, each body to its end. "page" reads pages with Content-Length from an
+// io.Reader, and "scan" pages without Content-Length; "memory" reads pages in memory, and
+// "multipart" uses mime/multipart.
 func BenchmarkRead(b *testing.B) {
 	for _, p := range benchPages {
 		data := p.make(b)
@@ -124,7 +124,7 @@ func benchmarkMultipart(b *testing.B, p benchPage, data []byte) {
 	p.report(b)
 }
 
-// onlyReader hides all other methods of a reader.
+// onlyReader hides the other methods of a reader.
 type onlyReader struct{ io.Reader }
 
 func (p benchPage) check(b *testing.B, entities, size int) {

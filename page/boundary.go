@@ -15,7 +15,7 @@ const (
 	maxReadableBoundary = 256 // when reading
 )
 
-// NewBoundary returns a random boundary of 130 bits.
+// NewBoundary returns a random boundary with 130 bits of entropy.
 func NewBoundary() string { return rand.Text() }
 
 // ContentType returns the media type of a page with this boundary.
@@ -23,19 +23,19 @@ func ContentType(boundary string) string {
 	return `multipart/mixed; boundary="` + boundary + `"`
 }
 
-// Occurs reports whether "--" and the boundary occur in body, so that body
-// cannot be a part of a page with this boundary.
+// Occurs reports whether "--" followed by the boundary occurs in body. If it does, body cannot be
+// a part of a page with this boundary.
 func Occurs(boundary string, body []byte) bool {
-	// The capacity suffices for every writable boundary, so pattern stays on the stack.
+	// This is enough for every writable boundary, so pattern stays on the stack.
 	pattern := append(make([]byte, 0, len("--")+maxBoundary), "--"...)
 	return bytes.Contains(body, append(pattern, boundary...))
 }
 
 // Boundary returns the boundary of a page from its Content-Type. It accepts any subtype of
-// multipart, and a boundary that is quoted or bare, even if the boundary contains characters that
-// require quotes, is in typographic quotes or lacks the closing quote. Trailing white space is
-// removed. The error matches [ErrNotMultipart], or [ErrBoundary] if the boundary is missing,
-// contradictory or longer than 256 bytes, or contains control characters.
+// multipart, and a boundary with or without quotes, even if quotes are required, typographic or
+// not closed. Trailing white space is removed. The error matches [ErrNotMultipart], or
+// [ErrBoundary] if the boundary is missing, contradictory or longer than 256 bytes, or contains
+// control characters.
 func Boundary(contentType string) (string, error) {
 	mediaType, params, _ := strings.Cut(contentType, ";")
 	kind, subtype, _ := strings.Cut(strings.TrimSpace(mediaType), "/")
@@ -61,7 +61,7 @@ func Boundary(contentType string) (string, error) {
 	return boundary, nil
 }
 
-// cutParam cuts the first parameter and the semicolon after it off s.
+// cutParam returns the first parameter in s, and the rest of s after the parameter's semicolon.
 func cutParam(s string) (name, value, rest string) {
 	end := strings.IndexAny(s, ";=")
 	if end < 0 || s[end] == ';' {
@@ -90,7 +90,7 @@ func cutParam(s string) (name, value, rest string) {
 }
 
 // readable reports whether a page with this boundary can be read. It accepts more boundaries than
-// writable, since other writers do not keep to RFC 2046.
+// writable, since other writers do not always follow RFC 2046.
 func readable(boundary string) bool {
 	for i := range len(boundary) {
 		if c := boundary[i]; c < ' ' || c == 0x7f {

@@ -98,8 +98,8 @@ func TestOccurs(t *testing.T) {
 //   - boundaries with control characters or of more than 256 bytes are rejected;
 //   - extended and split parameters (RFC 2231: boundary*, boundary*0) are not
 //     supported, since no multipart writer uses them;
-//   - a backslash in a quoted string always escapes; package mime keeps one
-//     before a character that needs no escape, for the sake of file names;
+//   - a backslash in a quoted string always escapes; package mime keeps a
+//     backslash before a character that needs no escape, for the sake of file names;
 //   - where package mime rejects the value, this package usually does not.
 //
 // Control characters are not compared: they cannot occur in a field value (RFC 9110,

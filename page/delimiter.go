@@ -5,19 +5,20 @@ import (
 	"strings"
 )
 
-// maxPadding limits the white space after a delimiter on its line, in bytes. A
-// longer line is not a delimiter line, so that memory stays bounded.
+// maxPadding is the maximum size, in bytes, of the white space after a delimiter on its line. With
+// more white space, a line is not a delimiter line. This bounds the memory needed to recognize
+// one.
 const maxPadding = 1024
 
 // A delimiter describes a delimiter line: "--", the boundary, "--" in the closing delimiter, white
 // space, and a line break (RFC 2046, section 5.1.1).
 type delimiter struct {
-	length  int // in bytes, with its line break
+	length  int // in bytes, including its line break
 	closing bool
 	crlf    bool // its line break is CRLF, not LF
 }
 
-// A verdict says whether there is a delimiter line.
+// A verdict is the result of looking for a delimiter line.
 type verdict int
 
 const (
@@ -28,7 +29,7 @@ const (
 
 // A matcher recognizes the delimiter lines of a page.
 type matcher struct {
-	usual   []byte // "\r\n--" boundary "\r\n", which is what most parts end with
+	usual   []byte // "\r\n--" boundary "\r\n", which ends most parts
 	pattern []byte // "\n--" boundary
 	colon   bool   // the boundary contains a colon
 }
@@ -40,9 +41,9 @@ func (m *matcher) reset(boundary string) {
 }
 
 // match reports whether data, which is at the start of a line, begins with a delimiter line. If
-// ended is set, the page ends with data, and a closing delimiter needs no line break. Any other
-// delimiter needs one: without a line break it may be the start of a longer line of a truncated
-// body.
+// ended is true, data is the end of the page, and a closing delimiter needs no line break. Any
+// other delimiter needs one: without it, the delimiter may be the start of a longer line in a
+// truncated body.
 func (m *matcher) match(data []byte, ended bool) (delimiter, verdict) {
 	dash := m.pattern[1:]
 	if !bytes.HasPrefix(data, dash) {
@@ -94,9 +95,9 @@ func skipPadding(b []byte) []byte {
 	return b[n:]
 }
 
-// search searches data for a line break followed by a delimiter line and returns
-// the index of its LF. If there is none, it returns the index from which to
-// continue the search once data is longer.
+// search searches data for a line break followed by a delimiter line and returns the index of its
+// LF. If there is no delimiter line, it returns the index from which to continue the search once
+// data is longer.
 func (m *matcher) search(data []byte, from int, ended bool) (int, delimiter, verdict) {
 	for {
 		i := bytes.Index(data[from:], m.pattern)

@@ -39,7 +39,7 @@ func Example() {
 	// 1: text/plain: World
 }
 
-// Large bodies are streams. A truncated page is an error.
+// This example reads large bodies as streams. A truncated page causes an error.
 func ExampleReader_Parts() {
 	boundary, err := page.Boundary(`multipart/mixed; boundary="example"`)
 	if err != nil {

@@ -1,7 +1,7 @@
 package page
 
-// SetBuffer gives r a small buffer, so that even small pages make it grow and move its
-// bytes.
+// SetBuffer gives r a small buffer, so that even with small pages the reader must
+// enlarge the buffer and move the bytes in it.
 func SetBuffer(r *Reader, room int) { r.window.buf = make([]byte, minRead+room) }
 
 // Memory returns the size of the buffer of r, in bytes.

@@ -6,35 +6,37 @@ import (
 	"math/bits"
 )
 
-// A fieldParser parses the headers of the parts of a page. Most parts have the same field names and
-// many of the same values as the part before, so lines that are the same are not examined again.
+// A fieldParser parses the headers of the parts of a page. Most parts have the same field names as
+// the part before, and many of the same values, so lines that have not changed are not examined
+// again.
 type fieldParser struct {
-	// These describe the header that was parsed last, which must not have moved or changed since.
+	// The following fields describe the header that was parsed last, which must not have moved or
+	// changed since.
 	header Header
-	lines  []line // the lines of the fields
+	lines  []line // the lines of the header's fields
 	block  []byte // all lines
 	length int64  // contentLength(header)
 }
 
-// A line describes the line of a field: the offsets of the colon and of the next line.
+// A line describes the line of a field by the offsets of its colon and of the next line.
 type line struct{ colon, next int }
 
-// forget makes the next call of parse ignore the last header.
+// forget makes the next call of parse ignore the header that was parsed last.
 func (p *fieldParser) forget() {
 	clear(p.header)
 	p.header, p.lines, p.block, p.length = p.header[:0], p.lines[:0], nil, noLength
 }
 
-// parse parses the header at the start of data, up to the blank line that ends it. It returns
-// the length of the header block and of the blank line. If ok is false, length is the offset
-// of a line that is malformed, folded or incomplete, or that contains an invalid control
-// character. The header is valid until the next call. Its fields may point into the headers
-// parsed before, back to the last call of forget.
+// parse parses the header at the start of data, up to the blank line that ends it. It returns the
+// lengths of the header block and of the blank line. If ok is false, length is the offset of a line
+// that is malformed, folded or incomplete, or that contains an invalid control character. The
+// header is valid until the next call. Its fields may point into headers that were parsed earlier,
+// back to the last call of forget.
 func (p *fieldParser) parse(data []byte) (_ Header, length, blank int, ok bool) {
-	last, known := p.block, len(p.lines) // last begins with line i of the last header
+	last, known := p.block, len(p.lines) // last begins with line i of the previous header
 	at, resized := 0, false              // resized: Content-Length may have changed
 	for i := 0; ; i++ {
-		rest, colon, named := data[at:], 0, false // named: the line has another name
+		rest, colon, named := data[at:], 0, false // named: the line has a different name
 		if i < known {
 			l := &p.lines[i]
 			if bytes.HasPrefix(rest, last[:l.next]) {
@@ -93,9 +95,9 @@ func lineBreak(b []byte) int {
 	return 0
 }
 
-// lineEnd searches b, beginning at from, for the end of the line, and returns the indexes of the
-// line break and of the next line. If the line is incomplete, or contains NUL or a bare CR, next is
-// 0.
+// lineEnd searches b, starting at index from, for the end of the line, and returns the indexes of
+// the line break and of the next line. If the line is incomplete, or contains NUL or a bare CR,
+// next is 0.
 func lineEnd(b []byte, from int) (end, next int) {
 	for i := from; ; i++ {
 		i += plainLength(b[i:])
@@ -115,7 +117,7 @@ func plainLength(b []byte) int {
 	for ; i+8 <= len(b); i += 8 {
 		x := load(b[i:])
 		// The subtraction sets the highest bit of each byte that is less than a space. It may also
-		// set the highest bits of later bytes, but the first one is right.
+		// set the highest bits of bytes after such a byte, but only the first such byte counts.
 		if low := (x - ' '*ones) &^ x & high; low != 0 {
 			return i + bits.TrailingZeros64(low)/8
 		}

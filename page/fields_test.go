@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// TestSimilarHeaders reads parts whose headers differ little from the header of the part before, in
-// any place and in any way, and compares the results with those of the model.
+// TestSimilarHeaders reads parts whose headers each differ little from the header of the part
+// before, in any place and in any way, and compares the results with those of the model.
 func TestSimilarHeaders(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {

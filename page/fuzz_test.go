@@ -97,13 +97,14 @@ func checkRefusal(t *testing.T, err error, boundary, name, value string, bodies 
 }
 
 // FuzzMultipart compares the reader with mime/multipart on pages with only one kind of line
-// break. If one reads a page, the other reads the same parts, but for these intended
-// differences:
+// break. If one of them can read a page, the other reads the same parts, with these intended
+// exceptions:
 //
 //   - Content-Length: mime/multipart ignores it. This reader skips to the
-//     delimiter after that many bytes, so an earlier one is part of the body.
+//     delimiter after the given number of bytes, so an earlier delimiter is
+//     part of the body.
 //     (The test renames the field.)
-//   - A page whose first delimiter is the closing one has no parts: mime/multipart
+//   - A page whose first delimiter is the closing delimiter has no parts: mime/multipart
 //     returns io.EOF, this reader an error. If that delimiter ends with LF,
 //     mime/multipart skips it, since it still expects CRLF, and continues.
 //   - A page that ends within the header of a part is truncated. mime/multipart
@@ -112,8 +113,8 @@ func checkRefusal(t *testing.T, err error, boundary, name, value string, bodies 
 //     the white space or the closing "--" is a line of the body. mime/multipart
 //     ends the body there and then fails. The same holds for more than 1 KiB of
 //     white space, and for a delimiter without a line break at the end of the
-//     page that is not the closing one, before which mime/multipart still
-//     returns a part.
+//     page that is not the closing one; mime/multipart still returns the part
+//     before such a delimiter.
 //   - A CR that is not part of a line break, and NUL, are rejected in headers,
 //     since they cannot be written. Names must be tokens. mime/multipart accepts
 //     some of these, and skips fields without a name.
@@ -145,7 +146,7 @@ func FuzzMultipart(f *testing.F) {
 			return
 		}
 		if errors.Is(ourErr, page.ErrMalformedHeader) || errors.Is(ourErr, page.ErrHeaderTooLarge) {
-			return // this reader accepts some of these headers; FuzzReader tests which
+			return // this reader accepts some of these headers; FuzzReader tests that
 		}
 		if theirErr != nil && strings.Contains(theirErr.Error(), "malformed MIME header") && control.Match(data) {
 			return
@@ -183,8 +184,8 @@ func uniform(data []byte, crlf bool) []byte {
 	return data
 }
 
-// diverges reports whether data is read differently on purpose, in a way that the results do not
-// show.
+// diverges reports whether the two readers read data differently on purpose, in a way that
+// cannot be told from the results.
 func diverges(data []byte) bool { return strayDelimiter.Match(data) }
 
 func readMultipart(data []byte) (parts []string, err error) {

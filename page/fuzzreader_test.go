@@ -85,7 +85,7 @@ func compareWithModel(t *testing.T, data []byte, boundary string, o page.ReaderO
 	}
 }
 
-// checkError compares page errors; an offset of -1 is not compared.
+// checkError compares two errors of reading a page, but not their offsets if one is -1.
 func checkError(t *testing.T, got, want error) {
 	t.Helper()
 	var g, w *page.Error
@@ -100,7 +100,7 @@ func checkError(t *testing.T, got, want error) {
 	}
 }
 
-// seedPages returns pages that are worth mutating.
+// seedPages returns pages from which fuzzing starts.
 func seedPages() [][]byte {
 	pages := []string{
 		"--B\r\nContent-Length: 5\r\n\r\nhello\r\n--B\r\n\r\n\r\n--B--\r\n",

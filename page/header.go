@@ -70,7 +70,8 @@ func isTokenMark(c byte) bool {
 	return c < 128 && high>>(c-64)&1 != 0
 }
 
-// badControl returns the index of the first NUL or bare CR in a header block, or -1.
+// badControl returns the index of the first NUL or bare CR in a header block, or -1
+// if there is none.
 func badControl(block []byte) int {
 	for i, c := range block {
 		if c == 0 || c == '\r' && block[i+1] != '\n' {
@@ -81,10 +82,10 @@ func badControl(block []byte) int {
 }
 
 // unfold joins the folded lines of a header block in place: a line break and the
-// white space around it become one space (RFC 9112, section 5.2). The joined line
-// is padded with spaces, so that the offsets of the other lines do not change.
+// white space around it become one space (RFC 9112, section 5.2). The joined line is
+// padded with spaces, so that the offsets of other lines do not change.
 func unfold(block []byte) {
-	end, fill := 0, 0 // where the text of the previous line ends, and where its padding ends
+	end, fill := 0, 0 // where the text of the previous line ends, and where the padding after it ends
 	for at := 0; at < len(block); {
 		next := at + bytes.IndexByte(block[at:], '\n') + 1
 		text := bytes.TrimRight(block[at:next], " \t\r\n")
@@ -109,13 +110,13 @@ func fillSpace(block []byte, from, to int) {
 	}
 }
 
-// Results of contentLength other than a length.
+// Results of contentLength that are not lengths.
 const (
 	noLength  = -1 // the field is missing
 	badLength = -2 // the field is invalid, too large or contradictory
 )
 
-// contentLength returns the value of Content-Length, noLength or badLength. The
+// contentLength returns the value of Content-Length, or noLength or badLength. The
 // field may be repeated with the same value (RFC 9110, section 8.6).
 func contentLength(h Header) int64 {
 	const name = "Content-Length"

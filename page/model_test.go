@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// A gotPart is a copy of a part that was read.
+// A gotPart is a copy of a part that has been read.
 type gotPart struct {
 	Index    int
 	Offset   int64
@@ -64,15 +64,15 @@ func readAll(t testing.TB, r *page.Reader) (parts []gotPart, err error) {
 	return parts, nil
 }
 
-// A model reads a page in the simplest way: completely, line by line. It is written from
-// the documentation of page.Reader and shares no code with it.
+// A model reads a page in the simplest way: as a whole, line by line. It was written from the
+// documentation of page.Reader and shares no code with it.
 type model struct {
 	page     []byte
 	boundary string
 	o        page.ReaderOptions
 }
 
-// line returns the line that starts at at, with its line break.
+// line returns the line that starts at offset at, with its line break.
 func (m *model) line(at int) []byte {
 	if n := bytes.IndexByte(m.page[at:], '\n'); n >= 0 {
 		return m.page[at : at+n+1]
@@ -99,7 +99,7 @@ func (m *model) delimiter(line []byte) (is, closing bool) {
 	return false, false
 }
 
-// find returns the offset of the first delimiter line at or after at.
+// find returns the offset of the first delimiter line that starts at offset at or later.
 func (m *model) find(at int) (int, bool) {
 	for at < len(m.page) {
 		line := m.line(at)
@@ -151,7 +151,7 @@ func (m *model) read() ([]gotPart, error) {
 	}
 }
 
-// header reads the header at start, and returns the offset of the body.
+// header reads the header that begins at offset start, and returns the offset of the body.
 func (m *model) header(start int, part *gotPart) (body int, cause error, bad int) {
 	limit := cmp.Or(m.o.MaxHeader, 64<<10)
 	var lines []string
@@ -219,8 +219,8 @@ func (m *model) length(header []string) (length int64, given bool) {
 	return length, given
 }
 
-// body returns the offset of the delimiter line after the body at start, and the size of
-// the body.
+// body returns the offset of the delimiter line after the body that begins at offset start, and
+// the size of the body.
 func (m *model) body(start int, length int64, given, crlf bool) (next, size int, cause error, bad int) {
 	limit := int64(cmp.Or(m.o.MaxWhole, 1<<20))
 	if m.o.MaxPart > 0 {
@@ -261,7 +261,8 @@ func (m *model) body(start int, length int64, given, crlf bool) (next, size int,
 		}
 		return next, size, nil, 0
 	}
-	// Near the end, the possible start of a delimiter is not yet part of the body.
+	// Near the end of the page, what may be the start of a delimiter does not yet belong to the
+	// body.
 	most := int64(len(m.page) - start)
 	least := max(0, most-int64(len("\r\n--")+len(m.boundary)))
 	cause, bad = m.tooLarge(start, least, length, limit)
@@ -274,11 +275,11 @@ func (m *model) body(start int, length int64, given, crlf bool) (next, size int,
 	return 0, 0, cause, bad
 }
 
-// errEither is ErrPartTooLarge or ErrTruncated.
+// errEither stands for either ErrPartTooLarge or ErrTruncated.
 var errEither = errors.New("part too large, or truncated")
 
-// tooLarge reports an error if a body of this size, or a stream with this Content-Length,
-// exceeds the limit.
+// tooLarge returns the expected error if a body of the given size, or a stream with the given
+// Content-Length, exceeds the limit.
 func (m *model) tooLarge(start int, size, length, limit int64) (error, int) {
 	switch {
 	case m.o.MaxPart == 0 || size <= limit || max(size, length) <= m.o.MaxPart:
@@ -290,7 +291,7 @@ func (m *model) tooLarge(start int, size, length, limit int64) (error, int) {
 	}
 }
 
-// undecided reports whether the page ends before it is clear that there is no delimiter at offset
+// undecided reports whether the page ends before it is clear that no delimiter follows at offset
 // at.
 func (m *model) undecided(start, at int) bool {
 	rest := m.page[at:]

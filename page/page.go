@@ -1,5 +1,5 @@
-// Package page reads and writes pages: multipart documents (RFC 2046, section 5.1), as the
-// datareplication.io specification uses them.
+// Package page reads and writes pages: multipart documents (RFC 2046, section 5.1), in the
+// form specified by datareplication.io.
 package page
 
 import (
@@ -13,7 +13,7 @@ type Field struct {
 	Name, Value []byte
 }
 
-// A Header is the header of a part: its fields in the order they were written.
+// A Header is the header of a part: its fields in the order in which they were written.
 type Header []Field
 
 // Causes of an [Error], to be matched with [errors.Is].

@@ -7,7 +7,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// words holds the fragments that matter to a reader.
+// words holds fragments of pages that a reader must distinguish.
 var words = []string{
 	"--B", "--B", "--B\r\n", "--B\n", "--B--", "--B--\r\n", "--Bx", "--", "-", "B", " ", "\t",
 	"\r\n", "\r\n", "\n", "\r", "\r\n\r\n", "\n\n", "\x00", "x", "body",
@@ -17,7 +17,8 @@ var words = []string{
 	"\r\n--B\r\n\r\n", "\r\n--B\r\nContent-Length: 4\r\n\r\nbody\r\n--B",
 }
 
-// TestRandomPages compares the reader with the model on pages of random words.
+// TestRandomPages compares the reader with the model on pages composed of
+// random words.
 func TestRandomPages(t *testing.T) {
 	pages := 20_000
 	if testing.Short() {

@@ -3,13 +3,13 @@ package page
 import "bytes"
 
 // A bodyScan is the state of the search for the end of a body or of the preamble.
-// Its offsets are relative to the start of the window.
+// All offsets are relative to the start of the window.
 type bodyScan struct {
 	lineStart bool // a delimiter line may begin at the start of the window
 	crlf      bool // a CR before the LF is part of the line break
 	from      int  // where the search continues
 	known     int  // number of bytes known to belong to the body
-	found     bool // known is the whole body; a line break and a delimiter follow
+	found     bool // all of the body is known; a line break and a delimiter follow
 	lineBreak int  // length of the line break after the body
 	line      delimiter
 }
@@ -30,7 +30,7 @@ func (r *Reader) readBody() error {
 			return err
 		}
 	}
-	size := int64(r.body.known) // a lower bound if it exceeds the limit
+	size := int64(r.body.known) // only a lower bound if it exceeds the limit
 	switch {
 	case size <= limit:
 		r.part.Body = r.window.bytes()[:size:size]
@@ -46,8 +46,8 @@ func (r *Reader) readBody() error {
 	}
 }
 
-// trustLength ends the body after n bytes if a delimiter follows them. Otherwise
-// the end of the body must still be searched for.
+// trustLength records that the body ends after n bytes if a delimiter follows
+// there. Otherwise the end of the body must still be searched for.
 func (r *Reader) trustLength(n int) error {
 	for {
 		switch r.delimiterAt(n) {
@@ -68,8 +68,8 @@ func (r *Reader) trustLength(n int) error {
 	}
 }
 
-// delimiterAt ends the body after n bytes if a line break and a delimiter line
-// follow.
+// delimiterAt records that the body ends after n bytes if a line break and a
+// delimiter line follow there.
 func (r *Reader) delimiterAt(n int) verdict {
 	data := r.window.bytes()
 	if len(data) <= n {
@@ -83,7 +83,7 @@ func (r *Reader) delimiterAt(n int) verdict {
 	lineBreak := 0
 	switch rest := data[n:]; {
 	case rest[0] == '\n' && r.body.crlf && n > 0 && data[n-1] == '\r':
-		return absent // n is in the middle of a line break
+		return absent // n is inside a line break
 	case rest[0] == '\n':
 		lineBreak = 1
 	case rest[0] == '\r' && len(rest) == 1:
@@ -105,8 +105,8 @@ func (r *Reader) delimiterAt(n int) verdict {
 	return v
 }
 
-// extendBody continues the search until more bytes are known to belong to the body
-// or the delimiter after it is found.
+// extendBody continues the search until more bytes are known to belong to the body,
+// or until the delimiter after the body is found.
 func (r *Reader) extendBody() error {
 	for b, before := &r.body, r.body.known; ; {
 		if b.lineStart {
@@ -135,7 +135,8 @@ func (r *Reader) matchLineStart() {
 	}
 }
 
-// searchBody searches the part of the window not yet searched for a delimiter line.
+// searchBody searches for a delimiter line, in the part of the window that has not
+// been searched.
 func (r *Reader) searchBody() {
 	b, data := &r.body, r.window.bytes()
 	at, line, v := r.matcher.search(data, b.from, r.window.ended())
@@ -148,8 +149,8 @@ func (r *Reader) searchBody() {
 	}
 }
 
-// checkLength returns an error if the reader is strict and Content-Length is not
-// size. The rest of the body must be known.
+// checkLength returns an error if the reader is strict and Content-Length differs
+// from size, the size of the body. The rest of the body must be known.
 func (r *Reader) checkLength(size int64) error {
 	if r.strict && r.length != noLength && r.length != size {
 		return r.fail(ErrContentLength, r.window.offset()+int64(r.body.known))

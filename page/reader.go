@@ -12,20 +12,19 @@ const (
 	defaultMaxWhole  = 1 << 20
 )
 
-// ReaderOptions holds the limits of a [Reader]. The zero value means the defaults.
+// ReaderOptions holds the options of a [Reader]. Zero values mean the defaults.
 type ReaderOptions struct {
-	// MaxHeader limits the header block of a part, in bytes without the blank
-	// line that ends it. 0 means 64 KiB.
+	// MaxHeader is the maximum size of the header block of a part, in bytes, without the blank line
+	// that ends it. 0 means 64 KiB.
 	MaxHeader int
-	// MaxPart limits the body of a part, in bytes. 0 means no limit.
+	// MaxPart is the maximum size of the body of a part, in bytes. 0 means no limit.
 	MaxPart int64
-	// MaxWhole is the largest body returned in [Part].Body, in bytes; larger
-	// bodies are streamed. 0 means 1 MiB. The buffer of a Reader grows as needed
-	// up to MaxWhole + MaxHeader + 64 KiB. The header of a streamed part is
-	// copied.
+	// MaxWhole is the maximum size, in bytes, of a body that is returned in [Part].Body; larger
+	// bodies are streamed. 0 means 1 MiB. The buffer of a Reader grows as needed up to MaxWhole +
+	// MaxHeader + 64 KiB. The header of a streamed part is copied.
 	MaxWhole int
-	// Strict rejects a part whose Content-Length is not the length of its body.
-	// Otherwise a wrong Content-Length is ignored.
+	// Strict makes the Reader reject a part whose Content-Length is not the length of its body.
+	// Otherwise, a wrong Content-Length is ignored.
 	Strict bool
 }
 
@@ -38,28 +37,27 @@ type Part struct {
 	Header Header
 	// Body is the whole body. It is nil if and only if Stream is set.
 	Body []byte
-	// Stream reads a body larger than [ReaderOptions.MaxWhole]. What is not read is skipped. If the
-	// page is truncated or exceeds a limit, Read returns an [*Error], never io.EOF.
+	// Stream reads a body larger than [ReaderOptions.MaxWhole]. The rest of a body that is not read
+	// to its end is skipped. If the page is truncated or exceeds a limit, Read returns an [*Error],
+	// never io.EOF.
 	Stream io.Reader
 }
 
-// A Reader reads the parts of a page from an [io.Reader], in memory bounded by
-// its options, not by the size of the page.
+// A Reader reads the parts of a page from an [io.Reader]. Its memory is bounded by its options,
+// whatever the size of the page.
 //
-// It accepts more than RFC 2046 allows, since not all writers conform to it. Lines
-// may end with CRLF or LF. A delimiter line is "--", the boundary, "--" if it is
-// the closing one, and up to 1 KiB of white space. Everything before the first and
-// after the closing delimiter is ignored; the closing delimiter needs no line
-// break. Folded header lines are unfolded. The line break before a delimiter line
-// is not part of the body. A CR before an LF belongs to this line break if the
+// It accepts more than RFC 2046 allows, since not all writers conform to it. Lines may end with CRLF
+// or LF. A delimiter line consists of "--", the boundary, "--" if it is the closing delimiter, and up
+// to 1 KiB of white space. Everything before the first and after the closing delimiter is ignored;
+// the closing delimiter needs no line break. Folded header lines are unfolded. The line break before
+// a delimiter line is not part of the body. A CR before an LF belongs to this line break if the
 // delimiter line that began the part ended with CRLF, or if Content-Length says so.
 //
 // Content-Length (RFC 9110, section 8.6) is used to find the end of a body quickly. If no delimiter
-// follows after that many bytes, Content-Length is wrong, and the body ends at the first delimiter;
-// see also [ReaderOptions.Strict]. A streamed body always ends at the first delimiter.
+// follows the given number of bytes, Content-Length is wrong, and the body ends at the first
+// delimiter; see also [ReaderOptions.Strict]. A streamed body always ends at the first delimiter.
 //
-// Reading stops at the closing delimiter. The rest of the source, the epilogue, is
-// left unread.
+// A Reader stops at the closing delimiter. It does not read the rest of the source, the epilogue.
 type Reader struct {
 	strict    bool
 	maxHeader int
@@ -72,15 +70,15 @@ type Reader struct {
 	part    Part
 
 	fields      fieldParser
-	headerMoves int    // window.moves when the header of part was parsed
-	block       []byte // backs the header of part if its body is a stream
-	length      int64  // Content-Length of part, or noLength, or badLength
+	headerMoves int    // window.moves when the header of the part was parsed
+	block       []byte // holds the header of the part if its body is a stream
+	length      int64  // Content-Length of the part, or noLength, or badLength
 	stream      *stream
 	err         error // sticky
 }
 
-// NewReader returns a Reader that reads a page from r. The boundary is as returned by [Boundary];
-// an invalid boundary is reported when the first part is read.
+// NewReader returns a Reader that reads a page from r. The boundary has the form that [Boundary]
+// returns; an invalid boundary is reported when the first part is read.
 func NewReader(r io.Reader, boundary string, o ReaderOptions) *Reader {
 	d := &Reader{
 		strict:    o.Strict,
@@ -107,7 +105,7 @@ func (r *Reader) ResetBytes(page []byte, boundary string) {
 	r.begin(boundary)
 }
 
-// begin prepares for reading the page in the window.
+// begin prepares the reader for the page in the window.
 func (r *Reader) begin(boundary string) {
 	r.closeStream()
 	r.matcher.reset(boundary)
@@ -120,9 +118,9 @@ func (r *Reader) begin(boundary string) {
 	}
 }
 
-// Parts returns an iterator over the parts not yet read. It yields the same *Part each time. An
-// error, which is an [*Error], is yielded with a nil part and ends the iteration; further
-// iterations yield the error again.
+// Parts returns an iterator over the parts that have not been read. It yields the same *Part each
+// time. If there is an error, which is an [*Error], it is yielded with a nil part and ends the
+// iteration; further iterations yield the error again.
 func (r *Reader) Parts() iter.Seq2[*Part, error] {
 	return func(yield func(*Part, error) bool) {
 		for {
@@ -134,8 +132,9 @@ func (r *Reader) Parts() iter.Seq2[*Part, error] {
 	}
 }
 
-// Offset returns the offset in the page of the delimiter line after the part yielded last. While that
-// part has an unread Stream, Offset returns the current offset of the Stream instead.
+// Offset returns the offset, in the page, of the delimiter line after the part that was yielded last.
+// If that part has a Stream that has not been read to its end, Offset returns the current offset of
+// the Stream instead.
 func (r *Reader) Offset() int64 {
 	if !r.body.found || r.stream != nil && r.body.known > 0 {
 		return r.window.offset()
@@ -143,11 +142,11 @@ func (r *Reader) Offset() int64 {
 	return r.window.offset() + int64(r.body.known+r.body.lineBreak)
 }
 
-// Last reports whether the part yielded last is followed by the closing delimiter. For
-// a part with a Stream, this is known only once the Stream has been read to its end.
+// Last reports whether the part that was yielded last is followed by the closing delimiter. For a
+// part with a Stream, this is known only once the Stream has been read to its end.
 func (r *Reader) Last() bool { return r.part.Index >= 0 && r.body.found && r.body.line.closing }
 
-// next reads the next part. It returns nil after the last one.
+// next reads the next part. It returns nil after the last part.
 func (r *Reader) next() (*Part, error) {
 	if r.err != nil {
 		return nil, r.err
