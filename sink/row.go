@@ -11,12 +11,11 @@ import (
 // A Row is what a sink has for a key, to be compared with the feed.
 type Row struct {
 	Key string
-	// Sum is that of the entity, or zero if the sink does not have the body as it was published.
+	// Sum is the sum of the entity, or zero if the sink does not have the body as it was published.
 	Sum digest.Sum
-	// ContentID is that of the entity, or "" if the sink does not have it.
+	// ContentID is the Content-ID of the entity, or "" if the sink does not have it.
 	ContentID string
-	// Version differs after each change of the row, no matter who makes it; "" if the sink has no such
-	// thing.
+	// Version differs after each change of the row, no matter who makes it; "" if the sink has no versions.
 	Version string
 }
 
@@ -38,7 +37,7 @@ func (e *ChangedError) Error() string {
 
 // About describes what a sink has, to be compared with the feed.
 type About struct {
-	// Ordered means that rows are found quickly in the order of the bytes of their keys.
+	// Ordered means that rows can be read quickly in the order of the bytes of their keys.
 	Ordered bool
 	// Whole means that all rows but a few have sums.
 	Whole bool
@@ -48,7 +47,7 @@ type About struct {
 	Remarks []string
 }
 
-// A Logged is what a sink that is a log says about an entity.
+// A Logged is what a log of entities says about one of them.
 type Logged struct {
 	ContentID    string
 	LastModified time.Time

@@ -33,7 +33,7 @@ var (
 	// ErrUnavailable is returned by an opener if the sink's server is not available at
 	// the moment; opening it later may succeed. A sink that is open returns it, too.
 	ErrUnavailable = consumer.ErrSinkUnavailable
-	// ErrNoKey is returned by a sink that needs keys for an entity without one.
+	// ErrNoKey is returned for an entity without a key by a sink that needs keys.
 	ErrNoKey = errors.New("entity has no key: it has no Content-Location header; take the key from its body with --key")
 	// ErrSpec is returned for an invalid spec.
 	ErrSpec = errors.New("invalid sink")

@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/content"
 )
 
-// A buffer of lines is written once it has flushSize bytes. It exceeds that by one
-// line at most: escapes can make a body of 1 MiB six times as long.
+// The buffer is written once it has flushSize bytes. It exceeds flushSize by at most one line, which may be
+// long: escapes can make a body of 1 MiB six times as long.
 const flushSize = 256 << 10
 
 // Large bodies are encoded in chunks of chunkSize bytes: a multiple of three,

@@ -22,8 +22,7 @@ type record struct {
 
 func positionFile(path string) string { return path + ".position" }
 
-// readRecord returns an error that is [fs.ErrNotExist] if there is no position
-// file.
+// readRecord reads a position file. The error is [fs.ErrNotExist] if there is none.
 func readRecord(path string) (record, error) {
 	data, err := regular.ReadFile(positionFile(path))
 	if err != nil {

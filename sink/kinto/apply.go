@@ -47,11 +47,11 @@ const (
 	maxChunkBytes = 1 << 20
 )
 
-// maxRecord limits a record in bytes. It is held in memory when it is written.
+// maxRecord is the maximum size of a record, in bytes. A record is held in memory while it is written.
 const maxRecord = 48 << 20
 
-// maxDigest limits a record that is recognized by its digest, in bytes. Servers may send such a record
-// with six times as many, because of escapes.
+// maxDigest is the maximum size, in bytes, of a record that is recognized by its digest. Servers may send
+// such a record with six times as many bytes, because of escapes.
 const maxDigest = 8 << 20
 
 // A change is a record to be written or deleted.
@@ -143,7 +143,7 @@ func (c *change) size() int64 {
 	return n
 }
 
-// etagOf returns the field ETag of an entity, or an empty string.
+// etagOf returns the ETag field of an entity, or an empty string.
 func etagOf(e *feed.Entity) string {
 	for _, f := range e.Header {
 		if strings.EqualFold(f.Name, "ETag") {

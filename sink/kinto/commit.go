@@ -66,8 +66,8 @@ type request struct {
 	step    string
 	changes []*change
 	to      feed.Position // after it
-	// failed is 1 + target.changed when the server failed on the request, or 0. If more has been changed
-	// since, a record of the request is the cause.
+	// failed is 0, or 1 + target.changed at the time when the server failed on the request. If more changes
+	// have been made since, a record of the request is the cause.
 	failed int64
 }
 
@@ -131,7 +131,7 @@ func (t *target) send(ctx context.Context, r request) error {
 // patience returns the number of failures of the server after which the records of a request are suspected.
 func (t *target) patience(r request) int {
 	switch {
-	case t.changed < r.failed: // they already are, and only a success will show which of them is the cause
+	case t.changed < r.failed: // they are already suspected, and only a success will show which of them is the cause
 		return 1
 	case len(r.changes) > 1:
 		return min(suspicious, t.tries)
@@ -139,9 +139,10 @@ func (t *target) patience(r request) int {
 	return t.tries
 }
 
-// divide sends the halves of a request that the server does not accept as a whole, and refuses a
-// single record. The position advances with the last half. If the server fails on all of the first half,
-// it is sent again after the second half: only a success there shows that records are the cause.
+// divide sends the halves of a request that the server does not accept as a whole; if the request has a
+// single record, it counts as refused. The position advances with the last half. If the server fails on all
+// of the first half, that half is sent again after the second: only a success of the second half shows that
+// records are the cause.
 func (t *target) divide(ctx context.Context, r request, err error) error {
 	if len(r.changes) == 1 {
 		t.refuse(r.changes[0], err)
@@ -247,7 +248,7 @@ func (t *target) all(changes []*change) ([]written, error) {
 	return all, nil
 }
 
-// part returns the request for a change of a record with a stamp, or of one that does not exist if stamp
+// part returns the request for a change to a record that has the given stamp, or that does not exist if stamp
 // is 0.
 func (t *target) part(c *change, stamp int64) (kinto.BatchRequest, error) {
 	part := kinto.BatchRequest{Method: http.MethodDelete, Path: t.to.Path(c.id), Header: header(stamp)}
@@ -260,7 +261,7 @@ func (t *target) part(c *change, stamp int64) (kinto.BatchRequest, error) {
 	return part, err
 }
 
-// header returns the condition that a record has a stamp, or does not exist if stamp is 0.
+// header returns the condition that a record has the given stamp, or does not exist if stamp is 0.
 func header(stamp int64) map[string]string {
 	if stamp == 0 {
 		return map[string]string{"If-None-Match": "*"}
@@ -268,7 +269,7 @@ func header(stamp int64) map[string]string {
 	return map[string]string{"If-Match": kinto.ETag(stamp)}
 }
 
-// settle reads the answers to changes and to the write of the state, which is the last.
+// settle reads the answers to changes and, as the last one, the answer to the write of the state.
 func (t *target) settle(ctx context.Context, todo []*change, answers []kinto.BatchResponse, next state) (left []*change, err error) {
 	if err := t.written(ctx, answers[len(answers)-1], next); err != nil {
 		return nil, err
@@ -293,7 +294,7 @@ func (t *target) settle(ctx context.Context, todo []*change, answers []kinto.Bat
 	return left, nil
 }
 
-// errOvertaken means that the state has been written in the meantime, but is still that of this sink.
+// errOvertaken means that the state has been written in the meantime, but still belongs to this sink.
 var errOvertaken = fmt.Errorf("%w", ErrLost)
 
 // written reads the answer to the write of a state.
@@ -321,21 +322,20 @@ func (t *target) written(ctx context.Context, a kinto.BatchResponse, next state)
 	return nil
 }
 
-// A stored is what writes need to know of a record.
+// A stored describes a record on the server, as far as writes need it.
 type stored struct {
 	stamp     int64 // 0: there is none
 	contentID string
 	digest    []byte // nil unless the whole record was read
 }
 
-// announce says in the state what a request is going to write, which only the owner can do, and then
-// reads the records. If another sink takes over after that, its writes make the writes of this sink
+// announce records in the state what a request is going to write, which only the owner of the state can do,
+// and then reads the records. If another sink takes over after that, its writes make the writes of this sink
 // fail.
 //
-// The announcement is a separate request, although the request that writes the previous chunk could make
-// it: a state that announces a chunk says that the chunk before is complete. Otherwise the next consumer
-// might have to write both chunks again, and apply a PATCH in the first twice if the second has changed
-// its record.
+// The announcement is a separate request, although the request that writes the previous chunk could make it:
+// a state that announces a chunk says that the previous chunk is complete. Otherwise the next consumer might
+// have to write both chunks again, and apply a PATCH in the first twice if the second has changed its record.
 func (t *target) announce(ctx context.Context, r request) (map[string]stored, error) {
 	ids := make([]string, len(r.changes))
 	for i, c := range r.changes {
@@ -379,7 +379,7 @@ func (t *target) announce(ctx context.Context, r request) (map[string]stored, er
 		return nil, fmt.Errorf("look up records: %w", list.Err)
 	}
 	for name := range answers[1].Header {
-		if strings.EqualFold(name, "Next-Page") { // the server has smaller pages than chunks
+		if strings.EqualFold(name, "Next-Page") { // the server's pages are smaller than a chunk
 			return t.rows(ctx, ids, false)
 		}
 	}

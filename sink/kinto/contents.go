@@ -35,10 +35,10 @@ type Contents struct {
 	shared  bool
 }
 
-// OpenContents opens the collection that s names for reading; the other fields of the configuration are
+// OpenContents opens, for reading, the collection that s names; the other fields of the configuration are
 // from c. It writes nothing. A consumer may have the collection open, and is not delayed; but if it writes
-// while the records are read, reading fails with [ErrChanged], since Kinto has no way to read all records
-// as of one moment.
+// while the records are read, reading fails with [ErrChanged], since Kinto has no way to read all records as
+// of one moment.
 func OpenContents(ctx context.Context, c kinto.Config, s sink.Spec) (*Contents, error) {
 	if err := Check(s); err != nil {
 		return nil, err
@@ -124,8 +124,8 @@ func (c *Contents) Close() error {
 	return nil
 }
 
-// Rows yields a row for each record that a sink wrote, in no order, whatever the range is. A record that
-// others change meanwhile may be yielded again; the last of its rows counts.
+// Rows ignores the range and yields a row for each record that a sink wrote, in no particular order. A record
+// that other clients change meanwhile may be yielded again; its last row is the right one.
 func (c *Contents) Rows(ctx context.Context, _, _ string) iter.Seq2[sink.Row, error] {
 	return func(yield func(sink.Row, error) bool) {
 		err := c.each(ctx, func(row sink.Row) bool { return yield(row, nil) })

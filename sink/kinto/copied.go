@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// A Copy is what a record says about the entity that a [Sink] wrote it from.
+// A Copy is what a record says about the entity from which a [Sink] wrote it.
 type Copy struct {
 	Key string
 	// ContentID is empty for an entity without one, and if AsIs.
@@ -22,8 +22,8 @@ type Copy struct {
 	Record []byte
 }
 
-// CopyOf returns what the record with an id says about its entity. A record whose key belongs to
-// another id has been written by another client, and its key is its id.
+// CopyOf returns what the record with an id says about its entity. If the key in a record belongs to another
+// id, another client wrote the record, and CopyOf returns the id as the key.
 func CopyOf(id string, record []byte) Copy {
 	c := Copy{Key: id, Record: withoutStamp(record)}
 	m, body, err := contents(record)

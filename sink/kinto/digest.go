@@ -46,7 +46,7 @@ func canonical(v any) any {
 	return v
 }
 
-// exact is the number up to which each integer is a float64.
+// exact is the number up to which a float64 represents every integer exactly.
 const exact = 1 << 53
 
 // number returns an int64 if that has the same value, because servers write 1e3 as 1000.0.

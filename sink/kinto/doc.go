@@ -31,14 +31,13 @@
 //
 // # Exactly once
 //
-// The position in the feed is kept in the collection feedctl-positions of the same bucket, which is
-// created, so the user needs the right to write the bucket or both collections. A batch is
-// written in chunks of up to batch_max_requests-1 changes and 1 MiB. A chunk takes two requests to
-// /batch: the first announces in the position what the chunk writes, and reads which records there
-// are; the second has the changes and the new position, and is one transaction on PostgreSQL. A server answers
-// each part separately, and the sink reads each answer: after 409 or 5xx in any of them nothing counts, and what
-// is missing is written again. Each change names the stamp of the record that it replaces. A record that others
-// have changed in the meantime is overwritten.
+// The position in the feed is kept in the collection feedctl-positions of the same bucket, which is created, so
+// the user needs the right to write the bucket or both collections. A batch is written in chunks of up to
+// batch_max_requests-1 changes and 1 MiB. A chunk takes two requests to /batch: the first announces in the
+// position what the chunk writes, and reads which records exist; the second has the changes and the new position,
+// and is one transaction on PostgreSQL. A server answers each part separately, and the sink reads each answer:
+// after 409 or 5xx in any of them, none counts, and what is missing is written again. Each change names the stamp
+// of the record that it replaces. A record that others have changed in the meantime is overwritten.
 //
 // Opening the sink compares what was announced with the collection. If all of it is there, the
 // position advances: the server has carried out a request of a consumer that was killed; the sink waits
@@ -50,13 +49,12 @@
 //
 // # What the server refuses
 //
-// Records that the server refuses with status 400, 413 or 422 (a schema, a size) are logged and
-// counted, and not retried; the consumer continues with the next. A chunk that is refused as a whole
-// is halved until the record is found. The same holds for a record on which the server fails
-// repeatedly with 5xx, if it has since made other changes of the chunk; otherwise the server is
-// unavailable. Errors about all records (401, 403, 404, 405, 410, or any error of the position) end the
-// run, and nothing is lost. Transient errors are retried. Backoff and Retry-After are obeyed by the client,
-// package kinto.
+// Records that the server refuses with status 400, 413 or 422 (a schema, a size) are logged and counted, and not
+// retried; the consumer continues with the next record. A chunk that is refused as a whole is halved until the
+// record is found. The same holds for a record on which the server fails repeatedly with 5xx, if it has since
+// made other changes of the chunk; otherwise the server is unavailable. Errors about all records (401, 403, 404,
+// 405, 410, or any error of the position) end the run, and nothing is lost. Transient errors are retried. Backoff
+// and Retry-After are obeyed by the client, package kinto.
 //
 // # One consumer at a time
 //
@@ -65,11 +63,11 @@
 // it becomes the owner in the position and increases its epoch, and the next chunk of the first fails with
 // [ErrTaken]. A process that was stopped for more than 5 s while it announced a chunk announces it again.
 //
-// A server may carry out a request late, when its client has given up, was killed or was replaced. The
-// conditions of the request keep it from changing what has been written since, but not from creating a
-// record that has been deleted since. So a record that such a request may create is deleted 10 s after
-// the request failed, or after the next consumer opened the sink, at the earliest. A request that is
-// carried out later than that may create the record again; the next change of its key corrects it.
+// A server may carry out a request late, after its client has given up, been killed, or been replaced by another.
+// The conditions of the request keep it from changing what has been written since, but not from creating a record
+// that has been deleted since. So a record that such a request may create is deleted 10 s after the request
+// failed, or after the next consumer opened the sink, at the earliest. A request that is carried out later than
+// that may create the record again; the next change of its key corrects it.
 //
 // # Limits
 //

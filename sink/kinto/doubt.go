@@ -9,10 +9,10 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// A server may carry out a request late, when its client has given up, was killed, or was replaced by
-// another. The conditions of the request keep it from changing what has been written since. But it may
-// create a record that has been deleted since. So records that such a request may create are deleted
-// only after retryBudget.deleteAfter. The state keeps their ids for the next consumer.
+// A server may carry out a request late, after its client has given up, been killed, or been replaced by
+// another. The conditions of the request keep it from changing what has been written since. But it may create
+// a record that has been deleted since. So records that such a request may create are deleted only after
+// retryBudget.deleteAfter. The state keeps their ids for the next consumer.
 
 // doubt remembers records that a request may still create.
 func (t *target) doubt(ids []string) {
@@ -29,7 +29,7 @@ func (t *target) doubtful() []string {
 	return slices.Sorted(maps.Keys(t.doubts))
 }
 
-// await waits until no earlier request can still create records that changes delete.
+// await waits until no earlier request can still create any of the records that changes delete.
 func (t *target) await(ctx context.Context, changes []*change) error {
 	var until time.Time
 	for _, c := range changes {

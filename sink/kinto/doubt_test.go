@@ -109,7 +109,7 @@ func creationAndDeletion() [][]*feed.Entity {
 	return [][]*feed.Entity{{put(1, "a", `{"a":1}`)}, {put(2, "x", `{"x":1}`)}, {put(3, "a", `{"a":2}`)}, {remove(4, "x")}, {put(5, "a", `{"a":3}`)}}
 }
 
-// TestLateCreation: a record that a request has created late, after it was deleted, does not remain.
+// TestLateCreation: a record that a late request creates after its deletion does not remain.
 func TestLateCreation(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{2 * time.Second, 5 * time.Second, 8 * time.Second} {

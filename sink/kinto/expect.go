@@ -11,10 +11,11 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// Expect makes the batch replace records only if they have the stamp that was compared; was is nil if there
-// was no record. The batch leaves the position as it is. Commit returns a [*sink.ChangedError] with the keys
-// of records that have another stamp now, which are left alone. The other records are written nevertheless,
-// since not all backends of Kinto have transactions. Applying them again does no harm.
+// Expect makes the batch replace the record of a key only if the record still has the stamp of the given row,
+// or still does not exist if the row is nil. The batch leaves the position as it is. Commit returns a
+// [*sink.ChangedError] with the keys of records that have another stamp now, which are left alone. The other
+// records are written nevertheless, since not all backends of Kinto have transactions. Applying them again
+// does no harm.
 func (t *target) Expect(_ context.Context, key string, was *sink.Row) error {
 	stamp := int64(0)
 	if was != nil {
@@ -51,7 +52,7 @@ func (t *target) writeExpected(ctx context.Context) error {
 }
 
 // sendExpected writes changes until each is stored or refused, and returns the keys of those whose record is
-// not as it was expected. The records tell which changes an earlier attempt has made.
+// not as expected. The records show which changes an earlier attempt has made.
 func (t *target) sendExpected(ctx context.Context, changes []*change) (changed []string, err error) {
 	for n := 1; ; n++ {
 		conflicts, err := t.tryExpected(ctx, changes)
@@ -81,8 +82,8 @@ func (t *target) sendExpected(ctx context.Context, changes []*change) (changed [
 	}
 }
 
-// tryExpected sends changes once, and returns those whose record is not as it was expected. After an error,
-// none or all of the changes may have been made.
+// tryExpected sends changes once, and returns those whose record is not as expected. After an error, none or
+// all of the changes may have been made.
 func (t *target) tryExpected(ctx context.Context, changes []*change) (conflicts []*change, err error) {
 	if err := t.load(ctx); err != nil {
 		return nil, err
@@ -125,8 +126,8 @@ func (t *target) tryExpected(ctx context.Context, changes []*change) (conflicts 
 	return conflicts, nil
 }
 
-// unsettled returns the changes that have not been made, and the keys of those whose record is neither as it
-// was expected nor as the change makes it.
+// unsettled returns the changes that have not been made, and the keys of those whose record is neither as
+// expected nor as the change makes it.
 func (t *target) unsettled(ctx context.Context, changes []*change) (left []*change, changed []string, err error) {
 	all, err := t.all(changes)
 	if err != nil || len(all) == 0 {

@@ -47,7 +47,7 @@ func final() map[string]string {
 }
 
 // TestFaults makes requests fail once in each way: every fifth request, or all. With -short, it is every
-// twentieth, since the race detector needs few.
+// twentieth, since a few cases are enough for the race detector.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	every := 5
@@ -154,7 +154,7 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestDown: if a server fails on everything, no record is taken for the cause.
+// TestDown: if a server fails on everything, no record is considered the cause.
 func TestDown(t *testing.T) {
 	t.Parallel()
 	f := kintotest.NewFake(t)

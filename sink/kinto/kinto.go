@@ -179,7 +179,7 @@ type target struct {
 	staged
 }
 
-// A staged is what has been applied and not committed.
+// A staged holds what has been applied, but not committed.
 type staged struct {
 	spool  spool.Spool
 	chunks []*chunk

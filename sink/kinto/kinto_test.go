@@ -27,8 +27,8 @@ func TestConformanceFake(t *testing.T) {
 func TestConformanceMemory(t *testing.T)     { testReal(t, kintotest.Memory) }
 func TestConformancePostgreSQL(t *testing.T) { testReal(t, kintotest.PostgreSQL) }
 
-// testReal runs the suite on a real server. Each step takes a real server a second, so by default only
-// the fake makes all of them fail.
+// testReal runs the suite on a real server. Each step takes a real server a second, so by default all of the
+// steps are made to fail only on the fake.
 func testReal(t *testing.T, backend kintotest.Backend) {
 	if testing.Short() && backend == kintotest.Memory {
 		t.Skip("with -short, PostgreSQL is enough")
@@ -40,8 +40,8 @@ func testReal(t *testing.T, backend kintotest.Backend) {
 	sinktest.Run(t, o)
 }
 
-// createBucket creates a bucket that everyone may write to, unless it exists. On PostgreSQL, the server
-// may refuse one of two requests at the same time, with 503 or 409.
+// createBucket creates a bucket that everyone may write to, unless it exists. On PostgreSQL, the server may
+// refuse one of two concurrent requests, with 503 or 409.
 func createBucket(t testing.TB, bucket string) {
 	for {
 		response, answer := kintotest.Try(t, http.MethodPut, bucket, `{"permissions":{"write":["system.Everyone"]}}`, "If-None-Match", "*")

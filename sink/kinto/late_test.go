@@ -19,14 +19,14 @@ import (
 // errKilled is what a killed client sees.
 var errKilled = errors.New("killed")
 
-// TestLateRequest kills a consumer in each of its requests. The server carries out that request
-// only after one of the requests of the next consumer, but has compared the stamps before: it
-// compares and writes in two steps. The next consumer opens and writes everything.
+// TestLateRequest kills a consumer in each of its requests. The server carries out that request only after
+// one of the requests of the next consumer, but has compared the stamps before that: it compares and writes
+// in two steps. The next consumer opens the sink and writes everything.
 func TestLateRequest(t *testing.T) {
 	t.Parallel()
 	const window = 6 // requests of the next consumer while it opens
 	every := 1
-	if testing.Short() { // the race detector needs few
+	if testing.Short() { // a few cases are enough for the race detector
 		every = 3
 	}
 	for killed, done := 4, false; !done; killed++ {

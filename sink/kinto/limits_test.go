@@ -67,7 +67,7 @@ func TestUnstorableCopies(t *testing.T) {
 	}
 }
 
-// TestUnreadableAnswer: the answer to a batch may be too large to be read. What was stored is not written again.
+// TestUnreadableAnswer: if the answer to a batch is too large to be read, what was stored is not written again.
 func TestUnreadableAnswer(t *testing.T) {
 	t.Parallel()
 	f := kintotest.NewFake(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// positionsName is the collection with the positions of all consumers of a bucket, so that the
-// readers of the data do not see them.
+// positionsName is the name of the collection with the positions of all consumers of a bucket. It is separate
+// so that the readers of the data do not see the positions.
 const positionsName = "feedctl-positions"
 
 var (
@@ -32,7 +32,7 @@ var (
 // A state is a record of the collection [positionsName].
 type state struct {
 	stamp    int64 // of the record; 0 if there is none
-	refusals int   // how many of target.refused it has
+	refusals int   // how many of target.refused the record has
 
 	Collection string `json:"collection"`
 	Name       string `json:"name"`
@@ -42,10 +42,10 @@ type state struct {
 	Epoch int64  `json:"epoch"`
 	// Writes is the number of times that the record was written.
 	Writes int64 `json:"writes"`
-	// Position is that of the collection.
+	// Position is the position of the collection.
 	Position feed.Position `json:"position"`
-	// Step is the random name of the last chunk, and Last is what it writes. The chunk has been
-	// announced, and leads to Next; or, if Done, it has been written, after the position Before. A server
+	// Step is the random name of the last chunk, and Last is what it writes. If Done is false, the chunk has
+	// been announced and leads to Next; otherwise, it has been written after the position Before. A server
 	// stores the position even if it refuses records of the same request.
 	Step   string        `json:"step,omitempty"`
 	Done   bool          `json:"done,omitempty"`
@@ -262,7 +262,7 @@ func (t *target) missing(ctx context.Context) (id string, absent []string, err e
 	return id, absent, nil
 }
 
-// is reports whether a record is as written, as far as that can be known.
+// is reports whether a record is as w describes it, as far as this can be known.
 func (s stored) is(w written) bool {
 	switch {
 	case w.Deleted:

@@ -98,7 +98,7 @@ func (n *notation) object(text []byte, top bool) {
 	names := map[string]bool{}
 	for quoted, value := range jsonscan.Members(text) {
 		name := n.string(quoted)
-		n.same = n.same && !names[name] // of two members the last stays
+		n.same = n.same && !names[name] // of two members with the same name, the last one stays
 		n.fits = n.fits && !(top && reserved[name])
 		names[name] = true
 		n.value(value)
@@ -117,8 +117,8 @@ func (n *notation) string(quoted []byte) string {
 // maxDigits is how many decimal digits a float64 always preserves.
 const maxDigits = 15
 
-// number checks a number. Servers keep integers of 64 bits, and write others as the shortest text
-// of the same float64.
+// number checks a number. Servers keep integers of 64 bits, and write other numbers as the shortest text of
+// the same float64.
 func (n *notation) number(text string) {
 	if _, err := strconv.ParseFloat(text, 64); err != nil {
 		n.fits = false // out of range
@@ -202,7 +202,7 @@ type meta struct {
 	BodyBase64  *[]byte         `json:"bodyBase64"`
 }
 
-// keyOf returns the key that the record with an id says it has.
+// keyOf returns the key of the record with the given id, according to its metaMember.
 func (m *meta) keyOf(id string) string {
 	switch {
 	case m.Key != nil:

@@ -78,7 +78,7 @@ func fromBridge(n int, id, members string, stamp int64) *feed.Entity {
 	return e
 }
 
-// listing returns the records of a collection by id, as the server has them but for the stamp.
+// listing returns the records of a collection by id, as the server has them, except for the stamp.
 func listing(ctx context.Context, url string) (map[string]json.RawMessage, error) {
 	c, err := client.Open(client.Config{URL: url, MaxRecord: 64 << 20})
 	if err != nil {

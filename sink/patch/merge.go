@@ -55,8 +55,8 @@ type member struct {
 	value   json.RawMessage
 }
 
-// members returns the members of a JSON object without white space, in order.
-// Of duplicate names the last value counts, in the position of the first.
+// members returns the members of a JSON object without white space, in order. If a name occurs more than
+// once, its last value is used, in the position of the first.
 func members(object []byte) ([]member, error) {
 	var all []member
 	index := map[string]int{}

@@ -22,15 +22,15 @@ const (
 const MaxSize = 1 << 20
 
 var (
-	// ErrMissing is the reason for a patch to a key that does not exist.
+	// ErrMissing means that a patch is for a key that does not exist.
 	ErrMissing = errors.New("no document with this key exists")
-	// ErrContentType is the reason for a patch of another type.
+	// ErrContentType means that a patch has neither content type.
 	ErrContentType = errors.New("content type is neither " + Merge + " nor " + JSON)
-	// ErrTooLarge is the reason for a document or patch above [MaxSize].
+	// ErrTooLarge means that a document or patch is larger than [MaxSize].
 	ErrTooLarge = fmt.Errorf("document or patch is larger than %d bytes", MaxSize)
-	// ErrInvalid is the reason for a malformed patch.
+	// ErrInvalid means that a patch is malformed.
 	ErrInvalid = errors.New("not a valid patch")
-	// ErrNoFit is the reason for a patch that does not fit the document.
+	// ErrNoFit means that a patch does not fit the document.
 	ErrNoFit = errors.New("patch does not fit the document")
 )
 
@@ -38,7 +38,7 @@ var (
 type Error struct {
 	Key       string
 	ContentID string
-	Err       error // one of the errors of this package, or wraps one
+	Err       error // an error of this package, or an error that wraps one
 }
 
 // Error names the key and the Content-ID.

@@ -27,11 +27,11 @@
 //
 // # The connection
 //
-// The sink opens one connection of its own, with the pool's configuration, including the hooks
-// BeforeConnect and AfterConnect; it uses none of the pool's. A transaction begins with the first
-// entity of a batch, with the default isolation level of the database; there is none while the sink
-// waits for entities. Through a pooler, such as PgBouncer in transaction mode, a second connection
-// holds the lock; the pool then needs [pgx.QueryExecModeExec].
+// The sink opens one connection of its own, with the pool's configuration, including the hooks BeforeConnect
+// and AfterConnect; it uses none of the pool's. A transaction begins with the first entity of a batch, with
+// the default isolation level of the database; no transaction is open while the sink waits for entities.
+// Through a pooler, such as PgBouncer in transaction mode, a second connection holds the lock; the pool then
+// needs [pgx.QueryExecModeExec].
 //
 // # Errors
 //

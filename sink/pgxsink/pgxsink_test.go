@@ -36,7 +36,8 @@ func TestConformance(t *testing.T) {
 			return nil, err
 		}
 		defer pool.Close() // the sink needs another connection
-		// The lock: the server may still be executing this for a killed process.
+		// The lock is needed because the server may still be executing this statement for a process that was
+		// killed.
 		if _, err := pool.Exec(ctx, "SELECT pg_advisory_xact_lock(1); CREATE TABLE IF NOT EXISTS changes (n bigserial PRIMARY KEY, content_id text, operation text, key text, body bytea)"); err != nil {
 			return nil, err
 		}
