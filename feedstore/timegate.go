@@ -47,8 +47,8 @@ func (r *Reader) PageBefore(ctx context.Context, name string, t time.Time) (int6
 	}
 }
 
-// pageBefore implements PageBefore for the pages from floor to newest. All of them are in the
-// chain, where time never decreases.
+// pageBefore implements PageBefore for the pages from floor to newest. All of these are in the chain,
+// in which times never decrease.
 func (f *Feed) pageBefore(ctx context.Context, t time.Time, floor int64, newest *chain.Page) (int64, error) {
 	if newest.Number <= floor || newest.Last.Before(t) {
 		return newest.Number, nil
@@ -57,7 +57,7 @@ func (f *Feed) pageBefore(ctx context.Context, t time.Time, floor int64, newest 
 	if err != nil || !oldest.Last.Before(t) {
 		return floor, err
 	}
-	older, later := oldest, newest // the result is older, or a page between the two
+	older, later := oldest, newest // the result is the page older, or one between older and later
 	for later.Number-older.Number > 1 {
 		numbers := halve(older, later)
 		if storage.PropertiesOf(f.r.store).Remote {
@@ -83,9 +83,10 @@ func halve(older, later *chain.Page) []int64 {
 	return []int64{older.Number + (later.Number-older.Number)/2}
 }
 
-// spread returns up to timeRequests numbers between two pages, in order. Two of them enclose the
-// page of time t if pages span equal times, apart from random differences, which add up to about the
-// square root of their number. The others divide the range evenly, in case the pages do not.
+// spread returns up to timeRequests numbers between two pages, in order. If pages span equal times,
+// apart from random differences, two of the numbers enclose the page of time t: the differences add up
+// to about the square root of the number of pages. The other numbers divide the range evenly, in case
+// pages do not span equal times.
 func spread(older, later *chain.Page, t time.Time) []int64 {
 	size := later.Number - older.Number
 	var numbers []int64
@@ -101,7 +102,7 @@ func spread(older, later *chain.Page, t time.Time) []int64 {
 	return slices.Compact(numbers)
 }
 
-// statAll returns the metadata of pages that have a next page, read concurrently.
+// statAll reads the metadata of pages that have a next page, concurrently.
 func (f *Feed) statAll(ctx context.Context, numbers []int64) ([]*chain.Page, error) {
 	pages, errs := make([]*chain.Page, len(numbers)), make([]error, len(numbers))
 	var group sync.WaitGroup

@@ -24,7 +24,7 @@ var longest = flag.Int64("long-feed", 20_000, "search feeds of up to this many p
 
 var dawn = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// rhythms holds ways in which the times of pages progress: functions that return the time of page n, in seconds.
+// rhythms holds functions that return the time of page n, in seconds.
 var rhythms = map[string]func(n, pages int64) int64{
 	"even":           func(n, _ int64) int64 { return n * 10 },
 	"faster":         func(n, pages int64) int64 { return 1_000_000 - (pages-n)*(pages-n)*1_000_000/pages/pages },
@@ -35,8 +35,9 @@ var rhythms = map[string]func(n, pages int64) int64{
 	"random":         func(n, _ int64) int64 { return n*100 + rand.New(rand.NewPCG(uint64(n), 1)).Int64N(100) },
 }
 
-// TestPageBefore searches feeds of all sizes for all kinds of times. The result must be the last
-// page that is strictly older, and the number of reads and of rounds of reads must be bounded.
+// TestPageBefore searches feeds of many sizes for all kinds of times. The result must be the last
+// page that is strictly older, and the number of reads, and of rounds of concurrent reads, must not
+// exceed a limit.
 func TestPageBefore(t *testing.T) {
 	for name, rhythm := range rhythms {
 		for _, pages := range []int64{1, 2, 3, 9, 100, 1023, *longest} {
@@ -57,7 +58,7 @@ func TestPageBefore(t *testing.T) {
 	}
 }
 
-// searchAll searches for the times of some pages, and for times a second earlier and a second later.
+// searchAll searches for the times of some pages, and for a second before and after each.
 func searchAll(t *testing.T, store storage.Store, remote bool, floor, pages int64, at func(n int64) time.Time) {
 	t.Helper()
 	slow := far(store, time.Second)
@@ -79,7 +80,7 @@ func searchAll(t *testing.T, store storage.Store, remote bool, floor, pages int6
 				_, _, _, err := reader.Look(t.Context(), "f")
 				return err
 			}
-			check(t, look()) // as the entry point does
+			check(t, look()) // as a request for the entry point does
 			first, firstRounds := measure(look)
 			when := at(n).Add(shift)
 			var got int64
@@ -90,7 +91,7 @@ func searchAll(t *testing.T, store storage.Store, remote bool, floor, pages int6
 			if want := strictlyOlder(floor, pages, at, when); got != want {
 				t.Fatalf("page of %v: got %d (%v), want %d (%v)", when, got, at(got), want, at(want))
 			}
-			reads, rounds = reads-first, rounds-firstRounds // without those for the newest page
+			reads, rounds = reads-first, rounds-firstRounds // without the reads that Look makes
 			if most := 1 + bits.Len64(uint64(pages-1)); !remote && int(reads) > most || remote && rounds > 1+8 {
 				t.Errorf("page of %v: %d reads in %d rounds", when, reads, rounds)
 			}
@@ -99,7 +100,7 @@ func searchAll(t *testing.T, store storage.Store, remote bool, floor, pages int6
 	}
 }
 
-// strictlyOlder returns the page that the specification's rule selects.
+// strictlyOlder returns the page that the rule of the specification selects.
 func strictlyOlder(floor, pages int64, at func(n int64) time.Time, t time.Time) int64 {
 	for n := pages; n > floor; n-- {
 		if at(n).Before(t) {
@@ -109,8 +110,9 @@ func strictlyOlder(floor, pages int64, at func(n int64) time.Time, t time.Time) 
 	return floor
 }
 
-// TestPageBeforeRounds: in a feed that grows steadily, a search of a remote store takes few rounds,
-// and another search close to it reads less, since pages that have been read are remembered.
+// TestPageBeforeRounds: if a feed grows steadily, a search of a remote store takes few rounds, and
+// another search for a time close to the first reads less, since pages that have been read are
+// remembered.
 func TestPageBeforeRounds(t *testing.T) {
 	at := func(n int64) time.Time { return dawn.Add(time.Duration(rhythms["random"](n, 0)) * time.Second) }
 	store := far(longfeed.New(memory.New(), "f", *longest, at), time.Second)
@@ -136,8 +138,8 @@ func TestPageBeforeRounds(t *testing.T) {
 	})
 }
 
-// TestPageBeforeOfChangingFeed searches while the feed is pruned, deleted, or published to, before
-// each read of the search.
+// TestPageBeforeOfChangingFeed: a search finds the right page even if the feed is pruned, or an
+// orphan appears, before any one of its operations.
 func TestPageBeforeOfChangingFeed(t *testing.T) {
 	const pages = 100
 	at := func(n int64) time.Time { return dawn.Add(time.Duration(n) * time.Minute) }
@@ -167,7 +169,8 @@ func TestPageBeforeOfChangingFeed(t *testing.T) {
 				check(t, err)
 				floor, err := chain.NewReader(inner, "f").Floor(t.Context())
 				check(t, err)
-				// A page that was pruned after it had been read may be the answer: a client sees 410.
+				// The result may also be a page that was pruned after the search had read it: the
+				// client then gets a 410.
 				if n != max(floor, 49) && n != 49 {
 					t.Errorf("%s, before operation %d, remote %t: page %d with floor %d", name, nth, remote, n, floor)
 				}

@@ -14,14 +14,14 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A pace is how often a tracker polls feeds that do not change.
+// A pace says how often a tracker polls feeds that do not change.
 type pace struct {
 	rate    float64       // polls per second, of all feeds together
-	longest time.Duration // between two polls of a feed, unless there are too many
-	list    time.Duration // between two listings of the feeds
+	longest time.Duration // time between two polls of a feed, unless there are too many feeds
+	list    time.Duration // time between two listings of the feeds
 }
 
-// paceOf returns the pace for a store, which may report changes.
+// paceOf returns the pace for a store. notifies says whether the store reports changes.
 func paceOf(store storage.Store, notifies bool) pace {
 	switch remote := storage.PropertiesOf(store).Remote; {
 	case remote && notifies:
@@ -37,22 +37,23 @@ func paceOf(store storage.Store, notifies bool) pace {
 
 const (
 	pollTimeout = 30 * time.Second // limits one poll of a feed
-	// sweepEvery is how often all feeds are examined for those that are due. The cost of a change must not
-	// depend on the number of feeds.
+	// sweepEvery is the interval at which all feeds are examined for those that are due. This is not done
+	// after each change, whose cost must not depend on the number of feeds.
 	sweepEvery = time.Second
-	// pollsAtOnce is how many polls are under way at most. Fewer feeds than that may hang without
-	// delaying the others.
+	// pollsAtOnce is the maximum number of polls under way. As long as fewer polls hang, they do not delay
+	// the others.
 	pollsAtOnce = 16
 	// pollFailures is how many polls in a row of a feed that has not been seen yet may fail before
 	// it is considered damaged.
 	pollFailures = 3
-	// hintsPerList is how many times, between two listings that are due anyway, feeds are listed and polled
-	// because of a hint that any feed may have changed. PostgreSQL gives such a hint every second where it
-	// cannot notify.
+	// hintsPerList is how many times, between two regular listings, feeds are listed and polled because of a
+	// hint that any feed may have changed. The PostgreSQL driver gives such a hint every second if the
+	// database cannot notify it.
 	hintsPerList = 6
 )
 
-// run polls feeds: at first all, then those that may have changed, and each from time to time.
+// run polls all feeds at first, and later those that may have changed. In addition, it polls each feed from
+// time to time.
 func (t *tracker) run(ctx context.Context) {
 	var polls sync.WaitGroup
 	defer polls.Wait()
@@ -88,7 +89,7 @@ func (t *tracker) run(ctx context.Context) {
 		select {
 		case <-timer.C:
 		case <-t.hint:
-			select { // so that changes that follow soon are polled together
+			select { // wait for further changes, to poll the feeds together
 			case <-time.After(noticeEvery / 4):
 			case <-ctx.Done():
 			}
@@ -98,7 +99,7 @@ func (t *tracker) run(ctx context.Context) {
 	}
 }
 
-// watch lets the store report changes, if it can.
+// watch makes the store report changes. It returns false if the store cannot do that.
 func (t *tracker) watch(ctx context.Context) bool {
 	watcher, ok := storage.As[storage.KeyWatcher](t.reader.store)
 	if !ok {
@@ -131,7 +132,7 @@ func (t *tracker) takeAny() bool {
 	return true
 }
 
-// list looks for feeds that are new, and for those that are gone, and makes them due.
+// list looks for feeds that are new or gone, and makes them due.
 func (t *tracker) list(ctx context.Context) {
 	there := map[string]bool{}
 	for name, err := range chain.Feeds(ctx, t.reader.store, "") {
@@ -176,8 +177,8 @@ func (t *tracker) failed(ctx context.Context, err error) {
 	t.wake()
 }
 
-// takeHinted returns the feeds that may have changed, and records that they are being polled. It leaves feeds
-// whose poll is under way for later: the change may be later than what the poll sees.
+// takeHinted returns the feeds that may have changed, and records that they are being polled. A feed whose
+// poll is under way is left for later, since that poll may not see the change.
 func (t *tracker) takeHinted() (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,9 +201,9 @@ func (t *tracker) takeHinted() (names []string) {
 	return names
 }
 
-// due returns the feeds that are to be polled without a hint, and records that they are being polled: those
-// that have not been polled yet, and as many of the others as the pace allows in sweepEvery, beginning with
-// those that have waited longest. It leaves out those whose poll is under way.
+// due returns the feeds that are to be polled without a hint, and records that they are being polled. These
+// are the feeds that have not been polled yet, and as many others as the pace allows for one sweepEvery,
+// beginning with those that have waited longest. Feeds whose poll is under way are left out.
 func (t *tracker) due(p pace) (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -233,8 +234,8 @@ func (t *tracker) due(p pace) (names []string) {
 	return names
 }
 
-// poll polls feeds, and waits for the polls to end, but not for long: a poll that hangs must not delay
-// changes of other feeds. all counts the polls.
+// poll polls feeds, and waits at most noticeEvery for the polls to end: a poll that hangs must not delay
+// changes of other feeds. The polls are added to the WaitGroup all.
 func (t *tracker) poll(ctx context.Context, all *sync.WaitGroup, names []string, p pace) {
 	if len(names) == 0 {
 		return
@@ -271,7 +272,7 @@ func (t *tracker) count() int {
 	return len(t.byName)
 }
 
-// pollFeed polls one feed, and says when it is to be polled again.
+// pollFeed polls one feed, and sets when it is to be polled again.
 func (t *tracker) pollFeed(ctx context.Context, name string, longest time.Duration) {
 	t.mu.Lock()
 	var last *chain.Page
@@ -297,7 +298,7 @@ func (t *tracker) pollFeed(ctx context.Context, name string, longest time.Durati
 	default:
 		failed = true
 		t.reader.log.DebugContext(ctx, "poll a feed", "feed", name, "error", err)
-		if failures++; seq == 0 && failures == pollFailures { // it must not delay the others
+		if failures++; seq == 0 && failures == pollFailures { // the feed must not prevent the list from being complete
 			t.saw(name, damaged, nil)
 		}
 	}
@@ -308,7 +309,7 @@ func (t *tracker) pollFeed(ctx context.Context, name string, longest time.Durati
 	defer t.mu.Unlock()
 	delete(t.polling, name)
 	if t.hinted[name] || t.seq > t.noticed {
-		t.poke() // the round may be over
+		t.poke() // run may be waiting for more to do
 	}
 	feed := t.byName[name]
 	if feed == nil {
@@ -333,8 +334,8 @@ func (t *tracker) polled() {
 	t.wake()
 }
 
-// head returns the newest page of a feed, through the reader's state of the feed if there is one. The pages
-// of a feed that was deleted are below its floor, whether they have been removed or not.
+// head returns the newest page of a feed. If the reader has a state of the feed, it uses that. All pages of
+// a feed that was deleted are below its floor, whether they have been removed or not.
 func (r *Reader) head(ctx context.Context, name string, last *chain.Page) (*chain.Page, error) {
 	if f, ok := r.feeds.Get(name); ok {
 		p, _, err := f.pollWithFloor(ctx)

@@ -14,15 +14,15 @@ import (
 // DirectoryOptions apply to all files of a [Directory].
 type DirectoryOptions struct {
 	Operation feed.Operation // "" means PUT
-	// ContentType is the media type of all files; "" means that of the file name's extension, or
-	// application/octet-stream if the extension is unknown.
+	// ContentType is the media type of all files. If it is "", the type follows from the extension of each
+	// file's name, and is application/octet-stream for an unknown extension.
 	ContentType string
 	// Skipped, if set, is called for each entry that is skipped, with the reason:
 	// ErrNotFile or ErrName.
 	Skipped func(name string, why error)
 }
 
-// Reasons for which [Directory] skips an entry, to be matched with [errors.Is].
+// These are the reasons for which [Directory] skips an entry, to be matched with [errors.Is].
 var (
 	// ErrNotFile means that the entry is a symbolic link, a named pipe, a socket or a device.
 	ErrNotFile = errors.New("neither a regular file nor a directory")

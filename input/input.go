@@ -2,10 +2,9 @@
 // its headers, a multipart document, lines of JSON, or a directory of files. It
 // holds only one entity at a time, so inputs can have any size.
 //
-// Only the parts of a multipart document may have a Last-Modified, which is used
-// in a snapshot; in a feed the producer sets it. Entities may lack a Content-ID:
-// then the producer generates one, and publishing the same input again publishes
-// it twice.
+// Only the parts of a multipart document may have a Last-Modified. It is used in a snapshot; in a feed, the
+// producer sets its own. If an entity has no Content-ID, the producer generates one, so publishing the same
+// input again publishes the entity twice.
 //
 // An entity remains valid after the next one is read, unless it has a Stream.
 package input
@@ -18,12 +17,10 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// ErrInvalid is matched by errors that are the input's fault, as opposed to read
-// errors.
+// ErrInvalid is matched by errors that are due to invalid input, as opposed to read errors.
 var ErrInvalid = errors.New("invalid input")
 
-// An Error is an entity that could not be read from the input, and why. The
-// entities before it have been yielded.
+// An Error means that an entity could not be read from the input. The entities before it have been yielded.
 type Error struct {
 	// Where is "line 12", "part 3" or "file a/b.json"; lines count from 1, parts
 	// from 0. It is empty if there is only one entity.
@@ -87,7 +84,8 @@ func setField(e *feed.Entity, name, value string) error {
 	return nil
 }
 
-// complete sets defaults and performs the producer's checks, because here the position in the input is known.
+// complete sets defaults. It also makes the checks that the producer would make, since an error found here
+// can name the place in the input.
 func complete(e *feed.Entity) error {
 	if e.Operation == "" {
 		e.Operation = feed.Put

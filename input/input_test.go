@@ -22,7 +22,8 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// collect reads all entities with their bodies. It also returns those read before an error.
+// collect reads all entities with their bodies. After an error, it returns the entities read
+// before.
 func collect(t *testing.T, entities iter.Seq2[*feed.Entity, error]) ([]feed.Entity, error) {
 	t.Helper()
 	var all []feed.Entity
@@ -46,7 +47,7 @@ func collect(t *testing.T, entities iter.Seq2[*feed.Entity, error]) ([]feed.Enti
 	return all, nil
 }
 
-// sameBytes compares bodies as strings, which is faster than byte by byte.
+// sameBytes compares bodies with bytes.Equal, which is faster than byte by byte.
 var sameBytes = cmp.Comparer(func(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) })
 
 func put(key, id, body string) feed.Entity {
@@ -137,13 +138,14 @@ func TestNDJSONErrorText(t *testing.T) {
 	}
 }
 
-// TestNDJSONKeepsEntities: lines of any length remain valid when others have been read.
+// TestNDJSONKeepsEntities: entities from lines of any length remain valid while further lines are
+// read.
 func TestNDJSONKeepsEntities(t *testing.T) {
 	line := func(i int) string {
 		length := i % 300
 		switch {
 		case i%1000 == 999:
-			length = 200_000 // more than is read at a time
+			length = 200_000 // longer than a block
 		case i%10 == 9:
 			length = 20 * i
 		}
@@ -343,7 +345,7 @@ func TestDirectory(t *testing.T) {
 		t.Errorf("options are ignored: %+v, %v", got[0], err)
 	}
 	for range input.Directory(fsys, input.DirectoryOptions{}) {
-		break // must stop the walk, not panic
+		break // must end the iteration without a panic
 	}
 	_, err = collect(t, input.Directory(fsys, input.DirectoryOptions{Operation: "COPY"}))
 	check(t, err, "file a/b c.txt", input.ErrInvalid)

@@ -9,24 +9,24 @@ import (
 const (
 	// blockSize is how many bytes are read at a time.
 	blockSize = 64 << 10
-	// maxShared is the longest line that is a part of its block, in bytes. A line that is kept
-	// keeps its block in memory.
+	// maxShared is the length, in bytes, up to which a line is returned as a part of its block. While such a
+	// line is in use, its whole block stays in memory.
 	maxShared = blockSize / 8
 	// maxEmptyReads is how many times in a row a reader may return no bytes and no error.
 	maxEmptyReads = 100
 )
 
-// A lineReader reads lines, which remain valid. It allocates memory for whole blocks of
-// short lines, and exactly as much as is needed for a long one.
+// A lineReader reads lines, which remain valid. It allocates whole blocks for short lines, and exactly as
+// much memory as is needed for a long line.
 type lineReader struct {
 	r        io.Reader
 	max      int          // length of a line
 	lengthy  func() error // or nil
 	block    []byte
-	from, to int      // block[from:to] is not returned yet
+	from, to int      // block[from:to] has not been returned yet
 	shared   bool     // lines that were returned are parts of the block
 	err      error    // of r
-	long     [][]byte // the blocks of the line that is being read, before this one
+	long     [][]byte // earlier blocks of the line that is being read
 	spare    [][]byte // blocks to use again
 }
 
@@ -61,7 +61,7 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// keep keeps the block, all of which is a piece of a long line.
+// keep adds the block to long: all of it belongs to the line that is being read.
 func (l *lineReader) keep() {
 	l.long = append(l.long, l.block)
 	l.block, l.from, l.to = nil, 0, 0
@@ -78,9 +78,9 @@ func (l *lineReader) join(piece []byte) []byte {
 	return line
 }
 
-// piece returns what is left up to a line break. If a whole block has no line break, it returns the block. If
-// there is none before the end of the input or an error, it returns the rest, with io.EOF or the error. The
-// result is valid until the next call, unless shared is set.
+// piece returns the rest of the line, with its line break. If a whole block has no line break, it returns the
+// block. If there is no line break before the end of the input or an error, it returns what is left, with
+// io.EOF or the error. The result is valid until the next call, unless shared is set.
 func (l *lineReader) piece() ([]byte, error) {
 	for searched := 0; ; {
 		if i := bytes.IndexByte(l.block[l.from+searched:l.to], '\n'); i >= 0 {
@@ -100,7 +100,7 @@ func (l *lineReader) cut(n int) []byte {
 	return l.block[start:l.from:l.from]
 }
 
-// fill reads more of the input, into another block if this one is full.
+// fill reads more of the input. If the block is full, it begins another.
 func (l *lineReader) fill() {
 	if l.to == len(l.block) {
 		rest := l.block[l.from:]

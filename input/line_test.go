@@ -25,7 +25,7 @@ func TestLongLinesAllocate(t *testing.T) {
 		}
 	}
 	runtime.ReadMemStats(&after)
-	// Memory for the lines, and for the blocks of one line.
+	// Allow for the memory of the lines, and of the blocks of one line.
 	if got := after.TotalAlloc - before.TotalAlloc; got > (count+2)*size {
 		t.Errorf("%d lines of %d bytes: allocated %d bytes", count, size, got)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// Multipart yields the parts of a multipart document of any subtype. Their
-// headers become the headers of the entities; Content-Type is required except for a DELETE,
-// Operation-Type is PUT if it is missing. Bodies larger than limits.MaxWhole become Streams.
+// Multipart yields the parts of a multipart document of any subtype. Their headers become the
+// headers of the entities. Content-Type is required except for a DELETE; a missing Operation-Type
+// means PUT. Bodies larger than limits.MaxWhole become Streams.
 func Multipart(r io.Reader, contentType string, limits page.ReaderOptions) iter.Seq2[*feed.Entity, error] {
 	return func(yield func(*feed.Entity, error) bool) {
 		boundary, err := page.Boundary(contentType)
@@ -57,8 +57,8 @@ func entity(part *page.Part) (*feed.Entity, error) {
 	return e, nil
 }
 
-// malformed are the causes of a [page.Error] that are the document's fault; others
-// come from the underlying reader.
+// malformed holds the causes of a [page.Error] that mean that the document is malformed. Other
+// causes come from the underlying reader.
 var malformed = []error{
 	page.ErrTruncated, page.ErrNoParts, page.ErrMalformedHeader, page.ErrHeaderTooLarge,
 	page.ErrPartTooLarge, page.ErrContentLength, page.ErrBoundary,

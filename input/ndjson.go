@@ -29,19 +29,19 @@ type Options struct {
 	Key string
 	// Operation is the operation of all lines; "" means PUT.
 	Operation feed.Operation
-	// OperationField points to an operation (PUT, PATCH or DELETE, in any
-	// case). A line without one has Operation.
+	// OperationField points to the operation of a line (PUT, PATCH or DELETE, in upper or lower
+	// case). A line without the field has Operation.
 	OperationField string
 	// ContentType is the media type of all lines; "" means application/json.
 	ContentType string
-	// ContentID points to the Content-ID, which must be in every line. It makes
-	// publishing the same input again idempotent.
+	// ContentID points to the Content-ID, which must be in every line. With it, publishing the same
+	// input again has no effect.
 	ContentID string
-	// MaxLine is the longest line, in bytes; 0 means DefaultMaxLine.
+	// MaxLine is the maximum length of a line, in bytes; 0 means DefaultMaxLine.
 	MaxLine int
 	// Lengthy, if set, is called when a line is longer than LengthyLine, before the rest of
-	// it is read. A program that reads several inputs concurrently can use it to make them
-	// take turns. An error ends the input.
+	// it is read. A program that reads several inputs concurrently can use it to make them take
+	// turns. If it returns an error, reading ends with that error.
 	Lengthy func() error
 }
 
@@ -86,7 +86,7 @@ func NDJSON(r io.Reader, o Options) iter.Seq2[*feed.Entity, error] {
 	}
 }
 
-// A program is Options with compiled pointers, which are nil if absent.
+// A program is Options with compiled pointers; a pointer that is not set is nil.
 type program struct {
 	key, operationField, contentID *jsonptr.Pointer
 	operation                      feed.Operation

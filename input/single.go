@@ -13,9 +13,8 @@ import (
 
 // Single returns the entity that an HTTP request carries: its body, with the
 // Operation-Type field (PUT if there is none) and all Content-* fields of its
-// header. Other fields concern the request and are ignored. The size is that of the
-// body, or -1 if unknown. A body of more than maxWhole bytes is not read but becomes
-// the entity's Stream.
+// header. Other fields concern the request and are ignored. size is the size of the body, or -1 if
+// unknown. A body of more than maxWhole bytes is not read, but becomes the entity's Stream.
 func Single(header textproto.MIMEHeader, body io.Reader, size int64, maxWhole int) (*feed.Entity, error) {
 	e := new(feed.Entity)
 	for _, name := range slices.Sorted(maps.Keys(header)) {
@@ -37,7 +36,8 @@ func Single(header textproto.MIMEHeader, body io.Reader, size int64, maxWhole in
 	return e, nil
 }
 
-// setBody reads a body of up to maxWhole bytes, and makes a larger one a Stream.
+// setBody sets the body of an entity. It reads a body of up to maxWhole bytes; a larger one becomes
+// a Stream.
 func setBody(e *feed.Entity, body io.Reader, size int64, maxWhole int) error {
 	whole, err := io.ReadAll(io.LimitReader(body, int64(maxWhole)+1))
 	if err != nil {

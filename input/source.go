@@ -28,7 +28,7 @@ const (
 // Formats are the formats of a [Source].
 var Formats = []string{FormatNDJSON, FormatMultipart, FormatDirectory, FormatRaw}
 
-// Errors of opening a source, to be matched with [errors.Is].
+// These are errors of opening a source, to be matched with [errors.Is].
 var (
 	ErrIsDirectory  = errors.New("is a directory")
 	ErrNotDirectory = errors.New("is not a directory")
@@ -45,7 +45,7 @@ type Config struct {
 	Options
 	// KeyValue is the key of the entity of FormatRaw; "" means the name of the file.
 	KeyValue string
-	// MaxWhole is the largest body that is held in memory, in bytes; larger ones become Streams.
+	// MaxWhole is the maximum size, in bytes, of a body that is held in memory; larger bodies become Streams.
 	MaxWhole int
 	// Skipped, if set, is called for each entry of a directory that is left out.
 	Skipped func(entry string, why error)
@@ -54,17 +54,17 @@ type Config struct {
 // A Source is an open input.
 type Source struct {
 	Name     string // for messages
-	Size     int64  // in bytes; 0 if not known
+	Size     int64  // of the input, in bytes; 0 if not known
 	Entities iter.Seq2[*feed.Entity, error]
 	close    func() error
-	waits    *contextReader // the reader that may have to wait; nil for files, which never have to
+	waits    *contextReader // the reader that may have to wait for input; nil for files, which never make it wait
 }
 
 // Close closes the input.
 func (s *Source) Close() error { return s.close() }
 
-// Tell makes the source call busy with false when it begins to wait for input, and with
-// true when some has arrived.
+// Tell makes the source call busy with false when it begins to wait for input, and with true when input has
+// arrived. A source that never waits just calls it once, with true.
 func (s *Source) Tell(busy func(bool)) {
 	if s.waits != nil {
 		s.waits.busy = busy
@@ -145,7 +145,7 @@ func (c Config) openDirectory(name string) (*Source, error) {
 
 func (c Config) operation() feed.Operation { return cmp.Or(c.Operation, feed.Put) }
 
-// multipart takes the boundary from ContentType or, without it, from the
+// multipart reads a multipart document. It takes the boundary from ContentType or, if that is empty, from the
 // first line, which must then be a delimiter.
 func (c Config) multipart(r io.Reader) (iter.Seq2[*feed.Entity, error], error) {
 	limits := page.ReaderOptions{MaxWhole: c.MaxWhole}
@@ -189,7 +189,7 @@ func (c Config) raw(r io.Reader, file string, size int64) (iter.Seq2[*feed.Entit
 	return func(yield func(*feed.Entity, error) bool) { yield(e, nil) }, nil
 }
 
-// A contextReader ends when its context does, between two reads.
+// A contextReader is a reader that returns an error once its context has ended. It does not interrupt a read.
 type contextReader struct {
 	ctx  context.Context
 	r    io.Reader

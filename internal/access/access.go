@@ -46,8 +46,8 @@ type Control struct {
 	origins          *origins
 }
 
-// New returns a Control with the credentials for reading and for writing. With an empty list
-// no credentials are required. publicURL is the URL of the server as its clients know it, or empty.
+// New returns a Control with the credentials for reading and for writing. If a list is empty, no
+// credentials are required. publicURL is the URL of the server as its clients know it, or empty.
 func New(read, write []Credential, publicURL string) (*Control, error) {
 	for _, list := range [][]Credential{read, write} {
 		for _, c := range list {
@@ -66,8 +66,8 @@ func New(read, write []Credential, publicURL string) (*Control, error) {
 // OpenReads reports whether reading requires no credentials.
 func (c *Control) OpenReads() bool { return c.readers.open() }
 
-// Read returns nil if a request may read, or else the problem to answer it with. It sets fields of the
-// answer's header.
+// Read returns nil if a request may read, or else the problem with which to answer the request. It sets
+// fields of h, the header of the response.
 func (c *Control) Read(h http.Header, r *http.Request) error {
 	if err := c.origins.local(c.readers, r); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (c *Control) Read(h http.Header, r *http.Request) error {
 // Reader returns the index, in the list for reading, of the credential that a request carries, or -1.
 func (c *Control) Reader(r *http.Request) int { return c.readers.find(r) }
 
-// Writer does the same for the list for writing.
+// Writer returns the index in the list for writing.
 func (c *Control) Writer(r *http.Request) int { return c.writers.find(r) }
 
 // Write does the same as Read for a request that changes something. Such a request must not come from a web

@@ -88,7 +88,7 @@ func TestCredential(t *testing.T) {
 	}
 }
 
-// TestOnlyLocal tries addresses to listen on.
+// TestOnlyLocal: only addresses that can be reached just from this machine are local.
 func TestOnlyLocal(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{
@@ -104,7 +104,7 @@ func TestOnlyLocal(t *testing.T) {
 	}
 }
 
-// TestWhich tests which credential is found in a request.
+// TestWhich: Reader and Writer return the index of the credential in a request.
 func TestWhich(t *testing.T) {
 	t.Parallel()
 	c, err := access.New([]access.Credential{{Bearer: "a"}, {Username: "b", Password: "p"}, {Bearer: "c"}}, []access.Credential{{Bearer: "c"}}, "")

@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/internal/problem"
 )
 
-// A guard checks requests against a list of credentials. It keeps digests, since
-// values of equal length can be compared in constant time.
+// A guard checks requests against a list of credentials. It stores digests of them, since values of
+// equal length can be compared in constant time.
 type guard struct {
 	digests   [][sha256.Size]byte
 	challenge []string // values of WWW-Authenticate
@@ -69,8 +69,8 @@ func credentialDigest(r *http.Request) (digest [sha256.Size]byte, ok bool) {
 	return bearerDigest(token), true
 }
 
-// allow requires credentials that g knows. The answer to credentials that only the other
-// guard knows is 403, not 401.
+// allow returns nil if a request carries credentials that g knows. A request with credentials that
+// only the other guard knows gets a 403 instead of a 401.
 func (g *guard) allow(other *guard, h http.Header, r *http.Request) error {
 	switch {
 	case g.open() || g.knows(r):

@@ -14,7 +14,7 @@ import (
 // origins refuses requests that a browser sends for a web page of another origin.
 type origins struct {
 	cross  *http.CrossOriginProtection
-	public string // host of the public URL, with its port if it has one; or ""
+	public string // the host of the public URL, with the port if there is one; "" if there is no public URL
 }
 
 func newOrigins(publicURL string) (*origins, error) {
@@ -33,8 +33,8 @@ func newOrigins(publicURL string) (*origins, error) {
 	return o, nil
 }
 
-// same refuses requests that a web page of another origin sent. Programs other than
-// browsers do not send an origin, and pass.
+// same refuses requests that were sent by a web page of another origin. Programs other than browsers do not
+// send an origin, so their requests are not refused.
 func (o *origins) same(r *http.Request) error {
 	if err := o.cross.Check(r); err != nil {
 		return problem.New(http.StatusForbidden, "cross-origin", "a web page of another origin sent this request: %v", err)
@@ -42,10 +42,10 @@ func (o *origins) same(r *http.Request) error {
 	return nil
 }
 
-// local refuses requests to a loopback address whose Host is neither this machine nor
-// the public URL's. Otherwise a web page could have its own name resolve to a loopback
-// address (DNS rebinding) and be of the same origin. Where credentials are required
-// there is no such check, since the page does not have them.
+// local refuses requests to a loopback address whose Host names neither this machine nor the host of the
+// public URL. Otherwise, a web page could make its own name resolve to a loopback address (DNS rebinding),
+// and so be of the same origin. If credentials are required, there is no such check, since the page does
+// not have them.
 func (o *origins) local(g *guard, r *http.Request) error {
 	if g.open() && onLoopback(r) && !isLoopbackHost(r.Host) && !strings.EqualFold(r.Host, o.public) {
 		return problem.New(http.StatusMisdirectedRequest, "host",
@@ -61,7 +61,7 @@ func onLoopback(r *http.Request) bool {
 }
 
 // isLoopbackHost reports whether a Host, with or without a port, can only name this machine (RFC 6761,
-// section 6.3). HTTP/1.0 does not require Host.
+// section 6.3). It returns true for an empty Host, since HTTP/1.0 does not require the field.
 func isLoopbackHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -76,7 +76,8 @@ func isLoopbackHost(host string) bool {
 }
 
 // OnlyLocal reports whether a server that listens on the TCP address ("host:port", as for [net.Listen]) can
-// be reached only from this machine. It does not resolve names: only "localhost" is taken for this machine.
+// be reached only from this machine. It does not resolve names: "localhost" is the only name that it
+// accepts.
 func OnlyLocal(addr string) (bool, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

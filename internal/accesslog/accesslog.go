@@ -17,20 +17,20 @@ import (
 	"github.com/feedctl/feedctl/internal/recorded"
 )
 
-// An accessLog writes a line for each request that a handler has answered, in the combined
-// log format of Apache's httpd. Names of users and what follows "?" in URLs are left out:
-// they may be secrets. Other text from the client is quoted as in Go.
+// An accessLog writes a line for each request that a handler has answered, in the combined log
+// format of Apache's httpd. User names, and whatever follows "?" in URLs, are left out, since they
+// may be secrets. Other text from the client is quoted as in Go.
 type accessLog struct {
 	handler http.Handler
 	log     *slog.Logger
 
 	mu     sync.Mutex
 	w      io.Writer
-	failed bool // the last line could not be written
+	failed bool // whether the last line could not be written
 }
 
-// Open returns a handler that also appends to the access log of this name: a file, or "-"
-// for stdout. Without a name it returns h. A failure to write a line is logged.
+// Open returns a handler that calls h and appends to the access log with the given name: a file, or
+// "-" for stdout. If the name is empty, it returns h itself. A failure to write a line is logged.
 func Open(name string, h http.Handler, stdout io.Writer, log *slog.Logger) (logged http.Handler, closeLog func() error, err error) {
 	switch name {
 	case "":
@@ -63,7 +63,7 @@ func (l *accessLog) write(line string) {
 	l.failed = err != nil
 }
 
-// line returns the line of a response.
+// line returns the line for a response.
 func line(w *recorded.Response, r *http.Request, begun time.Time) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

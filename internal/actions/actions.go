@@ -1,5 +1,5 @@
-// Package actions implements the actions that people may run from the console. They do what commands do, with the
-// same code.
+// Package actions implements the actions that users may run from the console. They do the same as commands, with
+// the same code.
 package actions
 
 import (
@@ -26,18 +26,19 @@ const progressEvery = time.Second
 type Runner struct {
 	Log       *slog.Logger
 	Transport http.RoundTripper // for all HTTP requests, except those of S3 stores
-	Store     string            // URL of the store of feeds without one
-	StoreName string            // the same for command lines, without secrets
+	Store     string            // URL of the store for feeds that are given without one
+	StoreName string            // Store as shown in command lines, without secrets
 	// Shared holds what the actions have opened; if it is nil, each action opens its own.
 	Shared *task.Shared
 }
 
-// env returns the environment of an action.
+// env returns a new environment for an action.
 func (r *Runner) env() *task.Env {
 	return &task.Env{Log: r.Log, Transport: r.Transport, Store: r.Store, Shared: r.Shared, FailFast: true}
 }
 
-// run runs a task in an environment of its own. The remedy for its error is a part of the result.
+// run returns a function that runs a task in an environment of its own. If the task fails, the result holds the
+// remedy for the error.
 func (r *Runner) run(status func() progress.Status, do func(ctx context.Context, e *task.Env) (console.Result, error)) func(context.Context, func(string)) (console.Result, error) {
 	return func(ctx context.Context, tell func(string)) (console.Result, error) {
 		e := r.env()
@@ -52,7 +53,7 @@ func (r *Runner) run(status func() progress.Status, do func(ctx context.Context,
 	}
 }
 
-// watch calls tell with the progress of a task, until stop is called.
+// watch calls tell with the progress of a task at intervals, until stop is called.
 func watch(ctx context.Context, status func() progress.Status, tell func(string)) (stop func()) {
 	if status == nil {
 		return func() {}
@@ -75,10 +76,10 @@ func watch(ctx context.Context, status func() progress.Status, tell func(string)
 	return func() { cancel(); done.Wait() }
 }
 
-// Jobs provides the actions of jobs; it implements [console.JobActions].
+// Jobs provides the actions for jobs; it implements [console.JobActions].
 type Jobs struct {
 	Runner
-	Node string // the name of this node: files of other nodes cannot be used
+	Node string // the name of this node: jobs with files on other nodes have no actions
 }
 
 // Offered implements [console.JobActions].

@@ -31,7 +31,8 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// unclosed is a store that stays open when a run closes it, since several runs use it one after another.
+// unclosed is a store that stays open when a run closes it, since several runs use the store one after
+// another.
 type unclosed struct{ storage.Store }
 
 func (unclosed) Close() error { return nil }
@@ -69,7 +70,7 @@ func keys(t *testing.T, store storage.Store) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// feedsOf returns the actions of a store.
+// feedsOf returns the actions for the feeds of a store.
 func feedsOf(store storage.Store) *actions.Feeds {
 	shared := &task.Shared{OpenStore: func(context.Context, string, stores.Options) (storage.Store, error) { return unclosed{store}, nil }}
 	return &actions.Feeds{Runner: actions.Runner{
@@ -90,13 +91,13 @@ func run(t *testing.T, a console.Action, err error) console.Result {
 	return result
 }
 
-// TestPrune: pruning deletes exactly what the dry run has shown: not the pages that have become old enough
-// since, and nothing at all if something else has changed.
+// TestPrune: pruning deletes exactly what the dry run has shown. It does not delete pages that have become
+// old enough since, and deletes nothing at all if pages were deleted meanwhile.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		meanwhile func(t *testing.T, store storage.Store)
-		want      string // the result, or the error
+		want      string // what the summary of the result, or the error, contains
 		oldest    int64
 	}{
 		"nothing else":     {func(*testing.T, storage.Store) {}, "deleted 10 pages", 11},
@@ -152,7 +153,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestPruneRules tries rules that delete nothing, and invalid rules.
+// TestPruneRules: rules that delete nothing ask for no confirmation, and invalid rules are refused.
 func TestPruneRules(t *testing.T) {
 	t.Parallel()
 	store := memory.New()
@@ -176,8 +177,9 @@ func TestPruneRules(t *testing.T) {
 	}
 }
 
-// TestKilled ends pruning at each of its operations, by closing the console: the store is sound and in the
-// state that the command leaves when it is ended there, and repeating the action does the rest.
+// TestKilled ends pruning at each of its operations, as closing the console does. The store is then sound,
+// and in the same state as after the command was ended at that operation. Repeating the action completes
+// the pruning.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -271,7 +273,7 @@ func TestFeeds(t *testing.T) {
 	}
 }
 
-// TestInConsole prunes with the forms of a console, as a person does.
+// TestInConsole prunes a feed with the forms of a console.
 func TestInConsole(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,10 +16,10 @@ import (
 	"github.com/feedctl/feedctl/producer"
 )
 
-// Feeds provides the actions of the feeds of a store; it implements [console.Actions].
+// Feeds provides the actions for the feeds of a store; it implements [console.Actions].
 type Feeds struct{ Runner }
 
-// command returns the command line of a command for a feed of the store.
+// command returns a command line of feedctl for a feed of the store.
 func (f *Feeds) command(feed string, words ...string) string {
 	return shell.Line(append(append([]string{"feedctl"}, words...), feed, "--store", f.StoreName)...)
 }
@@ -92,7 +92,7 @@ func (f *Feeds) Prune(feed string, rules console.PruneRules) (console.Action, er
 	return console.Action{Name: "prune: dry run", Command: f.command(feed, words(rules, true)...), Run: run}, dry.Check()
 }
 
-// prune deletes what a dry run has shown, or nothing.
+// prune returns the action that deletes exactly what a dry run has shown, or nothing.
 func (f *Feeds) prune(t task.Prune, words []string) console.Action {
 	run := f.run(nil, func(ctx context.Context, e *task.Env) (r console.Result, err error) {
 		done, err := t.Run(ctx, e)
@@ -110,7 +110,7 @@ func (f *Feeds) prune(t task.Prune, words []string) console.Action {
 	return console.Action{Name: "prune", About: about, Command: f.command(t.Feed, words...), Run: run}
 }
 
-// words returns the words of the command with the rules.
+// words returns the words of the command "prune" with the given rules.
 func words(rules console.PruneRules, dry bool) []string {
 	words := []string{"prune"}
 	if age := units.Duration(rules.KeepAge); age != 0 {
@@ -128,7 +128,7 @@ func words(rules console.PruneRules, dry bool) []string {
 	return words
 }
 
-// summary describes a result of pruning.
+// summary describes the result of pruning.
 func summary(verb string, p *task.Pruned) string {
 	left := fmt.Sprintf("pages %d to %d remain", p.Floor, p.Newest)
 	if p.Floor == p.Newest {

@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// newEnv returns the environment of a command, for a test.
+// newEnv returns an environment for a command. It is closed at the end of the test.
 func newEnv(t *testing.T) *task.Env {
 	e := &task.Env{Log: slog.New(slog.DiscardHandler), Transport: http.DefaultTransport}
 	t.Cleanup(func() {
@@ -31,7 +31,7 @@ func newEnv(t *testing.T) *task.Env {
 	return e
 }
 
-// jobsOf returns the actions of a node.
+// jobsOf returns the actions that a node offers for jobs.
 func jobsOf(node string) *actions.Jobs {
 	return &actions.Jobs{Node: node, Runner: actions.Runner{Log: slog.New(slog.DiscardHandler), Transport: http.DefaultTransport}}
 }
@@ -46,7 +46,8 @@ func only(t *testing.T, d *jobs.Document) console.Action {
 	return offered[0]
 }
 
-// TestRetryQuarantine publishes what a bridge has put into quarantine, with the credential of its job.
+// TestRetryQuarantine: the action publishes what a bridge has put into quarantine, using the
+// credential of the bridge's job.
 func TestRetryQuarantine(t *testing.T) {
 	t.Setenv("COUCH_LOGIN", "basic ann:hunter2")
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -79,7 +80,8 @@ func TestRetryQuarantine(t *testing.T) {
 	}
 }
 
-// TestReconcile compares a sink with its feed, as it is and after someone has changed it.
+// TestReconcile: the action compares a sink with its feed, first unchanged and then after a row was
+// deleted.
 func TestReconcile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -112,7 +114,7 @@ func TestReconcile(t *testing.T) {
 	if result := run(t, only(t, d), nil); result.Summary != "3 rows compared: equal" || len(result.Findings) > 0 {
 		t.Errorf("the result: %+v", result)
 	}
-	db, err := sql.Open("sqlite", filepath.Join(dir, "copy.db")) // the driver of the database of jobs
+	db, err := sql.Open("sqlite", filepath.Join(dir, "copy.db")) // uses the driver that is registered for the database of jobs
 	if err == nil {
 		_, err = db.ExecContext(t.Context(), "DELETE FROM zones WHERE key = 'k1'")
 	}
@@ -124,7 +126,8 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// TestOffered tries jobs for which no action is offered, or none on this node.
+// TestOffered: no action is offered for some kinds of jobs, for invalid jobs, and for jobs with
+// files on another node.
 func TestOffered(t *testing.T) {
 	t.Parallel()
 	for name, d := range map[string]jobs.Document{

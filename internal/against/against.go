@@ -1,13 +1,13 @@
 // Package against compares the state of a feed with the database that it was made from, or with the
 // copy that a sink made of it: which keys there are, in which version and, on request, with which bodies.
 //
-// A database is a copy if a sink keeps a position for it, or if one of its items has the Content-ID that
-// the feed has for its key; but not if one of its items has the version that the feed has for the item. In a
-// copy, versions are Content-IDs. Kinto records, which a sink copies as they are, have no Content-IDs, so
-// their bodies are compared.
+// A database is taken for a copy if a sink keeps a position for it, or if one of its items has the Content-ID that
+// the feed has for the item's key, but not if one of its items has the version that the feed has for the key. In a
+// copy, versions are Content-IDs. Kinto records, which a sink copies as they are, have no Content-IDs, so their
+// bodies are compared.
 //
-// Memory use is constant. Both sides are tables in a temporary file, which takes about 170 bytes for each key
-// of each side, and the bodies if they are compared.
+// Memory use is constant. The feed and the database are tables in a temporary file, which takes about 170 bytes for
+// each key of each, and the space for the bodies if these are compared.
 package against
 
 import (
@@ -31,28 +31,29 @@ var (
 	ErrNoVersion = errors.New("the collection is a copy made by a sink, and has no Content-ID for this key, so only the bodies show whether it is equal")
 )
 
-// An Item is what a source has for a key.
+// An Item is the state of a key in a source.
 type Item struct {
 	Key     string
-	Version string // as in the field ETag of entities of the feed
+	Version string // the same as in the ETag field of the feed's entities
 	Body    []byte // JSON; nil if bodies are not compared
 	// Deleted means that the source no longer has the key, although it was listed before.
 	Deleted bool
-	// Copy is what the item says about the entity of which it is a copy, if any. Copy.Body is not used.
+	// Copy describes the entity of which the item says that it is a copy, if any. Copy.Body is not used.
 	Copy kintosink.Copy
 }
 
 // A Source is the database that a feed was made from.
 type Source interface {
-	// State identifies the state that the source is in. It differs after each change.
+	// State identifies the current state of the source. It is different after each change.
 	State(ctx context.Context) (string, error)
 	// IsTarget reports whether a sink keeps a position for the source.
 	IsTarget(ctx context.Context) (bool, error)
-	// List calls add for each item in a state, in any order. An item that is added again replaces the earlier
-	// one. The items are not kept. The error matches [ErrChanged] if the source is no longer in the state.
+	// List calls add for each item that the source has in the given state, in any order. An item that is added again
+	// replaces the earlier one. The source does not keep the items. The error matches [ErrChanged] if the source is
+	// no longer in that state.
 	List(ctx context.Context, state string, bodies bool, add func(Item) error) error
-	// Covers reports whether an entity with a key is an item of the source. A feed may have other entities,
-	// such as files that belong to an item. A copy has them, too.
+	// Covers reports whether entities with the given key are items of the source. A feed may have other entities,
+	// such as files that belong to an item; a copy has items for these, too.
 	Covers(key string) bool
 }
 
@@ -64,7 +65,7 @@ type Config struct {
 	Client    *consumer.Client
 	URL, Feed string
 	From      consumer.Start
-	// Deep compares bodies too, as JSON values.
+	// Deep makes the comparison include the bodies, as JSON values.
 	Deep bool
 	Log  *slog.Logger
 }
@@ -73,7 +74,7 @@ type Config struct {
 type Report struct {
 	// State is the state of the source.
 	State string `json:"state"`
-	// Copy reports whether the source is a copy of the feed that a sink made.
+	// Copy reports whether the source is a copy of the feed, made by a sink.
 	Copy bool `json:"copy,omitempty"`
 	// Items is how many items the source has, and Keys how many of them the feed has.
 	Items int64 `json:"items"`
@@ -81,15 +82,15 @@ type Report struct {
 	// Differences holds at most a thousand differences, in the order of their keys; Omitted counts the others.
 	Differences []Difference `json:"differences"`
 	Omitted     int64        `json:"omitted,omitempty"`
-	// Changing reports whether the source changed during each attempt. If so, a difference may be a change
-	// that the feed did not have yet, or that the source no longer has.
+	// Changing reports whether the source changed during each attempt. If so, a difference may be due to a change
+	// that the feed did not have yet, or to one that the source had after it was listed.
 	Changing bool `json:"changing,omitempty"`
 }
 
 // Count returns the number of differences.
 func (r *Report) Count() int64 { return int64(len(r.Differences)) + r.Omitted }
 
-// maxDifferences is how many differences are listed.
+// maxDifferences is the maximum number of differences that are listed.
 const maxDifferences = 1000
 
 func (r *Report) add(d Difference) {
