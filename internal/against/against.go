@@ -131,7 +131,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("body: the bodies of %q%s differ", d.Key, inVersion(d.Feed))
 }
 
-// inVersion returns nothing for rows of tables, which have no versions.
+// inVersion returns " in version " and v. It returns "" if v is empty, as for rows of tables, which have no versions.
 func inVersion(v string) string {
 	if v == "" {
 		return ""
@@ -148,9 +148,9 @@ const (
 )
 
 const (
-	// attempts is how many times the source is listed if it keeps changing.
+	// attempts is the maximum number of times that a source that keeps changing is listed.
 	attempts = 8
-	// listAttempts is how many times a list that arrives incomplete is requested.
+	// listAttempts is the maximum number of times that a list is requested if it arrives incomplete.
 	listAttempts = 6
 )
 
@@ -159,9 +159,9 @@ func pause(ctx context.Context, attempt int) error {
 	return backoff.Sleep(ctx, backoff.Backoff{Min: time.Second, Max: 30 * time.Second}.After(attempt))
 }
 
-// Compare compares the state of a feed, up to its present end, with a source. If the source
-// changes meanwhile, it begins again with the changes. The error matches [ErrChanged] if the source
-// could not be listed in one state.
+// Compare compares the state of a feed, up to its present end, with a source. If the source changes meanwhile,
+// Compare lists it again and reads the feed to its new end. The error matches [ErrChanged] if the source never stayed
+// the same while it was listed.
 func Compare(ctx context.Context, c Config) (_ *Report, err error) {
 	dir, err := os.MkdirTemp("", "feedctl-verify-")
 	if err != nil {
@@ -190,8 +190,8 @@ func Compare(ctx context.Context, c Config) (_ *Report, err error) {
 	}
 }
 
-// compare makes one attempt. It reads the feed after the source, which gives a bridge that follows
-// the source time to publish what the list has.
+// compare makes one attempt. It reads the feed after it has listed the source, which gives a bridge that follows the
+// source time to publish the state that was listed.
 func compare(ctx context.Context, c Config, t *tables) (*Report, error) {
 	state, err := c.Source.State(ctx)
 	if err != nil {

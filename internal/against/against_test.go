@@ -21,7 +21,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A source has items, and a hook that is called before each item of a list and may change them.
+// A source is an [against.Source] with the given items. List calls the hook before each item; the
+// hook may change the source.
 type source struct {
 	items map[string]against.Item
 	state int
@@ -82,7 +83,7 @@ func remove(key string) *feed.Entity {
 	return &feed.Entity{Operation: feed.Delete, ContentType: "text/plain", ContentLocation: feed.EncodeKey(key)}
 }
 
-// A world is a feed, and what is needed to compare it.
+// A world is a feed, with the configuration for comparing it.
 type world struct {
 	t      *testing.T
 	feed   *producer.Feed
@@ -130,7 +131,7 @@ func (w *world) compare(s against.Source, deep bool) (*against.Report, error) {
 	return report, err
 }
 
-// lines returns the differences of a report.
+// lines returns the differences in a report as strings.
 func lines(r *against.Report) (lines []string) {
 	for _, d := range r.Differences {
 		lines = append(lines, d.String())
@@ -138,7 +139,7 @@ func lines(r *against.Report) (lines []string) {
 	return lines
 }
 
-// TestCompare compares feeds with sources that have the same items, or others.
+// TestCompare compares feeds with sources that have the same or different items.
 func TestCompare(t *testing.T) {
 	a, b, c := item("a", `"1"`, `{"n":1}`), item("b", `"2"`, `{"x":[1.10,"é"],"y":null}`), item("c", `"3"`, `{}`)
 	large := item("l", `"4"`, `{"t":"`+strings.Repeat("x", 2<<20)+`"}`)
@@ -149,7 +150,7 @@ func TestCompare(t *testing.T) {
 		feed   []*feed.Entity
 		source []against.Item
 		deep   bool
-		want   string // the differences without spaces at the ends, a line each
+		want   string // the differences, one on each line
 	}{
 		{"equal", []*feed.Entity{put(a), put(b)}, []against.Item{b, a}, true, ""},
 		{"last version", []*feed.Entity{put(item("a", `"0"`, "{}")), put(b), put(a)}, []against.Item{a, b}, true, ""},
@@ -190,7 +191,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareMany: all differences are counted, and a thousand listed.
+// TestCompareMany: all differences are counted, but only a thousand are listed.
 func TestCompareMany(t *testing.T) {
 	const n = 25_000
 	s := newSource()
@@ -215,7 +216,7 @@ func TestCompareChanging(t *testing.T) {
 	a, b := item("a", `"1"`, "{}"), item("b", `"2"`, "{}")
 	for _, test := range []struct {
 		name   string
-		change func(s *source, list, n int) // before an item of a list
+		change func(s *source, list, n int) // called before item n of a list
 		lists  int
 		err    error
 	}{
@@ -245,7 +246,8 @@ func TestCompareChanging(t *testing.T) {
 	}
 }
 
-// A later source changes after its list was compared, before the second call of State returns.
+// A later is a source whose state can be changed during each call of State, such as the second,
+// which comes after the comparison.
 type later struct {
 	*source
 	asked  int
@@ -258,14 +260,15 @@ func (l *later) State(ctx context.Context) (string, error) {
 	return l.source.State(ctx)
 }
 
-// TestCompareLater: differences count only if the source still is in the state that was listed.
+// TestCompareLater: if the source is no longer in the state that was listed, differences lead to
+// another attempt. If it changes in each attempt, the report says so.
 func TestCompareLater(t *testing.T) {
 	a, b := item("a", `"1"`, "{}"), item("b", `"2"`, "{}")
 	t.Run("published meanwhile", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, s := newWorld(t, put(a), put(b), remove("b")), newSource(a, b)
 			l := &later{source: s, change: func(asked int) {
-				if asked == 2 { // the deletion that the feed had before the list is in the list now
+				if asked == 2 { // the feed has had this deletion from the start; now the source has it, too
 					delete(s.items, "b")
 					s.state++
 				}
@@ -288,7 +291,8 @@ func TestCompareLater(t *testing.T) {
 	})
 }
 
-// TestCompareFails: a feed that does not exist differs from one without keys.
+// TestCompareFails: to compare a feed that does not exist is an error; such a feed does not count
+// as one without keys.
 func TestCompareFails(t *testing.T) {
 	w, s := newWorld(t, put(item("a", `"1"`, "{}"))), newSource()
 	w.config.URL += "-other"

@@ -32,13 +32,13 @@ func (w *world) copyTo(url string) {
 	}
 }
 
-// A collection is a Kinto collection, whose methods change it as another client does.
+// A collection is a Kinto collection. Its methods change it as another client would.
 type collection struct {
 	t   *testing.T
 	url string
 }
 
-// record returns the id of the record that was written for a key, and the record.
+// record returns the record that the sink wrote for a key, and the id of the record.
 func (c collection) record(key string) (id, data string) {
 	c.t.Helper()
 	if _, err := openKinto(c.t, c.url, kintotest.User).Collection.List(c.t.Context(), kinto.Query{}, func(r kinto.Row) error {
@@ -83,13 +83,13 @@ func text(key, contentType, body string) *feed.Entity {
 	return &feed.Entity{Operation: feed.Put, ContentType: contentType, ContentLocation: feed.EncodeKey(key), Body: []byte(body)}
 }
 
-// published returns an entity as bridge/kinto publishes a record.
+// published returns an entity like one that bridge/kinto publishes for a record.
 func published(id, members string, stamp int64) *feed.Entity {
 	return put(item(id, kinto.ETag(stamp), fmt.Sprintf(`{%s"id":%q,"last_modified":%d}`, members, id, stamp)))
 }
 
-// TestCompareCopy compares feeds with the collections that the sink made of them, and with collections
-// that differ from those.
+// TestCompareCopy compares feeds with the collections that the sink has written, unchanged and after changes
+// by another client.
 func TestCompareCopy(t *testing.T) {
 	merge := text("a", patch.Merge, `{"n":2}`)
 	merge.Operation = feed.Patch
@@ -101,7 +101,7 @@ func TestCompareCopy(t *testing.T) {
 		feed   []*feed.Entity
 		change func(c collection)
 		deep   bool
-		want   string // the kinds and keys of differences
+		want   string // the kinds and keys of the differences
 	}{
 		{"equal", own, nil, !deep, ""},
 		{"equal, with bodies", own, nil, deep, ""},
@@ -144,8 +144,8 @@ func TestCompareCopy(t *testing.T) {
 	}
 }
 
-// TestCompareCopyVersions: records of Kinto have no version in a copy, so they are not called equal without a
-// comparison of their bodies.
+// TestCompareCopyVersions: records of Kinto have no version in a copy, so Compare does not report them as
+// equal without comparing their bodies.
 func TestCompareCopyVersions(t *testing.T) {
 	url := kintotest.NewFake(t).NewCollection(t)
 	w := newWorld(t, published("r", "", 1700))

@@ -10,11 +10,11 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// CouchDB is a database of CouchDB as a [Source]. Design documents are not compared. Bodies need not be: a
-// revision identifies the contents of a document.
+// CouchDB is a database of CouchDB as a [Source]. Design documents are not compared. Bodies need not be
+// compared, since a revision identifies the contents of a document.
 type CouchDB struct{ DB *couchdb.DB }
 
-// State returns the end of the changes feed.
+// State returns the sequence at the end of the changes feed.
 func (c CouchDB) State(ctx context.Context) (string, error) {
 	info, err := c.DB.Info(ctx)
 	if err != nil {
@@ -26,8 +26,8 @@ func (c CouchDB) State(ctx context.Context) (string, error) {
 // IsTarget returns false: package reconcile compares copies.
 func (CouchDB) IsTarget(context.Context) (bool, error) { return false, nil }
 
-// List lists the winning revisions of all documents as the changes feed has them. Documents that change
-// meanwhile may or may not be in the list.
+// List lists the winning revisions of all documents, as given by the changes feed. It may or may not
+// include documents that change meanwhile.
 func (c CouchDB) List(ctx context.Context, _ string, _ bool, add func(Item) error) error {
 	f, err := changes.New(c.DB, changes.Options{Log: c.DB.Logger()})
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestCouchDB compares a bridged database with its feed, in each state, and finds what the bridge has not
-// published.
+// TestCouchDB compares a database with the feed of its bridge in several states, and finds the changes
+// that the bridge has not published.
 func TestCouchDB(t *testing.T) {
 	for name, newDB := range map[string]func(testing.TB) string{
 		"PouchDB": couchtest.NewDB,
@@ -53,7 +53,8 @@ func TestCouchDB(t *testing.T) {
 				answer := couchtest.Send(t, http.MethodPut, url+"/"+client.DocPath(id), members)
 				return strings.Split(strings.Split(answer, `"rev":"`)[1], `"`)[0]
 			}
-			// check compares; want holds the first words of each difference.
+			// check compares the database with the feed; want holds the kind and the key of each
+			// difference.
 			check := func(want ...string) *against.Report {
 				t.Helper()
 				config := against.Config{Source: against.CouchDB{DB: db}, Client: reader, URL: pages.Feed("docs"), Log: slog.New(slog.DiscardHandler)}
@@ -94,7 +95,7 @@ func TestCouchDB(t *testing.T) {
 			check("version a", "extra b", "missing new")
 			run()
 			check()
-			// A conflict whose winner is in the feed already, and one whose winner is not.
+			// Make a conflict whose winner is in the feed already, and one whose winner is not.
 			couchtest.Send(t, http.MethodPost, url+"/_bulk_docs", `{"new_edits":false,"docs":[{"_id":"c","_rev":"1-0"},{"_id":"Ä/ö","_rev":"9-f"}]}`)
 			check("version Ä/ö")
 			run()

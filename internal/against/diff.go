@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/sink/patch"
 )
 
-// findCopy reports whether the items are a copy of the feed, and sets their keys to those in the feed. In a
-// source, and for a record of Kinto in a copy, the key is the id.
+// findCopy reports whether the items are a copy of the feed, and sets the key of each item to the key that
+// the feed has for it. In a source, and for a record of Kinto in a copy, this is the id of the item.
 func (t *tables) findCopy(target bool) (bool, error) {
 	const origin = "SELECT EXISTS (SELECT 1 FROM items JOIN state ON state.key = items.id WHERE etag(state.headers) = items.version)"
 	const copied = "SELECT EXISTS (SELECT 1 FROM items JOIN state ON state.key = items.key WHERE items.content_id <> '' AND items.content_id = state.content_id)"
@@ -41,7 +41,7 @@ func (t *tables) ask(query string) (bool, error) {
 	return sqlitex.ResultBool(s)
 }
 
-// A side reads the rows of a table in the order of their keys.
+// A side reads one side of the comparison: the rows of a table, in the order of their keys.
 type side struct {
 	rows *sqlite.Stmt
 	more bool
@@ -67,14 +67,14 @@ func (s *side) next() (err error) {
 
 func (s *side) contentID() string { return s.rows.ColumnText(1) }
 
-// version returns the ETag of the feed, or the version of an item.
+// version returns the ETag of an entity in the feed, or the version of an item.
 func (s *side) version() string { return s.rows.ColumnText(2) }
 
-// asIs and id return these columns of an item.
+// asIs and id return the columns as_is and id of an item.
 func (s *side) asIs() bool { return s.rows.ColumnBool(3) }
 func (s *side) id() string { return s.rows.ColumnText(4) }
 
-// body returns the body; nil if it is too large to be compared.
+// body returns the body, or nil if it is too large to be compared.
 func (s *side) body() []byte {
 	const column = 5
 	if s.rows.ColumnIsNull(column) {
@@ -85,7 +85,8 @@ func (s *side) body() []byte {
 	return body
 }
 
-// diff adds the differences to a report. Keys that the source does not cover are left out.
+// diff adds the differences to a report. Unless the source is a copy, keys that covers excludes are left
+// out.
 func (t *tables) diff(ctx context.Context, covers func(key string) bool, r *Report) (err error) {
 	t.conn.SetInterrupt(ctx.Done())
 	defer t.conn.SetInterrupt(nil)
@@ -145,7 +146,8 @@ func (s *side) shown(copied bool) string {
 	return s.version()
 }
 
-// compareSource returns the kind of the difference between two rows of the same key; "" if there is none.
+// compareSource returns the kind of the difference between two rows with the same key, or "" if there is
+// none.
 func (t *tables) compareSource(in, of *side) (string, error) {
 	switch {
 	case in.version() != of.version():
@@ -190,7 +192,8 @@ func compareContents(in, of *side, same, unknown bool) string {
 	return version
 }
 
-// compareBodies returns the kind of the difference between two bodies, as JSON values or as bytes.
+// compareBodies returns "" if two bodies are equal, as JSON values or as bytes, and otherwise the kind of
+// the difference.
 func compareBodies(a, b []byte) string {
 	if a != nil && b != nil && (bytes.Equal(a, b) || patch.Equal(a, b)) {
 		return ""

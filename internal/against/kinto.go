@@ -14,11 +14,11 @@ import (
 // Kinto is a collection of a Kinto server as a [Source].
 type Kinto struct{ Collection *kinto.Collection }
 
-// kintoPage is how many records are requested at once; servers return fewer.
+// kintoPage is how many records are requested at once. Servers may return fewer.
 const kintoPage = 10_000
 
-// State returns the stamp of the collection. It fails for users who may not read the
-// collection: their lists have only the records that are shared with them.
+// State returns the stamp of the collection. It fails for users who may not read the collection,
+// since the server would list only the records that are shared with them.
 func (k Kinto) State(ctx context.Context) (string, error) {
 	if err := k.Collection.CheckRead(ctx); err != nil {
 		return "", err
@@ -35,7 +35,7 @@ func (k Kinto) IsTarget(ctx context.Context) (bool, error) {
 	return kintosink.IsTarget(ctx, k.Collection)
 }
 
-// List lists the live records. All pages are of the same state.
+// List lists the live records. All pages of the list show the same state of the collection.
 func (k Kinto) List(ctx context.Context, state string, bodies bool, add func(Item) error) error {
 	stamp, err := strconv.ParseInt(state, 10, 64)
 	if err != nil {
@@ -57,7 +57,8 @@ func (k Kinto) List(ctx context.Context, state string, bodies bool, add func(Ite
 	}
 }
 
-// page lists a page. Rows of a page that arrives incomplete are added again.
+// page lists one page. If a page arrives incomplete, it is requested again, and its rows are added
+// again.
 func (k Kinto) page(ctx context.Context, q kinto.Query, bodies bool, add func(Item) error) (page kinto.Page, err error) {
 	for attempt := 1; ; attempt++ {
 		page, err = k.Collection.List(ctx, q, func(r kinto.Row) error {

@@ -21,7 +21,7 @@ func openKinto(t *testing.T, url, user string) against.Kinto {
 	return against.Kinto{Collection: c}
 }
 
-// TestKinto lists a collection in pages, all of the same state.
+// TestKinto: a collection is listed in pages, all of which show the same state.
 func TestKinto(t *testing.T) {
 	t.Parallel()
 	url := kintotest.StartOwn(t, kintotest.Memory, "paginate_by=7").NewCollection(t)
@@ -72,8 +72,8 @@ func TestKinto(t *testing.T) {
 	}
 }
 
-// TestKintoRights: a user without the right to read the collection gets an error, and not a list of
-// the records that are shared.
+// TestKintoRights: a user without the right to read the collection gets an error, not a list of the
+// shared records.
 func TestKintoRights(t *testing.T) {
 	t.Parallel()
 	root := kintotest.Start(t, kintotest.Memory).URL()

@@ -8,14 +8,15 @@ import (
 	"github.com/feedctl/feedctl/outbox"
 )
 
-// Table is a table that is attached to a feed, as a [Source]. Its rows have no versions: bodies must be
-// compared.
+// Table is a table that is attached to a feed, as a [Source]. Its rows have no versions, so bodies must
+// be compared.
 type Table struct {
 	Outbox *outbox.DB
-	Feed   string // its name in the outbox
+	Feed   string // the name of the feed in the outbox
 }
 
-// State differs after each change of the table, and after changes have been moved to the feed.
+// State returns a different state after each change of the table, and after changes have been moved to
+// the feed.
 func (t Table) State(ctx context.Context) (string, error) { return t.Outbox.Mark(ctx, t.Feed) }
 
 // IsTarget returns false. To compare a copy with its feed, use package reconcile.

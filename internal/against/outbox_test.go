@@ -17,8 +17,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestTable compares a captured table with its feed: rows whose changes wait in the outbox, or were made
-// without the triggers, and rows of any size.
+// TestTable compares a captured table with its feed. Some rows have changes that wait in the outbox, or
+// changes that were made without the triggers; some rows are large.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	server, err := pgtest.New()

@@ -18,10 +18,9 @@ import (
 const (
 	// table is the name of the table with the state of the feed.
 	table = "state"
-	// maxBody is the size up to which bodies are compared, in bytes. Larger ones count as
-	// different.
+	// maxBody is the size, in bytes, up to which bodies are compared. Larger bodies count as different.
 	maxBody = 16 << 20
-	// listCommit is how many items of a list are written in a transaction.
+	// listCommit is how many items of a list are written in one transaction.
 	listCommit = 10_000
 )
 
@@ -115,7 +114,8 @@ func (t *tables) list(ctx context.Context, from Source, state string) (err error
 	})
 }
 
-// etag returns the field ETag among fields in JSON, as sinks write them; "" if there is none.
+// etag returns the value of the field ETag among header fields in JSON, as sinks write them, or "" if there
+// is none.
 func etag(headers string) string {
 	var fields map[string][]string
 	if json.Unmarshal([]byte(headers), &fields) != nil {
@@ -129,7 +129,7 @@ func etag(headers string) string {
 	return ""
 }
 
-// bodiless is a sink to which empty objects are written instead of bodies. A PATCH is written, too, since it
+// bodiless is a sink that replaces each body with an empty object. It also applies a PATCH, since that
 // changes the Content-ID.
 type bodiless struct{ consumer.Sink }
 

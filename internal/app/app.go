@@ -46,20 +46,20 @@ func OSStreams() Streams {
 	}
 }
 
-// An App executes one command line. Its Env is the environment of the command: what is opened through it is
-// closed when the command ends.
+// An App executes one command line. Its Env is the environment of the command: whatever is opened through the
+// Env is closed when the command ends.
 type App struct {
 	Streams
 	task.Env
-	Console *console.Console // Err, and the progress line on it
+	Console *console.Console // Streams.Err with a progress line
 	JSON    bool             // print results as JSON
 	// Follower is set by a command that runs until a signal ends it.
 	Follower bool
 
 	output       *output // Out
 	begun        time.Time
-	running      bool              // the command line is valid
-	counters     []storage.Counter // of the stores that were opened
+	running      bool              // the command has begun, so its command line is valid
+	counters     []storage.Counter // one for each store that was opened
 	web          *metrics.Transport
 	logged       metrics.Tally // messages in the log, by level
 	stopProgress func()
@@ -76,7 +76,7 @@ func New(s Streams) *App {
 	con, out := console.New(s.Err), &output{w: console.Escape(s.Out)}
 	a := &App{Console: con, output: out, begun: time.Now(), web: metrics.NewTransport(), stopProgress: func() {}}
 	a.Env = task.Env{Log: slog.New(slog.DiscardHandler), Transport: a.web, Output: s.Out, Opened: a.count}
-	if s.Screen { // entities are escaped on a terminal, and otherwise written as they are
+	if s.Screen { // escape entities on a terminal, and only there
 		a.Output = out
 	}
 	if s.Terminal {
@@ -87,7 +87,7 @@ func New(s Streams) *App {
 	return a
 }
 
-// Prepare makes c, which has all its commands, the root of the command line.
+// Prepare makes c the root of the command line. All commands must have been added to c.
 func (a *App) Prepare(c *cobra.Command) {
 	flags := c.PersistentFlags()
 	flags.StringVar(&a.Store, "store", "file:./feedctl-data", "`URL` of the store: "+stores.Forms)
@@ -138,8 +138,8 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	return exit.Status(err)
 }
 
-// noteRun makes commands record that they have begun to run: until then, errors are about the
-// command line, and those of cobra have no type.
+// noteRun makes commands record that they have begun to run. An error before that is a usage error, which
+// cannot be told from its type since cobra's errors have none.
 func (a *App) noteRun(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
@@ -152,8 +152,8 @@ func (a *App) noteRun(c *cobra.Command) {
 	}
 }
 
-// explainUsage puts into words what is wrong with a command line that cobra refuses, and names the
-// help of the command.
+// explainUsage returns an error that explains what is wrong with a command line that cobra refuses, with a
+// hint to the help of the command.
 func explainUsage(c *cobra.Command, err error) error {
 	if exit.Status(err) == exit.Usage {
 		return err
@@ -166,14 +166,15 @@ func NeedCommand(c *cobra.Command, _ []string) error {
 	return exit.WithHint(exit.Usagef("%s needs a command", cli.Name(c)), c.CommandPath()+" --help")
 }
 
-// Must panics if err is not nil. It is for what can fail only because of a mistake in this program.
+// Must panics if err is not nil. It is for operations that can fail only because of a mistake in this
+// program.
 func Must(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// credentialVariables are the environment variables that are read in addition to those that set flags.
+// credentialVariables holds the environment variables that are read in addition to those that set flags.
 var credentialVariables = []string{
 	"FEEDCTL_AGAINST_CREDENTIALS", "FEEDCTL_CREDENTIALS", "FEEDCTL_INTO_CREDENTIALS", "FEEDCTL_READ_CREDENTIALS", "FEEDCTL_WRITE_CREDENTIALS",
 }
@@ -192,7 +193,7 @@ func (a *App) Configure(c *cobra.Command, _ []string) error {
 	return a.openTracer(c)
 }
 
-// count returns a store whose requests are counted.
+// count returns store, or a store that wraps it, such that requests are counted for --verbose.
 func (a *App) count(store storage.Store) storage.Store {
 	if counter, ok := storage.As[storage.Counter](store); ok {
 		a.counters = append(a.counters, counter)
@@ -204,10 +205,11 @@ func (a *App) count(store storage.Store) storage.Store {
 	return store
 }
 
-// ErrNoTerminal is returned for a question that no one can answer.
+// ErrNoTerminal means that a question cannot be asked, because there is no terminal.
 var ErrNoTerminal = errors.New("there is no terminal to ask on")
 
-// Confirm asks a question, and reports whether the answer is yes. Only a terminal can answer.
+// Confirm asks a question, and reports whether the answer is yes. It asks only on a terminal, and otherwise
+// returns ErrNoTerminal.
 func (a *App) Confirm(ctx context.Context, question string) (bool, error) {
 	in, ok := a.In.(*os.File)
 	if !ok || !a.Terminal || !term.IsTerminal(int(in.Fd())) {

@@ -13,7 +13,8 @@ import (
 	"github.com/feedctl/feedctl/internal/human"
 )
 
-// Print writes a result to stdout: v with --json, else what text writes.
+// Print writes a result to stdout. With --json, this is v as JSON; otherwise, it calls text to
+// write it.
 func (a *App) Print(v any, text func(w io.Writer) error) error {
 	a.stopProgress()
 	err := error(nil)
@@ -28,7 +29,8 @@ func (a *App) Print(v any, text func(w io.Writer) error) error {
 	return nil
 }
 
-// Printf writes a result to stdout: v with --json, else text in the format of package fmt.
+// Printf writes a result to stdout. With --json, this is v as JSON; otherwise, it is the text that
+// [fmt.Fprintf] writes.
 func (a *App) Printf(v any, format string, args ...any) error {
 	return a.Print(v, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, format, args...)
@@ -36,15 +38,15 @@ func (a *App) Printf(v any, format string, args ...any) error {
 	})
 }
 
-// writeJSON writes v as one line.
+// writeJSON writes v as one line of JSON.
 func writeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
 
-// An output is standard output. It keeps the first write error: cobra does not report
-// whether a help text could be written.
+// An output is standard output. It keeps the first write error, since cobra does not report whether
+// a help text could be written.
 type output struct {
 	w   io.Writer
 	err error
@@ -58,7 +60,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ErrorJSON is the last line on standard error of a command that ends with a
+// ErrorJSON is the last line that a command with --json prints on standard error if it ends with a
 // status other than 0.
 type ErrorJSON struct {
 	Error      string `json:"error"`
@@ -88,18 +90,18 @@ func (a *App) printMissing(feed, question string) {
 	fmt.Fprintf(a.Err, "feedctl: waiting for feed %q, which does not exist yet%s\n", feed, question)
 }
 
-// RequestsJSON is printed on standard error at the end of a command with
-// --verbose, before an ErrorJSON.
+// RequestsJSON is printed on standard error at the end of a command with --json and --verbose,
+// before an ErrorJSON.
 type RequestsJSON struct {
 	Seconds float64 `json:"seconds"` // that the command took
-	// Requests is how many were sent to the store, by operation, including repeated ones; for
-	// stores other than S3, it is the number of operations. Absent if there were none.
+	// Requests is the number of requests to stores, by operation, including repeated requests. For
+	// stores other than S3, it is the number of operations. It is absent if there were none.
 	Requests map[string]uint64 `json:"requests,omitempty"`
-	// HTTP is how many other requests were sent over HTTP, by method; absent if there were none.
+	// HTTP is the number of other requests over HTTP, by method. It is absent if there were none.
 	HTTP map[string]uint64 `json:"http,omitempty"`
 }
 
-// printRequests prints, with --verbose, what the command has cost.
+// printRequests prints, with --verbose, how long the command took and how many requests it made.
 func (a *App) printRequests() {
 	if !a.verbose {
 		return

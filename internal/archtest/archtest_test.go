@@ -1,5 +1,5 @@
-// Package archtest checks the architecture: which packages may import which others, and which libraries only
-// some packages may import.
+// Package archtest checks the architecture: which packages of the module a package may import, and which
+// libraries.
 package archtest
 
 import (
@@ -22,13 +22,13 @@ const module = "github.com/feedctl/feedctl/"
 
 // A room is a package, or a group of packages with the same rules.
 type room struct {
-	rooms     []string // that it may import; below it in the architecture
-	libraries []string // that it may import; a path, or a prefix of one that ends in "/"
+	rooms     []string // the rooms that it may import, which are below it in the architecture
+	libraries []string // the libraries that it may import, including packages below them
 }
 
-// rooms are keyed by package path; "/*" matches every package directly below, and "/..."
-// every package below. The longest matching key applies. A room may always import its
-// internal packages (room/internal/...).
+// rooms holds the rooms by package path, where "/*" matches every package directly below a path, and
+// "/..." every package below it. The longest matching key applies. A room may always import its internal
+// packages (room/internal/...).
 var rooms = map[string]room{
 	// The model: pure packages.
 	"page":                {rooms: []string{"internal/httpfield"}},
@@ -94,7 +94,7 @@ var rooms = map[string]room{
 	"digest":                   {rooms: []string{"feed", "snapshot"}},
 	"pageindex":                {},
 
-	// Package storage knows nothing of feeds.
+	// Package storage does not depend on feeds.
 	"storage":             {},
 	"storage/storagetest": {rooms: []string{"storage"}, libraries: []string{"github.com/google/go-cmp"}},
 	"storage/observe":     {rooms: []string{"storage"}},
@@ -220,7 +220,7 @@ var rooms = map[string]room{
 		libraries: []string{"github.com/go-chi/chi/v5"},
 	},
 
-	// On top: may import everything, is imported by none.
+	// On top are packages that may import everything and are imported by none.
 	"bench":               top,
 	"cmd/...":             top,
 	"e2e":                 top,
@@ -234,8 +234,8 @@ var rooms = map[string]room{
 
 var top = room{rooms: []string{"..."}, libraries: []string{"..."}}
 
-// drivers names the only packages that may import a library that has many dependencies or
-// is for one kind of store.
+// drivers holds libraries that have many dependencies or are for one kind of store, and names the only
+// packages that may import each of them.
 var drivers = map[string][]string{
 	"modernc.org/sqlite":                  {"internal/jobdb", "sink/sqlite", "bench"},
 	"zombiezen.com/go/sqlite":             {"bridge", "internal/against", "reconcile", "sink/sqlite", "snapshot/fold", "bench", "cmd/feedctl", "e2e", "examples/..."},
@@ -249,7 +249,8 @@ var drivers = map[string][]string{
 	"go.opentelemetry.io":                 {"internal/tracing", "e2e"},
 }
 
-// never names packages that must not be reached, not even through an allowed import.
+// never names, for some packages, those that they must not depend on, not even through an allowed
+// import.
 var never = map[string][]string{
 	"page":     {"feed", "layout", "snapshot", "storage", "net/http", "net"},
 	"layout":   {"feed", "storage", "net/http"},
@@ -298,7 +299,7 @@ func list(t *testing.T) map[string]pkg {
 	}
 }
 
-// own returns the path of a package within the module, and whether it is in it.
+// own returns the path of a package within the module, and reports whether the package is in the module.
 func own(importPath string) (string, bool) { return strings.CutPrefix(importPath, module) }
 
 // fits reports whether a pattern, as in rooms, matches a package.
@@ -316,7 +317,7 @@ func fitsAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return fits(p, name) })
 }
 
-// within reports whether an import path is a library or a package of it.
+// within reports whether an import path is that of a library, or of a package in it.
 func within(library, importPath string) bool {
 	return library == "..." || library == importPath || strings.HasPrefix(importPath, library+"/")
 }
@@ -355,8 +356,8 @@ func TestImportsGoDown(t *testing.T) {
 	}
 }
 
-// mayImport reports whether a package may import a library. A library in the table of
-// drivers may be imported by the packages named there, even if their room does not name it.
+// mayImport reports whether a package may import a library. A library in the table of drivers may be
+// imported by the packages named there, whatever their rooms say, and by no others.
 func mayImport(place, name, importPath string) bool {
 	for library, users := range drivers {
 		if within(library, importPath) {
@@ -385,8 +386,8 @@ func TestNeverReached(t *testing.T) {
 	}
 }
 
-// TestPureIsPure: programs that use only the model or the storage contract compile almost
-// nothing else.
+// TestPureIsPure: a program that uses only the model or the storage contract compiles almost no
+// libraries.
 func TestPureIsPure(t *testing.T) {
 	all := list(t)
 	libraries := map[string][]string{
@@ -472,7 +473,7 @@ func f(store s.Store) {
 	}
 }
 
-// TestTableHelpers tests the helpers that interpret the table.
+// TestTableHelpers tests the functions that interpret the patterns in the tables.
 func TestTableHelpers(t *testing.T) {
 	for _, c := range []struct {
 		pattern, name string

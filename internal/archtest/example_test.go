@@ -11,15 +11,16 @@ import (
 	"testing"
 )
 
-// notPublic are packages that no other module imports.
+// notPublic matches packages that no other module imports.
 var notPublic = []string{"bench", "cmd/...", "e2e/...", "examples/...", "interop", "interop/clients"}
 
-// notRun are packages whose examples are only compiled: they need a test or a server.
+// notRun holds packages whose examples are only compiled, since they need a test or a server.
 var notRun = []string{
 	"bridge/couchdb", "bridge/kinto", "outbox", "sink/couchdb", "sink/kinto", "sink/pgxsink", "sink/postgres", "sink/sinktest", "storage/postgres", "storage/s3", "storage/storagetest",
 }
 
-// TestExamples requires an example for each public package, with output if it can run.
+// TestExamples requires an example for each public package, with an output comment if it can be
+// run.
 func TestExamples(t *testing.T) {
 	for importPath := range list(t) {
 		name, ok := own(importPath)

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// foreignJSON are the files and directories that may use underscores in JSON names, with
-// the allowed names; "*" is any name.
+// foreignJSON holds the files and directories that may use underscores in JSON names, with the
+// names that they may use; "*" allows any name.
 var foreignJSON = map[string][]string{
 	"bench":                {"*"},                             // not part of the program
 	"internal/couchtest":   {"*"},                             // CouchDB's protocol
@@ -33,7 +33,7 @@ var foreignJSON = map[string][]string{
 	"sink/dir/contents.go": {"content_type", "content_id"},    // files of earlier versions
 }
 
-// jsonNames matches names of members in struct tags, and in JSON text.
+// jsonNames matches the names of members in struct tags and in JSON text.
 var jsonNames = regexp.MustCompile(`json:"([^",]*)|"([A-Za-z0-9_]+)":`)
 
 // TestJSONNames: all JSON names are in camelCase, like those of the specification's

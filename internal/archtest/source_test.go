@@ -57,8 +57,8 @@ func TestOneDialer(t *testing.T) {
 }
 
 // TestOneTokenizer: JSON is split into tokens by internal/jsonscan or encoding/json. A tokenizer is
-// recognized by its character constants: a quote, a backslash and a closing brace or bracket. A fake that
-// writes JSON as CouchDB does has them, too.
+// recognized by its character constants: a quote, a backslash and a closing brace or bracket.
+// internal/couchtest is exempt, since its fake, which writes JSON as CouchDB does, has them, too.
 func TestOneTokenizer(t *testing.T) {
 	for path, file := range sources(t) {
 		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal/jsonscan/") || strings.HasPrefix(path, "internal/couchtest/") {
@@ -77,7 +77,7 @@ func TestOneTokenizer(t *testing.T) {
 	}
 }
 
-// TestFileSize: files are short; each has one idea.
+// TestFileSize: files are short, so that each holds one idea.
 func TestFileSize(t *testing.T) {
 	const limit = 500 // lines
 	for path, file := range sources(t) {
@@ -93,7 +93,7 @@ type source struct {
 	syntax *ast.File
 }
 
-// sources returns the files of the module, including tests, by path.
+// sources returns the Go files of the module, including tests, by path.
 func sources(t *testing.T) map[string]source {
 	t.Helper()
 	root, files := filepath.Join("..", ".."), make(map[string]source)

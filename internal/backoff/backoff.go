@@ -1,4 +1,4 @@
-// Package backoff computes and waits for the pauses between attempts.
+// Package backoff computes the pauses between attempts, and waits for them to pass.
 package backoff
 
 import (
@@ -34,7 +34,7 @@ func (b Backoff) Wait(ctx context.Context, n int) error { return Sleep(ctx, b.Af
 // not retry together.
 func Jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) }
 
-// Sleep waits, or returns the error of ctx if that ends first.
+// Sleep waits for the given time. If ctx ends first, it returns the error of ctx.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

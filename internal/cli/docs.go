@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// WriteDocs writes the help of a command, and of those below it, as Markdown files into dir.
+// WriteDocs writes the help of a command and of all its subcommands as Markdown files into dir.
 func WriteDocs(dir string, c *cobra.Command) error {
 	if err := os.WriteFile(filepath.Join(dir, docName(c)), []byte(markdown(c)), 0o644); err != nil {
 		return fmt.Errorf("write documentation: %w", err)

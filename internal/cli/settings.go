@@ -1,5 +1,5 @@
-// Package cli complements cobra: flags set by the environment and a file, clear errors for
-// the command line, and the help as Markdown.
+// Package cli complements cobra: it sets flags from the environment and a file, explains errors in the
+// command line, and writes the help as Markdown.
 package cli
 
 import (
@@ -22,19 +22,18 @@ import (
 	"github.com/feedctl/feedctl/internal/suggest"
 )
 
-// variables returns the prefix of the names of a program's variables.
+// variables returns the prefix of the names of a program's environment variables.
 func variables(c *cobra.Command) string { return strings.ToUpper(c.Root().Name()) + "_" }
 
-// Variable returns the name of the environment variable that sets the given flag of c, and of any other
-// command of its program.
+// Variable returns the name of the environment variable that sets the given flag of c, and the same flag of
+// other commands of the program.
 func Variable(c *cobra.Command, flag string) string {
 	return variables(c) + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// SetFlags gives every flag of c that is not on the command line the value that
-// the environment or, failing that, the configuration file has for it. An empty
-// path means config.yaml in the program's part of the user's configuration directory,
-// which need not exist.
+// SetFlags sets every flag of c that is not on the command line to its value in the environment or, failing
+// that, in the configuration file. An empty path means the file config.yaml in the program's part of the
+// user's configuration directory; that file need not exist.
 func SetFlags(c *cobra.Command, path string) error {
 	settings := koanf.New(".")
 	if err := loadFile(settings, c, path); err != nil {
@@ -56,7 +55,7 @@ func SetFlags(c *cobra.Command, path string) error {
 			return
 		}
 		if _, section := settings.Get(f.Name).(map[string]any); section {
-			return // the section of a command that has the flag's name
+			return // this is the section of a command with the same name as the flag
 		}
 		if err := setFlag(c.Flags(), f, settings); err != nil {
 			source := "configuration file"
@@ -69,14 +68,14 @@ func SetFlags(c *cobra.Command, path string) error {
 	return errors.Join(errs...)
 }
 
-// unconfigurable reports whether a flag is for the command line only.
+// unconfigurable reports whether a flag can only be set on the command line.
 func unconfigurable(flag string) bool {
 	return flag == "config" || flag == "help" || flag == "version"
 }
 
-// WarnUnknownVariables logs variables that set no flag of any command, which are probably
-// misspelt. The known variables have other purposes, and so do the variables of tests, whose names have TEST_
-// after the name of the program.
+// WarnUnknownVariables logs environment variables that begin with the name of the program but set no flag of
+// any command, and are probably misspelt. It skips the known variables, which have other purposes, and those
+// of tests, which have TEST_ after the name of the program.
 func WarnUnknownVariables(root *cobra.Command, log *slog.Logger, known ...string) {
 	flags := make(map[string]bool)
 	addKeys(flags, root)
@@ -107,13 +106,13 @@ func setFlag(flags *pflag.FlagSet, f *pflag.Flag, settings *koanf.Koanf) error {
 	return flags.Set(f.Name, settings.String(f.Name))
 }
 
-// loadFile merges the top of the file and then the command's section of it.
+// loadFile merges the top level of the file, and then the command's section of the file, into settings.
 func loadFile(settings *koanf.Koanf, c *cobra.Command, path string) error {
 	optional := path == ""
 	if optional {
 		dir, err := os.UserConfigDir()
 		if err != nil {
-			return nil // no home directory, no file
+			return nil // without a home directory, there is no file
 		}
 		path = filepath.Join(dir, c.Root().Name(), "config.yaml")
 	}

@@ -18,7 +18,8 @@ type settings struct {
 	Header []string
 }
 
-// configured runs "feedctl group command" with these sources and returns its flags.
+// configured runs "feedctl group command" with a configuration file, environment variables and
+// arguments, and returns the values of its flags.
 func configured(t *testing.T, file string, env map[string]string, args ...string) (settings, error) {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

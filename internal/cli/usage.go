@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/internal/suggest"
 )
 
-// The texts of cobra's errors, which have no types.
+// These match the texts of cobra's errors, which have no types.
 var (
 	unknownCommand = regexp.MustCompile(`^unknown command ("(?:[^"\\]|\\.)*")`)
 	wrongCount     = regexp.MustCompile(`^(?:accepts|requires at least) .*arg\(s\), (?:only )?received ([0-9]+)$`)
@@ -52,7 +52,8 @@ func Explain(c *cobra.Command, text string) string {
 	return text
 }
 
-// unknownCommandText describes an unexpected argument, in quotes: a command is expected in its place, or nothing.
+// unknownCommandText describes an unexpected argument, which is given in quotes. Either a command is expected in
+// its place, or nothing.
 func unknownCommandText(c *cobra.Command, quoted string) string {
 	if !c.HasSubCommands() {
 		return fmt.Sprintf("%s takes no arguments, got %s", Name(c), quoted)
@@ -110,7 +111,8 @@ func flagList(names, and string) string {
 	return strings.Join(list[:last], ", ") + " " + and + " " + list[last]
 }
 
-// ExplainFlag rewords the error of a flag to name the flag once, and the values it accepts.
+// ExplainFlag rewords an error about a flag so that it names the flag only once, and the values that the flag
+// accepts.
 func ExplainFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -130,7 +132,7 @@ func ExplainFlag(c *cobra.Command, err error) error {
 	return err
 }
 
-// invalidText describes what is wrong with the value of a flag, or what is expected.
+// invalidText says what is wrong with the value of a flag, or which value is expected.
 func invalidText(err *pflag.InvalidValueError) string {
 	switch err.GetFlag().Value.Type() {
 	case "int", "int64":
@@ -144,8 +146,8 @@ func invalidText(err *pflag.InvalidValueError) string {
 	return err.Unwrap().Error()
 }
 
-// PlainUsage removes the backquotes around the names of values from the usage of all flags, since shells that
-// complete flags would show them.
+// PlainUsage removes the backquotes around the names of values from the usage texts of all flags, since shells
+// show these texts when they complete flags.
 func PlainUsage(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
 	c.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })

@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 )
 
-// A Version is what a binary was built from.
+// A Version says from what a binary was built.
 type Version struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
@@ -14,8 +14,8 @@ type Version struct {
 	Platform string `json:"platform"` // operating system and architecture, such as "linux/amd64"
 }
 
-// ThisVersion returns what the linker recorded: a module version for a binary made by
-// "go install", a commit for one built in a checkout.
+// ThisVersion returns the version that the linker recorded: a module version if the binary was made
+// by "go install", or a commit if it was built in a checkout.
 func ThisVersion() Version {
 	v := Version{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

@@ -1,4 +1,4 @@
-// Package complete lists what shells offer to complete the arguments and flags of feedctl.
+// Package complete lists the values that shells offer to complete the arguments and flags of feedctl.
 package complete
 
 import (
@@ -21,16 +21,16 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// How long a shell waits for names that complete an argument, and how many it gets.
+// These constants limit how long a shell waits for names that complete an argument, and how many it gets.
 const (
 	completeWait  = 2 * time.Second
 	completeNames = 1000
 )
 
-// A Completer completes the names that are in stores.
+// A Completer completes arguments and flags, mostly with names from stores.
 type Completer struct {
-	SetFlags func(*cobra.Command) error // from the environment and the configuration file
-	Store    *string                    // URL of the store of names without one
+	SetFlags func(*cobra.Command) error // sets flags from the environment and the configuration file
+	Store    *string                    // URL of the store for names that are typed without one
 	Open     func(ctx context.Context, storeURL string) (storage.Store, error)
 }
 
@@ -56,8 +56,8 @@ func values(c *cobra.Command, flag string) []string {
 	}[flag]
 }
 
-// names returns a function that lists the names that a flag of c takes, given the arguments; nil if the flag
-// takes other values.
+// names returns a function that lists, given the arguments of c, the names that a flag of c takes. It returns
+// nil if the flag takes other values.
 func (x *Completer) names(c *cobra.Command, flag string) func(ctx context.Context, args []string) []string {
 	switch {
 	case c.Name() == "list" && flag == "after":
@@ -68,18 +68,18 @@ func (x *Completer) names(c *cobra.Command, flag string) func(ctx context.Contex
 		return func(ctx context.Context, args []string) []string {
 			at := locate.Stored{Store: *x.Store}
 			if len(args) > 0 {
-				at, _ = locate.Parse(args[0], *x.Store) // an invalid one has no names
+				at, _ = locate.Parse(args[0], *x.Store) // for an invalid argument, no names are found
 			}
 			return x.stored(ctx, at.Store, snapshots.Names)
 		}
-	case flag == "feed" && c.Flags().Lookup("db") != nil && c.Name() != "attach": // which takes a new name
+	case flag == "feed" && c.Flags().Lookup("db") != nil && c.Name() != "attach": // attach takes a new name
 		return func(ctx context.Context, _ []string) []string { return feedsOfOutbox(ctx, c.Flag("db").Value.String()) }
 	}
 	return nil
 }
 
-// Add makes shells complete the values of flags and, where the usage line of a
-// command has one, the name of a feed or snapshot.
+// Add makes shells complete the values of flags and, if the usage line of a command has such an argument, the
+// name of a feed or snapshot.
 func (x *Completer) Add(c *cobra.Command) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		var complete cobra.CompletionFunc
@@ -92,7 +92,7 @@ func (x *Completer) Add(c *cobra.Command) {
 		} else {
 			return
 		}
-		// It fails only for a flag that does not exist or is completed already.
+		// This fails only if the flag does not exist or already has a completion function.
 		_ = c.RegisterFlagCompletionFunc(f.Name, complete)
 	})
 	for position, word := range strings.Fields(c.Use)[1:] {
@@ -128,15 +128,15 @@ func (x *Completer) argument(c *cobra.Command, forms []string, typed string) []s
 	}
 	return x.offer(c, strings.TrimSuffix(typed, prefix), prefix, func(ctx context.Context) []string {
 		names := chain.Feeds
-		if index, _ := c.Flags().GetBool("index"); index || wantsSnapshot { // the flag of inspect and verify
+		if index, _ := c.Flags().GetBool("index"); index || wantsSnapshot { // inspect and verify have the flag --index
 			names = snapshots.Names
 		}
 		return x.stored(ctx, cmp.Or(store, *x.Store), names)
 	})
 }
 
-// offer returns the names that begin with prefix, with before in front of them. A shell cannot show an error,
-// so after an error there are no names.
+// offer returns the names that begin with prefix, each preceded by the string before. After an error it
+// returns no names, since a shell cannot show the error.
 func (x *Completer) offer(c *cobra.Command, before, prefix string, names func(context.Context) []string) (found []string) {
 	if x.SetFlags(c) != nil {
 		return nil
@@ -151,7 +151,7 @@ func (x *Completer) offer(c *cobra.Command, before, prefix string, names func(co
 	return found
 }
 
-// stored returns names in a store.
+// stored returns the names that the given functions list in a store.
 func (x *Completer) stored(ctx context.Context, storeURL string, lists ...func(context.Context, storage.Store, string) iter.Seq2[string, error]) (names []string) {
 	store, err := x.Open(ctx, storeURL)
 	if err != nil {
@@ -168,7 +168,7 @@ func (x *Completer) stored(ctx context.Context, storeURL string, lists ...func(c
 	return names
 }
 
-// snapshotIDs returns the IDs of the snapshots of a name in a store.
+// snapshotIDs returns the IDs of the snapshots with the name that an argument gives.
 func (x *Completer) snapshotIDs(ctx context.Context, arg string) []string {
 	at, err := locate.Parse(arg, *x.Store)
 	if err != nil {
@@ -182,7 +182,7 @@ func (x *Completer) snapshotIDs(ctx context.Context, arg string) []string {
 	return ids
 }
 
-// feedsOfOutbox returns the names of the feeds that an outbox knows.
+// feedsOfOutbox returns the names of the feeds of an outbox.
 func feedsOfOutbox(ctx context.Context, url string) (names []string) {
 	db, err := outbox.Open(ctx, url)
 	if err != nil {

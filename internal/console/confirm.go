@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Confirm reads a line with the answer to a question, and reports whether it is "y" or "yes". Its
-// error is the cause of ctx, if that ends first.
+// Confirm reads a line with the answer to a question, and reports whether it is "y" or "yes". If
+// ctx ends first, the error is the cause.
 func Confirm(ctx context.Context, in io.Reader) (bool, error) {
 	answer := make(chan string, 1)
-	go func() { // which ends with the process if there is no answer
+	go func() { // if there is no answer, the goroutine ends with the process
 		line, err := bufio.NewReader(in).ReadString('\n')
 		if err != nil {
 			line = ""

@@ -1,4 +1,5 @@
-// Package console writes text to terminals and logs, and escapes it, since part of it comes from others.
+// Package console writes text to terminals and logs. It escapes the text, since part of it comes from
+// servers and feeds.
 package console
 
 import (
@@ -36,8 +37,8 @@ func (c *Console) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Show replaces the progress line; an empty one removes it. What cannot be
-// shown is lost: progress is a courtesy.
+// Show replaces the progress line; an empty line removes it. Show ignores errors, since progress is
+// only a courtesy.
 func (c *Console) Show(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

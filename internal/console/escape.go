@@ -11,15 +11,15 @@ import (
 // An escaper is the writer that [Escape] returns.
 type escaper struct {
 	w    io.Writer
-	rest []byte // the start of a character whose end has not been written yet
+	rest []byte // the first bytes of a character whose other bytes have not been written yet
 }
 
 // Escape returns a writer for text to a terminal, or to a log that is shown on one. Since
 // part of the text comes from servers, feeds and stores, it escapes the characters that
 // control a terminal or change the order of the text: control characters other than line
 // feed and tab, format characters such as those for bidirectional text (other than
-// joiners), line and paragraph separators, and bytes that are not UTF-8. The escapes are
-// those of JSON (RFC 8259, section 7), so that a JSON text keeps its meaning.
+// joiners), line and paragraph separators, and bytes that are not UTF-8. The escapes are those of
+// JSON (RFC 8259, section 7), so JSON text keeps its meaning.
 func Escape(w io.Writer) io.Writer { return &escaper{w: w} }
 
 func (e *escaper) Write(p []byte) (int, error) {

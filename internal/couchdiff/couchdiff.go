@@ -1,11 +1,10 @@
-// Package couchdiff compares two databases completely, for tests: all documents,
-// all leaf revisions with their ancestors, deleted ones too, and the bytes of all
-// attachments. It has its own HTTP client, because an oracle must not share the bugs
-// of the code that it checks.
+// Package couchdiff compares two databases completely, for tests: all documents, all leaf revisions
+// (including deleted ones) with their ancestors, and the bytes of all attachments. It has its own HTTP
+// client, because an oracle must not share the bugs of the code that it checks.
 //
-// What CouchDB's replicator does not carry is not compared: documents in _local,
-// the security object, and the order of changes; and, if the second database is one of PouchDB's engine,
-// revpos, since that engine assigns its own.
+// It does not compare what CouchDB's replicator does not copy: documents in _local, the security object,
+// and the order of changes. If the second database belongs to PouchDB's engine, it does not compare
+// revpos either, since that engine assigns its own.
 package couchdiff
 
 import (
@@ -18,7 +17,7 @@ import (
 	"slices"
 )
 
-// maxDifferences is how many differences [Compare] returns at most.
+// maxDifferences is the maximum number of differences that [Compare] returns.
 const maxDifferences = 50
 
 // Compare returns the differences between the databases at two URLs, one line for
@@ -155,8 +154,8 @@ func (c *comparison) attachments(ctx context.Context, id, rev string, a, b map[s
 	return nil
 }
 
-// text returns the canonical text of a value: members sorted, digits of numbers as
-// the server sent them.
+// text returns the canonical JSON of a value: members are sorted, and numbers have the digits that the
+// server sent.
 func text(value any) string {
 	if value == nil {
 		return "missing or null"

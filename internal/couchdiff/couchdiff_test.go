@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// docs are the documents of both databases, written with their revisions.
+// docs holds the documents of both databases, with their revisions.
 var docs = []string{
 	`{"_id":"plain","_rev":"1-aa","n":1,"list":[1,2],"o":{"x":"y","z":null}}`,
 	`{"_id":"grown","_rev":"3-cc","_revisions":{"start":3,"ids":["cc","bb","aa"]},"v":3}`,
@@ -23,7 +23,8 @@ var docs = []string{
 	`{"_id":"attached","_rev":"1-aa","_attachments":{"a/b c":{"content_type":"text/plain","revpos":1,"data":"aGVsbG8="}}}`,
 }
 
-// changes are made to the second database: old text, new text, and the expected difference.
+// changes holds changes that are made in the second database: an old text, a new text that replaces
+// it, and the expected difference.
 var changes = []struct{ name, old, new, want string }{
 	{"missing document", docs[0], ``, `document "plain" is only in the first`},
 	{"missing tombstone", docs[5], ``, `document "gone" is only in the first`},
@@ -105,7 +106,7 @@ func check(t *testing.T, a, b string) {
 	}
 }
 
-// fill writes revisions unchanged.
+// fill writes documents with the revisions that they have.
 func fill(t *testing.T, db string, docs []string) {
 	t.Helper()
 	var all []string

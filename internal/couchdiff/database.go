@@ -15,20 +15,19 @@ import (
 	"time"
 )
 
-// A database is known by its URL, which ends without a slash. The client has a timeout.
+// A database is given by its URL, without a slash at the end. The client must have a timeout.
 type database struct {
 	url    string
 	client *http.Client
 }
 
-// A leaf is a revision as decoded JSON, with _revisions. Numbers are
-// [json.Number].
+// A leaf is a leaf revision, including _revisions, as decoded JSON. Numbers are of type [json.Number].
 type leaf map[string]any
 
 const attachmentsMember = "_attachments"
 
-// An attachment is the metadata of an attachment, as far as replication preserves it. The
-// digest is omitted: a server that compresses attachments computes the digest over the compressed bytes.
+// An attachment holds those metadata of an attachment that replication preserves. The digest is omitted:
+// a server that compresses attachments computes the digest over the compressed bytes.
 type attachment struct {
 	contentType string
 	revpos      string
@@ -44,8 +43,8 @@ func (l leaf) attachments() map[string]attachment {
 	return all
 }
 
-// rewritesRevpos reports whether the server sets the revpos of attachments written with
-// their data to that of the revision, as PouchDB's engine does.
+// rewritesRevpos reports whether the server, like PouchDB's engine, sets the revpos of attachments that
+// are written with their data to the number of the revision.
 func (d database) rewritesRevpos(ctx context.Context) (bool, error) {
 	var server map[string]any
 	root := database{d.url[:strings.LastIndexByte(d.url, '/')], d.client}
@@ -56,7 +55,7 @@ func (d database) rewritesRevpos(ctx context.Context) (bool, error) {
 	return found, nil
 }
 
-// ids returns the ids of all documents, deleted ones too.
+// ids returns the ids of all documents, including deleted ones.
 func (d database) ids(ctx context.Context) (map[string]bool, error) {
 	var changes struct {
 		Results []struct {
@@ -113,7 +112,7 @@ func (d database) digest(ctx context.Context, id, rev, name string) (string, err
 }
 
 func (d database) json(ctx context.Context, path string, v any) error {
-	// Otherwise CouchDB returns open_revs as multipart/mixed.
+	// Without this Accept field, CouchDB returns open_revs as multipart/mixed.
 	body, err := d.get(ctx, path, "application/json")
 	if err != nil {
 		return err
@@ -131,14 +130,14 @@ func (d database) json(ctx context.Context, path string, v any) error {
 	return nil
 }
 
-// Limits for a response and its retries: PouchDB Server, killed and restarted, has left a
-// read of an attachment without a response.
+// These constants limit the time for a response and the number of attempts. They are necessary because
+// PouchDB Server, after being killed and restarted, once did not respond to a read of an attachment.
 const (
 	answerTime = time.Minute
 	attempts   = 3
 )
 
-// get returns the body of an answer with status 200. The transport decompresses it.
+// get returns the body of a response with status 200. The transport decompresses it.
 func (d database) get(ctx context.Context, path, accept string) (io.ReadCloser, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+path, nil)
 	if err != nil {
@@ -150,7 +149,7 @@ func (d database) get(ctx context.Context, path, accept string) (io.ReadCloser, 
 		response, err = d.client.Do(r)
 	}
 	if err != nil {
-		return nil, err // it has the method and the URL without its password
+		return nil, err // the error includes the method, and the URL without its password
 	}
 	if response.StatusCode != http.StatusOK {
 		defer response.Body.Close()
@@ -160,8 +159,7 @@ func (d database) get(ctx context.Context, path, accept string) (io.ReadCloser, 
 	return response.Body, nil
 }
 
-// escape makes an id or a name one segment of a path, but for the slash that
-// follows _design.
+// escape makes an id or a name one segment of a path. Only the slash after _design is kept.
 func escape(id string) string {
 	if name, ok := strings.CutPrefix(id, "_design/"); ok {
 		return "_design/" + url.PathEscape(name)

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// A State is what a database has at one moment: for each leaf revision, deleted ones too, its
-// members, and the types and bytes of its attachments. It can be compared with the state of another database,
-// or with a later state of the same one.
+// A State is the state of a database at one moment. It covers each leaf revision, including deleted ones,
+// with its members and the types and bytes of its attachments. It can be compared with the state of another
+// database, or with a later state of the same database.
 type State map[string]string
 
 // Read returns the state of the database at a URL, which may have credentials. The database must not be
