@@ -12,7 +12,7 @@ import (
 var (
 	// ErrMetadata means that the metadata is damaged or belongs to another object.
 	ErrMetadata = errors.New("metadata is damaged")
-	// ErrDigest means that the SHA-256 of the index is not the one in its metadata.
+	// ErrDigest means that the SHA-256 of the index differs from the one in its metadata.
 	ErrDigest = errors.New("index is damaged")
 )
 
@@ -20,8 +20,8 @@ var (
 type PageInfo struct {
 	Entities int    `json:"entities"`
 	SHA256   string `json:"sha256"` // of the page, in hex
-	// ID is the ID of the snapshot, Number the number of the page in the snapshot, from 0, and
-	// Boundary the boundary of the page. Earlier versions did not write them.
+	// ID is the ID of the snapshot, Number is the number of the page in the snapshot, from 0, and
+	// Boundary is the boundary of the page. Earlier versions did not write these members.
 	ID       string `json:"id,omitempty"`
 	Number   int    `json:"page,omitempty"`
 	Boundary string `json:"boundary,omitempty"`

@@ -20,7 +20,8 @@ const MediaType = "application/json"
 // ErrInvalid is matched by the errors of invalid indexes.
 var ErrInvalid = errors.New("snapshot index is invalid")
 
-// maxMembers limits the size of an index without its pages, and of the URL of each page, in bytes.
+// maxMembers is the maximum size, in bytes, of an index without its pages, and of the URL of each
+// page.
 const maxMembers = 1 << 20
 
 // Parse reads an index as served over HTTP, in which all URLs are absolute. The error matches
@@ -195,7 +196,7 @@ func decodeFeed(data json.RawMessage) *FeedPosition {
 // hasRFC3339 reports whether t can be formatted as RFC 3339.
 func hasRFC3339(t time.Time) bool { return 0 <= t.Year() && t.Year() <= 9999 }
 
-// An errorReader records the error of its source.
+// An errorReader reads from src and records its error.
 type errorReader struct {
 	src io.Reader
 	err error

@@ -8,9 +8,9 @@ import (
 // An Index lists the pages that together hold the full state at one moment.
 type Index struct {
 	ID string
-	// CreatedAt is the time at which a reader that knows only the specification
-	// enters the feed. It is not later than Feed.LastModified. Reading and writing
-	// round it down to a whole second.
+	// CreatedAt is the time in the feed at which a reader that knows only the specification
+	// continues. It is not later than Feed.LastModified, and is rounded down to a whole second when
+	// the index is read or written.
 	CreatedAt time.Time
 	// Pages are absolute URLs. In an index in a store they may be relative.
 	Pages []string

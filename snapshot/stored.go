@@ -7,17 +7,17 @@ import (
 	"io"
 )
 
-// A Stored is an index read from a store. Pages is empty: the pages are only counted, since their
-// keys follow from the ID of the snapshot.
+// A Stored is an index read from a store. Its Pages is empty: the pages are only counted, since
+// their keys can be derived from the ID of the snapshot.
 type Stored struct {
 	Index
 	PageCount int
 }
 
 // ReadStored reads the stored index of the snapshot with the given ID to its end. The metadata is
-// what [IndexInfo.Encode] returned, or empty if an earlier version wrote the index. The pages take
-// no memory. The error matches [ErrMetadata], [ErrInvalid], or [ErrDigest] if the index has been
-// changed; any other error comes from reading.
+// the result of [IndexInfo.Encode], or empty if an earlier version wrote the index. The list of
+// pages takes no memory. The error matches [ErrMetadata], [ErrInvalid], or [ErrDigest] if the index
+// has been changed; any other error comes from reading.
 func ReadStored(id string, metadata []byte, index io.Reader) (*Stored, error) {
 	hash := sha256.New()
 	source, count := &errorReader{src: io.TeeReader(index, hash)}, 0

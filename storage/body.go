@@ -39,7 +39,7 @@ type bytesReader struct {
 	done int // bytes read of rest[0]
 }
 
-// Read fills p from several slices, so that many small ones become few writes.
+// Read fills p from several slices, so that many small slices become few writes.
 func (r *bytesReader) Read(p []byte) (n int, err error) {
 	for n < len(p) && len(r.rest) > 0 {
 		c := copy(p[n:], r.rest[0][r.done:])
@@ -77,9 +77,9 @@ type digestedBody struct {
 
 func (b digestedBody) SHA256() hash.Cloner { return b.state }
 
-// A Loaded is the Body of an [Object] if the body is in memory and the driver has computed its
-// SHA-256. A reader may use the bytes in place until it closes the body, and can compare the digest
-// with the one that it expects instead of computing it again.
+// A Loaded is the Body of an [Object] if the body is in memory and the driver has computed its SHA-256.
+// A reader may use the bytes in place until it closes the body, and can compare the SHA-256 with an
+// expected one without computing it again.
 type Loaded interface {
 	io.ReadCloser
 	// Bytes returns all bytes of the body, which must not be changed. After the call, the memory counts
@@ -95,8 +95,8 @@ func AsLoaded(body io.ReadCloser) (Loaded, bool) {
 	return l, ok
 }
 
-// Last marks a body as the last one written to its object: no append will follow, so a driver need
-// not cache the object for one.
+// Last marks a body as the last one written to its object: no append will follow, so a driver need not
+// cache the object for further appends.
 func Last(body Body) Body { return lastBody{body} }
 
 // IsLast reports whether the body was returned by [Last].
@@ -171,7 +171,7 @@ func (b concatBody) OpenFrom(offset int64) (io.ReadCloser, error) {
 }
 
 type concatReader struct {
-	current io.ReadCloser // of the body before rest; nil if none is open
+	current io.ReadCloser // of the body before rest; nil if not open
 	rest    []Body
 }
 
@@ -181,8 +181,8 @@ func (r *concatReader) Read(p []byte) (int, error) {
 			if len(r.rest) == 0 {
 				return 0, io.EOF
 			}
-			// Check each body: one that is too short must not be compensated
-			// for by another that is too long.
+			// Check the size of each body: a body that is too short must not be compensated for by
+			// another that is too long.
 			opened, err := OpenExact(r.rest[0])
 			if err != nil {
 				return 0, err
@@ -213,9 +213,8 @@ type offsetBody interface {
 	OpenFrom(offset int64) (io.ReadCloser, error)
 }
 
-// OpenFrom opens body at an offset, which is at most its Size. If body has no method
-// OpenFrom(offset int64) (io.ReadCloser, error), it is read and discarded up to the
-// offset.
+// OpenFrom opens body at an offset, which is at most the Size of body. If body has no method
+// OpenFrom(offset int64) (io.ReadCloser, error), the bytes up to the offset are read and discarded.
 func OpenFrom(body Body, offset int64) (io.ReadCloser, error) {
 	if b, ok := body.(offsetBody); ok {
 		return b.OpenFrom(offset)
@@ -231,7 +230,7 @@ func OpenFrom(body Body, offset int64) (io.ReadCloser, error) {
 	return r, nil
 }
 
-// CanOpenFrom reports whether [OpenFrom] does not have to read up to the offset.
+// CanOpenFrom reports whether [OpenFrom] can open body without reading the bytes up to the offset.
 func CanOpenFrom(body Body) bool {
 	switch b := body.(type) {
 	case concatBody:
@@ -244,8 +243,8 @@ func CanOpenFrom(body Body) bool {
 }
 
 // OpenExact opens body and returns a reader that ends after exactly Size bytes, or
-// returns an error that matches [ErrSize] if the body is shorter or longer. Drivers
-// read bodies through it.
+// returns an error that matches [ErrSize] if the body is shorter or longer. Drivers use it to read
+// bodies.
 func OpenExact(body Body) (io.ReadCloser, error) {
 	size := body.Size()
 	if size < 0 {

@@ -16,9 +16,9 @@ type Namer interface {
 
 // Names yields the names below prefix, which is empty or ends in "/": the next segment of each key
 // that begins with prefix and continues after that segment. It yields each name once, beginning
-// after the name given by after. The names are in the order of their keys: "a-b" (of "a-b/…") comes
-// before "a" (of "a/…"), and "a" before "ab". A name may be yielded while its last object is
-// being deleted or its first one created. On an error, Names yields it once and stops.
+// after the given name. The names are in the order of their keys: "a-b" (of "a-b/…") comes before
+// "a" (of "a/…"), and "a" before "ab". A name may be yielded while its last object is being deleted
+// or its first object is being created. An error is yielded once, as the last element.
 //
 // If the store is not a [Namer], Names sends one listing request per name.
 func Names(ctx context.Context, store Store, prefix, after string) iter.Seq2[string, error] {
@@ -52,7 +52,7 @@ func Names(ctx context.Context, store Store, prefix, after string) iter.Seq2[str
 	}
 }
 
-// firstKey returns the first key in a listing, or "" if it is empty.
+// firstKey returns the first key in a listing, or "" if the listing is empty.
 func firstKey(ctx context.Context, store Store, prefix, after string) (string, error) {
 	for entry, err := range store.List(ctx, prefix, after) {
 		return entry.Key, err
@@ -71,14 +71,14 @@ func CheckNames(prefix string) error {
 	return nil
 }
 
-// NameIn returns the name of a key below prefix; ok is false if it has none.
+// NameIn returns the name below prefix to which a key belongs; ok is false if there is none.
 func NameIn(prefix, key string) (name string, ok bool) {
 	name, _, ok = strings.Cut(strings.TrimPrefix(key, prefix), "/")
 	return name, ok
 }
 
-// AfterName returns the argument after with which [Store].List starts after all keys
-// of a name below prefix. It is "" for the name "".
+// AfterName returns a value for the argument after of [Store].List with which the listing starts
+// after all keys of a name below prefix. It is "" for the name "".
 func AfterName(prefix, name string) string {
 	if name == "" {
 		return ""

@@ -114,8 +114,8 @@ type tableOrigin struct {
 	Whole bool
 }
 
-// check compares the table with the feed, and returns errMismatch if it is not a table of this
-// feed.
+// check compares the origin of the table with the feed. If the table does not belong to this feed, the
+// error matches errMismatch.
 func (w *work) check(ctx context.Context) error {
 	was, err := w.load()
 	if err != nil {
@@ -143,11 +143,11 @@ func (w *work) check(ctx context.Context) error {
 	return fmt.Errorf("%w: pages may have been pruned before they were read", errMismatch)
 }
 
-// note records the origin of the table.
+// note stores the origin of the table, with the newest page of the feed.
 func (w *work) note(ctx context.Context) error {
 	newest, err := w.pages.Newest(ctx)
 	if errors.Is(err, chain.ErrNoFeed) {
-		return nil // reading the feed returns the error
+		return nil // the error is returned when the feed is read
 	}
 	if err != nil {
 		return err
@@ -156,7 +156,8 @@ func (w *work) note(ctx context.Context) error {
 	return w.save()
 }
 
-// checkWhole checks that the table has the entities of the feed's first pages.
+// checkWhole checks that the first pages of the feed were not pruned while the feed was being read, and
+// records that the table is whole.
 func (w *work) checkWhole(ctx context.Context) error {
 	if w.origin.Whole {
 		return nil
@@ -198,7 +199,7 @@ func (w *work) save() error {
 	})
 }
 
-// with calls use with a connection to the file.
+// with calls use with a connection to the file of the table.
 func (w *work) with(use func(*sqlite.Conn) error) error {
 	conn, err := sqlite.OpenConn(w.file, sqlite.OpenReadWrite)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // Collect removes the pages of snapshots without an index, which interrupted writes and deletions
-// left behind, if the newest page of the snapshot is at least minAge old. It returns the number of
-// pages removed.
+// have left behind, if even the newest page of the snapshot is at least minAge old. It returns the
+// number of pages removed.
 func Collect(ctx context.Context, store storage.Store, name string, minAge time.Duration) (int, error) {
 	removed, err := collect(ctx, store, name, minAge)
 	if err != nil {
@@ -54,7 +54,8 @@ func collect(ctx context.Context, store storage.Store, name string, minAge time.
 	return c.removed, c.finish(ctx)
 }
 
-// A collector receives the pages of one snapshot after another, in the order of a listing.
+// A collector receives listed pages, one snapshot after another, and removes those that were left
+// behind.
 type collector struct {
 	store   storage.Store
 	name    string
@@ -65,7 +66,8 @@ type collector struct {
 	removed int
 }
 
-// finish removes the pages of the current snapshot if it has no index and all are old enough.
+// finish removes the pages of the current snapshot if the snapshot has no index and all its pages
+// are old enough.
 func (c *collector) finish(ctx context.Context) error {
 	if c.pages == 0 || c.newest.After(c.before) {
 		return nil

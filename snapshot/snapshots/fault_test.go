@@ -34,7 +34,7 @@ func snapshotEntities(n int) iter.Seq2[*feed.Entity, error] {
 	}
 }
 
-// streamedEntities yields some of the bodies as streams.
+// streamedEntities yields the entities of snapshotEntities, some of them with streamed bodies.
 func streamedEntities(n int) iter.Seq2[*feed.Entity, error] {
 	return func(yield func(*feed.Entity, error) bool) {
 		k := 0
@@ -108,7 +108,8 @@ func deleting() faulttest.Path {
 	}
 }
 
-// collecting returns a path that removes the remains of an unfinished snapshot, and nothing else.
+// collecting returns a path that removes the pages of an unfinished snapshot, and checks that
+// nothing else is removed.
 func collecting() faulttest.Path {
 	return faulttest.Path{
 		Name: "collect",

@@ -13,9 +13,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// unknownRoot begins the URL of the feed in an index with presigned URLs, whose writer does not
-// know where the feed is served. An absolute URL is required, and this one never resolves (RFC
-// 6761, section 6.4).
+// unknownRoot begins the URL of the feed in an index with presigned URLs, since the writer does not
+// know where the feed is served. The URL must be absolute, and the name in this one never resolves
+// (RFC 6761, section 6.4).
 const unknownRoot = "http://unknown.invalid"
 
 // ErrPresign means that the store is not a [storage.Presigner].
@@ -34,7 +34,7 @@ func (w *writer) checkURLs(ctx context.Context) error {
 	return err
 }
 
-// pageURL returns the URL of a page for the index.
+// pageURL returns the URL of page n, as written in the index.
 func (w *writer) pageURL(ctx context.Context, n int) (string, error) {
 	ref, err := w.config.url(ctx, w.store, layout.SnapshotPage(w.name, w.id, n))
 	return cmp.Or(ref, layout.SnapshotPagePath(w.name, w.id, n)), err
@@ -46,7 +46,7 @@ func (c Config) IndexURL(ctx context.Context, store storage.Store, name, id stri
 	return c.url(ctx, store, layout.SnapshotIndex(name, id))
 }
 
-// url returns the absolute URL of an object, or "".
+// url returns the absolute URL of an object, or "" if c has neither a PublicURL nor Presign.
 func (c Config) url(ctx context.Context, store storage.Store, key string) (string, error) {
 	switch {
 	case c.Presign > 0:
@@ -65,8 +65,8 @@ func (c Config) url(ctx context.Context, store storage.Store, key string) (strin
 	return "", nil
 }
 
-// feedPosition returns the position in the feed for the index. Readers without a server need
-// absolute URLs.
+// feedPosition returns the position in the feed, as written in the index. Readers without a server
+// need absolute URLs.
 func (w *writer) feedPosition() (*snapshot.FeedPosition, error) {
 	root := w.config.PublicURL
 	if w.config.Presign > 0 {

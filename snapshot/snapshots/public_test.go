@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A presigning store makes URLs that are valid for up to a day.
+// A presigning store presigns URLs that are valid for up to a day.
 type presigning struct{ storage.Store }
 
 var errTooLong = errors.New("at most a day")

@@ -1,5 +1,5 @@
-// Package snapshots reads and writes the snapshots in a store: it writes a snapshot from entities,
-// lists and deletes snapshots, reads their indexes, and removes what interrupted writes left
+// Package snapshots reads and writes the snapshots in a store: it writes entities as a snapshot,
+// lists and deletes snapshots, reads their indexes, and removes what interrupted writes have left
 // behind. To write a snapshot of a feed, use package snapshot/fold.
 package snapshots
 
@@ -16,14 +16,14 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Names yields the names of snapshots that have objects in the store, beginning after the name
-// given by after, which may be empty. The order and the cost are those of [storage.Names].
+// Names yields the names of the snapshots that have objects in the store, beginning after the given
+// name, which may be empty. The order and the cost are those of [storage.Names].
 func Names(ctx context.Context, store storage.Store, after string) iter.Seq2[string, error] {
 	return storage.Names(ctx, store, layout.SnapshotsPrefix, after)
 }
 
-// List returns the IDs of the snapshots with a name, oldest first, and the keys of other objects
-// among their indexes.
+// List returns the IDs of the snapshots with the given name, oldest first, and the keys of unknown
+// objects among their indexes.
 func List(ctx context.Context, store storage.Store, name string) (ids, unknown []string, err error) {
 	if err := layout.CheckName(name); err != nil {
 		return nil, nil, fmt.Errorf("list snapshots: %w", err)
@@ -41,8 +41,8 @@ func List(ctx context.Context, store storage.Store, name string) (ids, unknown [
 	return ids, unknown, nil
 }
 
-// Newest returns the ID of the newest snapshot with a name. If there is none, the error matches
-// [storage.ErrNotFound].
+// Newest returns the ID of the newest snapshot with the given name. If there is none, the error
+// matches [storage.ErrNotFound].
 func Newest(ctx context.Context, store storage.Store, name string) (string, error) {
 	ids, _, err := List(ctx, store, name)
 	if err != nil {
@@ -72,9 +72,9 @@ func Read(ctx context.Context, store storage.Store, name, id string) (_ *snapsho
 	return index, nil
 }
 
-// FeedPage returns the number of the page of a feed at which a consumer continues after a
-// snapshot, and the snapshot's createdAt, where a consumer that knows only the specification
-// continues. The snapshot is given as NAME, for the newest one, or NAME/ID.
+// FeedPage returns the number of the feed page at which a consumer continues after a snapshot, and
+// the snapshot's createdAt, the time at which a consumer that knows only the specification
+// continues. The snapshot is given as NAME/ID, or as NAME for the newest one.
 func FeedPage(ctx context.Context, store storage.Store, feed, spec string) (int64, time.Time, error) {
 	name, id, _ := strings.Cut(spec, "/")
 	if id == "" {
@@ -100,8 +100,8 @@ func FeedPage(ctx context.Context, store storage.Store, feed, spec string) (int6
 	return number, index.CreatedAt, nil
 }
 
-// Delete removes a snapshot: its index first, so that no reader begins with it, then its pages.
-// If the snapshot does not exist, the error matches [storage.ErrNotFound].
+// Delete removes a snapshot: first the index, so that no reader begins with the snapshot, then the
+// pages. If the snapshot does not exist, the error matches [storage.ErrNotFound].
 func Delete(ctx context.Context, store storage.Store, name, id string) error {
 	if err := errors.Join(layout.CheckName(name), layout.CheckName(id)); err != nil {
 		return fmt.Errorf("delete snapshot: %w", err)
@@ -120,7 +120,7 @@ func Delete(ctx context.Context, store storage.Store, name, id string) error {
 	return nil
 }
 
-// deletePrefix deletes all objects with a prefix.
+// deletePrefix deletes all objects whose keys have a prefix.
 func deletePrefix(ctx context.Context, store storage.Store, prefix string) error {
 	for entry, err := range store.List(ctx, prefix, "") {
 		if err == nil {

@@ -41,7 +41,7 @@ func (d *distant) Get(ctx context.Context, key string, offset, length int64) (*s
 	return d.Store.Get(ctx, key, offset, length)
 }
 
-// TestRoundTrips writes a snapshot to a distant store.
+// TestRoundTrips counts the round trips and the time of writing a snapshot to a distant store.
 func TestRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &distant{Store: memory.New()}
@@ -59,8 +59,8 @@ func TestRoundTrips(t *testing.T) {
 	})
 }
 
-// TestConcurrency counts the pages that are written, and held in memory, at the same time: fewer
-// in a store that is not remote.
+// TestConcurrency counts the pages that are written, and held in memory, at the same time. If the
+// store is not remote, there are fewer.
 func TestConcurrency(t *testing.T) {
 	for name, c := range map[string]struct {
 		store func(*distant) storage.Store
@@ -89,8 +89,8 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-// TestCollectSkipsUnknownKeys: an unknown object among the pages of snapshots remains, and is not
-// counted.
+// TestCollectSkipsUnknownKeys: Collect neither removes nor counts an unknown object among the pages
+// of snapshots.
 func TestCollectSkipsUnknownKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
@@ -112,7 +112,7 @@ func TestCollectSkipsUnknownKeys(t *testing.T) {
 	})
 }
 
-// TestFeedPage reads the position in a feed, and refuses snapshots without one.
+// TestFeedPage: FeedPage returns the position in a feed, or an error if the snapshot has none.
 func TestFeedPage(t *testing.T) {
 	store, at := memory.New(), time.Date(2024, 2, 29, 12, 0, 0, 7e8, time.UTC)
 	position := &snapshot.FeedPosition{URL: layout.FeedPath("f"), Page: layout.FeedPagePath("f", 7), LastModified: at}

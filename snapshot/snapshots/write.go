@@ -32,34 +32,34 @@ var ErrInvalid = draft.ErrInvalid
 // immutable is the Cache-Control of objects that never change.
 const immutable = "public, max-age=31536000, immutable"
 
-// Config holds the settings of a snapshot. The zero value of each is its default.
+// Config holds the settings of a snapshot. The zero value of each setting stands for its default.
 type Config struct {
 	// Feed is the position in a feed that the snapshot corresponds to.
 	Feed *snapshot.FeedPosition
-	// CreatedAt defaults to now. In the index it is rounded down to a whole second, and
-	// is not later than the position in the feed.
+	// CreatedAt defaults to the current time. In the index it is rounded down to a whole second,
+	// and never later than the position in the feed.
 	CreatedAt time.Time
 	// PublicURL is the URL of the store for readers without a server, such as that of a
 	// bucket or a CDN. In the index, the URL of a page is PublicURL followed by a key, and the URL
 	// of the feed is PublicURL followed by a path. By default, these URLs are paths, which a server
 	// completes.
 	PublicURL string
-	// Presign, if positive, puts presigned page URLs in the index, which are valid for this
-	// time and need no other credential. The store must be a [storage.Presigner], and
-	// PublicURL empty. In the URL of the feed, only the path has a meaning.
+	// Presign, if positive, is how long the page URLs in the index are valid: they are presigned
+	// and need no other credential. The store must be a [storage.Presigner], and PublicURL must be
+	// empty. Only the path of the feed's URL is meaningful then.
 	Presign time.Duration
-	// MaxPageBytes is the size, in bytes, that a page does not exceed unless it has a single
-	// entity. Defaults to 1 MiB.
+	// MaxPageBytes is the maximum size of a page with more than one entity, in bytes. Defaults to 1
+	// MiB.
 	MaxPageBytes int64
-	// Concurrency is how many pages are written, and held in memory, at the same time.
+	// Concurrency is the number of pages that are written, and held in memory, at the same time.
 	// Defaults to 24 if the store is remote (see [storage.Locator]), otherwise to 4.
 	Concurrency int
 	// MaxEntity is the largest body of an entity, in bytes. Defaults to no limit.
 	MaxEntity int64
-	// RetryFor is how long each write is retried. Defaults to 1 minute.
+	// RetryFor is how long a write that fails is retried. Defaults to 1 minute.
 	RetryFor time.Duration
-	// SpoolDir is the directory for streamed bodies until they are in the store. Defaults to
-	// the system's directory for temporary files.
+	// SpoolDir is the directory in which streamed bodies are kept until they are in the store.
+	// Defaults to the system's directory for temporary files.
 	SpoolDir string
 	// Progress, if set, is called after each page with the totals so far. Calls may be
 	// concurrent.
@@ -71,8 +71,8 @@ type Config struct {
 // entities has no pages.
 //
 // The index is written last; only then does the snapshot exist. After an error or a crash, the
-// snapshot does not exist, and [Collect] removes what remains of it. If the outcome of the last
-// write is unknown, Write fails although the snapshot may exist.
+// snapshot does not exist, and [Collect] removes any pages left behind. However, if the outcome of
+// the last write is unknown, Write fails although the snapshot may exist.
 //
 // An entity and its body are used until the next one is requested. Errors about an entity match
 // [ErrInvalid].
@@ -126,7 +126,7 @@ func (w *writer) write(ctx context.Context, entities iter.Seq2[*feed.Entity, err
 	group, writing := errgroup.WithContext(ctx)
 	group.SetLimit(w.config.Concurrency)
 	err := w.fill(writing, group, entities)
-	// If a write failed, its error is the cause.
+	// If a page could not be written, that error is the cause.
 	if writeErr := group.Wait(); writeErr != nil {
 		err = writeErr
 	}
@@ -137,7 +137,7 @@ func (w *writer) write(ctx context.Context, entities iter.Seq2[*feed.Entity, err
 	if err == nil {
 		return index, w.writeIndex(ctx, index)
 	}
-	// Remove the pages if that is still possible; otherwise Collect does.
+	// Remove the pages if that is still possible; otherwise Collect will.
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	_ = deletePrefix(cleanup, w.store, layout.SnapshotPages(w.name, w.id))
@@ -185,10 +185,10 @@ func (w *writer) newDraft() *draft.Draft {
 	return &d
 }
 
-// put puts an entity on a page. It reports false if the entity belongs on another page.
+// put puts an entity on a page. It returns false if the entity must go on another page.
 func (w *writer) put(ctx context.Context, d *draft.Draft, e *feed.Entity) (bool, error) {
 	if e.Stream != nil && d.Entities > 0 {
-		return false, nil // it needs its own page, and can be spooled only once
+		return false, nil // a streamed entity needs its own page, and can be spooled only once
 	}
 	stored := *e
 	stored.Operation = ""
@@ -213,7 +213,8 @@ func (w *writer) put(ctx context.Context, d *draft.Draft, e *feed.Entity) (bool,
 	return ok, err
 }
 
-// start begins to write a page. If Concurrency pages are being written, it waits for one of them.
+// start begins to write a page. If Concurrency pages are being written already, it first waits
+// until one of them has been written.
 func (w *writer) start(ctx context.Context, group *errgroup.Group, d *draft.Draft) {
 	n, entities := w.pages, w.entities
 	w.pages++
@@ -245,7 +246,7 @@ func (w *writer) start(ctx context.Context, group *errgroup.Group, d *draft.Draf
 	})
 }
 
-// create writes an object. Its key has a random part, so if the object exists after an unknown
+// create writes an object. The key has a random part, so if the object exists after an unknown
 // outcome, this writer has written it.
 func (w *writer) create(ctx context.Context, key string, meta storage.Meta, body storage.Body) error {
 	begun, pauses := time.Now(), backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
@@ -264,7 +265,7 @@ func (w *writer) create(ctx context.Context, key string, meta storage.Meta, body
 	}
 }
 
-// index returns the index of the pages written.
+// index returns the index for the pages that were written.
 func (w *writer) index(ctx context.Context) (*snapshot.Index, error) {
 	position, err := w.feedPosition()
 	if err != nil {

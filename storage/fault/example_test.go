@@ -11,7 +11,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// The response to the first write is lost: the object exists, but its writer does not know.
+// The response to the first write is lost: the object exists, but the writer does not know that it
+// does.
 func Example() {
 	store := fault.Wrap(memory.New(), func(op fault.Op) fault.Outcome {
 		if op.N == 1 {

@@ -53,17 +53,18 @@ type immediate string
 func (immediate) outcome() {}
 
 const (
-	// Pass: the operation is performed, and its result is returned.
+	// Pass means that the operation is performed, and its result is returned.
 	Pass immediate = "pass"
-	// Lost: the operation is not performed, and an error is returned.
+	// Lost means that the operation is not performed, and an error is returned.
 	Lost immediate = "lost"
-	// Landed: the operation is performed, but an error is returned regardless of its result.
+	// Landed means that the operation is performed, but an error is returned regardless of its
+	// result.
 	Landed immediate = "landed"
 )
 
 // Wrap returns a store that calls decide, possibly concurrently, before each operation
-// to determine its outcome. Optional interfaces of the given store remain available and,
-// except for [storage.Namer], do not fail; see [storage.As].
+// to determine its outcome. Optional interfaces of the given store remain available, see
+// [storage.As]; except for [storage.Namer], they are not made to fail.
 func Wrap(store storage.Store, decide func(Op) Outcome) storage.Store {
 	return &faulty{store: store, decide: decide}
 }
@@ -74,8 +75,9 @@ type faulty struct {
 	n      atomic.Int64
 }
 
-// do determines the outcome of an operation. It calls do, or neither function, or keep, which
-// returns a function that performs the operation later.
+// do determines the outcome of an operation and acts on it. If the operation is performed, it calls
+// the function do; if it may land later, it calls keep, which returns a function that performs the
+// operation then.
 func (f *faulty) do(verb Verb, key string, do func() error, keep func() (func(context.Context) error, error)) error {
 	op := Op{Verb: verb, Key: key, N: int(f.n.Add(1))}
 	outcome := f.decide(op)
@@ -100,7 +102,7 @@ func (f *faulty) do(verb Verb, key string, do func() error, keep func() (func(co
 	return fmt.Errorf("%v: %w: it may land later", op, ErrInjected)
 }
 
-// write is do for the three verbs with a body.
+// write is like do, for the three verbs with a body.
 func (f *faulty) write(ctx context.Context, verb Verb, key string, meta storage.Meta, body storage.Body,
 	send func(context.Context, storage.Meta, storage.Body) (storage.Version, error),
 ) (version storage.Version, err error) {
@@ -170,7 +172,7 @@ func (f *faulty) Stat(ctx context.Context, key string) (info storage.Info, err e
 	return info, nil
 }
 
-// List implements [storage.Store]. It fails at its beginning or not at all.
+// List implements [storage.Store]. It is made to fail before the first entry or not at all.
 func (f *faulty) List(ctx context.Context, prefix, after string) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
 		if err := f.do(List, prefix, func() error { return nil }, nil); err != nil {

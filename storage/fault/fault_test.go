@@ -21,7 +21,7 @@ func TestPass(t *testing.T) {
 	}, storagetest.Options{BodiesInMemory: true, Properties: storage.Properties{Watches: true, Clock: true, Names: true}})
 }
 
-// operations lists how to perform each operation, with its preconditions, and the state of the
+// operations lists, for each verb, a function that performs the operation, and the body of the
 // object afterwards.
 var operations = []struct {
 	verb  fault.Verb
@@ -138,8 +138,8 @@ func TestLanded(t *testing.T) {
 	}
 }
 
-// TestLate: a late write lands when it is released, with the bytes that the caller passed,
-// even if its context has been cancelled.
+// TestLate: a late write takes effect when it is released, with the bytes that the caller passed,
+// even if the caller's context has been cancelled.
 func TestLate(t *testing.T) {
 	for _, op := range operations {
 		if !op.verb.Writes() {
@@ -212,7 +212,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestNumbers: operations of all kinds are numbered together, including concurrent ones.
+// TestNumbers: operations of all kinds, including concurrent ones, are numbered in one sequence.
 func TestNumbers(t *testing.T) {
 	s, version := prepare(t)
 	var sum atomic.Int64

@@ -15,7 +15,7 @@ import (
 type Late struct {
 	mu   sync.Mutex
 	op   Op
-	land func(context.Context) error // nil before the write and after it has landed
+	land func(context.Context) error // performs the write; nil before hold and after Release
 	used bool
 }
 
@@ -50,7 +50,8 @@ func (l *Late) Release(ctx context.Context) error {
 	return land(ctx)
 }
 
-// keep copies what the caller may change after the write has returned.
+// keep copies the metadata and the body, since the caller may change them after the write has
+// returned.
 func keep(meta storage.Meta, body storage.Body) (storage.Meta, storage.Body, error) {
 	meta.Data = bytes.Clone(meta.Data)
 	r, err := storage.OpenExact(body)

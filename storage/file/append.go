@@ -20,8 +20,8 @@ import (
 // bytes. During an append, a reader reads the tail to check it.
 const maxTail = 1 << 20
 
-// room is the number of bytes that small appends write ahead, so that later appends change neither
-// the size of the file nor its blocks. This makes syncing the file much faster.
+// room is the number of zeros that a small append writes after the body, so that later appends
+// change neither the size of the file nor its blocks. This makes syncing the file much faster.
 const room = 64 << 10
 
 // Append implements [storage.Store]. The tail is read while the key is locked.
@@ -60,13 +60,13 @@ func (s *Store) append(ctx context.Context, key string, at storage.Version, meta
 	st, final, err := a.write(ctx, meta, tail)
 	if err != nil {
 		if final {
-			// Frees the space now; otherwise the next append or a sweep would.
+			// Free the space now; otherwise the next append or a sweep would do so.
 			_ = a.body.Truncate(old.Size)
 		}
 		return "", err
 	}
 	if storage.IsLast(tail) {
-		_ = trim(a.body, st.Size) // if it fails, a sweep does it
+		_ = trim(a.body, st.Size) // if this fails, a sweep trims the file later
 	}
 	return st.Version, nil
 }
@@ -76,8 +76,8 @@ type appending struct {
 	store  *Store
 	key    string
 	meta   *os.File
-	body   *os.File // nil until prepare or finish
-	record          // as read at the beginning
+	body   *os.File // nil until it is opened by prepare or finish
+	record          // the metadata file as read by openAppend
 	slot   int      // the slot with the state before the append
 }
 
@@ -105,7 +105,7 @@ func (a *appending) close() {
 	}
 }
 
-// old returns the state before the append.
+// old returns the state of the object before the append.
 func (a *appending) old() *state { return a.states[a.slot] }
 
 // prepare makes the files ready for an append.
@@ -127,8 +127,8 @@ func (a *appending) openBody() (err error) {
 }
 
 // finish completes an earlier append that was interrupted: it makes the state before this append
-// durable, and then writes that state to both slots. It writes again what may not be on the disk,
-// since after an error the operating system may consider it durable.
+// durable, and then writes that state to both slots. It rewrites data that may not be on the disk,
+// since after a failed sync the operating system may wrongly regard that data as written.
 func (a *appending) finish() error {
 	if a.slotSize == 0 || a.agree() {
 		return nil
@@ -163,8 +163,8 @@ func (a *appending) writeSlot(slot int, data []byte) error {
 	return err
 }
 
-// write writes the tail to the body file and commits the new state. If it fails and final
-// is true, the state is certain not to be published.
+// write writes the tail to the body file and commits the new state. If it fails and final is true,
+// the new state is certain not to take effect.
 func (a *appending) write(ctx context.Context, meta storage.Meta, tail storage.Body) (st state, final bool, err error) {
 	old, size := a.old(), tail.Size()
 	st = newState(meta, old.Body, old.Size+size)
@@ -196,8 +196,8 @@ func (a *appending) write(ctx context.Context, meta storage.Meta, tail storage.B
 	return st, final, err
 }
 
-// makeRoom writes zeros after an append that ended at end, unless the append was large or there is
-// room left. If the zeros do not fit on the disk, there is no room.
+// makeRoom writes zeros after an append that ended at the offset end, unless the append was large
+// or earlier zeros are left. It leaves no zeros if they do not fit on the disk.
 func (a *appending) makeRoom(end, size int64) {
 	if info, err := a.body.Stat(); err != nil || info.Size() > end || size == 0 || size > room/2 {
 		return
@@ -209,7 +209,7 @@ func (a *appending) makeRoom(end, size int64) {
 
 var zeros [room]byte
 
-// trim removes the bytes of a body file after the end of the body.
+// trim cuts a body file off at the end of the body.
 func trim(f *os.File, size int64) error {
 	info, err := f.Stat()
 	if err == nil && info.Size() > size {
@@ -218,7 +218,7 @@ func trim(f *os.File, size int64) error {
 	return err
 }
 
-// encode completes and encodes the state after an append of size bytes, whose checksum is sum.
+// encode fills in and encodes the state after an append of size bytes with the given checksum.
 func (a *appending) encode(st *state, size int64, sum hash.Hash32) ([]byte, error) {
 	st.Seq = a.old().Seq + 1
 	if size <= maxTail {
@@ -238,7 +238,7 @@ func (a *appending) encode(st *state, size int64, sum hash.Hash32) ([]byte, erro
 }
 
 // commit writes the encoded state to the slot that was not synced last, syncs it together
-// with the tail, and then writes it to the other slot. The results are those of write.
+// with the tail, and then writes it to the other slot. Its results are as for write.
 func (a *appending) commit(st *state, slot []byte) (final bool, err error) {
 	to := int(st.Seq % 2)
 	if n, err := a.meta.WriteAt(slot, int64(to*a.slotSize)); n == 0 && refused(err) {
@@ -256,8 +256,8 @@ func (a *appending) commit(st *state, slot []byte) (final bool, err error) {
 	if err := together(a.syncMeta, syncs...); err != nil {
 		return false, fmt.Errorf("%w; the object is written but may be lost in a crash", err)
 	}
-	// The state is durable now. The copy need not be: if it fails or is lost, the next append makes
-	// it.
+	// The state is durable now. Its copy in the other slot need not be: if the copy fails or is
+	// lost, the next append repeats it.
 	_ = a.writeSlot(1-to, slot)
 	return true, nil
 }

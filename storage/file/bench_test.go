@@ -23,7 +23,8 @@ func BenchmarkCreate1MiB(b *testing.B) {
 	}
 }
 
-// BenchmarkAppend1KiB appends to a page of up to 1 MiB, as one publisher does.
+// BenchmarkAppend1KiB appends 1 KiB at a time to pages of up to 1 MiB, as happens with a single
+// publisher.
 func BenchmarkAppend1KiB(b *testing.B) {
 	s := newBenchStore(b)
 	tail := storage.Bytes(make([]byte, 1<<10))
@@ -44,7 +45,7 @@ func BenchmarkAppend1KiB(b *testing.B) {
 	}
 }
 
-// BenchmarkAppend256KiB appends to pages of 1 MiB, as a feed does.
+// BenchmarkAppend256KiB appends 256 KiB at a time to pages of 1 MiB, as happens in a busy feed.
 func BenchmarkAppend256KiB(b *testing.B) {
 	s := newBenchStore(b)
 	tail := storage.Bytes(make([]byte, 256<<10))

@@ -121,7 +121,7 @@ func TestDamage(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			at := at % len(bytes.TrimRight(data[:len(data)/2], "\n")) // not in the padding: the time may be short
+			at := at % len(bytes.TrimRight(data[:len(data)/2], "\n")) // not in the padding, which begins earlier if the time is short
 			data[at] ^= 1
 			data[len(data)/2+at] ^= 1
 			return os.WriteFile(path, data, 0)
@@ -299,7 +299,7 @@ func TestTruncatedWhileOpen(t *testing.T) {
 }
 
 // TestForeignLock cancels a write that waits for a lock held by another process. The test itself
-// plays that process, with a file descriptor of its own.
+// acts as that process, with a file descriptor of its own.
 func TestForeignLock(t *testing.T) {
 	s, dir := newStoreDir(t)
 	version, err := s.Create(t.Context(), "a", storage.Meta{}, storage.Bytes())

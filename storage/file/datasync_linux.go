@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// datasync makes the content of a file durable, and as much of its metadata as reading
-// the content needs.
+// datasync makes the content of a file durable, together with the metadata that is needed to read
+// the content.
 func datasync(f *os.File) error {
 	for {
 		switch err := unix.Fdatasync(int(f.Fd())); err {

@@ -23,13 +23,13 @@ func TestFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close() // it would keep the disk busy
+	defer s.Close() // an open store would keep the disk from being unmounted
 	piece := bytes.Repeat([]byte("piece of 64 KiB "), 4<<10)
 	version, err := s.Create(ctx, "a/b", storage.Meta{Data: []byte("old")}, storage.Bytes([]byte("old")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Fill it with another object until no piece fits.
+	// Fill the disk with another object until no more piece fits.
 	filler, err := s.Create(ctx, "a/filler", storage.Meta{}, storage.Bytes())
 	for err == nil {
 		filler, err = s.Append(ctx, "a/filler", filler, storage.Meta{}, storage.Bytes(piece))
@@ -71,7 +71,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestReadOnlyDisk reads from a disk that cannot be written.
+// TestReadOnlyDisk reads from a disk that is mounted read-only.
 func TestReadOnlyDisk(t *testing.T) {
 	disk := disktest.Mount(t, "1m")
 	ctx := t.Context()

@@ -12,9 +12,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// refusal makes err match [storage.ErrFull], [storage.ErrPermission] or
-// [storage.ErrExists] where it applies. It must not be used after a link or rename has
-// taken effect: these errors guarantee that nothing changed.
+// refusal makes err match [storage.ErrFull], [storage.ErrPermission] or [storage.ErrExists] if the
+// system's error means one of these. It must not be used after a link or rename has taken effect:
+// these errors guarantee that nothing changed.
 func refusal(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):

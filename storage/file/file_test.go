@@ -24,18 +24,18 @@ import (
 
 func TestMain(m *testing.M) {
 	if verb, ok := os.LookupEnv(tracedVariable); ok {
-		runtime.LockOSThread() // strace counts the calls of each thread
+		runtime.LockOSThread() // strace counts the calls of each thread separately
 		fmt.Print(runTraced(verb))
 		return
 	}
 	storagetest.Main(m, storage.Registry{"file": file.Create}.Open)
 }
 
-// allTests enables tests that take a long time and rarely find more.
+// allTests enables longer tests, which rarely find more.
 var allTests = flag.Bool("all", false, "run longer races, and kill four times as many writers")
 
-// TestStore syncs thousands of times. On a busy disk it is much faster with TMPDIR on a
-// file system in memory.
+// TestStore runs the suite for stores. It syncs thousands of times: if the disk is busy, it is much
+// faster with TMPDIR on a file system in memory.
 func TestStore(t *testing.T) {
 	kills := 25
 	if *allTests {
@@ -131,7 +131,7 @@ func runTraced(verb string) string {
 	return class(err)
 }
 
-// TestDanglingRoot: New does not create the target of a dangling link, whose disk may
+// TestDanglingRoot: New does not create the target of a dangling link, since the target's disk may
 // not be mounted.
 func TestDanglingRoot(t *testing.T) {
 	dir := t.TempDir()
@@ -147,7 +147,7 @@ func TestDanglingRoot(t *testing.T) {
 }
 
 // TestInterruptedAppend appends after an interrupted append. Space beyond the room for appends is
-// reclaimed at once; the last append, or a sweep, reclaims the rest.
+// freed at once; the last append, or a sweep, frees the rest.
 func TestInterruptedAppend(t *testing.T) {
 	ctx := t.Context()
 	for _, garbage := range []int{0, 100, 1 << 20} {

@@ -53,10 +53,10 @@ type lister struct {
 	prefix string
 	after  string
 	yield  func(storage.Entry, error) bool
-	parts  bool // also yield keys of which only parts are left, and read no metadata
+	parts  bool // also yield keys without a metadata file but with other files, and read no metadata
 }
 
-// names yields the directories in the directory of the prefix.
+// names yields the names of the directories in the directory of the prefix.
 func (l *lister) names(yield func(string, error) bool) error {
 	last := ""
 	for {
@@ -124,11 +124,11 @@ func (l *lister) object(key string) (more bool, err error) {
 }
 
 // batch returns the first names in dir that come after last and may be, or
-// contain, objects to be listed. Directories end in "/", so that the names have
-// the order of the keys below them: "a-b", "a/", "a0".
+// contain, objects to be listed. Directories end in "/", so the names sort like the keys below
+// them: "a-b", "a/", "a0".
 func (l *lister) batch(dir, last string) ([]string, error) {
 	var names []string
-	limited := false // names was truncated: names after its last one are not needed
+	limited := false // names is full: any name after its last one is left to the next batch
 	cut := func() {
 		slices.Sort(names)
 		names = slices.Compact(names)
@@ -163,7 +163,8 @@ func (l *lister) batch(dir, last string) ([]string, error) {
 	return names, err
 }
 
-// wants reports whether key is to be listed or, if it ends in "/", any key below it.
+// wants reports whether key is to be listed or, if key ends in "/", whether any key below it may
+// be.
 func (l *lister) wants(key string) bool {
 	if strings.HasSuffix(key, "/") {
 		return storage.CheckPrefix(key) == nil &&

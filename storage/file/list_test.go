@@ -20,7 +20,7 @@ func TestBatches(t *testing.T) {
 	source := ""
 	for i := range n {
 		path := s.metaPath(fmt.Sprintf("d/%06d", i))
-		if i%50_000 == 0 { // a file can have 65,000 names
+		if i%50_000 == 0 { // a file can have at most 65,000 links
 			if _, err := s.Create(t.Context(), fmt.Sprintf("d/%06d", i), storage.Meta{}, storage.Bytes()); err != nil {
 				t.Fatal(err)
 			}

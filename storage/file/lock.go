@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFiles is the number of lock files. It is part of the layout: all
-// processes must agree on which one guards a key.
+// lockFiles is the number of lock files. It is part of the layout: all processes must use the same
+// lock file for a key.
 const lockFiles = 256
 
-// locks provides mutual exclusion between writers of a key: between processes with flock on a file,
-// and within a process with a channel, so that at most one thread waits for each file.
+// locks provides mutual exclusion between the writers of a key: between processes, by flock on a
+// file, and within a process, by a channel, so that at most one thread waits for each file.
 type locks struct {
 	dir     string
-	holders [lockFiles]chan struct{} // full while a goroutine holds or awaits the file
-	files   [lockFiles]*os.File      // guarded by holders; nil until needed
+	holders [lockFiles]chan struct{} // full while a goroutine holds, or waits for, the lock on the file
+	files   [lockFiles]*os.File      // guarded by holders; nil until opened
 }
 
 func newLocks(dir string) *locks {
@@ -73,7 +73,7 @@ func (l *locks) lock(ctx context.Context, key string) (func(), error) {
 		}
 		return unlock, nil
 	case <-ctx.Done():
-		// A waiting flock cannot be cancelled. Release the lock once it is acquired.
+		// A flock that waits cannot be cancelled. Release the lock when the flock has acquired it.
 		go func() {
 			if <-got == nil {
 				unlock()
@@ -98,8 +98,7 @@ func (l *locks) open(i uint32) (*os.File, error) {
 	return l.files[i], nil
 }
 
-// close closes the files that are not in use. Others are closed by the garbage
-// collector.
+// close closes the files that are not in use. The garbage collector closes the others.
 func (l *locks) close() {
 	for i, holder := range l.holders {
 		select {

@@ -15,21 +15,21 @@ import (
 
 const (
 	metaSuffix  = "@meta"
-	spareSuffix = "@spare" // of layout 1; held an earlier state
+	spareSuffix = "@spare" // in layout 1, a file with an earlier state
 
 	// idSize is the length of an ID; see newID.
 	idSize = 26
 
-	// minSlot is the smallest size of a slot, in bytes: a disk that loses power while it
-	// writes a block of this size may lose all of it, but nothing else.
+	// minSlot is the smallest size of a slot, in bytes: if power is lost while the disk writes a
+	// block of this size, all of the block may be lost, but nothing else.
 	minSlot = 4 << 10
 
-	// maxMetaFile limits the size of a metadata file: two slots for storage.MaxMeta bytes in
-	// base64, and the rest of a state.
+	// maxMetaFile is the maximum size of a metadata file, which has two slots, each for
+	// storage.MaxMeta bytes in base64 and the rest of a state.
 	maxMetaFile = 2 * 128 << 10
 )
 
-// A state is one state of an object, as metadata files hold it.
+// A state is one state of an object, as stored in metadata files.
 type state struct {
 	Version      storage.Version `json:"version"`
 	Body         string          `json:"body"` // the body file is KEY@Body
@@ -69,7 +69,7 @@ func (st *state) info(key string) storage.Info {
 	}
 }
 
-// encode returns one line of JSON and one with its checksum.
+// encode returns a line of JSON and a line with its checksum.
 func (st *state) encode() ([]byte, error) {
 	line, err := json.Marshal(st)
 	if err != nil {
@@ -114,8 +114,8 @@ func isID(s string) bool {
 type record struct {
 	data     []byte
 	slotSize int       // in bytes; 0 if the file holds one state and no slots
-	states   [2]*state // in the slots; nil if damaged. Without slots, states[0] is the state
-	err      error     // why the first state is damaged
+	states   [2]*state // of each slot; nil if damaged. Without slots, only states[0] is used
+	err      error     // why states[0] is damaged
 }
 
 func decodeRecord(data []byte) (r record) {
@@ -135,7 +135,7 @@ func decodeRecord(data []byte) (r record) {
 		if r.states[0] != nil || r.states[1] != nil {
 			return r
 		}
-		r.slotSize = 0 // a state without slots may have this size, too
+		r.slotSize = 0 // the file may be of this size and yet have no slots
 	}
 	st, rest, err := decodeState(data)
 	if err == nil && len(rest) > 0 {
@@ -168,7 +168,7 @@ func inSlots(encoded []byte) []byte {
 	return bytes.Repeat(padded(encoded, slot), 2)
 }
 
-// padded returns the content of a slot.
+// padded returns the content of a slot that holds an encoded state.
 func padded(encoded []byte, slot int) []byte {
 	data := make([]byte, slot)
 	for i := copy(data, encoded); i < slot; i++ {

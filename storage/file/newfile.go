@@ -17,11 +17,11 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// copySize is the size of the buffer through which bodies are copied, in bytes.
+// copySize is the size, in bytes, of the buffer with which bodies are copied.
 const copySize = 256 << 10
 
-// A newFile is a file that no committed state names yet. It is locked while open, so
-// that [Store.Sweep] can distinguish it from one left by a killed writer.
+// A newFile is a file that no committed state names yet. It is locked while it is open, so that
+// [Store.Sweep] can distinguish it from a file left by a killed writer.
 type newFile struct {
 	*os.File
 	created time.Time // by the file system's clock
@@ -47,7 +47,7 @@ func createFile(path string) (*newFile, error) {
 		if stat.Nlink > 0 {
 			return &newFile{File: f, created: time.Unix(stat.Mtim.Unix()).UTC()}, nil
 		}
-		// A sweep removed it before it was locked.
+		// A sweep has removed the file before it was locked.
 		f.Close()
 	}
 }
@@ -63,8 +63,8 @@ func (f *newFile) remove() {
 	f.Close()
 }
 
-// createBody writes body to a new body file of key. The returned file is open, and so
-// locked, and not yet synced. The caller closes or abandons it.
+// createBody writes body to a new body file of key. The returned file is open, and therefore
+// locked, but not yet synced. The caller closes or abandons it.
 func (s *Store) createBody(ctx context.Context, key string, body storage.Body) (*newFile, string, error) {
 	id := newID()
 	f, err := s.createInDirs(ctx, s.bodyPath(key, id), key)
@@ -79,15 +79,14 @@ func (s *Store) createBody(ctx context.Context, key string, body storage.Body) (
 	return f, id, nil
 }
 
-// createInDirs creates a file and the directories that hold key.
+// createInDirs creates a file and the directories for key that do not exist.
 func (s *Store) createInDirs(ctx context.Context, path, key string) (*newFile, error) {
 	for {
 		f, err := createFile(path)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
-		// A Delete may remove the directory before the file is created. Once the
-		// file exists, the directory stays.
+		// A Delete may remove the directory until the file exists in it.
 		if err := s.makeDirs(key); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -189,7 +188,7 @@ func syncDir(path string) error {
 }
 
 // eachName calls do with each name in a directory, unordered, until do returns an
-// error. It reads a thousand names at a time. It returns nil if path does not exist,
+// error. It reads a thousand names at a time. It returns nil if the directory does not exist,
 // disappears meanwhile, or is not a directory.
 func eachName(path string, do func(name string) error) error {
 	d, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)

@@ -53,8 +53,8 @@ func TestOpenCreatesNothing(t *testing.T) {
 	}
 }
 
-// TestOpenWhileCreated opens stores while they are being created. Until a store is complete,
-// Open reports that there is none; the directory never seems to hold something else.
+// TestOpenWhileCreated opens stores while they are being created. Until a store is complete, Open
+// reports that there is no store, never that the directory holds something else.
 func TestOpenWhileCreated(t *testing.T) {
 	dir := t.TempDir()
 	for n := range 100 {
@@ -74,8 +74,8 @@ func TestOpenWhileCreated(t *testing.T) {
 	}
 }
 
-// TestReplacedStore moves the directory of an open store away, puts another store in its place,
-// and moves it back, as if disks were unmounted and mounted.
+// TestReplacedStore moves the directory of an open store away, puts another store in its place, and
+// moves the directory back, as if disks were unmounted and mounted.
 func TestReplacedStore(t *testing.T) {
 	s, dir := newStoreDir(t)
 	if _, err := s.Create(t.Context(), "a/b", storage.Meta{}, storage.Bytes()); err != nil {

@@ -25,10 +25,10 @@ import (
 var powerLosses = flag.Int("power-losses", 1, "lose power that many times as often")
 
 // TestPowerLoss simulates a loss of power at each system call of several appends: of the sectors
-// written since a file was last synced, any may have reached the disk. Appends that were
-// acknowledged must be there, and nothing else except the append that was in progress. The test
-// continues with some of these disks, and loses power again. In some cases, the process is killed
-// before that, or a sync fails.
+// written since a file was last synced, any may have reached the disk. The disk must have all
+// acknowledged appends, and nothing else except possibly the append that was in progress. The test
+// continues with some of these disks, and power is lost again. In some cases, the process is also
+// killed, or a write or sync fails.
 func TestPowerLoss(t *testing.T) {
 	for _, name := range []string{
 		"", "fdatasync:error=EIO:when=1", "fdatasync:error=EIO:when=2", "fdatasync:error=EIO:when=1..2",
@@ -57,13 +57,13 @@ func longMeta(n int) storage.Meta {
 	return storage.Meta{Data: []byte(fmt.Sprintf("%04d", n) + strings.Repeat(strconv.Itoa(n%10), 1400+40*(n%3)))}
 }
 
-// longTail returns the n-th part of the body, of several sectors.
+// longTail returns the n-th part of the body, which takes several sectors.
 func longTail(n int) string {
 	return strings.Repeat(fmt.Sprintf("part %d of the body, ", n), 70+7*(n%3))
 }
 
-// appendLong appends three parts to an object that was made of such parts. After an error it
-// continues with what it finds. strace shows what it writes to /dev/null.
+// appendLong appends three parts to an object that consists of such parts. After an error it reads
+// the object and continues. It logs to /dev/null, which strace records.
 func appendLong(ctx context.Context, s *file.Store) error {
 	log, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
@@ -87,19 +87,19 @@ func appendLong(ctx context.Context, s *file.Store) error {
 	return nil
 }
 
-// One disk in resumeEvery is appended to again.
+// On average, the test continues with one disk out of resumeEvery.
 const resumeEvery = 160
 
-// A powerLoss tests what is on a disk after power is lost.
+// A powerLoss tests what a store on a disk contains after power is lost.
 type powerLoss struct {
 	*testing.T
 	random *rand.Rand
 }
 
-// lose makes other processes append to the store in dir, which has n appended parts. If fault is
-// not empty, it occurs in the first process. At every system call, power is lost in several ways.
-// For some of the resulting disks, lose calls resume with the directory of the disk, and the number
-// of its appended parts.
+// lose makes child processes append to the store in dir, which has n appended parts. If fault is not
+// empty, there are two processes, and the fault is injected into the first. At every system call,
+// power is lost in several ways. For some of the resulting disks, lose calls resume with the
+// directory of the disk, and the number of its appended parts.
 func (l *powerLoss) lose(dir string, n, ways int, fault string, resume func(image string, n int)) {
 	l.Helper()
 	disk := l.readDisk(dir)
@@ -185,13 +185,13 @@ func (l *powerLoss) parts(dir string) int {
 	return n
 }
 
-// A disk holds what the files of a store, by path, may contain after power is lost.
+// A disk holds, for each path in a store, the possible contents of the file after power is lost.
 type disk map[string]*diskFile
 
-// A diskFile has several versions of its size and of each sector: as it was last synced, and as it
-// was after each write since.
+// A diskFile has several versions of the file's size and of each sector: those of the last sync, and
+// those of each write after it.
 type diskFile struct {
-	now     []byte // what the operating system holds
+	now     []byte // the contents as the operating system sees them
 	sizes   []int
 	sectors []diskSector
 }
@@ -207,8 +207,8 @@ func (f *diskFile) sector(i int) string {
 	return string(f.now[min(len(f.now), i*sectorSize):min(len(f.now), (i+1)*sectorSize)])
 }
 
-// change records the contents of the file after a write. The write changed the sectors whose numbers
-// are at least from and less than to.
+// change records the contents of the file after a write that changed the sectors numbered in [from,
+// to).
 func (f *diskFile) change(now []byte, from, to int) {
 	f.now = now
 	f.sizes = append(f.sizes, len(now))
@@ -223,8 +223,8 @@ func (f *diskFile) change(now []byte, from, to int) {
 	}
 }
 
-// sync makes what was written durable. If ok is false, the sync failed: the operating system does
-// not write the data again, but some of it may be on the disk.
+// sync makes the written data durable. If ok is false, the sync failed: the operating system does
+// not try to write the data again, but some of the data may be on the disk.
 func (f *diskFile) sync(ok bool) {
 	for i := range f.sectors {
 		if s := &f.sectors[i]; s.dirty && ok {
@@ -257,14 +257,14 @@ func (l *powerLoss) readDisk(dir string) disk {
 	return d
 }
 
-// write writes the disk to a directory. choose returns which of the given number of versions is on
-// the disk.
+// write writes possible contents of the disk to a directory: choose returns the index of one of the
+// given number of versions.
 func (l *powerLoss) write(d disk, dir string, choose func(versions int) int) {
 	l.Helper()
 	for _, path := range slices.Sorted(maps.Keys(d)) {
 		f := d[path]
 		content := make([]byte, f.sizes[choose(len(f.sizes))])
-		all := l.random.IntN(4) // sometimes, nothing or everything was written
+		all := l.random.IntN(4) // in some cases, no sector was written, or every sector was
 		for i, s := range f.sectors {
 			version := choose(len(s.versions))
 			switch all {
@@ -281,7 +281,7 @@ func (l *powerLoss) write(d disk, dir string, choose func(versions int) int) {
 	}
 }
 
-// An event is a system call that changes or syncs a file of the store, or what was logged.
+// An event is a system call that changes or syncs a file of the store, or an entry in the log.
 type event struct {
 	name, path, args string
 	failed           bool
@@ -290,7 +290,7 @@ type event struct {
 
 var eventArgs = regexp.MustCompile(`^\d+<([^>]*)>(?:, (.*))?\) += (-?\d+)`)
 
-// events returns what happened, in the order in which the calls returned.
+// events returns the events in a trace, in the order in which the calls returned.
 func (l *powerLoss) events(tr trace, dir string) (list []event) {
 	l.Helper()
 	unfinished := make(map[string]string) // by thread
@@ -324,7 +324,7 @@ func (l *powerLoss) events(tr trace, dir string) (list []event) {
 	return list
 }
 
-// apply changes what the disk may contain.
+// apply changes the possible contents of the disk as the event does.
 func (l *powerLoss) apply(d disk, e event) {
 	l.Helper()
 	f := d[e.path]

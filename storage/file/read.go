@@ -60,7 +60,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (*sto
 	}, nil
 }
 
-// openState returns a state of key and its body file, open.
+// openState returns the current state of key, and opens its body file.
 func (s *Store) openState(ctx context.Context, key string) (*state, *os.File, error) {
 	var missed storage.Version
 	for {
@@ -75,8 +75,8 @@ func (s *Store) openState(ctx context.Context, key string) (*state, *os.File, er
 		case !errors.Is(err, fs.ErrNotExist) || st.Version == missed:
 			return nil, nil, err
 		}
-		// Replaced or deleted since the metadata was read. If the metadata is
-		// unchanged when read again, the body is indeed missing.
+		// The object was replaced or deleted after its metadata was read. If the metadata turns out
+		// to be unchanged, the body is indeed missing.
 		missed = st.Version
 	}
 }

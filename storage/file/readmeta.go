@@ -15,11 +15,11 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// readState returns the current state of key. The error matches [storage.ErrNotFound] or
-// [storage.ErrLayout] where it applies.
+// readState returns the current state of key. The error matches [storage.ErrNotFound] if there is
+// no object, and [storage.ErrLayout] if its metadata is damaged.
 //
-// If both slots hold the same state, it is current: a write changes one of them first.
-// Otherwise one read may be a mixture of several writes, and two reads must agree. The
+// If both slots hold the same state, that is the current state, since a write changes one slot
+// first. Otherwise a read may see a mixture of several writes, so two reads must agree. The
 // documentation of the package explains why.
 func (s *Store) readState(key string) (*state, error) {
 	var last []byte
@@ -67,7 +67,7 @@ func (s *Store) openMeta(key string, flag int) (*os.File, error) {
 }
 
 func readRecord(f *os.File) (record, error) {
-	data := make([]byte, 2*minSlot+1) // most files have 2*minSlot bytes
+	data := make([]byte, 2*minSlot+1) // most metadata files have 2*minSlot bytes
 	n := 0
 	for {
 		k, err := f.ReadAt(data[n:], int64(n))
@@ -85,7 +85,8 @@ func readRecord(f *os.File) (record, error) {
 }
 
 // current returns the slot of the current state: the newest whose tail is in the body file.
-// A crash of the machine may have left a state without its tail, which was not acknowledged.
+// A crash of the machine may have left a state without its tail; such a state was never
+// acknowledged.
 func (s *Store) current(key string, r *record) (slot int, err error) {
 	if r.states[0] == nil && r.states[1] == nil {
 		return 0, damaged(s.metaPath(key), r.err.Error())
@@ -104,8 +105,8 @@ func (s *Store) current(key string, r *record) (slot int, err error) {
 	return 0, damaged(s.metaPath(key), "no state matches the body")
 }
 
-// hasTail reports whether the body file of key holds the tail of a state, which may be nil.
-// It also returns true if there is no body file, which is reported as such later.
+// hasTail reports whether the body file of key holds the tail of a state, which may be nil. It also
+// returns true if there is no body file, an error that is reported later.
 func (s *Store) hasTail(key string, st *state) (bool, error) {
 	if st == nil || st.Tail == 0 {
 		return st != nil, nil

@@ -33,8 +33,8 @@ func (s *Store) LeftoverKeys(ctx context.Context, prefix string) iter.Seq2[strin
 	}
 }
 
-// Leftovers implements [storage.Recoverer]. The states are those in the metadata file, and the one
-// in the spare file of layout 1.
+// Leftovers implements [storage.Recoverer]. The states are those in the metadata file, and the
+// state in the spare file of layout 1.
 func (s *Store) Leftovers(ctx context.Context, key string) ([]storage.Leftover, error) {
 	if err := storage.CheckKey(key); err != nil {
 		return nil, failed("recover", key, err)
@@ -79,7 +79,7 @@ func (s *Store) Leftovers(ctx context.Context, key string) ([]storage.Leftover, 
 	return leftovers, nil
 }
 
-// recoverStates returns the readable states in a file, the newest first.
+// recoverStates returns the readable states in a metadata file, the newest first.
 func recoverStates(path string) []*state {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -94,8 +94,8 @@ func recoverStates(path string) []*state {
 	return slices.DeleteFunc(states, func(st *state) bool { return st == nil })
 }
 
-// idle returns a body without its states, and the size of its file, which includes the room for
-// appends. If a writer has the file open, it returns a body of size 0.
+// idle returns a leftover body, without states, and the size of its file, which includes the room
+// for appends. If a writer has the file open, it returns a body of size 0.
 func (s *Store) idle(key, id string) (r storage.Leftover, size int64, err error) {
 	f, err := os.Open(s.bodyPath(key, id))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +133,8 @@ func (s *Store) OpenLeftover(_ context.Context, r storage.Leftover) (io.ReadClos
 	}{io.LimitReader(f, r.Size), f}, nil
 }
 
-// Restore implements [storage.Recoverer]. It writes metadata that names the body.
+// Restore implements [storage.Recoverer]. It writes a metadata file that names the leftover body
+// file.
 func (s *Store) Restore(ctx context.Context, r storage.Leftover, size int64, meta storage.Meta) (storage.Version, error) {
 	err := checkWrite(ctx, r.Key, meta)
 	if err == nil {

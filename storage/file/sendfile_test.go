@@ -15,8 +15,7 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// A sendfileWriter checks what is passed to its ReadFrom, as a response's connection would
-// receive it.
+// A sendfileWriter checks the reader that is passed to the response's ReadFrom.
 type sendfileWriter struct {
 	http.ResponseWriter
 	check func(io.Reader)
@@ -27,8 +26,8 @@ func (w sendfileWriter) ReadFrom(r io.Reader) (int64, error) {
 	return w.ResponseWriter.(io.ReaderFrom).ReadFrom(r)
 }
 
-// TestSendfile: a body reaches the connection in the only form that package net can pass to
-// sendfile, a limited file at its current offset.
+// TestSendfile: the response receives a body in the only form for which package net uses sendfile,
+// a file at its current offset in an io.LimitedReader.
 func TestSendfile(t *testing.T) {
 	s := newStore(t)
 	data := make([]byte, 1<<20)

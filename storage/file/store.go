@@ -46,8 +46,7 @@ var (
 )
 
 // Open opens the store at a URL in the form described by [ParseURL]. It returns
-// [storage.ErrNoStore] if there is none, and creates nothing. It is a
-// [storage.Opener].
+// [storage.ErrNoStore] if there is no store, and creates nothing. It is a [storage.Opener].
 func Open(_ context.Context, u *url.URL) (storage.Store, error) {
 	dir, err := ParseURL(u)
 	if err != nil {
@@ -56,7 +55,7 @@ func Open(_ context.Context, u *url.URL) (storage.Store, error) {
 	return newStore(dir, (*Store).open)
 }
 
-// Create is like [Open] but creates a store if there is none, as [New] does.
+// Create is like [Open] but creates the store if it does not exist, as [New] does.
 func Create(_ context.Context, u *url.URL) (storage.Store, error) {
 	dir, err := ParseURL(u)
 	if err != nil {
@@ -65,9 +64,9 @@ func Create(_ context.Context, u *url.URL) (storage.Store, error) {
 	return newStore(dir, (*Store).create)
 }
 
-// New opens the store in dir. It creates the directory and an empty store in it
-// if there is none. It returns [storage.ErrLayout] if the directory holds a
-// store of an unknown layout or something else.
+// New opens the store in dir. If there is no store, it creates the directory and an empty store in
+// it. It returns [storage.ErrLayout] if the directory holds a store of an unknown layout or
+// something else.
 func New(dir string) (*Store, error) {
 	s, err := newStore(dir, (*Store).create)
 	if err != nil {
@@ -102,7 +101,8 @@ func (s *Store) open() error {
 		return err
 	}
 	if _, err := os.Stat(s.root); err != nil {
-		// Not wrapped: a missing store must not match fs.ErrNotExist.
+		// The error is not wrapped, since the error of a missing store must not match
+		// fs.ErrNotExist.
 		return fmt.Errorf("%w: %s", storage.ErrNoStore, err.Error())
 	}
 	if err := s.checkUnused(); err != nil {
@@ -111,8 +111,7 @@ func (s *Store) open() error {
 	return fmt.Errorf("%w: the directory is empty; is the disk mounted?", storage.ErrNoStore)
 }
 
-// create is like open but creates the layout if the directory is empty or does not
-// exist.
+// create is like open but creates the store if the directory is empty or does not exist.
 func (s *Store) create() error {
 	found, err := s.checkVersion()
 	if found && err == nil {
@@ -135,7 +134,7 @@ func (s *Store) create() error {
 	if err := syncDir(s.root); err != nil {
 		return err
 	}
-	// The version file is linked last: if it exists, so does the rest.
+	// The version file is linked last: if it exists, the store is complete.
 	if err := s.writeVersion(); err != nil {
 		return err
 	}
@@ -143,7 +142,7 @@ func (s *Store) create() error {
 	return err
 }
 
-// unlessCreated returns err, unless another process has created the store in the meantime.
+// unlessCreated returns err, or nil if another process has created the store in the meantime.
 func (s *Store) unlessCreated(err error) error {
 	if found, verr := s.checkVersion(); found {
 		return verr
@@ -194,7 +193,7 @@ func makeRoot(dir string) error {
 		if err := makeRoot(parent); err != nil {
 			return err
 		}
-		// If this fails too, the parent is a dangling link or cannot hold directories.
+		// If this Mkdir fails, too, the parent is a dangling link or cannot hold directories.
 		err = os.Mkdir(dir, 0o777)
 	}
 	switch {
@@ -213,7 +212,7 @@ func (s *Store) Close() error {
 }
 
 // Now returns the time of the file system's clock, which also stamps
-// [storage.Info.Modified]. It advances in steps of a few milliseconds.
+// [storage.Info.Modified]. The clock advances in steps of a few milliseconds.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if err := ctx.Err(); err != nil {
 		return time.Time{}, err
@@ -231,7 +230,7 @@ func (s *Store) inObjects(key string) string {
 	return filepath.Join(s.root, objectsDir, filepath.FromSlash(key))
 }
 
-// dirOf returns the key of the directory that holds key: "" for the top.
+// dirOf returns the path, below objects, of the directory that holds key: "" for the top.
 func dirOf(key string) string {
 	return key[:max(0, strings.LastIndexByte(key, '/'))]
 }

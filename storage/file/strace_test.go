@@ -22,15 +22,15 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// The tests in this file fail without the program strace: nothing else shows the effects of
-// a crash or a full disk.
+// The tests in this file fail without the program strace: no other test shows the effects of a
+// crash or a full disk.
 
 const (
 	tracedVariable    = "FEEDCTL_FILE_TRACED"
 	tracedDirVariable = "FEEDCTL_FILE_TRACED_DIR"
 )
 
-// The object that the traced process writes, and its bodies.
+// The key of the object that the traced process writes, and the object's bodies.
 const (
 	tracedKey = "a/key"
 	oldBody   = "old body"
@@ -61,7 +61,7 @@ func operate(ctx context.Context, s *file.Store, verb string) error {
 	return err
 }
 
-// class returns the name of an error's class in the contract.
+// class returns a name for the error of package storage that err matches.
 func class(err error) string {
 	for name, known := range map[string]error{
 		"exists": storage.ErrExists, "conflict": storage.ErrConflict, "full": storage.ErrFull,
@@ -91,7 +91,7 @@ func prepare(t *testing.T, verb string) (*file.Store, string) {
 	return s, dir
 }
 
-// state returns metadata and body of the object, or "none".
+// state returns the metadata and the body of the object, or "none".
 func state(t *testing.T, s *file.Store) string {
 	t.Helper()
 	o, err := s.Get(t.Context(), tracedKey, 0, -1)
@@ -119,10 +119,10 @@ var states = map[string][2]string{
 
 type trace struct {
 	text   string // what strace wrote
-	result string // what the process printed: the class of its error; empty if it was killed
+	result string // the class of the error, as printed by the process; empty if it was killed
 }
 
-// traced performs one operation on the store in dir in another process, under strace with
+// traced performs one operation on the store in dir in a child process that runs under strace, with
 // the given arguments.
 func traced(t *testing.T, dir, verb string, args ...string) trace {
 	t.Helper()
@@ -227,9 +227,9 @@ func changes(tr trace, dir string) (calls []string) {
 	return calls
 }
 
-// TestStraceFaults makes each system call of each write fail in turn. The last committed
-// state must be intact, the error must match the state, and a write that is known to have
-// failed must leave nothing behind.
+// TestStraceFaults makes each system call of each write fail in turn. The last committed state must
+// be intact, the error must be consistent with the state, and a write that is known to have failed
+// must leave nothing behind.
 func TestStraceFaults(t *testing.T) {
 	faults := map[string][]string{
 		"ENOSPC": {"pwrite64", "write", "fsync", "fdatasync", "linkat", "renameat", "mkdirat", "unlinkat"},
@@ -260,7 +260,7 @@ func TestStraceFaults(t *testing.T) {
 								t.Errorf("call %d: no error but state %q", n, got)
 							}
 						case "":
-							if call != "write" { // it could not write the result
+							if call != "write" { // if write fails, the process cannot print the result
 								t.Errorf("call %d: the process failed", n)
 							}
 						case "unknown":

@@ -72,8 +72,8 @@ func (w *sweeper) eachName(dir string, do func(name string) error) error {
 	})
 }
 
-// body removes a body file of key or, if the object uses the file, the bytes after the end of the
-// body.
+// body removes the body file id of key or, if the object uses the file, the bytes after the end of
+// the body.
 func (w *sweeper) body(key, id string) error {
 	s := w.store
 	unlock, err := s.locks.lock(w.ctx, key)
@@ -86,7 +86,7 @@ func (w *sweeper) body(key, id string) error {
 	return err
 }
 
-// spare removes the spare file of a key, which layout 1 had.
+// spare removes the spare file of a key, left from layout 1.
 func (w *sweeper) spare(key string) error {
 	s := w.store
 	unlock, err := s.locks.lock(w.ctx, key)
@@ -118,9 +118,9 @@ func (s *Store) used(key, id string) (int64, error) {
 }
 
 // remove removes a file if it is old enough and no writer has it open. If used, which may be nil,
-// returns a size, remove truncates the file to that size instead. Before the lock is acquired, the
+// returns a size, remove truncates the file to that size instead. Until the lock is acquired, the
 // writer may still link or rename the file, or the metadata that names it, so used is called only
-// afterwards.
+// after that.
 func (w *sweeper) remove(path string, used func() (int64, error)) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -6,7 +6,7 @@ import (
 	"net/url"
 )
 
-// ParseURL returns the directory that a URL of the form file:dir or file:///dir names.
+// ParseURL returns the directory named by a URL of the form file:dir or file:///dir.
 func ParseURL(u *url.URL) (dir string, err error) {
 	dir = u.Path
 	if u.Opaque != "" {

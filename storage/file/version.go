@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Layout is the content of the file "version" of a store that this package writes. A
-// store with the content oldLayout is read, and upgraded by the first write.
+// Layout is the content of the file "version" in the stores that this package writes. A store in
+// which the content is oldLayout can be read, and is upgraded by the first write.
 const (
 	Layout    = "feedctl file store 2\n"
 	oldLayout = "feedctl file store 1\n"
@@ -25,7 +25,7 @@ const (
 
 const versionFile = "version"
 
-// A version is what is known about the version file of a store.
+// A version describes the version file of a store.
 type version struct {
 	mu   sync.Mutex
 	old  bool        // the layout is oldLayout
@@ -55,11 +55,11 @@ func (s *Store) checkVersion() (found bool, err error) {
 }
 
 // present returns [storage.ErrNoStore] if the store that was opened has disappeared,
-// probably because the disk is not mounted: it must not seem to be empty. A store is
-// identified by the modification time of its version file, which is unique and, unlike
-// the device number, survives a remount and a copy that preserves times.
+// probably because the disk is not mounted: it must not seem to be empty. A store is identified by
+// the modification time of its version file, which is unique and, unlike the device number, remains
+// the same when the disk is mounted again, and in a copy that preserves times.
 func (s *Store) present() error {
-	// Errors are not wrapped: a missing store must not match fs.ErrNotExist.
+	// Errors are not wrapped, since the error of a missing store must not match fs.ErrNotExist.
 	info, err := os.Stat(s.versionPath())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -75,13 +75,13 @@ func (s *Store) present() error {
 	return err
 }
 
-// replaced returns the error for a version file that is not the one that was read.
+// replaced returns the error for a version file that belongs to another store.
 func (s *Store) replaced() error {
 	return fmt.Errorf("%w: %s was replaced by another store since it was opened; restart to use it", storage.ErrNoStore, s.root)
 }
 
-// isVersion reports whether info describes the version file that was read. If that had the old
-// layout, another process may have upgraded it.
+// isVersion reports whether info describes the version file that was read when the store was
+// opened. If the store had the old layout, another process may have upgraded it since.
 func (s *Store) isVersion(info fs.FileInfo) bool {
 	v := &s.version
 	v.mu.Lock()
@@ -117,7 +117,8 @@ func (s *Store) upgrade() error {
 	return nil
 }
 
-// rewriteVersion changes one byte of the version file, unless another process has done so.
+// rewriteVersion changes the layout in the version file, which differs in one byte, unless another
+// process has done so.
 func (s *Store) rewriteVersion() (fs.FileInfo, error) {
 	f, err := regular.Open(s.versionPath(), os.O_RDWR, 0)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Watch implements [storage.Watcher] with file system notifications. It returns an
-// error if they are unsupported or exhausted; the caller must then poll. Changes made
-// by other machines are not seen. Close also closes the channel.
+// Watch implements [storage.Watcher] with file system notifications. It returns an error if
+// notifications are not supported or there are too many watches; the caller must then poll. Changes
+// made by other machines are not noticed. The channel is also closed by Close.
 func (s *Store) Watch(ctx context.Context, prefix string) (<-chan struct{}, error) {
 	changed := make(chan struct{}, 1)
 	notify := func(string) {
@@ -33,7 +33,7 @@ func (s *Store) Watch(ctx context.Context, prefix string) (<-chan struct{}, erro
 	return changed, nil
 }
 
-// WatchKeys implements [storage.KeyWatcher], with the errors of [Store.Watch].
+// WatchKeys implements [storage.KeyWatcher]. It returns the same errors as [Store.Watch].
 func (s *Store) WatchKeys(ctx context.Context, prefix string, changed func(key string)) error {
 	return s.watch(ctx, prefix, changed, func() {})
 }
@@ -54,11 +54,11 @@ func (s *Store) watch(ctx context.Context, prefix string, changed func(key strin
 	return nil
 }
 
-// watches holds the subscriptions of a store, which share one notifier, since the number of
-// notifiers is limited per user.
+// watches holds the subscriptions of a store. They share one notifier, since the number of
+// notifiers per user is limited.
 //
-// For each subscription it watches the directories above the directory of the prefix,
-// that directory, and those below. Any of them may come and go.
+// For each subscription, the directory of its prefix is watched, along with all directories above
+// and below it. Any of these may be created and removed at any time.
 type watches struct {
 	objects string // the top directory
 
@@ -68,13 +68,13 @@ type watches struct {
 	top      *watchedDir       // of the objects
 }
 
-// A subscription is for the objects below a directory. Its functions are called with mu
+// A subscription reports changes of the objects below a directory. Its functions are called with mu
 // held and must return at once.
 type subscription struct {
 	path    string
 	changed func(key string) // "" stands for any
 	end     func()
-	dir     *watchedDir // nil before and after the subscription
+	dir     *watchedDir // nil if not subscribed
 }
 
 func (w *watches) add(sub *subscription) error {
@@ -116,7 +116,7 @@ func (w *watches) remove(sub *subscription) {
 	}
 }
 
-// drop ends a subscription and stops watching directories that no other one needs.
+// drop ends a subscription and stops watching directories that no other subscription needs.
 func (w *watches) drop(sub *subscription) {
 	dir := sub.dir
 	dir.unsubscribe(sub)
@@ -134,7 +134,7 @@ func (w *watches) drop(sub *subscription) {
 	}
 }
 
-// names yields the names of the directories on the way from the top to path.
+// names yields the names of the directories on the path from the top directory to the one at path.
 func (w *watches) names(path string) iter.Seq[string] {
 	return strings.FieldsFuncSeq(strings.TrimPrefix(path, w.objects), func(c rune) bool { return c == filepath.Separator })
 }
@@ -161,8 +161,8 @@ func (w *watches) stop() {
 }
 
 func (w *watches) run(notifier *fsnotify.Watcher) {
-	// The notifier may block while sending an error, with add waiting for it. Errors
-	// are therefore received by a goroutine that never blocks.
+	// While the notifier blocks to send an error, add may be waiting for the notifier. Errors are
+	// therefore received by a goroutine that never blocks.
 	failed := make(chan struct{}, 1)
 	go func() {
 		for range notifier.Errors {
@@ -189,7 +189,7 @@ func (w *watches) handle(notifier *fsnotify.Watcher, event fsnotify.Event) {
 	name := filepath.Base(event.Name)
 	isFile := strings.Contains(name, "@")
 	if isFile && !strings.HasSuffix(name, metaSuffix) {
-		return // bodies are written before the object changes
+		return // a body file is written before the object changes
 	}
 	key := filepath.ToSlash(strings.TrimPrefix(strings.TrimPrefix(event.Name, w.objects), string(filepath.Separator)))
 	if isFile {
@@ -206,11 +206,11 @@ func (w *watches) handle(notifier *fsnotify.Watcher, event fsnotify.Event) {
 	dir, at := w.find(event.Name, comesOrGoes)
 	changed := func(sub *subscription) { sub.changed(key) }
 	if at && comesOrGoes {
-		// The event may be older than the state of the directory: follow finds out whether
-		// it exists. If follow fails, some notifications are missing; they are only hints.
+		// The directory may have changed since the event: follow finds out whether it exists. If
+		// follow fails, some notifications are lost; that is allowed, since they are only hints.
 		_ = w.follow(dir)
 	}
-	// Notify only now: objects may have been created before the directory was watched.
+	// Notify after that, since objects may have been created before the directory was watched.
 	if at && comesOrGoes {
 		for _, child := range dir.children {
 			child.each(changed)
@@ -223,7 +223,7 @@ func (w *watches) handle(notifier *fsnotify.Watcher, event fsnotify.Event) {
 	}
 }
 
-// lost handles lost notifications: anything may have changed.
+// lost handles the loss of notifications, after which anything may have changed.
 func (w *watches) lost(notifier *fsnotify.Watcher) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestWatchRandom changes directories and objects while subscriptions begin and end. What is
-// watched, and the notifications, are compared with those of a model without an index.
+// TestWatchRandom changes directories and objects while subscriptions begin and end. The watched
+// directories and the notifications are compared with those of a simpler model, which has no tree.
 func TestWatchRandom(t *testing.T) {
 	for n := range 20 {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestWatchRandom(t *testing.T) {
 	}
 }
 
-// A watchModel is a store, and what is expected of its subscriptions.
+// A watchModel holds a store and its subscriptions, with the hints that are expected from them.
 type watchModel struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -43,15 +43,15 @@ type watchModel struct {
 	subs    []*modelSub
 	ended   []*modelSub
 	files   int
-	settled chan string // keys of the objects that settle wrote
+	settled chan string // keys of objects that settle wrote, as their hints arrive
 }
 
-// A modelSub is a subscription with its hints since the last comparison.
+// A modelSub is a subscription, with the hints received since the last comparison.
 type modelSub struct {
 	subscription
 	hints   []string
 	ends    int
-	objects map[string]string // their content at the last comparison, by path
+	objects map[string]string // content of the objects at the last comparison, by path
 }
 
 const settleDir = "settle"
@@ -101,7 +101,7 @@ func (m *watchModel) step() {
 		m.subscribe(m.dir())
 	case 10:
 		m.unsubscribe()
-	case 11: // an outdated event, which moving a directory can cause
+	case 11: // an outdated event, as after moving a directory
 		m.watches.handle(m.watches.notifier, fsnotify.Event{Op: fsnotify.Rename, Name: m.dir()})
 	default:
 		m.compare()
@@ -176,7 +176,8 @@ func (m *watchModel) walk(dir string, visit func(path string, isDir bool)) {
 	}))
 }
 
-// settle waits until the events of all changes have been handled: they are in order.
+// settle waits until the events of all changes have been handled. It writes another object and
+// waits for its hint, since events are handled in order.
 func (m *watchModel) settle() {
 	m.write(m.path(fmt.Sprintf("%s/%d", settleDir, m.files)))
 	for key := range m.settled {
@@ -271,7 +272,7 @@ func (m *watchModel) compareHints(sub *modelSub) {
 	sub.objects, sub.hints = now, nil
 }
 
-// end closes the watches: each subscription ends once.
+// end closes the watches, and checks that each subscription has ended once.
 func (m *watchModel) end() {
 	m.compare()
 	m.check(m.watches.close())
@@ -283,12 +284,12 @@ func (m *watchModel) end() {
 	}
 }
 
-// TestWatchThousands: 10,000 subscriptions begin and end while another watches all directories. If
-// the cost of each grew with the number of the others or of the directories, this would exceed the
-// time limit.
+// TestWatchThousands: 10,000 subscriptions begin and end while another one watches all directories.
+// If the cost of each depended on the number of the other subscriptions, or of the directories, the
+// test would exceed its time limit.
 func TestWatchThousands(t *testing.T) {
 	const thousands = 10_000
-	s := newThousands(t, thousands/10) // the other feeds do not exist
+	s := newThousands(t, thousands/10) // the rest of the feeds do not exist
 	used := cpu()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make([]<-chan struct{}, 0, thousands)
@@ -350,7 +351,7 @@ func cpu() time.Duration {
 }
 
 // BenchmarkWatches measures changes while there are 10,000 subscriptions to feeds of two
-// directories each, and one to all directories.
+// directories each, and a subscription to all directories.
 func BenchmarkWatches(b *testing.B) {
 	const feeds = 10_000
 	s := newThousands(b, feeds)

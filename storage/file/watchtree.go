@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A watchedDir is a directory that the notifier watches, or would watch if it existed. It
-// is needed if there are subscriptions to it, to a directory above, or to one below.
+// A watchedDir is a directory that the notifier watches, or would watch if the directory existed.
+// It is needed if there is a subscription to it, to a directory above it, or to one below it.
 //
-// The directories form a tree, so that a subscription or an event costs only the depth of
-// its path and the directories below it that change. The parent of a watched directory is
-// watched.
+// The directories form a tree, so the cost of a subscription or an event depends only on the depth
+// of its path and on the number of directories below it that change. The parent of a watched
+// directory is watched, too.
 type watchedDir struct {
 	path     string
 	parent   *watchedDir            // nil at the top
@@ -26,7 +26,7 @@ type watchedDir struct {
 	watched  bool // by the notifier
 }
 
-// child returns the directory with a name in d, which it adds if necessary.
+// child returns the directory with the given name in d, and adds it to the tree if necessary.
 func (d *watchedDir) child(name string) *watchedDir {
 	child := d.children[name]
 	if child == nil {
@@ -58,7 +58,7 @@ func (d *watchedDir) unsubscribe(sub *subscription) {
 	}
 }
 
-// covered reports whether there are subscriptions to d or a directory above, so that all
+// covered reports whether there is a subscription to d or to a directory above d, so all
 // directories below d are needed.
 func (d *watchedDir) covered() bool {
 	for ; d != nil; d = d.parent {
@@ -69,7 +69,7 @@ func (d *watchedDir) covered() bool {
 	return false
 }
 
-// each calls do with each subscription to d and the directories below.
+// each calls do with each subscription to d and to the directories below d.
 func (d *watchedDir) each(do func(*subscription)) {
 	if d.below == 0 {
 		return
@@ -82,8 +82,8 @@ func (d *watchedDir) each(do func(*subscription)) {
 	}
 }
 
-// prune removes d, and then the directories above, if they are neither watched nor on the
-// path of a subscription.
+// prune removes d from the tree, and then the directories above d, as long as they are neither
+// watched nor on the path of a subscription.
 func (d *watchedDir) prune() {
 	for d.parent != nil && d.below == 0 && !d.watched {
 		delete(d.parent.children, filepath.Base(d.path))
@@ -91,9 +91,9 @@ func (d *watchedDir) prune() {
 	}
 }
 
-// find returns the directory at path, or the nearest one above that is in the tree. With
-// add, it adds the directory at path if that is needed. at reports whether the directory is
-// the one at path.
+// find returns the directory at path or, if that is not in the tree, the nearest directory above
+// it; the result at tells which. If add is set and the directory at path is needed, find adds it to
+// the tree.
 func (w *watches) find(path string, add bool) (dir *watchedDir, at bool) {
 	dir = w.top
 	covered := len(dir.subs) > 0
@@ -107,8 +107,8 @@ func (w *watches) find(path string, add bool) (dir *watchedDir, at bool) {
 	return dir, true
 }
 
-// follow watches a directory and those below it that are needed, as far as they exist. It
-// begins with the directories above that are not watched.
+// follow watches a directory and the needed directories below it, as far as they exist. It begins
+// with the parent directories that are not watched yet.
 func (w *watches) follow(dir *watchedDir) error {
 	for dir.parent != nil && !dir.parent.watched {
 		dir = dir.parent
@@ -116,8 +116,9 @@ func (w *watches) follow(dir *watchedDir) error {
 	return w.followTree(dir, dir.covered())
 }
 
-// followTree adds the watch of a directory before it reads the directory, so that a new
-// subdirectory is seen twice rather than never.
+// followTree does the work of follow for dir and the directories below it. It watches each
+// directory before it reads the directory, so a new subdirectory may be seen twice but is never
+// missed.
 func (w *watches) followTree(dir *watchedDir, covered bool) error {
 	if err := w.notifier.Add(dir.path); err != nil {
 		w.forget(dir)
@@ -135,8 +136,8 @@ func (w *watches) followTree(dir *watchedDir, covered bool) error {
 	}
 	var stat unix.Stat_t
 	if !covered || unix.Stat(dir.path, &stat) == nil && stat.Nlink == 2 {
-		// Two links, its name and ".", mean that the directory has no subdirectories. This saves
-		// reading a directory of a million objects.
+		// A directory with only two links, its name and ".", has no subdirectories. This check
+		// avoids reading a directory with a million objects.
 		return nil
 	}
 	return eachName(dir.path, func(name string) error {
@@ -147,8 +148,8 @@ func (w *watches) followTree(dir *watchedDir, covered bool) error {
 	})
 }
 
-// release stops watching directories at and below dir that no subscription needs. There
-// are no subscriptions to directories above.
+// release stops watching dir and the directories below it, except those that a subscription needs.
+// There must be no subscriptions to directories above dir.
 func (w *watches) release(dir *watchedDir) {
 	switch {
 	case dir.below == 0:
@@ -160,13 +161,13 @@ func (w *watches) release(dir *watchedDir) {
 	}
 }
 
-// forget stops watching dir and the directories below.
+// forget stops watching dir and the directories below it.
 func (w *watches) forget(dir *watchedDir) {
 	for _, child := range dir.children {
 		w.forget(child)
 	}
 	if dir.watched {
-		// This fails only if the directory, and so the watch, is gone.
+		// This fails only if the directory, and the watch with it, is gone.
 		_ = w.notifier.Remove(dir.path)
 		dir.watched = false
 	}

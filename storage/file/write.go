@@ -20,7 +20,7 @@ func (s *Store) Create(ctx context.Context, key string, meta storage.Meta, body 
 	if err := checkWrite(ctx, key, meta); err != nil {
 		return "", failed("create", key, err)
 	}
-	// This is only an optimization: the link decides.
+	// This is only an optimization: link checks it reliably.
 	if _, err := os.Lstat(s.metaPath(key)); err == nil {
 		return "", failed("create", key, storage.ErrExists)
 	}
@@ -72,7 +72,7 @@ func (s *Store) Replace(ctx context.Context, key string, at storage.Version, met
 		}
 		return "", failed("replace", key, err)
 	}
-	os.Remove(s.bodyPath(key, old.Body)) // if it fails, a sweep removes it
+	os.Remove(s.bodyPath(key, old.Body)) // if this fails, a sweep removes the file
 	return st.Version, nil
 }
 
@@ -151,11 +151,10 @@ func (s *Store) syncNearestDir(key string) error {
 	}
 }
 
-// commit writes st to a file, syncs it while it calls syncs concurrently, and then calls
-// name, which is link or os.Rename, to make it the metadata file of key. The file has no
-// slots if the state is the last one. If commit fails and final is true, the state is
-// certain not to be published. If final is false, the state may be published, now or after a crash,
-// and nothing must be cleaned up.
+// commit writes st to a file, calls syncs concurrently with the sync of the file, and then calls
+// name, which is link or os.Rename, to make the file the metadata file of key. If last is set, the
+// file has no slots. If commit fails and final is true, the state is certain not to take effect. If
+// final is false, the state may take effect, now or after a crash, and nothing must be cleaned up.
 func (s *Store) commit(ctx context.Context, key string, st state, last bool, name func(from, to string) error, syncs ...func() error) (final bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return true, err
@@ -164,7 +163,7 @@ func (s *Store) commit(ctx context.Context, key string, st state, last bool, nam
 	if err != nil {
 		return true, refusal(err)
 	}
-	defer f.Close() // releases the lock, once the file has its name
+	defer f.Close() // releases the lock after the file has its final name
 	err = writeState(f, st, last)
 	if err == nil {
 		err = together(f.Sync, syncs...)
@@ -179,7 +178,7 @@ func (s *Store) commit(ctx context.Context, key string, st state, last bool, nam
 // publish calls name, which makes a state the current state of key, and syncs the directory. If
 // name is certain to have had no effect, publish calls undo.
 func (s *Store) publish(key string, name func() error, undo func()) (final bool, err error) {
-	// The directory is opened first, so that running out of file descriptors changes nothing.
+	// The directory is opened first, so that nothing changes if no file descriptors are left.
 	dir, err := os.Open(s.inObjects(dirOf(key)))
 	if err != nil {
 		undo()
@@ -213,7 +212,7 @@ func writeState(f *newFile, st state, last bool) error {
 	return err
 }
 
-// together makes calls concurrently, so that they wait for the disk only once.
+// together makes calls concurrently, so that they wait for the disk at the same time.
 func together(first func() error, more ...func() error) error {
 	var group errgroup.Group
 	for _, call := range more {
@@ -222,17 +221,17 @@ func together(first func() error, more ...func() error) error {
 	return errors.Join(first(), group.Wait())
 }
 
-// link renames a file to a name that must not exist.
+// link renames a file to a name that does not exist, or returns an error.
 func link(from, to string) error {
 	if err := os.Link(from, to); err != nil {
 		return err
 	}
-	os.Remove(from) // if it fails, a sweep removes it
+	os.Remove(from) // if this fails, a sweep removes the file
 	return nil
 }
 
-// stateAt returns the state of key, which the caller has locked. It returns
-// [storage.ErrConflict] if the state does not have version at.
+// stateAt returns the state of key, which the caller has locked. It returns [storage.ErrConflict]
+// if the state does not have the given version.
 func (s *Store) stateAt(key string, at storage.Version) (*state, error) {
 	st, err := s.readState(key)
 	if err == nil {

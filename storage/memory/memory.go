@@ -1,7 +1,7 @@
 // Package memory is a driver for [storage.Store] that keeps everything in memory, for
-// tests. It enforces the contract: a body that differs when read again or does not match
-// its digest, a key nested below another one, and use after Close are errors, which
-// other drivers may not detect.
+// tests. It enforces the contract: it returns an error, where other drivers may not, for a body that
+// differs when read again or does not match its digest, a key nested below another one, and use after
+// Close.
 package memory
 
 import (
@@ -41,8 +41,8 @@ var (
 	_ storage.Clock      = (*Store)(nil)
 )
 
-// An object is one state of an object. Its bytes never change; an append may share
-// them.
+// An object is one state of an object. Its bytes never change; the next state may share them after an
+// append.
 type object struct {
 	info storage.Info
 	body []byte
@@ -104,7 +104,7 @@ func (s *Store) Append(ctx context.Context, key string, at storage.Version, meta
 	if err != nil {
 		return "", failed("append to", key, err)
 	}
-	// The old state may share the array, but has its own length.
+	// The old state may share the array with the new one, but has its own length.
 	return s.put(key, meta, append(old.body, data...)), nil
 }
 
@@ -160,7 +160,7 @@ func (s *Store) find(ctx context.Context, key string) (object, error) {
 	if !ok {
 		return object{}, storage.ErrNotFound
 	}
-	o.info.Meta.Data = bytes.Clone(o.info.Meta.Data) // the caller may write into it
+	o.info.Meta.Data = bytes.Clone(o.info.Meta.Data) // a copy, since the caller may change it
 	return o, nil
 }
 
@@ -287,7 +287,7 @@ func (s *Store) put(key string, meta storage.Meta, body []byte) storage.Version 
 	return info.Version
 }
 
-// at returns the object if it is at the given version. The caller must hold mu.
+// at returns the state of the object if it has the given version. The caller must hold mu.
 func (s *Store) at(key string, at storage.Version) (object, error) {
 	o, ok := s.objects[key]
 	switch {
@@ -299,7 +299,7 @@ func (s *Store) at(key string, at storage.Version) (object, error) {
 	return o, nil
 }
 
-// prepare does the checks common to all writes and reads the body.
+// prepare makes the checks that are common to all writes, and reads the body.
 func (s *Store) prepare(ctx context.Context, key string, meta storage.Meta, body storage.Body) ([]byte, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
@@ -314,7 +314,7 @@ func (s *Store) prepare(ctx context.Context, key string, meta storage.Meta, body
 	if err != nil {
 		return nil, err
 	}
-	// Other drivers may open a body again to retry.
+	// Other drivers may open a body again to retry the write.
 	again, err := read(ctx, body)
 	if err != nil {
 		return nil, err
@@ -356,8 +356,8 @@ func (s *Store) check(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// checkNesting returns an error if key is an existing key with "/" and more appended,
-// or the reverse. The caller must hold mu.
+// checkNesting returns an error if key begins with an existing key followed by "/", or the other way
+// round. The caller must hold mu.
 func (s *Store) checkNesting(key string) error {
 	for i := range len(key) {
 		if _, ok := s.objects[key[:i]]; ok && key[i] == '/' {

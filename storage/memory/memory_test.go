@@ -55,7 +55,8 @@ func (b *changingBody) Open() (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader([]byte{byte(*b)})), nil
 }
 
-// TestClone appends to two copies of a store: each has only what was appended to it.
+// TestClone appends to two copies of a store. Each copy must have only the bytes that were appended
+// to it.
 func TestClone(t *testing.T) {
 	ctx := t.Context()
 	s := memory.New()
@@ -63,7 +64,7 @@ func TestClone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at, err = s.Append(ctx, "a", at, storage.Meta{}, storage.Bytes([]byte("y"))); err != nil { // there may be room for more
+	if at, err = s.Append(ctx, "a", at, storage.Meta{}, storage.Bytes([]byte("y"))); err != nil { // the slice may have capacity left
 		t.Fatal(err)
 	}
 	stores := map[string]*memory.Store{"xy": s, "xy1": s.Clone(), "xy2": s.Clone()}

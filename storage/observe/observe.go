@@ -15,15 +15,14 @@ import (
 type Operation struct {
 	Name string // the method of [storage.Store] in lower case: create, append, replace, get, stat, list, delete
 	Key  string // for list, the prefix
-	// Took is the duration; for get, until the body was open; for list, until the
-	// first entry or the end.
+	// Took is the duration of the operation; for get, it ends when the body is open; for list, with
+	// the first entry or the end.
 	Took time.Duration
 	Err  error
 }
 
-// Failed reports whether the operation returned an error other than those about the
-// state of the object: [storage.ErrNotFound], [storage.ErrExists] and
-// [storage.ErrConflict].
+// Failed reports whether the operation returned an error, other than an error about the state of
+// the object: [storage.ErrNotFound], [storage.ErrExists] and [storage.ErrConflict].
 func (o Operation) Failed() bool {
 	return o.Err != nil && !errors.Is(o.Err, storage.ErrNotFound) && !errors.Is(o.Err, storage.ErrExists) && !errors.Is(o.Err, storage.ErrConflict)
 }
@@ -101,7 +100,7 @@ func (o *observed) Names(ctx context.Context, prefix, after string) iter.Seq2[st
 func observeEach[T any](ctx context.Context, o *observed, prefix string, entries iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		begun := time.Now()
-		var took time.Duration // until the first entry; 0 before that
+		var took time.Duration // time until the first entry; 0 before it
 		var failed error
 		defer func() {
 			if took == 0 {

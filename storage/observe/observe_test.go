@@ -50,7 +50,7 @@ func operate(t *testing.T, s storage.Store) {
 	s.Stat(ctx, "lost")
 }
 
-// losing returns a store that loses the operations on the object "lost".
+// losing returns a store in which operations on the object "lost" fail without an effect.
 func losing(store storage.Store) storage.Store {
 	return fault.Wrap(store, func(op fault.Op) fault.Outcome {
 		if op.Key == "lost" {

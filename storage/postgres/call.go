@@ -28,8 +28,8 @@ func (p *params) int8(n int64) {
 	p.add(pgtype.Int8OID, binary.BigEndian.AppendUint64(nil, uint64(n)))
 }
 
-// call calls a procedure that returns a row, on the connection of a transaction or on one from a
-// pool. The statement is unnamed. The values of the row are in binary format; nil is NULL.
+// call calls a procedure that returns a row. It uses the connection of a transaction or one from a
+// pool, and an unnamed statement. The values of the row are in binary format; nil is NULL.
 func call(ctx context.Context, db database, sql string, p params) (row [][]byte, err error) {
 	do := func(conn *pgx.Conn) error {
 		r := conn.PgConn().ExecParams(ctx, sql, p.values, p.types, p.formats, []int16{pgx.BinaryFormatCode}).Read()
@@ -49,7 +49,7 @@ func call(ctx context.Context, db database, sql string, p params) (row [][]byte,
 	return row, err
 }
 
-// int8s returns two values of the type bigint. It returns false if one is NULL.
+// int8s returns the two values of a row, of type bigint. ok is false if one of them is NULL.
 func int8s(row [][]byte) (a, b int64, ok bool) {
 	if len(row) != 2 || len(row[0]) != 8 || len(row[1]) != 8 {
 		return 0, 0, false

@@ -18,13 +18,13 @@ import (
 // failover.
 const retryFor = 30 * time.Second
 
-// idle lists the codes of errors that end an idle connection.
+// idle lists the codes of the errors with which the server ends an idle connection.
 var idle = []string{
 	"25P03", // idle_in_transaction_session_timeout
 	"57P05", // idle_session_timeout
 }
 
-// named maps errors to those of package storage, with a remedy.
+// named maps the codes of errors to errors of package storage, with a remedy.
 var named = map[string]struct {
 	err  error
 	hint string
@@ -35,7 +35,7 @@ var named = map[string]struct {
 	"42883": {storage.ErrLayout, "a procedure is missing: run \"feedctl migrate\", unless the schema was changed by hand"}, // undefined_function
 }
 
-// remarks explain errors that are not in named.
+// remarks maps the codes of errors that are not in named to explanations.
 var remarks = map[string]string{
 	"25006": "the server is read-only, possibly a standby: connect to the primary, or list several hosts and target_session_attrs=read-write in the URL",
 	"25P03": "the body arrived too slowly: raise idle_in_transaction_session_timeout",
@@ -45,8 +45,8 @@ var remarks = map[string]string{
 	"55P03": "another transaction held a lock for too long: end it, or raise lock_timeout",
 }
 
-// retry calls attempt, which only reads, until it succeeds or fails for good. The error
-// matches [storage.ErrUnavailable] if it is transient.
+// retry calls attempt, which only reads, until it succeeds or fails for good. A transient error
+// matches [storage.ErrUnavailable].
 func retry(ctx context.Context, attempt func() error) error {
 	err, _ := again(ctx, func(bool) error { return attempt() })
 	if err == nil {
@@ -97,33 +97,34 @@ func classify(ctx context.Context, err error) (passes, uncertain bool) {
 	running := ctx.Err() == nil
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		// If the severity is not ERROR, the connection has ended. Unless it was idle, the statement
-		// may have been committed before. The field Severity is in the language of the server.
+		// If the severity is not ERROR, the connection has ended. Unless the connection was idle,
+		// the statement may have been committed before its end. The field Severity is in the
+		// language of the server.
 		ended := pg.SeverityUnlocalized != "ERROR" && !connecting && !slices.Contains(idle, pg.Code)
 		return running && pgerr.Passes(pg.Code), ended
 	}
 	if connecting {
 		return running && (pgerr.Network(err) || standby(err)), false
 	}
-	// pgconn does not know reliably whether the statement was sent: even after it has sent
-	// a COMMIT it may report that the connection was already closed.
+	// pgconn cannot tell reliably whether the statement was sent: even after sending a COMMIT, it
+	// may report that the connection was already closed.
 	lost := pgerr.Network(err) || pgconn.SafeToRetry(err)
 	return running && lost, lost || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// standby reports whether no server was the primary, which the URL requires with
-// target_session_attrs. A standby may be promoted soon.
+// standby reports whether an error means that none of the servers is the primary, although
+// target_session_attrs in the URL requires the primary. A standby may be promoted soon.
 func standby(err error) bool {
 	return errors.Is(err, pgconn.ErrReadOnlyConnection) || errors.Is(err, pgconn.ErrStandbyConnection)
 }
 
-// An uncommittedError is an error in a transaction for which no COMMIT was sent.
+// An uncommittedError is an error in a transaction before its COMMIT was sent.
 type uncommittedError struct{ error }
 
 func (e uncommittedError) Unwrap() error { return e.error }
 
-// outcome returns the error for all attempts. If uncertain is set, one of them may have taken
-// effect, and the error matches no error of package storage.
+// outcome returns the error of all attempts together. If uncertain is set, an attempt may have
+// taken effect, and the error matches no error of package storage.
 func outcome(err error, uncertain bool) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		if n, ok := named[pg.Code]; ok {

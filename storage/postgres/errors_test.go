@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestUnavailable: a read matches ErrUnavailable if the server is unreachable, and only
-// then.
+// TestUnavailable: the error of a read matches ErrUnavailable if and only if the server cannot be
+// reached.
 func TestUnavailable(t *testing.T) {
 	for _, test := range []struct {
 		err  error

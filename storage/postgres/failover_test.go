@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestStandby: a standby can be read, and the errors of writes say that the server is one. With
-// target_session_attrs, a writer waits until there is a primary.
+// TestStandby: reading from a standby works, and the errors of writes say that the server may be a
+// standby. With target_session_attrs, a writer waits until there is a primary.
 func TestStandby(t *testing.T) {
 	t.Parallel()
 	server := pgtest.StartOwn(t, "log_connections=on")
@@ -99,7 +99,7 @@ func TestTooManyConnections(t *testing.T) {
 	checkDone(t, store, "create", "create", true)
 }
 
-// TestSerializable: at a stricter isolation level, racing writers get serialization
+// TestSerializable: if a stricter isolation level is set, concurrent writers get serialization
 // failures. Every increment must be counted exactly once.
 func TestSerializable(t *testing.T) {
 	t.Parallel()
@@ -130,8 +130,8 @@ func TestSerializable(t *testing.T) {
 	}
 }
 
-// TestMessagesInOtherLanguage: errors are recognized even if the server's messages are in another
-// language.
+// TestMessagesInOtherLanguage: errors are recognized whatever the language of the server's
+// messages.
 func TestMessagesInOtherLanguage(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")
@@ -199,7 +199,7 @@ func TestIdleTransaction(t *testing.T) {
 	checkDone(t, store, "append much", "append_much", false)
 }
 
-// slow is a body of zeros that waits in the middle.
+// slow is a body of zeros that calls wait when half of it has been read.
 type slow struct {
 	size int64
 	wait func()

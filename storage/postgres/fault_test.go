@@ -55,8 +55,8 @@ func TestServerErrors(t *testing.T) {
 	for _, fault := range []struct {
 		name, code string
 		times      int
-		want       error  // nil: the write succeeds in the end
-		text       string // in the error, if want is nil; "" if there is none
+		want       error  // nil if the write must succeed in the end, or the error is only known by its text
+		text       string // text of the error if want is nil; "" for no error
 	}{
 		{"serialization failure", "40001", 2, nil, ""},
 		{"deadlock", "40P01", 2, nil, ""},
@@ -129,7 +129,7 @@ var writes = map[string]func(ctx context.Context, store storage.Store, key strin
 	},
 }
 
-// put creates the objects that the writes change.
+// put creates the objects that the functions in writes change.
 func put(t *testing.T, store storage.Store, key string) storage.Version {
 	t.Helper()
 	at, err := store.Create(t.Context(), key, storage.Meta{}, storage.Bytes([]byte("old")))
@@ -158,7 +158,7 @@ func checkDone(t *testing.T, store storage.Store, verb, key string, done bool) {
 	}
 }
 
-// commitMark returns bytes that occur only in the message that commits a write.
+// commitMark returns bytes that occur only in the request that commits a write.
 func commitMark(verb, key string, at storage.Version) string {
 	switch verb {
 	case "create":
@@ -200,8 +200,8 @@ func TestLostConnection(t *testing.T) {
 	}
 }
 
-// TestLostConnectionOfReader cuts the connection of reads. They must be retried and return
-// what exists.
+// TestLostConnectionOfReader cuts the connection of reads. Reads must be retried and return the
+// stored objects.
 func TestLostConnectionOfReader(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")

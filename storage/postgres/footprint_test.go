@@ -55,13 +55,13 @@ func TestAppendWritesTheTail(t *testing.T) {
 	if err := conn.QueryRow(t.Context(), "SELECT pg_relation_size('feedctl.objects') / 8192").Scan(&pages); err != nil {
 		t.Fatal(err)
 	}
-	if pages > 4 { // all versions of the row take 5; some are still visible to others when space is reclaimed
+	if pages > 4 { // without reuse, the versions would take 5; when space is reclaimed, some may still be visible to others
 		t.Errorf("one object takes %d pages after %d appends", pages, appends)
 	}
 }
 
-// TestAppendCopies: an append allocates no more than the message to the server. It does not run in
-// parallel, since it measures the memory of the process.
+// TestAppendCopies: an append allocates hardly more memory than the message to the server. It does
+// not run in parallel, since it measures the memory of the process.
 func TestAppendCopies(t *testing.T) {
 	store := open(t, pgtest.Start(t).URL("a"))
 	defer store.Close()
@@ -69,7 +69,7 @@ func TestAppendCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tail, least := make([]byte, 256<<10), math.MaxInt // some appends also fill pools of buffers
+	tail, least := make([]byte, 256<<10), math.MaxInt // take the least, since some appends also fill pools of buffers
 	for range 50 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -116,7 +116,7 @@ func TestVeryLarge(t *testing.T) {
 	}
 }
 
-// numbers is a body of 8-byte numbers, generated as it is read.
+// numbers is a body of 8-byte numbers, which are generated while the body is read.
 type numbers struct {
 	size int64
 	seen io.Writer
@@ -141,7 +141,7 @@ func (n numbers) Open() (io.ReadCloser, error) {
 	}{io.TeeReader(r, n.seen), r}, nil
 }
 
-// A memory samples the memory in use as bytes pass through it.
+// A memory measures the memory in use from time to time while bytes pass through it.
 type memory struct{ base, peak, bytes int64 }
 
 func newMemory() *memory { return &memory{base: heap()} }

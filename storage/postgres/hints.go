@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// maxHints limits the keys in a notification; for more keys, a notification with an empty
-	// payload is sent.
+	// maxHints is the maximum number of keys for which notifications are sent together; if there
+	// are more, one notification with an empty payload is sent instead.
 	maxHints = 100
-	// hintTime limits how long sending may take, and so how long Close waits.
+	// hintTime limits the time for sending notifications, and so the time that Close waits.
 	hintTime = 2 * time.Second
 )
 
-// hints sends notifications of changed keys after the commit: a NOTIFY in the transaction
-// would serialize the commits of all such transactions of the server. Losing a notification does no
-// harm.
+// hints sends notifications of changed keys after the commit: a NOTIFY in the transaction would
+// serialize the commits of all transactions with a NOTIFY on the server. The loss of a notification
+// does no harm.
 type hints struct {
 	pool    *pgxpool.Pool
 	channel string

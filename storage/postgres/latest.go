@@ -9,10 +9,10 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Latest returns, for each prefix, a string that changes if one of the last n objects below the
-// prefix, such as the last pages of a feed, changes or another object takes its place. Prefixes
-// without objects are not in the result. Latest sends one statement, with an index search for each
-// prefix.
+// Latest returns, for each prefix, a string that changes whenever the last n objects below the
+// prefix, such as the last pages of a feed, are not the same objects or one of them has changed.
+// Prefixes without objects are not in the result. Latest sends one statement, with an index search
+// for each prefix.
 func (s *Store) Latest(ctx context.Context, prefixes []string, n int) (map[string]string, error) {
 	for _, prefix := range prefixes {
 		if err := storage.CheckPrefix(prefix); err != nil {

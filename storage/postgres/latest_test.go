@@ -9,7 +9,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestLatest: the string of a prefix changes if one of its last objects changes, and only then.
+// TestLatest: the string of a prefix changes if and only if one of the last objects below the
+// prefix changes.
 func TestLatest(t *testing.T) {
 	t.Parallel()
 	store := open(t, pgtest.Start(t).URL("a"))

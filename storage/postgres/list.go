@@ -11,14 +11,14 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A listing is read in pages. The first is short, since many callers need only one
-// entry.
+// Numbers of entries in a page of a listing. The first page is short, since many callers need only
+// one entry.
 const (
 	firstPage   = 16
 	largestPage = 1024
 )
 
-// list yields the entries returned by page, page by page.
+// list yields the entries of a listing, which it reads by calling page for each page.
 func list(ctx context.Context, prefix, after string, page func(after string, limit int) ([]storage.Entry, error)) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
 		fail := func(err error) { yield(storage.Entry{}, fmt.Errorf("list %q: %w", prefix, err)) }
@@ -54,8 +54,8 @@ func list(ctx context.Context, prefix, after string, page func(after string, lim
 	}
 }
 
-// comparable returns valid text that sorts among keys as after does. Keys are printable ASCII, but
-// after may hold any bytes.
+// comparable returns valid text that sorts among the keys as the given string does. Keys are
+// printable ASCII, but the string may hold any bytes.
 func comparable(after string) string {
 	for i := range len(after) {
 		switch c := after[i]; {
@@ -68,8 +68,8 @@ func comparable(after string) string {
 	return after
 }
 
-// names yields the names in the entries returned by page, page by page. The entries are the first
-// key of each name, and keys without a name.
+// names yields the names in a listing, which it reads by calling page for each page. The entries of
+// a page are the first key of each name, and keys without a name.
 func names(ctx context.Context, prefix, after string, page func(after string, limit int) ([]storage.Entry, error)) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := storage.CheckNames(prefix); err != nil {

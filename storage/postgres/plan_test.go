@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestPlans: a session keeps the plans of writes. Plans made while a table fits into one
-// page of the server must use the indexes, too.
+// TestPlans: a session keeps the plans of writes, so even plans that were made while a table fits
+// into one page of the server must use the indexes.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	url := pgtest.StartOwn(t, "autovacuum=off").URL("a")
@@ -22,7 +22,7 @@ func TestPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := store.WithTx(tx)
-	const rounds = 10 // plans are kept after the fifth execution
+	const rounds = 10 // a plan is kept after its fifth execution
 	for n := range rounds {
 		if _, err := s.Create(t.Context(), fmt.Sprintf("b/%d", n), storage.Meta{}, storage.Bytes([]byte("b"))); err != nil {
 			t.Fatal(err)
@@ -67,7 +67,7 @@ func TestPageIsOneStatement(t *testing.T) {
 		if _, err := store.WithTx(tx).Create(t.Context(), test.key, storage.Meta{}, storage.Bytes(make([]byte, test.size))); err != nil {
 			t.Fatal(err)
 		}
-		var got bool // a savepoint has its own transaction ID
+		var got bool // with a savepoint, xmin would be the ID of the subtransaction
 		err := tx.QueryRow(t.Context(), "SELECT xmin = pg_current_xact_id()::xid FROM feedctl.objects WHERE key = $1", test.key).Scan(&got)
 		if err != nil {
 			t.Fatal(err)

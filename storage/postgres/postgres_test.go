@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	storagetest.Main(m, registry.Open)
 }
 
-// TestStore runs on a server that syncs, since writers are killed. It does not run in
-// parallel, since the suite measures the memory of the process.
+// TestStore runs the suite for stores. The server syncs its files, since writers are killed. The
+// test does not run in parallel, since the suite measures the memory of the process.
 func TestStore(t *testing.T) {
 	testStore(t, pgtest.StartOwn(t, "fsync=on").URL("a"), func(s storage.Store) storage.Store { return s })
 }
