@@ -27,9 +27,9 @@ type search struct {
 	s     *session
 	way   *way
 	begun time.Time
-	saved time.Time // when the way was saved last
-	from  time.Time // Last-Modified of the page that it began with
-	to    time.Time // where it ends; zero if that is the beginning
+	saved time.Time // when the way was last saved
+	from  time.Time // Last-Modified of the page with which the crawl began
+	to    time.Time // time at which the crawl ends; zero if it ends at the beginning of the feed
 }
 
 func (w *walk) newSearch(from *Page, to time.Time) *search {
@@ -37,7 +37,7 @@ func (w *walk) newSearch(from *Page, to time.Time) *search {
 	return &search{s: w.s, way: w.s.way(w.url), begun: now, saved: now, from: from.LastModified, to: to}
 }
 
-// reached reports a page that the crawl has come to.
+// reached records that the crawl has reached p, and reports the progress.
 func (k *search) reached(p *Page) {
 	k.Pages++
 	k.At, k.Left = p.LastModified, k.left(p.LastModified)
@@ -59,7 +59,7 @@ func (k *search) reached(p *Page) {
 	log.InfoContext(k.s.ctx, "searching for the start of the feed")
 }
 
-// left estimates the remaining time from how far the pages have gone back in time.
+// left estimates the remaining time from how far back in time the crawl has come.
 func (k *search) left(at time.Time) time.Duration {
 	done, rest := k.from.Sub(at), at.Sub(k.to)
 	if k.to.IsZero() || done <= 0 || rest < 0 {

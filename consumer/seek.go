@@ -2,18 +2,17 @@ package consumer
 
 import "github.com/feedctl/feedctl/feed"
 
-// A seek finds the start while walking forward (specification, section
-// "Consumer Algorithm"): it skips the entities older than the position, and then those
-// up to its Content-ID.
+// A seek finds the start during a walk (specification, section "Consumer Algorithm"): it skips the entities that
+// are older than the position, and then the entities up to its Content-ID.
 type seek struct {
 	url      string // the feed's entry point, for errors
 	position feed.Position
 	latest   bool // skip all existing entities
 	active   bool // the start has not been reached yet
 	begun    bool // an entity has been seen
-	// retention is what the server said about a page that is gone, for errors.
+	// retention is what the server said about a page that no longer exists, for errors.
 	retention Retention
-	exact     bool // the entity of the position must have its time
+	exact     bool // the entity of the position must also have the time of the position
 }
 
 func newSeek(url string, start Start) *seek {
@@ -33,7 +32,7 @@ func (k *seek) after(e *feed.Entity) (bool, error) {
 	first := !k.begun
 	k.begun = true
 	switch {
-	case first && newer: // the walk begins on an older page if there is one
+	case first && newer: // otherwise the walk would have begun on an older page
 		return false, &NotOldEnoughError{URL: k.url, Position: k.position, Oldest: e.LastModified, Retention: k.retention}
 	case k.position.ContentID == "":
 		k.active = e.LastModified.Before(k.position.LastModified)
@@ -55,8 +54,8 @@ func (k *seek) end() error {
 	return nil
 }
 
-// left is called when a page has been read to its end. If latest is set, the first page was the newest one when the
-// walk began.
+// left is called when a page has been read to its end. With latest, the start is at the end of the first page,
+// which was the newest page when the walk began.
 func (k *seek) left() {
 	if k.latest {
 		k.active = false

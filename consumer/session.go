@@ -17,14 +17,14 @@ type session struct {
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
 	source  Source
-	web     *httpSource // source, if it is one
+	web     *httpSource // source, if it is an *httpSource; otherwise nil
 
-	// One page is parsed at a time, so these are reused.
+	// Only one page is parsed at a time, so the parser and the entity are reused.
 	parser *page.Reader
 	entity Entity
 
-	origin  origin // of the positions of the feed
-	follow  bool   // wait for more at the end of the feed
+	origin  origin // origin of the positions in the feed
+	follow  bool   // wait for new entities at the end of the feed
 	undated bool   // warnUndated has logged
 }
 
@@ -51,7 +51,7 @@ func (s *session) close() {
 	s.workers.Wait()
 }
 
-// trust permits requests to the origin of another URL passed by the caller. It does not
+// trust permits requests to the origin of another URL passed by the caller. That origin does not
 // receive the credentials. An invalid URL is reported when it is used.
 func (s *session) trust(raw string) {
 	if u, err := parseURL(raw); err == nil && s.web != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A router drops connections: nothing more is forwarded, and neither end is notified.
+// A router can drop connections: it then forwards nothing more, and notifies neither end.
 type router struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 	mu   sync.Mutex
@@ -75,9 +75,9 @@ func (c *routed) Close() error {
 	return c.Conn.Close()
 }
 
-// TestSilence: a router drops the connections while a request is held on one and others are idle. The
-// follower logs this, opens a new connection soon after the requested wait, and receives what was
-// published in the meantime.
+// TestSilence: a router drops the connections while a request is held on one of them and the others
+// are idle. The follower logs this, opens a new connection soon after the requested wait, and
+// receives what was published in the meantime.
 func TestSilence(t *testing.T) {
 	for name, protocol := range map[string]func(*http.Protocols, bool){
 		"HTTP/1": (*http.Protocols).SetHTTP1, "HTTP/2": (*http.Protocols).SetUnencryptedHTTP2,
@@ -93,7 +93,7 @@ func TestSilence(t *testing.T) {
 				w.client = &http.Client{Transport: transport}
 				defer transport.CloseIdleConnections()
 				var first [3]*http.Response
-				for i := range first { // as many connections, idle after it
+				for i := range first { // opens as many connections, which are then idle
 					var err error
 					if first[i], err = w.client.Get(feedURL); err != nil {
 						t.Fatal(err)
@@ -122,7 +122,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestHeld: a response that comes a little later than requested is accepted.
+// TestHeld: a response that arrives a little later than the requested wait is accepted.
 func TestHeld(t *testing.T) {
 	f := newFeed("a0")
 	f.longPoll = true

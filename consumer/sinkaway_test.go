@@ -12,7 +12,7 @@ import (
 
 var errAway = fmt.Errorf("%w: connection refused", ErrSinkUnavailable)
 
-// An awaySink is a sink whose server becomes unavailable, for a number of calls.
+// An awaySink is a sink whose server becomes unavailable for a number of calls.
 type awaySink struct {
 	*memorySink
 	away int
@@ -31,7 +31,7 @@ func (s *awaySink) fail() error {
 
 func (s *awaySink) Position(ctx context.Context) (feed.Position, error) {
 	err := s.fail()
-	if ctx.Err() != nil { // the server may be available, as far as the sink knows
+	if ctx.Err() != nil { // the sink cannot tell whether the server is available
 		err = errors.New("connection refused")
 	}
 	if err != nil {
@@ -77,8 +77,8 @@ func TestJobSinkUnavailable(t *testing.T) {
 	}
 }
 
-// TestJobSinkUnavailableInterrupted: the error of a job that is ended while its sink is unavailable is only
-// that of its context.
+// TestJobSinkUnavailableInterrupted: if a job is ended while its sink is unavailable, it returns only the
+// error of its context.
 func TestJobSinkUnavailableInterrupted(t *testing.T) {
 	inWorld(t, newFeed("a0"), func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -94,8 +94,8 @@ func TestJobSinkUnavailableInterrupted(t *testing.T) {
 	})
 }
 
-// TestJobSinkUnavailableEnds: a job that does not follow, or that has a limit of attempts, leaves it to the
-// caller to try again.
+// TestJobSinkUnavailableEnds: a job that does not follow, or that has a limit of attempts, returns the
+// error, so that the caller can try again.
 func TestJobSinkUnavailableEnds(t *testing.T) {
 	for _, config := range []Config{{}, {Follow: true, Retry: RetryConfig{Attempts: 8}}} {
 		inWorld(t, newFeed("a0"), func(t *testing.T, w *world) {

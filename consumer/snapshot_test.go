@@ -116,8 +116,8 @@ func (s *testSnapshot) bodies(first int) (all []string) {
 	return all[first:]
 }
 
-// TestSnapshotOrder: pages are requested concurrently and delivered in order, whatever the order of
-// the responses.
+// TestSnapshotOrder: pages are requested concurrently and delivered in order, regardless of the order
+// of the responses.
 func TestSnapshotOrder(t *testing.T) {
 	s := newSnapshot(newFeed("a0"), 9, 3)
 	s.delay = func(number int) { time.Sleep(time.Duration(100-number*7%5) * time.Second / 10) }
@@ -192,7 +192,7 @@ func TestSnapshotReplaced(t *testing.T) {
 }
 
 // TestSnapshotContentLocation: the entry point that leads to the newest snapshot can name the
-// snapshot's own URL, if that has a permitted origin.
+// snapshot's own URL, if the origin of this URL is allowed.
 func TestSnapshotContentLocation(t *testing.T) {
 	for location, want := range map[string]string{
 		"/snapshot/by-id":                 "http://feed.test/snapshot/by-id#id-1",
@@ -272,7 +272,7 @@ func TestSnapshotBroken(t *testing.T) {
 	}
 }
 
-// TestSnapshotAbandoned stops early while pages are in flight.
+// TestSnapshotAbandoned stops the iteration while pages are in flight.
 func TestSnapshotAbandoned(t *testing.T) {
 	s := newSnapshot(newFeed("a0"), 9, 3)
 	s.delay = func(number int) { time.Sleep(time.Duration(number) * time.Second) }
@@ -293,8 +293,8 @@ func TestSnapshotAbandoned(t *testing.T) {
 	})
 }
 
-// TestFromSnapshot reads a snapshot and then the feed, without loss and, if the index has the position,
-// without repetition.
+// TestFromSnapshot reads a snapshot and then the feed. No entity is missed and, if the index has the
+// position, none is repeated.
 func TestFromSnapshot(t *testing.T) {
 	for name, test := range map[string]struct {
 		feed     string

@@ -16,7 +16,7 @@ import (
 // maxIndex is the largest snapshot index that is accepted, in bytes.
 const maxIndex = 32 << 20
 
-// An index is a snapshot index and where it was found.
+// An index is a snapshot index and the URL at which it was found.
 type index struct {
 	*snapshot.Index
 	// position is the URL of this snapshot with its id as fragment, since the
@@ -26,7 +26,7 @@ type index struct {
 
 // index requests a snapshot index. If the URL has a fragment, it is the id that the snapshot must
 // have. If latest is not zero, the source is asked for the newest snapshot whose position is not
-// later than that; it may not support this.
+// later than latest. Sources need not support this.
 func (s *session) index(raw string, latest time.Time) (*index, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -93,9 +93,9 @@ func indexError(at string, err error) error {
 	return fmt.Errorf("read snapshot index %s: %w", shown(at), err)
 }
 
-// handOff returns the position in the feed at url to continue from after the snapshot.
-// If the index has none, it is the snapshot's creation time. The page of the position
-// is used only if the index has the same URL for the feed.
+// handOff returns the position in the feed at url from which to continue after the snapshot: the
+// position in the index or, if it has none, the creation time of the snapshot. The page of the
+// position is used only if the index has the same URL for the feed.
 func (x *index) handOff(url string) feed.Position {
 	f := x.Feed
 	if f == nil {

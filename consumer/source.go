@@ -16,13 +16,13 @@ import (
 // ErrNotFound means that there is no resource at a URL.
 var ErrNotFound = errors.New("not found")
 
-// A Source returns the pages and indexes that a [Client] reads. Without one, a client
-// reads HTTP servers.
+// A Source returns the pages and indexes that a [Client] reads. Without a Source, a client reads HTTP
+// servers.
 type Source interface {
 	// Get makes one request for a URL. When ctx ends, reading the body may fail. The
 	// error matches [ErrNotFound] if there is no resource at the URL, and [ErrOrigin] if the
-	// URL does not belong to this source. The client repeats the request after any other
-	// error, unless that has a method Permanent() bool that returns true.
+	// URL does not belong to this source. The client repeats the request after any other error,
+	// unless the error has a method Permanent() bool that returns true.
 	Get(ctx context.Context, q Request) (*Response, error)
 }
 
@@ -31,7 +31,7 @@ type Kind int
 
 // The kinds.
 const (
-	FeedPage Kind = iota // at its own URL, or at that of the feed, which leads to the newest
+	FeedPage Kind = iota // at its own URL, or at the URL of the feed, which leads to the newest page
 	SnapshotPage
 	SnapshotIndex
 	PageIndex   // a tile of the index of a feed's pages (package pageindex)
@@ -43,9 +43,9 @@ type Request struct {
 	URL  string
 	Kind Kind
 	Head bool // without the body
-	// ETag, if not empty, requests the page only if it has a different entity tag.
+	// ETag, if not empty, requests the page only if its entity tag is a different one.
 	ETag string
-	// Wait is how long to hold the request while the page has the ETag; a source that
+	// Wait is how long to hold the request while ETag is the entity tag of the page; a source that
 	// does not support this returns immediately.
 	Wait time.Duration
 	// Latest, if not zero, requests the newest of the snapshots at the URL of an index whose position
@@ -53,10 +53,10 @@ type Request struct {
 	// snapshot.
 	Latest time.Time
 	// At, if not zero, requests the page to which the timegate at the URL leads: the last page of the
-	// feed that is older than At, or else the oldest (see [feed.Links]).
+	// feed that is older than At, or else the oldest page (see [feed.Links]).
 	At time.Time
-	// Offset, if not 0, requests the bytes of the page from there on: Length of them, if that is not
-	// 0. A source may return more.
+	// Offset, if not 0, requests the bytes of the page from this offset on, or only Length of them if
+	// Length is not 0. A source may return more.
 	Offset, Length int64
 }
 
@@ -83,14 +83,15 @@ type Response struct {
 	// Of a page:
 	Boundary     string
 	LastModified time.Time // in whole seconds; may be zero for a page of a snapshot
-	// Of a page of a feed. With NotModified, zero Links and Chain mean that they are unknown.
+	// Links and Chain are those of a page of a feed. With NotModified, zero values mean that they are
+	// unknown.
 	Links feed.Links
 	Chain feed.Chain
 
 	// Index is the parsed body of a [SnapshotIndex], or nil if the source does not parse it.
 	Index *snapshot.Index
 
-	Header http.Header // nil unless read over HTTP
+	Header http.Header // nil unless the resource was read over HTTP
 	Body   io.ReadCloser
 	// Verified means that Body ends with io.EOF only if it is undamaged, so that it need
 	// not be checked again.
@@ -100,13 +101,13 @@ type Response struct {
 // A response is a Response whose request can be cancelled.
 type response struct {
 	*Response
-	cancel func() // makes a Read of Body return
+	cancel func() // makes a blocked Read of Body return
 }
 
 // send makes a request, and repeats it according to the configuration.
 func (s *session) send(q Request) (*response, error) { return s.sendSome(q, math.MaxInt) }
 
-// sendSome is send with a limit of attempts.
+// sendSome is like send, but makes at most the given number of attempts.
 func (s *session) sendSome(q Request, attempts int) (*response, error) {
 	retry := s.newRetry()
 	for tries := 1; ; tries++ {
@@ -120,14 +121,14 @@ func (s *session) sendSome(q Request, attempts int) (*response, error) {
 		if err := retry.pause(s.ctx, err); err != nil {
 			return nil, err
 		}
-		q.Wait = 0 // a server that works again says so at once
+		q.Wait = 0 // a server that works again should respond at once
 	}
 }
 
 // try makes a request once.
 func (s *session) try(q Request) (*response, error) { return s.tryWithin(s.ctx, q) }
 
-// tryWithin makes a request once, in a context that ends with that of the session or earlier.
+// tryWithin makes a request once. The context within must end no later than that of the session.
 func (s *session) tryWithin(within context.Context, q Request) (*response, error) {
 	ctx, cancel := context.WithCancelCause(within)
 	limit := s.headerTimeout(q)
@@ -148,7 +149,8 @@ func (s *session) tryWithin(within context.Context, q Request) (*response, error
 	return &response{resp, func() { cancel(nil) }}, nil
 }
 
-// A sourceBody is the body of a response of a [Source]. Its errors are those of a request.
+// A sourceBody is the body of a response of a [Source]. It returns the same errors as a failed
+// request.
 type sourceBody struct {
 	io.ReadCloser
 	s   *session
@@ -163,7 +165,7 @@ func (b *sourceBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// pollMargin is how much longer than requested a server may hold a long-poll.
+// pollMargin is how much longer a server may hold a long-poll than requested.
 const pollMargin = 10 * time.Second
 
 // headerTimeout returns how long a request may take until its response begins.
@@ -176,7 +178,7 @@ func (s *session) headerTimeout(q Request) time.Duration {
 
 var errHeaderTimeout = errors.New("no response header within the time limit")
 
-// requestError returns the error for a request without a response.
+// requestError returns the error for a request to which there was no response.
 func (s *session) requestError(target string, err, cause error) error {
 	if ended := s.ctx.Err(); ended != nil {
 		return ended
@@ -184,11 +186,11 @@ func (s *session) requestError(target string, err, cause error) error {
 	switch {
 	case errors.Is(cause, errHeaderTimeout):
 		if s.web != nil {
-			s.web.client.CloseIdleConnections() // which may be broken, too
+			s.web.client.CloseIdleConnections() // other connections may be broken, too
 		}
 		return &transportError{url: target, err: cause}
 	case s.web != nil:
-		return err // it needs no more context
+		return err // err needs no more context
 	case errors.Is(err, ErrNotFound), errors.Is(err, ErrOrigin):
 		return fmt.Errorf("get %s: %w", shown(target), err)
 	}

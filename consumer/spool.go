@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// A spool holds the entities of one page, to be read from the last one back: up to limit bytes
-// in memory, more in a temporary file, which is unlinked.
+// A spool holds the entities of one page, which can be read backwards from the last one. Up to
+// limit bytes are in memory, more in a temporary file, which is unlinked.
 //
 // A record is the encoded entity, its body, and the sizes of both, in 16 bytes.
 type spool struct {
@@ -28,7 +28,7 @@ const trailerSize = 16
 func (s *spool) reset() {
 	s.mem, s.size = s.mem[:0], 0
 	if s.file != nil {
-		_ = s.file.Close() // nothing of it is needed
+		_ = s.file.Close() // the contents are no longer needed
 		s.file = nil
 	}
 }
@@ -60,7 +60,8 @@ type spoolWriter struct{ *spool }
 
 func (w spoolWriter) Write(b []byte) (int, error) { return len(b), w.write(b) }
 
-// write appends to memory, or moves what is there to the file if it would exceed the limit.
+// write appends b to the bytes in memory or, if these would exceed the limit, moves them and b to
+// the file.
 func (s *spool) write(b []byte) error {
 	s.size += int64(len(b))
 	if len(s.mem)+len(b) <= s.limit {
@@ -86,7 +87,7 @@ func (s *spool) write(b []byte) error {
 	return nil
 }
 
-// ReadAt reads from the file and the memory after it.
+// ReadAt reads from the file and then from the bytes in memory, which follow those in the file.
 func (s *spool) ReadAt(p []byte, off int64) (n int, err error) {
 	start := s.size - int64(len(s.mem)) // of the memory
 	if off < start {

@@ -14,11 +14,11 @@ type Start struct {
 	position feed.Position
 }
 
-// Beginning starts with the oldest entity that the feed has. If the server has no
-// link to it, this costs a HEAD request for each page.
+// Beginning starts with the oldest entity of the feed. If the server has no link to the oldest
+// page, this costs a HEAD request for each page.
 func Beginning() Start { return Start{} }
 
-// Latest starts after the entity that is the newest when reading begins.
+// Latest starts after the entity that is the newest one when reading begins.
 func Latest() Start { return Start{latest: true} }
 
 // Since starts with the first entity whose Last-Modified is t, rounded down to
@@ -26,9 +26,9 @@ func Latest() Start { return Start{latest: true} }
 // second receives some entities again.
 func Since(t time.Time) Start { return After(feed.Position{LastModified: t}) }
 
-// After starts directly after the entity of p. If p has no Content-ID, this is [Since]
-// p's time; if p is in a snapshot, the rest of the snapshot is read and then the feed; if
-// p is zero, this is [Beginning].
+// After starts directly after the entity of p. If p has no Content-ID, After is the same as [Since]
+// with the time of p; if p is in a snapshot, the rest of the snapshot is read and then the feed; if
+// p is zero, After is the same as [Beginning].
 func After(p feed.Position) Start {
 	if !p.LastModified.IsZero() {
 		p.LastModified = feed.Truncate(p.LastModified)
@@ -38,10 +38,10 @@ func After(p feed.Position) Start {
 
 // FromSnapshot starts with a snapshot, given the URL of its index, and continues in
 // the feed where the snapshot ends: at the exact position if the index has one,
-// otherwise at its creation time, so that entities of that second may come again.
+// otherwise at its creation time, so entities of that second may be read again.
 func FromSnapshot(indexURL string) Start { return Start{index: indexURL} }
 
-// snapshot returns the position in a snapshot that s starts at, if any.
+// snapshot returns the position in a snapshot at which s starts, if any.
 func (s Start) snapshot() (feed.SnapshotPosition, bool) {
 	switch {
 	case s.index != "":

@@ -15,9 +15,9 @@ import (
 var ErrNoDigest = errors.New("the feed has no state digest")
 
 // Digest requests the root of the newest state digest of the feed at a URL, to which the feed
-// links with the relation "describedby". The URLs of its position are absolute. Nodes and leaves
-// are requested when they are read. The error matches [ErrNoDigest] if there is no link, or nothing
-// at its target. The client must not have a Source.
+// links with the relation "describedby". URLs in the position of the digest are absolute. Nodes and
+// leaves are requested when they are read. The error matches [ErrNoDigest] if there is no link, or
+// if its target does not exist. The client must not have a Source.
 func (c *Client) Digest(ctx context.Context, feedURL string) (*digest.Reader, error) {
 	s, at, err := c.open(ctx, feedURL)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *Client) Digest(ctx context.Context, feedURL string) (*digest.Reader, er
 	return &digest.Reader{Root: root, Objects: &digestObjects{c, feedURL, base}}, nil
 }
 
-// digestObjects reads the nodes and leaves of a state digest on a server.
+// digestObjects reads the nodes and leaves of a state digest from a server.
 type digestObjects struct {
 	client  *Client
 	feedURL string   // has the credentials

@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// TestStillDamaged: a page is damaged in a way that only its digest, its coding, or the length
-// of a streamed part reveals. Of several runs, only the first delivers entities of it.
+// TestStillDamaged: a page is damaged in a way that is revealed only by its digest, its coding, or
+// the length of a streamed part. Of several runs, only the first delivers entities of this page.
 func TestStillDamaged(t *testing.T) {
 	zip := func(page string) []byte {
 		var b bytes.Buffer

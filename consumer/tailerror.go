@@ -2,15 +2,15 @@ package consumer
 
 import "fmt"
 
-// A TailError means that a feed was read back as far as it goes, newest first, and the data is not
-// complete: neither the feed's beginning nor the snapshot was reached, or patches are left whose
-// PUT the feed does not have.
+// A TailError means that a feed was read newest first, as far back as it goes, and the data is
+// still not complete: neither the feed's beginning nor the snapshot was reached, or there are held
+// patches for whose keys the feed has no PUT.
 type TailError struct {
 	URL  string // the feed's entry point
 	Page string // URL of the oldest page; empty if Held is not 0
-	// Held is how many patches are left without a PUT.
+	// Held is the number of held patches without a PUT.
 	Held int64
-	err  error // why the page before could not be read, or nil
+	err  error // why the previous page could not be read, or nil
 }
 
 func (e *TailError) Error() string {

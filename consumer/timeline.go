@@ -11,14 +11,14 @@ import (
 // one timeline of the feed. Every [TimelineError] matches it.
 var ErrTimeline = errors.New("pages are from two timelines of the feed")
 
-// A TimelineError means that pages that should follow each other do not: the feed's
-// store was restored to an older state, and a cache or a server still has pages from
-// before. Entities may have been read that are no longer in the feed, and their
-// replacements missed.
+// A TimelineError means that two pages do not follow each other although they should: the feed's
+// store was restored to an older state, and a cache or a server still has pages from before the
+// restore. Entities that were read may no longer be in the feed, and entities that replaced them
+// may have been missed.
 type TimelineError struct {
 	Page string // URL of the page that does not fit
-	// Other is the URL of the page that contradicts Page; empty if that is the page
-	// that Page followed when the position was recorded.
+	// Other is the URL of the page that contradicts Page. It is empty if Page no longer follows the
+	// same page as when the position was recorded.
 	Other string
 	// Position that was reached, or zero.
 	Position feed.Position
@@ -48,8 +48,8 @@ func sameTimeline(before, now *Page) error {
 	return nil
 }
 
-// follows checks that the page with the entity of the start position follows the same
-// page as when the position was recorded.
+// follows checks that the page with the entity of the start position still follows the same page as
+// it did when the position was recorded.
 func (w *walk) follows(page, prev string) error {
 	if feed.Differ(w.seek.position.Prev, prev) {
 		return &TimelineError{Page: page}
@@ -57,9 +57,9 @@ func (w *walk) follows(page, prev string) error {
 	return nil
 }
 
-// checkEnd returns a [TimelineError] if the newest page has a next link at its own URL but not
-// at the feed's. The response at its own URL then comes from a cache, and the page that it links
-// to no longer belongs to the feed.
+// checkEnd returns a [TimelineError] if the newest page has a next link when requested at its own
+// URL, but not at the URL of the feed. The response at its own URL then comes from a cache, and the
+// page to which it links no longer belongs to the feed.
 func (w *walk) checkEnd() error {
 	newest, err := w.s.head(w.url)
 	if err != nil || !newest.Newest() {
@@ -70,7 +70,7 @@ func (w *walk) checkEnd() error {
 		return nil
 	}
 	if again, err := w.s.head(w.url); err != nil || !again.Newest() || again.URL != newest.URL {
-		return nil // it now has a next page
+		return nil // the newest page now has a next page
 	}
 	return &TimelineError{Page: own.URL, Other: w.url}
 }

@@ -36,24 +36,24 @@ func (f *testFeed) all() (ids []string) {
 	return ids
 }
 
-// TestTimelines restores a feed behind a cache that has any combination of the former pages. Consumers at
-// any position get what the feed has now and nothing else, or a timeline error.
+// TestTimelines restores a feed behind a cache, with all combinations of former pages in the cache.
+// Consumers at any position receive exactly the entities that the feed has now, or an error.
 func TestTimelines(t *testing.T) {
 	before := "a0 b1 | c2 d3 | e4 f5 | g6 h7 | i8"
 	every := 1
 	if testing.Short() {
-		every = 3 // with and without each page, for the race detector
+		every = 3 // fewer combinations with the race detector, with and without each page
 	}
 	for _, now := range []string{
-		"a0 b1 | c2 d3 | e4 m9 | n9 o9 | p9 q9 | r9", // the former state ended within a page, or with one
+		"a0 b1 | c2 d3 | e4 m9 | n9 o9 | p9 q9 | r9", // the restored state ends within a page or, below, at the end of one
 		"a0 b1 | c2 d3 | m9 n9 | o9 p9 | q9",
 		"a0 b1 | c2 m9 | n9",
 		"a0 b1 | c2 d3 | e4 m9",
 		"a0 b1 | c2 d3",
 		"m9 n9 | o9",
-		"m0 n1 | c2 d3 | e4 f5 | g6 h7 | i8", // later entities have the same names
+		"m0 n1 | c2 d3 | e4 f5 | g6 h7 | i8", // entities on later pages have the same names
 	} {
-		for cached := 0; cached < 1<<4; cached += every { // of the pages with a next link
+		for cached := 0; cached < 1<<4; cached += every { // a set of pages with a next link, as bits
 			f := &restoredFeed{newFeed(before), newFeed(now), func(n int) bool { return n > 0 && cached>>(n-1)&1 == 1 }}
 			f.before.chained, f.now.chained = true, true
 			inWorld(t, f, func(t *testing.T, w *world) {
@@ -75,7 +75,7 @@ func TestTimelines(t *testing.T) {
 	}
 }
 
-// positions returns the beginning and the position after each entity, with what was read up to there.
+// positions returns the Starts at the beginning and after each entity, each with the entities before it.
 func positions(t *testing.T, w *world, f *testFeed) map[Start]string {
 	t.Helper()
 	all := map[Start]string{Beginning(): ""}
@@ -93,7 +93,7 @@ func positions(t *testing.T, w *world, f *testFeed) map[Start]string {
 	return all
 }
 
-// TestTwoVersionsOfPage: a page that has grown is not read any further if it now follows another page:
+// TestTwoVersionsOfPage: a page that has grown is not read further if it now follows another page, since
 // the history before it was replaced.
 func TestTwoVersionsOfPage(t *testing.T) {
 	f, now := newFeed("a0 | b1"), newFeed("m0 | b1 c2")
@@ -120,7 +120,7 @@ func TestTwoVersionsOfPage(t *testing.T) {
 	})
 }
 
-// TestTimelineError checks the contents of the error, and which gap policies continue.
+// TestTimelineError checks the fields of the error, and which gap policies make a job continue.
 func TestTimelineError(t *testing.T) {
 	f := &restoredFeed{newFeed("a0 | b1 | c2 | d3"), newFeed("a0 | m4 | n5"), nil}
 	f.before.chained, f.now.chained = true, true

@@ -16,21 +16,22 @@ type Until struct {
 }
 
 // UntilTime ends after the last entity whose Last-Modified is t, rounded down to a whole second, or
-// earlier: all entities of that second are included. The second must be over, by the clock of this
-// machine, since otherwise more entities of it may follow.
+// earlier: all entities of that second are included. By the clock of this machine, the second must be
+// over, since otherwise more entities of that second may follow.
 func UntilTime(t time.Time) Until { return Until{time: feed.Truncate(t)} }
 
-// UntilContentID ends after the entity with this Content-ID. The feed is searched for it before
-// anything is applied, so that a Job never goes past it: what comes after the start is read twice.
+// UntilContentID ends after the entity with this Content-ID. The feed is searched for the entity before
+// anything is applied, so that a Job never goes past it. Therefore, entities after the start are read
+// twice.
 func UntilContentID(id string) Until { return Until{contentID: id} }
 
 // IsZero reports whether u is the end of the feed.
 func (u Until) IsZero() bool { return u == Until{} }
 
-// Time returns the time, in whole seconds, or the zero time if u is not a time.
+// Time returns the time of u in whole seconds, or the zero time if u is not a time.
 func (u Until) Time() time.Time { return u.time }
 
-// ContentID returns the Content-ID, or "" if u is not a Content-ID.
+// ContentID returns the Content-ID of u, or "" if u is not a Content-ID.
 func (u Until) ContentID() string { return u.contentID }
 
 // String returns the time in the format of RFC 3339, or the Content-ID.
@@ -48,7 +49,7 @@ var ErrNotOver = errors.New("that time is not over: more entities of it may foll
 type PassedError struct {
 	URL   string // the feed's entry point
 	Until Until
-	// Position is that of the sink or, if Snapshot is not empty, of the snapshot at that URL.
+	// Position is the position of the sink or, if Snapshot is not empty, of the snapshot at that URL.
 	Position feed.Position
 	Snapshot string
 }
@@ -80,10 +81,10 @@ func (u Until) Check() error {
 	return nil
 }
 
-// An ending is what a run knows about its Until.
+// An ending describes how far a run has come towards its Until.
 type ending struct {
 	found   time.Time // Last-Modified of the entity with the Content-ID; zero until it has been found
-	reached bool      // nothing more is to be applied
+	reached bool      // no further entities are to be applied
 }
 
 // checkUntil returns an error if Until cannot be combined with the other settings.
@@ -101,12 +102,12 @@ func (j *Job) checkUntil() error {
 	return j.Until.Check()
 }
 
-// errFilling means that what a sink lacks is before its position.
+// errFilling means that the entities that the sink is still missing are before its position.
 var errFilling = errors.New("the sink is being filled newest first: consume to the end first, without Until")
 
-// latest returns the latest time that the position of a snapshot may have if the run is to begin with
-// that snapshot, or zero if there is no limit. With a Content-ID, that is the second before its entity,
-// since a snapshot of the same second may be after the entity.
+// latest returns the maximum time of the position of a snapshot with which the run may begin, or zero
+// if there is no limit. If Until is a Content-ID, this is the second before the time of its entity,
+// since a snapshot of the same second may include later entities.
 func (r *run) latest(ctx context.Context) (time.Time, error) {
 	if r.Until.contentID == "" {
 		return r.Until.time, nil
@@ -121,8 +122,8 @@ func (r *run) latest(ctx context.Context) (time.Time, error) {
 	return r.end.found.Add(-time.Second), nil
 }
 
-// checkStart checks that a place in the feed is not past Until, before anything after it is applied.
-// Snapshot is the URL of the snapshot that leads there, or empty.
+// checkStart checks that a position in the feed is not past Until, before anything after the position
+// is applied. The parameter snapshot is the URL of the snapshot that ends at this position, or empty.
 func (r *run) checkStart(ctx context.Context, at feed.Position, snapshot string) error {
 	passed := &PassedError{URL: r.lag.url, Until: r.Until, Position: at, Snapshot: snapshot}
 	id := r.Until.contentID
@@ -151,7 +152,8 @@ func (r *run) checkStart(ctx context.Context, at feed.Position, snapshot string)
 	return &UntilNotFoundError{URL: r.lag.url, ContentID: id}
 }
 
-// search reports whether the feed has the entity with a Content-ID after start, and records its time.
+// search reports whether the feed has an entity with the given Content-ID after start, and records its
+// time.
 func (r *run) search(ctx context.Context, start Start, contentID string) (bool, error) {
 	found, err := r.Client.find(ctx, r.URL, start, contentID)
 	if !found.IsZero() {

@@ -14,10 +14,11 @@ import (
 	"github.com/feedctl/feedctl/snapshot"
 )
 
-// afterEpoch waits until all seconds of the tests are over.
+// afterEpoch waits until all seconds in which the tests have entities are over.
 func afterEpoch() { time.Sleep(time.Until(second(1000))) }
 
-// TestUntil: a job ends after the last entity of a second, or after an entity, and another job continues.
+// TestUntil: a job ends after the last entity of a given second, or after a given entity, and another job
+// continues from there.
 func TestUntil(t *testing.T) {
 	inWorld(t, newFeed("a0 b1 c1 | d1 e2 | f2 g5"), func(t *testing.T, w *world) {
 		afterEpoch()
@@ -60,7 +61,7 @@ func TestUntil(t *testing.T) {
 	})
 }
 
-// TestUntilPassed: nothing is applied if the sink is past the end, or there is no such entity.
+// TestUntilPassed: nothing is applied if the sink is past Until, or if the feed has no such entity.
 func TestUntilPassed(t *testing.T) {
 	f := newFeed("a0 b1 c1 | d1 e2 | f2 g5")
 	inWorld(t, f, func(t *testing.T, w *world) {
@@ -127,8 +128,8 @@ func TestUntilRefused(t *testing.T) {
 	})
 }
 
-// TestUntilSnapshot: a job begins with the newest snapshot that is not past its end, if the server can
-// find it, and never with one that is past its end.
+// TestUntilSnapshot: a job begins with the newest snapshot that is not past Until, if the server can find
+// it, and never with a snapshot that is past Until.
 func TestUntilSnapshot(t *testing.T) {
 	f := newFeed("a0 b1 c1 | d1 e2 | f2 g5")
 	s := newSnapshot(f, 2, 1)
@@ -149,7 +150,7 @@ func TestUntilSnapshot(t *testing.T) {
 		for _, test := range []struct {
 			until Until
 			finds bool
-			want  string // "" if it is past the end
+			want  string // "" if the snapshot is past Until
 		}{
 			{UntilTime(second(2)), true, "key-0 key-1 f"},
 			{UntilTime(second(2)), false, "key-0 key-1 f"},
@@ -157,7 +158,7 @@ func TestUntilSnapshot(t *testing.T) {
 			{UntilTime(second(1)), false, ""},
 			{UntilTime(second(0)), true, ""},
 			{UntilContentID("g"), true, "key-0 key-1 f g"},
-			{UntilContentID("f"), true, "key-0 d e f"}, // of the same second as the newer snapshot
+			{UntilContentID("f"), true, "key-0 d e f"}, // the entity is of the same second as the newer snapshot
 			{UntilContentID("f"), false, "key-0 key-1 f"},
 			{UntilContentID("e"), false, "key-0 key-1"},
 			{UntilContentID("d"), false, ""},
@@ -175,7 +176,8 @@ func TestUntilSnapshot(t *testing.T) {
 	})
 }
 
-// TestUntilSnapshotWithout: a snapshot without a position in the feed may have the last entity already.
+// TestUntilSnapshotWithout: a snapshot without a position in the feed may already contain the entity of
+// Until.
 func TestUntilSnapshotWithout(t *testing.T) {
 	s := newSnapshot(newFeed("a0 | d1 e2 | f2 g5"), 2, 1)
 	s.parts[0][0].ContentID = "f"
@@ -189,7 +191,7 @@ func TestUntilSnapshotWithout(t *testing.T) {
 	})
 }
 
-// TestUntilSinkAway: the last commit fails, and is made again.
+// TestUntilSinkAway: if the last commit fails, it is made again.
 func TestUntilSinkAway(t *testing.T) {
 	inWorld(t, newFeed("a0 b1 c1 | d1 e2"), func(t *testing.T, w *world) {
 		afterEpoch()
@@ -207,7 +209,8 @@ func TestUntilSinkAway(t *testing.T) {
 	})
 }
 
-// TestUntilQuery: nothing is added to the URL of an index with a query, which may be signed.
+// TestUntilQuery: nothing is added to the URL of an index if it has a query, which may contain a
+// signature.
 func TestUntilQuery(t *testing.T) {
 	s := newSnapshot(newFeed("a0"), 1, 1)
 	inWorld(t, s, func(t *testing.T, w *world) {
@@ -222,8 +225,8 @@ func TestUntilQuery(t *testing.T) {
 	})
 }
 
-// TestUntilDamaged: the rest of the page in which a job ends is read, and nothing of a damaged page is
-// left in the sink unnoticed.
+// TestUntilDamaged: the rest of the page within which a job ends is read, so that no entity of a damaged
+// page stays in the sink unnoticed.
 func TestUntilDamaged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		afterEpoch()

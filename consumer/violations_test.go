@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// TestViolations reads feeds that break the specification.
+// TestViolations reads feeds that violate the specification.
 func TestViolations(t *testing.T) {
 	link := func(number int, change func(l *feed.Links)) func(int, *feed.Links) {
 		return func(n int, l *feed.Links) {
@@ -28,7 +28,7 @@ func TestViolations(t *testing.T) {
 		start Start
 		want  string // entities before the error
 		err   error
-		url   string // that the error is about
+		url   string // URL in the error
 	}{
 		{name: "next of the older page is another, seen by the crawl", feed: three, start: Beginning(),
 			links: link(1, func(l *feed.Links) { l.Next = pageURL + "3" }), err: ErrLinks, url: pageURL + "1"},

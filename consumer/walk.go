@@ -24,8 +24,8 @@ type walk struct {
 	modified time.Time     // of the entity before
 	left     feed.Position // after the page before
 	gone     error         // the current page no longer exists
-	missing  int           // times in a row that a page was missing
-	quiet    int           // polls in a row that brought nothing new
+	missing  int           // how many times in a row a page was missing
+	quiet    int           // polls in a row without new entities
 	held     bool          // the server held the last poll for a long time
 	noRanges bool          // the server ignores Range
 	recalled bool          // the walk began at a page that an earlier crawl had passed
@@ -90,7 +90,7 @@ func (w *walk) begin() (*reading, error) {
 			missing(w.s.ctx)
 		}
 		w.s.idle()
-		w.start, w.seek = Beginning(), newSeek(w.url, Beginning()) // all entities will be new
+		w.start, w.seek = Beginning(), newSeek(w.url, Beginning()) // read the feed from its beginning once it has entities
 		pause := w.pollPause(try)
 		w.s.config.Logger.InfoContext(w.s.ctx, "feed is empty, waiting", "url", w.url, "pause", pause)
 		if err := backoff.Sleep(w.s.ctx, pause); err != nil {
@@ -105,7 +105,7 @@ type emptyError struct{ error }
 func (e *emptyError) Unwrap() error { return e.error }
 func (e *emptyError) missing() bool { return !errors.Is(e.error, errEmpty) }
 
-// errEmpty means that the feed exists but has no entity yet.
+// errEmpty means that the feed exists, but has no entity yet.
 var errEmpty = errors.New("feed is empty")
 
 // emptyAnswer returns the error for a response without a page.
@@ -121,7 +121,7 @@ func entryError(err error) error {
 	return err
 }
 
-// entities returns an iterator over the entities that read calls fn with.
+// entities returns an iterator over the entities with which read calls fn.
 func entities(read func(fn func(*Entity) bool) error) func(yield func(*Entity, error) bool) {
 	return func(yield func(*Entity, error) bool) {
 		more := true
@@ -158,8 +158,8 @@ func (w *walk) read(r *reading, fn func(*Entity) bool) error {
 	return w.err
 }
 
-// pass checks e against the entity before it, and reports whether it comes
-// after the start.
+// pass checks that e is not older than the entity before it, and reports whether e comes after the
+// start.
 func (w *walk) pass(e *Entity) (bool, error) {
 	if e.LastModified.Before(w.modified) {
 		return false, &PageError{URL: e.Page, Part: e.Part, Offset: e.Offset, Err: fmt.Errorf("%w: from %s to %s",
@@ -169,7 +169,7 @@ func (w *walk) pass(e *Entity) (bool, error) {
 	w.quiet = 0
 	sought := w.seek.active
 	wanted, err := w.seek.after(&e.Entity)
-	if err == nil && sought && !w.seek.active && !wanted { // this is the entity of the position
+	if err == nil && sought && !w.seek.active && !wanted { // e is the entity of the position
 		err = w.follows(e.Page, e.prev)
 	}
 	if wanted {
@@ -178,8 +178,8 @@ func (w *walk) pass(e *Entity) (bool, error) {
 	return wanted, err
 }
 
-// leave reads the rest of a page, and returns the page to continue with: the next one,
-// the same one when it has grown, or nil at the end.
+// leave reads the rest of a page, and returns the page with which to continue: the next page, the
+// same page once it has grown, or nil at the end of the feed.
 func (w *walk) leave(r *reading) (*reading, error) {
 	if err := w.read(r, func(*Entity) bool { return true }); err != nil {
 		return r, err
@@ -205,7 +205,7 @@ func (w *walk) leave(r *reading) (*reading, error) {
 		}
 		return r, withPosition(w.position(r), err)
 	}
-	w.prefetch(r) // if its next link is new
+	w.prefetch(r) // needed if the next link is new
 	asked := r.page.Links.Next
 	if !w.next.ready() {
 		w.ahead.waited()
@@ -228,7 +228,7 @@ func (w *walk) leave(r *reading) (*reading, error) {
 	return next, w.loop.visit(next.page.URL)
 }
 
-// prefetch requests the page after r, if there is one, and pages after that.
+// prefetch requests the page after r, if there is one, and further pages ahead.
 func (w *walk) prefetch(r *reading) {
 	if r.page.Newest() {
 		w.ahead.end()

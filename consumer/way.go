@@ -14,25 +14,25 @@ import (
 	"time"
 )
 
-// Limits of what is remembered.
+// Limits on the pages that are remembered.
 const (
-	minWay     = 64      // pages; shorter crawls are not remembered
-	maxStones  = 1024    // pages that are remembered of a feed
+	minWay     = 64      // pages; crawls with fewer pages are not remembered
+	maxStones  = 1024    // pages that are remembered for each feed
 	maxStone   = 1 << 10 // bytes of the URL; pages with a longer one are not remembered
 	maxWayFile = 2 << 20 // bytes; larger files are not read
 	maxWays    = 256     // files in the directory
-	wayEnd     = ".way"  // of the name of a file
+	wayEnd     = ".way"  // extension of the file names
 )
 
 // A way is a bounded sample of the pages that crawls of a feed have passed, from the newest page to the
-// oldest. It is kept in a file, so that a later crawl can begin closer to its goal. It is only ever a
-// hint: a page in it is requested, and the crawl continues with the links of that page.
+// oldest. It is kept in a file, so that a later crawl can begin closer to its goal. It is only a hint:
+// a crawl requests a page in it, and continues with the links of that page.
 type way struct {
 	feed  string
 	file  string // "": none
 	log   *slog.Logger
-	known []milestone // that earlier crawls have passed; from the file
-	fresh []milestone // that this crawl has passed: each stride-th page
+	known []milestone // pages that earlier crawls have passed; read from the file
+	fresh []milestone // pages that this crawl has passed, one in every
 	last  milestone   // that this crawl has passed
 	pages int         // that this crawl has passed
 	every int         // the stride, a power of two
@@ -50,8 +50,8 @@ type wayFile struct {
 	Pages []milestone `json:"pages"`
 }
 
-// way returns the way of a feed as it was saved last. It is empty and never saved if there is no
-// directory for it, or if the URL contains a signature.
+// way returns the way of a feed as it was last saved. The way is empty, and is never saved, if no
+// directory is configured, or if the URL contains a signature.
 func (s *session) way(feed string) *way {
 	w := &way{feed: feed, log: s.config.Logger, every: 1}
 	if s.config.Ways == "" || s.web == nil || shown(feed) != feed {
@@ -83,14 +83,14 @@ func readWay(name string) (saved wayFile, err error) {
 	return saved, nil
 }
 
-// since returns the milestones that are not older than a time, the oldest first.
+// since returns the milestones that are not older than t, the oldest first.
 func (w *way) since(t time.Time) []milestone {
 	stones := slices.DeleteFunc(slices.Clone(w.known), func(m milestone) bool { return m.At.Before(t) })
 	slices.Reverse(stones)
 	return stones
 }
 
-// pass records a page that the crawl has come to.
+// pass records a page that the crawl has reached.
 func (w *way) pass(p *Page) {
 	if w.file == "" || len(p.URL) > maxStone || shown(p.URL) != p.URL {
 		return
@@ -113,7 +113,7 @@ func halved(stones []milestone) []milestone {
 	return stones[:len(stones)/2]
 }
 
-// save replaces the file. If that fails, later crawls take longer.
+// save replaces the file. An error is only logged, since it just makes later crawls take longer.
 func (w *way) save() {
 	if w.file == "" || w.pages < minWay {
 		return
@@ -159,7 +159,7 @@ func (w *way) write(stones []milestone) error {
 	return tidyWays(dir)
 }
 
-// tidyWays removes the files that were written longest ago, so that maxWays are left.
+// tidyWays removes the files that were written longest ago, so that at most maxWays are left.
 func tidyWays(dir string) error {
 	names, err := filepath.Glob(filepath.Join(dir, "*"+wayEnd))
 	if err != nil || len(names) <= maxWays {
@@ -182,6 +182,6 @@ func tidyWays(dir string) error {
 // forget removes the file.
 func (w *way) forget() {
 	if w.file != "" {
-		_ = os.Remove(w.file) // whatever is in it is checked
+		_ = os.Remove(w.file) // if the file remains, its pages are checked when they are used
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// longText returns the text of a feed of n pages with one entity each, one a second.
+// longText returns the text of a feed of n pages, with one entity each and one second apart.
 func longText(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -25,7 +25,7 @@ func longText(n int) string {
 	return b.String()
 }
 
-// letters returns a name without digits for a number.
+// letters returns a name for a number, written in letters only.
 func letters(i int) string {
 	return strings.Map(func(r rune) rune { return r - '0' + 'a' }, fmt.Sprint(i))
 }
@@ -44,7 +44,8 @@ func crawls(t *testing.T, w *world, c Config, start Start) (heads int, first str
 	return count(w.requests(), "HEAD"), first
 }
 
-// TestWay: the second search in a feed that has only prev and next links is short, wherever it leads.
+// TestWay: if a feed has only prev and next links, a second search takes few requests, whatever its
+// goal.
 func TestWay(t *testing.T) {
 	const pages = 3000
 	inWorld(t, newFeed(longText(pages)), func(t *testing.T, w *world) {
@@ -66,7 +67,7 @@ func TestWay(t *testing.T) {
 	})
 }
 
-// TestWayOfPrunedFeed: pages on the way are gone.
+// TestWayOfPrunedFeed: a search succeeds although pages on the way have been pruned.
 func TestWayOfPrunedFeed(t *testing.T) {
 	const pages = 3000
 	f := newFeed(longText(pages))
@@ -82,7 +83,7 @@ func TestWayOfPrunedFeed(t *testing.T) {
 	})
 }
 
-// TestWayResumes: a search that is interrupted continues close to where it was.
+// TestWayResumes: after an interrupted search, the next one continues close to where it was.
 func TestWayResumes(t *testing.T) {
 	const pages = 3000
 	inWorld(t, newFeed(longText(pages)), func(t *testing.T, w *world) {
@@ -96,7 +97,7 @@ func TestWayResumes(t *testing.T) {
 	})
 }
 
-// TestWrongWays: whatever the file says, the entities are those of the feed.
+// TestWrongWays: the entities are those of the feed, whatever the file contains.
 func TestWrongWays(t *testing.T) {
 	const pages = 200
 	f := newFeed(longText(pages))
@@ -156,8 +157,8 @@ func TestWrongWays(t *testing.T) {
 			}
 		})
 	}
-	// Pages of a feed that was replaced by another one remain, like files on a static host: they cannot
-	// be told from pages of the new feed until their end.
+	// Pages of a feed that was replaced by another feed remain, like files on a static host. They can
+	// be told from pages of the new feed only when their end is reached.
 	inWorld(t, handler, func(t *testing.T, w *world) {
 		c := Config{Ways: t.TempDir()}
 		crawls(t, w, c, Beginning())
@@ -220,7 +221,7 @@ func TestWayIsBounded(t *testing.T) {
 	})
 }
 
-// TestWayInMemory: a crawl remembers a bounded number of pages while it continues.
+// TestWayInMemory: the number of pages that a crawl remembers while it runs is bounded.
 func TestWayInMemory(t *testing.T) {
 	w := &way{file: "x", every: 1}
 	for i := range 100_000 {
@@ -249,7 +250,7 @@ func newest(t *testing.T, files []string) (last string) {
 	return last
 }
 
-// TestWayKeepsNoSecrets: neither credentials nor signatures are in the file.
+// TestWayKeepsNoSecrets: the file contains neither credentials nor signatures.
 func TestWayKeepsNoSecrets(t *testing.T) {
 	for _, at := range []string{"http://user:secret@feed.test/feed", feedURL + "?X-Amz-Signature=secret"} {
 		f := newFeed(longText(200))
@@ -275,7 +276,7 @@ func TestWayKeepsNoSecrets(t *testing.T) {
 	}
 }
 
-// TestSearching: a long crawl reports where it is and how long it still takes.
+// TestSearching: a long crawl reports how far it has come, and how much longer it takes.
 func TestSearching(t *testing.T) {
 	const pages = 3000
 	f := newFeed(longText(pages))

@@ -23,7 +23,8 @@ type world struct {
 	client  *http.Client
 }
 
-// inWorld runs a test in a new world. The test fails if goroutines of this package are left afterwards.
+// inWorld runs a test in a new world. The test fails if goroutines of this package are still running
+// afterwards.
 func inWorld(t *testing.T, handler http.Handler, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -44,7 +45,7 @@ func inWorld(t *testing.T, handler http.Handler, test func(t *testing.T, w *worl
 	})
 }
 
-// checkLeaks fails the test if a goroutine of this package still runs.
+// checkLeaks fails the test if a goroutine of this package is still running.
 func checkLeaks(t *testing.T) {
 	t.Helper()
 	stacks := make([]byte, 1<<20)

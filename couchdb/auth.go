@@ -66,7 +66,7 @@ func (p *ProxyAuth) token() string {
 		algorithm = sha256.New
 	}
 	mac := hmac.New(algorithm, []byte(p.Secret))
-	_, _ = io.WriteString(mac, p.Username) // a hash does not fail
+	_, _ = io.WriteString(mac, p.Username) // writing to a hash never fails
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
@@ -83,9 +83,9 @@ type session struct {
 	until  time.Time // when to stop using it
 }
 
-// get returns the cookie, logging in first if there is no valid one. An expired cookie is not tried:
-// if the database is publicly readable, the server treats its user as anonymous and reports that
-// only when a write is refused.
+// get returns the cookie, logging in first if there is no valid one. An expired cookie is never
+// sent: if the database is publicly readable, the server would treat the user as anonymous, which
+// the client would notice only when a write is refused.
 func (s *session) get(ctx context.Context, db *DB) (string, error) {
 	select {
 	case s.mu <- struct{}{}:
@@ -103,7 +103,7 @@ func (s *session) get(ctx context.Context, db *DB) (string, error) {
 	return s.cookie, nil
 }
 
-// keep stores a cookie. The caller must hold mu.
+// keep stores a new cookie. The caller must hold mu.
 func (s *session) keep(cookie *http.Cookie) {
 	age := sessionAge
 	if cookie.MaxAge > 0 {
@@ -112,8 +112,9 @@ func (s *session) keep(cookie *http.Cookie) {
 	s.cookie, s.until = cookie.Value, time.Now().Add(age)
 }
 
-// replace drops a cookie that was refused, or stores the one that the server sends before the old
-// one expires, unless the old one has already been replaced.
+// replace replaces the cookie old, unless this was done before. If the parameter with is nil, old
+// was refused and is dropped; otherwise with is a new cookie that the server sent before old
+// expires.
 func (s *session) replace(old string, with *http.Cookie) {
 	s.mu <- struct{}{}
 	defer func() { <-s.mu }()

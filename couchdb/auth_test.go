@@ -114,7 +114,7 @@ func TestAuthConfig(t *testing.T) {
 type sessionServer struct {
 	mu      sync.Mutex
 	logins  int
-	left    int // uses of the newest cookie
+	left    int // how often the newest cookie can still be used
 	refuse  bool
 	renewal string // cookie that is sent with each answer
 }
@@ -148,7 +148,8 @@ func (s *sessionServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestSession: there is one login for many requests, and another only when the session has expired.
+// TestSession: many requests share one login, and the client logs in again only when the session has
+// expired.
 func TestSession(t *testing.T) {
 	s := &sessionServer{}
 	inWorld(t, s.ServeHTTP, func(t *testing.T, n *memnet.Net) {
@@ -183,11 +184,11 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// TestSessionEnds: a session expires. A client with an old cookie is anonymous to the server, which
-// need not say so: in a public database it rejects only what requires the user.
+// TestSessionEnds: the client logs in again before its session expires. To the server, a client with an
+// old cookie is anonymous. In a public database, this shows only when a request needs the user's rights.
 func TestSessionEnds(t *testing.T) {
 	for _, test := range []struct {
-		maxAge int // as the server says, in seconds; 0: it does not
+		maxAge int // stated by the server, in seconds; 0: not stated
 		pause  time.Duration
 		logins int // in 10 requests
 	}{
@@ -255,7 +256,8 @@ func TestOneLogin(t *testing.T) {
 	})
 }
 
-// TestSecrets: credentials go to no other host and are in no error, whatever the server responds.
+// TestSecrets: whatever the server responds, credentials are not sent to another host, and no error
+// contains them.
 func TestSecrets(t *testing.T) {
 	auths := map[string]couchdb.Config{
 		"basic":   {Auth: couchdb.Auth{Username: "user", Password: "s3cret"}},
@@ -316,7 +318,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestTokenRenewed: the next request uses a renewed token.
+// TestTokenRenewed: each request uses the current token.
 func TestTokenRenewed(t *testing.T) {
 	tokens := []string{"one", "two"}
 	var got []string

@@ -20,8 +20,8 @@ type Body struct {
 // NewBody returns a Body of data, which it takes ownership of.
 func NewBody(data []byte) *Body { return &Body{data: data, size: int64(len(data))} }
 
-// Spool returns a Body of what fill writes. If there are more than whole bytes, they are put into a
-// temporary file in dir (empty: [os.TempDir]). An error of fill is returned unwrapped.
+// Spool returns a Body with the bytes that fill writes. If their number exceeds whole, they are put
+// into a temporary file in dir (empty: [os.TempDir]). An error of fill is returned unwrapped.
 func Spool(dir string, whole int, fill func(io.Writer) error) (*Body, error) {
 	s := &spool{dir: dir, whole: whole}
 	if err := fill(s); err != nil {
@@ -130,7 +130,8 @@ type Meta struct {
 	HasRevisions   bool // the document has a member _revisions
 }
 
-// maxMember limits _id and _rev of a document in a file, in bytes. No id or revision is that large.
+// maxMember is the maximum size, in bytes, of the _id and the _rev of a document in a file. No id or
+// revision is that large.
 const maxMember = 64 << 10
 
 // Scan returns the Meta of the document, which is empty if the document is not a JSON object. It
@@ -182,7 +183,7 @@ func scanDoc(doc []byte) Meta {
 func (m *Meta) set(name, value []byte) {
 	switch string(name) {
 	case "_id":
-		m.ID, _ = jsonscan.Unquote(value) // empty if it is not a string
+		m.ID, _ = jsonscan.Unquote(value) // empty if the value is not a string
 	case "_rev":
 		m.Rev, _ = jsonscan.Unquote(value)
 	case "_deleted":

@@ -11,9 +11,9 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// TestBulkGetMultipart: CouchDB does not name the document whose revision is missing, two documents
-// with the same content have the same revision, and the id of a document with attachments is in a
-// header field without escaping.
+// TestBulkGetMultipart covers what is special about multipart responses: CouchDB does not name the
+// document whose revision is missing, documents with the same content have the same revision, and
+// the id of a document with attachments is in a header field, without escaping.
 func TestBulkGetMultipart(t *testing.T) {
 	doc := func(id string) string {
 		return "Content-Type: application/json\r\n\r\n" + fmt.Sprintf(`{"_id":%q,"_rev":"1-x"}`, id)
@@ -45,7 +45,7 @@ func TestBulkGetMultipart(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", `multipart/mixed; boundary="--out"`)
-				if id, ok := strings.CutPrefix(r.URL.Path, "/db/"); ok && id != "_bulk_get" { // open_revs has no such field
+				if id, ok := strings.CutPrefix(r.URL.Path, "/db/"); ok && id != "_bulk_get" { // responses to open_revs do not have this field
 					_, related, _ := strings.Cut(attached(id), "X-Rev-Id: 1-x\r\n")
 					_, _ = io.WriteString(w, "----out\r\n"+related+"\r\n----out--")
 					return

@@ -21,15 +21,15 @@ type Config struct {
 	// to another origin are not followed. nil: a client with a new transport that verifies TLS
 	// certificates and takes the proxy from the environment.
 	HTTP *http.Client
-	// Limits slows down requests to hosts that ask for it. All clients of a
-	// process should share one. nil: one for this client only.
+	// Limits slows down requests to hosts that ask for it. All clients of a process should share one Limits.
+	// nil: the client has its own.
 	Limits *Limits
 	// MaxWhole is the size in bytes up to which a document, a part of a response
 	// or a row is held in memory. 0: 1 MiB.
 	MaxWhole int
 	// SpoolDir is the directory for temporary files with larger documents, parts or rows. Empty: [os.TempDir].
 	SpoolDir string
-	// HeaderTimeout is how long to wait for the header of a response after the last byte of the
+	// HeaderTimeout is how long to wait for the header of a response, counted from when the last byte of the
 	// request body was read for sending. 0: 1 min, because a busy CouchDB may take that long.
 	HeaderTimeout time.Duration
 	// IdleTimeout is how long a read of a response body may wait for the next byte.
@@ -38,19 +38,19 @@ type Config struct {
 	// Attempts is how many times a repeatable request is tried. 0: 6. The pauses between
 	// attempts are 0.25 s, 0.5 s and so on up to 30 s.
 	Attempts int
-	// Log receives retries and their causes. nil: they are not logged.
+	// Log logs retries and their causes. nil: no logging.
 	Log *slog.Logger
 }
 
-// Auth holds credentials: none, or those for one of basic authentication (Username and Password), a
-// session (the same, with Session), a bearer token, and proxy authentication.
+// Auth holds credentials, if any, for one of these methods: basic authentication (Username and Password), a
+// session (the same, with Session), a bearer token (Token), or proxy authentication (Proxy).
 type Auth struct {
 	// Username and Password are sent with each request (RFC 7617), or to
 	// _session if Session is set.
 	Username, Password string
 	// Session logs in for a cookie, and again whenever it has expired (CouchDB
-	// documentation, "Cookie Authentication"). That is cheaper for the server than
-	// checking a password with each request.
+	// documentation, "Cookie Authentication"). This is cheaper for the server than checking a password with
+	// each request.
 	Session bool
 	// Token returns the bearer token (RFC 6750), such as a JWT (CouchDB
 	// documentation, "JWT Authentication"). It is called before each attempt of a

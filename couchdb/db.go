@@ -21,7 +21,7 @@ type DB struct {
 	config  Config
 	client  *roundtrip.Client
 	base    string // URL of the database, without credentials, query or final slash
-	root    string // URL of the server, likewise
+	root    string // URL of the server, also without credentials
 	name    string
 	session *session
 }
@@ -42,7 +42,7 @@ func Open(c Config) (*DB, error) {
 	return db, nil
 }
 
-// prepare checks the rest of the configuration, sets the defaults, and makes the client.
+// prepare checks the configuration other than the URL, sets the defaults, and makes the client.
 func (db *DB) prepare(u *url.URL) (err error) {
 	c := &db.config
 	if err := c.Auth.check(); err != nil {
@@ -99,20 +99,20 @@ func (db *DB) URL() string { return db.base }
 // Name returns the name of the database.
 func (db *DB) Name() string { return db.name }
 
-// Logger returns the logger of the client's configuration, or one that discards.
+// Logger returns the logger of the client's configuration, or one that discards all output.
 func (db *DB) Logger() *slog.Logger { return db.client.Log }
 
 // MaxWhole returns the size in bytes up to which documents are held in memory.
 func (db *DB) MaxWhole() int { return db.config.MaxWhole }
 
-// SpoolDir returns the directory for temporary files of the client's configuration.
+// SpoolDir returns the directory for temporary files from the client's configuration.
 func (db *DB) SpoolDir() string { return db.config.SpoolDir }
 
 // CloseIdleConnections closes connections that are not in use.
 func (db *DB) CloseIdleConnections() { db.client.HTTP.CloseIdleConnections() }
 
-// JSON makes a request and decodes its response, of at most 64 MiB, into v. v may
-// be nil. A truncated response is requested again, like a missing one.
+// JSON makes a request and decodes its response, of at most 64 MiB, into v, which may be nil. If the
+// response is missing or truncated, the request is repeated.
 func (db *DB) JSON(ctx context.Context, q Request, v any) error {
 	return db.repeat(ctx, &q, func() error {
 		resp, err := db.trySession(ctx, q)
@@ -124,7 +124,7 @@ func (db *DB) JSON(ctx context.Context, q Request, v any) error {
 	})
 }
 
-// Server describes a server; the response to GET /.
+// Server describes a server. It is the response to GET /.
 type Server struct {
 	Version string `json:"version"`
 	UUID    string `json:"uuid"` // may be empty; nodes of a cluster may differ
@@ -140,23 +140,23 @@ func (db *DB) Server(ctx context.Context) (Server, error) {
 	return s, err
 }
 
-// Info describes a database; the response to GET /db.
+// Info describes a database. It is the response to GET /db.
 type Info struct {
 	Name string `json:"db_name"`
-	// UpdateSeq is the end of the changes feed: opaque JSON, unchanged.
+	// UpdateSeq is the sequence at the end of the changes feed: opaque JSON, as sent by the server.
 	UpdateSeq json.RawMessage `json:"update_seq"`
-	// InstanceStartTime is the server's value; see [Info.Instance].
+	// InstanceStartTime is the value sent by the server; see [Info.Instance].
 	InstanceStartTime string `json:"instance_start_time"`
-	// Count is the number of documents that are not deleted; nil if the server does not say.
+	// Count is the number of documents that are not deleted; nil if the server does not report it.
 	Count *int64 `json:"doc_count"`
 	// Cluster holds the numbers of shards and replicas. Only Cloudant and CouchDB from 2.0 on send
 	// it.
 	Cluster json.RawMessage `json:"cluster"`
 }
 
-// Instance distinguishes the database from others of the same name, such as one created after this
-// one was deleted. It is empty if the server does not identify instances: the instance start time
-// is "0" in CouchDB before 3.3, and in PouchDB Server the time when its process was started.
+// Instance distinguishes the database from others of the same name, such as one created after the
+// database was deleted. It is empty if the server does not identify instances: the instance start
+// time is "0" in CouchDB before 3.3, and in PouchDB Server the time when its process was started.
 func (i Info) Instance() string {
 	if i.InstanceStartTime == "0" || len(i.Cluster) == 0 {
 		return ""
@@ -165,7 +165,7 @@ func (i Info) Instance() string {
 }
 
 // Copies returns how many nodes have a copy of each part of the database, or 0 if the server does not
-// say. The sequences of the nodes differ, and UpdateSeq is that of the nodes that answered first.
+// report it. The sequences of the nodes differ, and UpdateSeq is from the nodes that answered first.
 func (i Info) Copies() int {
 	var cluster struct{ N int }
 	if json.Unmarshal(i.Cluster, &cluster) != nil {
@@ -185,8 +185,8 @@ func (db *DB) Info(ctx context.Context) (Info, error) {
 	return i, err
 }
 
-// Exists checks that the database exists, with HEAD as the protocol does
-// ("Verify Peers"). The error matches ErrNotFound if it does not.
+// Exists checks that the database exists, with a HEAD request as in the protocol ("Verify Peers").
+// The error matches ErrNotFound if there is no such database.
 func (db *DB) Exists(ctx context.Context) error {
 	return db.JSON(ctx, Request{Method: http.MethodHead}, nil)
 }
@@ -198,7 +198,7 @@ func (db *DB) Create(ctx context.Context) error {
 
 // EnsureFullCommit makes the server write everything to disk (protocol, "Ensure In Commit") and
 // returns the database's instance start time. Servers that do not support the request have nothing to
-// flush: for these, it returns "" and no error.
+// flush; for these, EnsureFullCommit returns "" and no error.
 func (db *DB) EnsureFullCommit(ctx context.Context) (string, error) {
 	var answer struct {
 		InstanceStartTime string `json:"instance_start_time"`
@@ -219,8 +219,8 @@ func (db *DB) Local(ctx context.Context, name string, v any) error {
 }
 
 // PutLocal writes the document _local/name and returns its new revision. doc is encoded as JSON, and
-// must have the _rev of the stored document. If the _rev is a different one, the error matches
-// ErrConflict with PouchDB and CouchDB 1; CouchDB from 2.0 on overwrites the document.
+// must have the _rev of the stored document. If the _rev differs, PouchDB and CouchDB 1 return an
+// error that matches ErrConflict, and CouchDB from 2.0 on overwrites the document.
 func (db *DB) PutLocal(ctx context.Context, name string, doc any) (rev string, err error) {
 	body, err := json.Marshal(doc)
 	if err != nil {

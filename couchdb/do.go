@@ -38,8 +38,8 @@ type Request struct {
 	// byte. 0: that of [Config].
 	IdleTimeout time.Duration
 
-	writes    bool // it writes documents, one of which may cause a status 500
-	anonymous bool // it is sent without credentials
+	writes    bool // the request writes documents, one of which may cause a status 500
+	anonymous bool // the request is sent without credentials
 }
 
 // JSONRequest returns a request with a JSON body.
@@ -53,8 +53,8 @@ func JSONRequest(method, path string, body []byte) Request {
 }
 
 // Do makes a request. If the error is nil, the response has status 2xx or 304 and a body that the
-// caller must close; reads of the body fail after the idle timeout. Otherwise the error is an
-// [*Error], a network error or that of ctx, and contains no credentials. See also [Retryable].
+// caller must close; reads of the body fail after the idle timeout. Otherwise, the error is an
+// [*Error], a network error or the error of ctx, and contains no credentials. See also [Retryable].
 //
 // If the session has expired, Do logs in and repeats the request.
 func (db *DB) Do(ctx context.Context, q Request) (*http.Response, error) {
@@ -76,12 +76,12 @@ func (q *Request) mayRepeat(err error) bool {
 	if q.Once || !Retryable(err) || q.writes && Status(err) == http.StatusInternalServerError {
 		return false
 	}
-	// A rate-limited request had no effect.
+	// A request that was refused with status 429 had no effect.
 	return q.Repeat || q.Method == http.MethodGet || q.Method == http.MethodHead || Status(err) == http.StatusTooManyRequests
 }
 
-// maxLogins is how many times one request may log in again. Even a new session may be refused
-// if the server was restarted with another secret, or the nodes of a cluster share none.
+// maxLogins is how many times one request may log in again. Even a new session may be refused if
+// the server was restarted with another secret, or if the nodes of a cluster do not share a secret.
 const maxLogins = 3
 
 // trySession makes a request once, and again if the session has expired.
@@ -99,8 +99,8 @@ func (db *DB) trySession(ctx context.Context, q Request) (*http.Response, error)
 	return resp, err
 }
 
-// try makes a request once, when Limits allows it. It returns the session cookie that was used, if
-// any.
+// try makes a request once, as soon as Limits allows it. It returns the session cookie that was
+// used, if any.
 func (db *DB) try(ctx context.Context, q Request) (_ *http.Response, cookie string, err error) {
 	r, err := db.request(ctx, q)
 	if err != nil {
@@ -121,7 +121,7 @@ func (db *DB) try(ctx context.Context, q Request) (_ *http.Response, cookie stri
 	}
 	err = db.decode(q, resp)
 	if !roundtrip.OK(resp.StatusCode) {
-		err = db.responseError(q, resp) // even if the encoding is unknown
+		err = db.responseError(q, resp) // return this error even if the encoding is unknown
 	}
 	if err != nil {
 		resp.Body.Close()
@@ -145,7 +145,7 @@ func (db *DB) address(q Request) string {
 	return address
 }
 
-// what returns the name of a request, without its query, for errors about the transport.
+// what returns the method and URL of a request, without its query, for transport errors.
 func (db *DB) what(q Request) string {
 	q.Query = nil
 	return q.Method + " " + db.address(q)
@@ -196,9 +196,9 @@ func DocPath(id string) string {
 	return EscapeID(id)
 }
 
-// EscapeID percent-encodes a document id so that it is one segment of a path: all but the
-// unreserved characters of RFC 3986 ("+" too, which CouchDB reads as a space), and the ids "." and
-// "..", which would be dot segments.
+// EscapeID percent-encodes a document id so that it is one segment of a path. It encodes all but
+// the unreserved characters of RFC 3986, including "+", which CouchDB reads as a space, and the ids
+// "." and "..", which would be dot segments.
 func EscapeID(id string) string {
 	if id == "." || id == ".." {
 		return strings.Repeat("%2E", len(id))

@@ -44,7 +44,7 @@ const info = `{"db_name":"db","update_seq":"5-x","instance_start_time":"17","clu
 
 // TestRepeat responds with errors a few times and measures the delays.
 func TestRepeat(t *testing.T) {
-	const least, sum = 250 * time.Millisecond, 31 * 250 * time.Millisecond // of the pauses of 6 attempts
+	const least, sum = 250 * time.Millisecond, 31 * 250 * time.Millisecond // minimum and sum of the pauses of 6 attempts
 	get := couchdb.Request{}
 	post := couchdb.Request{Method: "POST", Path: "_x"}
 	tests := []struct {
@@ -203,7 +203,7 @@ func TestHeader(t *testing.T) {
 	})
 }
 
-// TestCancelled: the error is that of the context, whenever it ends.
+// TestCancelled: whenever the context ends, the error is that of the context.
 func TestCancelled(t *testing.T) {
 	for _, where := range []string{"turn", "header", "body", "pause"} {
 		inWorld(t, func(w http.ResponseWriter, r *http.Request) {
@@ -293,7 +293,7 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// TestEscapeID checks that net/http decodes the path to the id.
+// TestEscapeID checks that net/http decodes the escaped path to the original id.
 func TestEscapeID(t *testing.T) {
 	var paths []string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -344,7 +344,7 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestNoAnswer: a connection that ends before the response is not an empty response.
+// TestNoAnswer: a connection that ends before the response is an error, not an empty response.
 func TestNoAnswer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer server.Close()

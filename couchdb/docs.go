@@ -21,7 +21,7 @@ type IDRev struct {
 	Rev string `json:"rev,omitempty"` // empty: every leaf
 }
 
-// Attachments is how the attachments of a document are read.
+// Attachments determines how the attachments of a document are read.
 type Attachments int
 
 // Ways to read attachments.
@@ -35,11 +35,11 @@ const (
 type GetOptions struct {
 	// Revs requests the revision's ancestors, in _revisions.
 	Revs bool
-	// Latest requests the leaves that have replaced a revision (protocol, "Fetch
-	// Changed Documents"). One revision may have several.
+	// Latest requests the leaves that have replaced a revision (protocol, "Fetch Changed
+	// Documents"). A revision may have been replaced by several leaves.
 	Latest      bool
 	Attachments Attachments
-	// Once leaves retries to the caller.
+	// Once disables retries, which are left to the caller.
 	Once bool
 }
 
@@ -60,9 +60,10 @@ func (o GetOptions) accept() string {
 	return "application/json"
 }
 
-// A Doc is a revision of a document as the server sent it, or the error about it.
+// A Doc is a revision of a document as the server sent it, or the error for it.
 type Doc struct {
-	// Meta is from the document. If Err is set, only ID and Rev are set, as they were requested.
+	// Meta is taken from the document. If Err is set, Meta has only the ID and the Rev that were
+	// requested.
 	Meta
 	// ContentType is "application/json", or "multipart/related" with its
 	// boundary for a document with attachments that was requested as Multipart.
@@ -79,8 +80,8 @@ type Doc struct {
 }
 
 // BulkGet reads documents with _bulk_get, or one by one if the server does not support that. It
-// yields one Doc for each IDRev, in their order; but with Latest, or for an IDRev without a Rev,
-// any number of Docs, in the server's order.
+// yields one Doc for each IDRev, in the order of docs. With Latest, or for an IDRev without a Rev,
+// it yields any number of Docs, in the server's order.
 //
 // An error ends the iteration. If it is [Retryable], request the missing documents again.
 func (db *DB) BulkGet(ctx context.Context, docs []IDRev, o GetOptions) iter.Seq2[*Doc, error] {
@@ -117,8 +118,8 @@ func (db *DB) BulkGet(ctx context.Context, docs []IDRev, o GetOptions) iter.Seq2
 	}
 }
 
-// breaksHeader reports whether the id has control characters, which CouchDB writes unescaped into
-// the header of the part (X-Doc-Id). Responses to open_revs have no such header.
+// breaksHeader reports whether the id has control characters, which CouchDB would write unescaped
+// into a header field of the part (X-Doc-Id). Responses to open_revs have no such header.
 func (d IDRev) breaksHeader() bool {
 	return strings.ContainsFunc(d.ID, unicode.IsControl)
 }
@@ -144,12 +145,12 @@ func (db *DB) getEach(ctx context.Context, docs []IDRev, o GetOptions, yield fun
 	}
 }
 
-// maxQuery is how many bytes of revisions go into one request with open_revs.
-// Servers and proxies accept URLs of 8 KiB.
+// maxQuery is the maximum size, in bytes, of the revisions in one request with open_revs. Servers
+// and proxies accept URLs of 8 KiB.
 const maxQuery = 6 << 10
 
 // OpenRevs reads the given leaves of a document, or all of them if revs is empty,
-// with open_revs (protocol, "Fetch Changed Documents"). It yields as BulkGet does.
+// with open_revs (protocol, "Fetch Changed Documents"). It yields Docs as BulkGet does.
 func (db *DB) OpenRevs(ctx context.Context, id string, revs []string, o GetOptions) iter.Seq2[*Doc, error] {
 	return func(yield func(*Doc, error) bool) {
 		ended := false
@@ -207,7 +208,7 @@ func (db *DB) openRevs(ctx context.Context, id string, revs []string, o GetOptio
 type docReader struct {
 	db    *DB
 	q     Request
-	asked []IDRev // requested and not received yet
+	asked []IDRev // revisions that were requested and not received yet
 	yield func(*Doc, error) bool
 }
 
@@ -236,7 +237,7 @@ func (d *docReader) read(resp *http.Response) {
 	}
 }
 
-// give yields a document.
+// give yields a document and removes it from asked.
 func (d *docReader) give(doc *Doc) error {
 	if i := slices.Index(d.asked, IDRev{doc.ID, doc.Rev}); i >= 0 {
 		d.asked = slices.Delete(d.asked, i, i+1)
@@ -247,9 +248,9 @@ func (d *docReader) give(doc *Doc) error {
 	return nil
 }
 
-// refusal yields a Doc with an error. If the server names only the id or only the
-// revision, the other is that of the first matching document still in asked:
-// documents with the same content may have the same revision.
+// refusal yields a Doc with an error. If the server names only the id or only the revision, the
+// other one is taken from the first matching element of asked, since several documents with the
+// same content may have the same revision.
 func (d *docReader) refusal(r refusal) error {
 	doc := &Doc{Meta: Meta{ID: r.ID, Rev: r.Rev}}
 	if r.Missing != "" {
@@ -268,16 +269,16 @@ func (d *docReader) refusal(r refusal) error {
 }
 
 // An order yields documents in the order in which they were requested. CouchDB sends them in this
-// order; PouchDB Server groups the revisions of a document. Documents that come too early are held
-// back.
+// order; PouchDB Server groups the revisions of a document. Documents that arrive too early are
+// kept until their turn.
 type order struct {
 	left  []IDRev // not yielded yet
 	early map[IDRev][]*Doc
-	ended bool // yield returned false, or an error was yielded
+	ended bool // yield has returned false, or an error was yielded
 	yield func(*Doc, error) bool
 }
 
-// take takes the next document, or the error that ends the iteration. It returns false if the
+// take accepts the next document, or the error that ends the iteration. It returns false if the
 // iteration has ended.
 func (o *order) take(d *Doc, err error) bool {
 	if err != nil {
@@ -301,8 +302,8 @@ func (o *order) take(d *Doc, err error) bool {
 	}
 }
 
-// close closes the documents held back. If the iteration has not ended and documents are missing,
-// it yields an error.
+// close closes the documents that are still kept. If the iteration has not ended and documents are
+// missing, it yields an error.
 func (o *order) close() {
 	if !o.ended && len(o.left) > 0 {
 		o.yield(nil, fmt.Errorf("read documents: %w: revision %s of document %q is missing from the response", ErrMalformed, o.left[0].Rev, o.left[0].ID))

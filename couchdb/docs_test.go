@@ -83,8 +83,8 @@ func TestLatest(t *testing.T) {
 	}
 }
 
-// TestNoBulkGet: documents are requested one by one from a server without _bulk_get, but not from one
-// that refuses it.
+// TestNoBulkGet: documents are requested one by one from a server that does not have _bulk_get, but not from a server
+// that refuses the request.
 func TestNoBulkGet(t *testing.T) {
 	refusals := map[string]struct {
 		status       int
@@ -124,7 +124,8 @@ func TestNoBulkGet(t *testing.T) {
 	}
 }
 
-// TestBulkGetOrder: documents in another order are sorted, and missing ones are errors.
+// TestBulkGetOrder: documents that arrive in another order are yielded in the requested order, and missing documents
+// are errors.
 func TestBulkGetOrder(t *testing.T) {
 	ok := func(id, rev string) string {
 		return fmt.Sprintf(`{"id":%q,"docs":[{"ok":{"_id":%q,"_rev":%q}}]}`, id, id, rev)
@@ -189,7 +190,8 @@ func TestManyRevs(t *testing.T) {
 	}
 }
 
-// TestCutShort: a truncated response is a retryable error, wherever it ends, and the documents before it are correct.
+// TestCutShort: a truncated response is a retryable error, wherever it ends, and the documents received before the
+// end are correct.
 func TestCutShort(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	db := openURL(t, fake.NewDB(t))
@@ -225,7 +227,7 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
-// TestStopReading: the caller may stop early.
+// TestStopReading: the caller may stop the iteration early.
 func TestStopReading(t *testing.T) {
 	eachServer(t, func(t *testing.T, db *couchdb.DB, _ bool) {
 		sample(t, db)
@@ -242,7 +244,7 @@ func TestStopReading(t *testing.T) {
 	})
 }
 
-// TestConnections: consecutive requests share a connection.
+// TestConnections: consecutive requests use the same connection.
 func TestConnections(t *testing.T) {
 	eachServer(t, func(t *testing.T, db *couchdb.DB, _ bool) {
 		sample(t, db)
