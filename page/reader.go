@@ -175,14 +175,14 @@ func (r *Reader) next() (*Part, error) {
 	return &r.part, nil
 }
 
-// fail records err, found at offset, as the error of the page.
+// fail records that reading the page failed with err at the given offset.
 func (r *Reader) fail(err error, offset int64) error {
 	r.err = &Error{Part: r.part.Index, Offset: offset, Err: err}
 	return r.err
 }
 
-// more extends the window, or finds that the page ends with it. If that was already known, the page
-// is truncated.
+// more extends the window, or discovers that the page ends with it. If that was already known, the
+// page is truncated.
 func (r *Reader) more() error {
 	switch err := r.window.more(); err {
 	case nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// read reads a page with boundary B, in one chunk and byte by byte, and checks that the
+// read reads a page with boundary B, first in one chunk and then byte by byte, and checks that the
 // results are equal.
 func read(t *testing.T, data string, o page.ReaderOptions) ([]gotPart, error) {
 	t.Helper()
@@ -31,7 +31,7 @@ func TestTolerance(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		page string
-		want []string // headers, "|", and body of each part
+		want []string // for each part, its headers, "|", and its body
 	}{
 		{"CRLF", "--B\r\nA: b\r\n\r\nbody\r\n--B--\r\n", []string{"A: b|body"}},
 		{"LF", "--B\nA: b\n\nbody\n--B\n\n2\n--B--\n", []string{"A: b|body", "|2"}},
@@ -163,7 +163,7 @@ func TestErrors(t *testing.T) {
 }
 
 // Every proper prefix of a page is truncated, or lacks only the line break at the end of the page.
-// It yields no incomplete part.
+// Reading it yields no incomplete part.
 func TestEveryPrefix(t *testing.T) {
 	const whole = "preamble\r\n--B\r\nA: b\r\nContent-Length: 5\r\n\r\nhello\r\n--B \r\n\r\n--B-\r\n\r\n--B\n\n\r\n--B--\r\n"
 	for _, maxWhole := range []int{0, 1} {
@@ -183,7 +183,7 @@ func TestEveryPrefix(t *testing.T) {
 	}
 }
 
-// An error of the source is returned, wherever it occurs.
+// An error from the source is returned, wherever it occurs.
 func TestSourceError(t *testing.T) {
 	const whole = "--B\r\nA: b\r\n\r\nbody\r\n--B\r\n\r\nbody\r\n--B--"
 	for n := range len(whole) + 1 {
@@ -258,7 +258,7 @@ func TestIterations(t *testing.T) {
 	}
 }
 
-// The iteration does not read beyond the closing delimiter.
+// The iteration does not read the source beyond the closing delimiter.
 func TestEpilogueIsUnread(t *testing.T) {
 	src := io.MultiReader(strings.NewReader("--B\r\n\r\n1\r\n--B--\r\n"), strings.NewReader("epilogue"))
 	if _, err := readAll(t, page.NewReader(src, "B", page.ReaderOptions{})); err != nil {
@@ -302,8 +302,8 @@ func TestSlicesAreClipped(t *testing.T) {
 	}
 }
 
-// A name is compared with the name in the previous part even if the buffer has moved, so that the
-// place of the previous name now holds other bytes, perhaps those of the new name.
+// A name is compared with the name in the previous part even if the buffer has moved, and the
+// memory of the previous name now holds other bytes, possibly those of the new name.
 func TestBufferMovesUnderNames(t *testing.T) {
 	for room := range 60 {
 		for preamble := range 60 {

@@ -3,10 +3,11 @@ package page
 import "bytes"
 
 // readHeader reads the header of the part whose delimiter line has just been consumed, and the
-// blank line after the header. The window keeps both, since the fields point into the header.
+// blank line after the header. The window keeps both, since the fields of the header point into
+// it.
 func (r *Reader) readHeader() error {
-	// Fast path: most headers are well-formed and entirely in the window. A
-	// delimiter line can be mistaken for a field only if the boundary has a colon.
+	// Fast path: most headers are well-formed and completely in the window. A delimiter line can
+	// be mistaken for a field only if the boundary has a colon.
 	h, length, blank, ok := r.knownFields().parse(r.window.bytes())
 	if !ok || length > r.maxHeader || r.matcher.colon {
 		var err error
@@ -27,7 +28,7 @@ func (r *Reader) readHeader() error {
 	return nil
 }
 
-// knownFields returns the parser of headers, which uses the header of the part before if that is
+// knownFields returns the header parser. The parser uses the header of the part before if that is
 // still in memory.
 func (r *Reader) knownFields() *fieldParser {
 	if r.headerMoves != r.window.moves {
@@ -92,8 +93,8 @@ func (r *Reader) headerTooLarge() error {
 	return r.fail(ErrHeaderTooLarge, r.window.offset()+int64(r.maxHeader))
 }
 
-// refuseDelimiter returns an error if data begins with a delimiter line. data holds the lines of a
-// header, beginning at offset line.
+// refuseDelimiter returns an error if data begins with a delimiter line. The lines of the header,
+// from offset line on, are in data.
 func (r *Reader) refuseDelimiter(data []byte, line int) error {
 	if len(data) == 0 || data[0] != '-' {
 		return nil
@@ -104,14 +105,13 @@ func (r *Reader) refuseDelimiter(data []byte, line int) error {
 	return r.fail(ErrMalformedHeader, r.window.offset()+int64(line))
 }
 
-// settleHeader updates the fields to point to the current place of the header: the
-// window, whose bytes may have moved during the search for the end of the body, or
-// a copy if the body is a stream.
+// settleHeader makes the fields point to where the header is now: in the window, whose bytes may
+// have moved during the search for the end of the body, or in a copy if the body is a stream.
 func (r *Reader) settleHeader() {
 	header := r.window.kept()
 	if r.part.Stream != nil {
 		r.block = append(r.block[:0], header...)
-		r.fields.forget() // the last header may point into block
+		r.fields.forget() // the fields of the previous header may point into block
 		r.window.keep = 0
 		header = r.block
 	} else if r.headerMoves == r.window.moves {

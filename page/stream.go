@@ -7,10 +7,10 @@ import (
 
 var errStale = errors.New("read body of part: the next part has already been read")
 
-// A stream is a body that is larger than MaxWhole. Each part has a new stream, so that a stale
+// A stream is a body that is larger than MaxWhole. Each part has a new stream, so that an old
 // stream cannot read from a later part.
 type stream struct {
-	r    *Reader // nil once the next part is read
+	r    *Reader // nil once the next part has been read
 	read int64
 }
 
@@ -30,8 +30,8 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// available returns how many bytes of the body are at the start of the window:
-// at least one, or io.EOF.
+// available returns the number of bytes of the body at the start of the window: at least one,
+// or 0 with io.EOF.
 func (s *stream) available() (int, error) {
 	r := s.r
 	if r.err != nil {
@@ -63,7 +63,8 @@ func (s *stream) consume(n int) {
 	s.read += int64(n)
 }
 
-// skipStream consumes the rest of the streamed body, with the same checks as Read.
+// skipStream consumes the rest of the streamed body, with the same checks as the stream's
+// Read.
 func (r *Reader) skipStream() error {
 	for {
 		n, err := r.stream.available()

@@ -59,7 +59,7 @@ func TestLargeStream(t *testing.T) {
 	}
 }
 
-// The buffers do not exceed the limit, whatever the page contains.
+// The buffers stay within their limit, whatever the page contains.
 func TestMemoryLimit(t *testing.T) {
 	o := page.ReaderOptions{MaxHeader: 100_000, MaxWhole: 300_000}
 	long := "A: " + strings.Repeat("x", o.MaxHeader-5) + "\r\n"
@@ -81,7 +81,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// In steady state, a Reader does not allocate, however many parts there are.
+// In steady state, a Reader does not allocate, whatever the number of parts.
 func TestNoAllocations(t *testing.T) {
 	for _, p := range benchPages {
 		data := p.make(t)
@@ -135,7 +135,7 @@ func TestAbandonedStream(t *testing.T) {
 	}
 }
 
-// A stream that is used too late does not read from the next part.
+// A stream that is read too late does not return bytes of the next part.
 func TestStaleStream(t *testing.T) {
 	const data = "--B\r\n\r\n0123456789\r\n--B\r\n\r\nabcdefghij\r\n--B--"
 	r := page.NewReader(strings.NewReader(data), "B", page.ReaderOptions{MaxWhole: 1})
@@ -159,7 +159,7 @@ func TestStaleStream(t *testing.T) {
 	}
 }
 
-// A stream keeps the contract of io.Reader, as far as this can be tested.
+// A stream satisfies the contract of io.Reader, as far as this can be tested.
 func TestStreamContract(t *testing.T) {
 	body := strings.Repeat("x\r\n--B y\r\n--", 3000)
 	r := page.NewReader(strings.NewReader("--B\r\n\r\n"+body+"\r\n--B--"), "B", page.ReaderOptions{MaxWhole: 1})

@@ -4,24 +4,24 @@ import "io"
 
 const (
 	firstBuffer   = 64 << 10 // initial size of a window's buffer
-	bufferSlack   = 64 << 10 // room in the buffer beyond the largest header and body
+	bufferSlack   = 64 << 10 // room in the buffer in addition to the largest header and body
 	minRead       = 4 << 10  // smallest read, unless the buffer is at its limit
-	maxEmptyReads = 100      // after so many, more returns io.ErrNoProgress
+	maxEmptyReads = 100      // the number of empty reads after which more returns io.ErrNoProgress
 )
 
 // A window holds the bytes of a page that have been read but not consumed. They do not move until
 // the next call of more, so slices of them may be returned to callers. The bytes that were consumed
-// last can be kept; they then move with the window.
+// last can be kept; if they are, they move with the window.
 type window struct {
 	src io.Reader
-	err error // how the source ended; nil while it may have more
+	err error // how the source ended; nil if more bytes may follow
 
 	buf      []byte
-	own      []byte // the buffer to use again later, while buf is a page in memory
+	own      []byte // the buffer to be used again later, while buf is a page in memory
 	inMemory bool
 	pos, end int   // buf[pos:end] is the window
-	keep     int   // number of bytes before pos that are still needed
-	moves    int   // how many times bytes were moved or discarded
+	keep     int   // number of bytes before pos that must be kept
+	moves    int   // how many times bytes have been moved or discarded
 	base     int64 // offset of buf[0] in the page
 	max      int   // limit of len(buf)
 }
@@ -35,7 +35,7 @@ func (w *window) reset(src io.Reader) {
 	w.moves++
 }
 
-// resetBytes makes the whole page the window.
+// resetBytes makes the window consist of a whole page.
 func (w *window) resetBytes(data []byte) {
 	w.reset(nil)
 	w.err = io.EOF
@@ -57,8 +57,8 @@ func (w *window) size() int64 { return w.base + int64(w.end) }
 
 func (w *window) advance(n int) { w.pos += n }
 
-// more extends the window, or finds that the source has ended; see ended. Once the source has
-// ended, more returns its error.
+// more extends the window, or discovers that the source has ended; see ended. If that was already
+// known, more returns the error of the source.
 func (w *window) more() error {
 	if w.err != nil {
 		return w.err

@@ -7,9 +7,9 @@ import (
 	"io"
 )
 
-// A Writer writes a page to an [io.Writer], in several writes for each part.
-// After an error it writes nothing more: the page has no closing delimiter, and
-// readers can tell that it is truncated.
+// A Writer writes a page to an [io.Writer], in several writes for each part. After an error it
+// writes nothing more, so the page has no closing delimiter, and readers notice that it is
+// truncated.
 type Writer struct {
 	w        io.Writer
 	boundary string
@@ -58,8 +58,8 @@ func (w *Writer) WriteStream(h Header, size int64, body io.Reader) error {
 	return w.endPart()
 }
 
-// Close writes the closing delimiter. It does not close the underlying writer. A page
-// must have a part (RFC 2046, section 5.1): otherwise the error matches [ErrNoParts].
+// Close writes the closing delimiter. It does not close the underlying writer. A page must have at
+// least one part (RFC 2046, section 5.1): otherwise the error matches [ErrNoParts].
 func (w *Writer) Close() error {
 	if w.err != nil {
 		return w.err

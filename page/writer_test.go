@@ -76,7 +76,8 @@ func TestAppendPartErrors(t *testing.T) {
 			}
 		})
 	}
-	// The longest boundary, with all characters that RFC 2046 allows.
+	// The boundary has the maximum length, and all characters that RFC 2046
+	// allows.
 	const longest = "'()+_,-./:=? 0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu"
 	if _, err := page.AppendPart(nil, longest, nil, nil); err != nil {
 		t.Error(err)
@@ -122,7 +123,7 @@ func TestWriterWithoutParts(t *testing.T) {
 	}
 }
 
-// After a stream is rejected, no reader takes the page for complete.
+// If WriteStream returns an error, no reader considers the page complete.
 func TestWriteStreamErrors(t *testing.T) {
 	cause := errors.New("disk is gone")
 	for _, test := range []struct {

@@ -1,13 +1,13 @@
 // Package pagecache caches pages of feeds on a local disk, for readers of a store that is slow or
-// charges for requests. It is a layer below package feedstore, which decides what to cache and
-// proves that a cached page still belongs to the feed. A consumer that reads from a store has no
-// cache, since it reads each page once.
+// charges for requests. Package feedstore uses it, decides what to cache, and proves that a cached
+// page still belongs to the feed. A consumer that reads from a store does not use a cache, since it
+// reads each page once.
 //
 // Only pages that have a next page are cached, since they never change. The key of a page is its
-// digest in the chain of its feed ([chain.Page.Digest]). An entry therefore never has to be
-// revalidated, and a directory that was used for another store, or for an older state of this
-// store, does no harm. A body is cached only if it has the SHA-256 in the page's metadata: a
-// [Writer] verifies this, and callers of [Cache.Keep] have verified it themselves.
+// digest in the chain of its feed ([chain.Page.Digest]). So an entry never has to be revalidated,
+// and a directory that was used for another store, or for an older state of this store, can be used
+// safely. A body is cached only if it has the SHA-256 in the page's metadata: a [Writer] verifies
+// this, and callers of [Cache.Keep] have verified it themselves.
 //
 // # On disk
 //
@@ -15,7 +15,7 @@
 //	DIR/tmp/...                          pages that are being written
 //	DIR/pages/FEED@NUMBER@DIGEST         a page: body, metadata, and a trailer that separates them
 //
-// The modification time of a file is when the page was last used. Nothing is synced: a file that
+// The modification time of a file is when the page was last used. Files are not synced: a file that
 // was truncated by a crash is noticed, since it does not have the right digest. The directory may
 // be removed while no process uses it.
 package pagecache
@@ -42,11 +42,12 @@ var ErrInUse = errors.New("cache directory is in use by another process")
 const (
 	// MinSize is the minimum of Config.Size, in bytes.
 	MinSize = 1 << 20
-	// maxShare limits a page to 1/maxShare of the cache; a larger page is not cached.
+	// maxShare is the maximum size of a cached page: 1/maxShare of the cache. Larger pages are not
+	// cached.
 	maxShare = 4
 )
 
-// VerifyAge is how long a verified body is trusted.
+// VerifyAge is how long a body is trusted after it was verified.
 const VerifyAge = 10 * time.Minute
 
 const (
@@ -54,7 +55,7 @@ const (
 	tempDir = "tmp"
 	lock    = "lock"
 
-	// pause is how long nothing is cached after a disk error.
+	// pause is how long no pages are cached after a disk error.
 	pause = time.Minute
 	// touchAge is the precision, on disk, of the time at which a page was last used.
 	touchAge = time.Minute
@@ -62,11 +63,11 @@ const (
 
 // Config holds the settings of a cache.
 type Config struct {
-	// Dir is the directory, used by one process only. It is created if it does not
+	// Dir is the directory. Only one process may use it at a time. It is created if it does not
 	// exist.
 	Dir string
-	// Size limits the disk space of the cache, in bytes, including pages being
-	// written. Each page also takes about 400 bytes of memory.
+	// Size is the maximum disk space of the cache, in bytes, including pages being written. Each
+	// page also takes about 400 bytes of memory.
 	Size int64
 	// Logger receives warnings; nil discards them.
 	Logger *slog.Logger
@@ -83,15 +84,16 @@ type Cache struct {
 
 	mu      sync.Mutex
 	entries map[place]*list.Element // of *entry
-	order   list.List               // of *entry, the most recently used first
-	bytes   int64                   // on disk, and reserved for pages being written
+	order   list.List               // holds *entry, the most recently used first
+	bytes   int64                   // of the pages on disk, and reserved for pages being written
 	stats   Stats
-	resume  time.Time // when to try to write again after a disk error
+	resume  time.Time // when to try writing again after a disk error
 	failing bool      // there was a disk error, and no page has been written since
 	closed  bool
 }
 
-// A place is the feed and the number of a page. There is at most one entry for each place.
+// A place identifies a page by the name of its feed and its number. There is at most one entry for
+// each place.
 type place struct {
 	feed   string
 	number int64
@@ -102,11 +104,11 @@ type entry struct {
 	digest   string // in the chain
 	size     int64  // of the file
 	used     time.Time
-	touched  time.Time // when used was last written to disk
-	verified time.Time // when the body was last verified; zero if not since Open
+	touched  time.Time // the time of use that was last written to disk
+	verified time.Time // when the body was last verified; zero if it has not been since Open
 }
 
-// Stats holds the size of a cache, and counters since the cache was opened.
+// Stats holds the size of a cache, and counts events since the cache was opened.
 type Stats struct {
 	Added   uint64 // pages added
 	Evicted uint64 // pages removed to make room
@@ -114,12 +116,12 @@ type Stats struct {
 	Errors  uint64 // disk errors
 	Pages   int
 	Bytes   int64 // on disk
-	Off     bool  // nothing is cached at present, because of a disk error
+	Off     bool  // no pages are cached at present, because of a disk error
 }
 
-// Open opens the cache in a directory. It returns an error if the configuration is
-// invalid or another process uses the directory ([ErrInUse]). If the directory cannot be
-// used for another reason, Open logs a warning and returns a cache that caches nothing.
+// Open opens the cache in a directory. It returns an error if the configuration is invalid or
+// another process uses the directory ([ErrInUse]). If the directory cannot be used for another
+// reason, Open logs a warning and returns a cache that stores nothing.
 func Open(config Config) (*Cache, error) {
 	if config.Size < MinSize {
 		return nil, fmt.Errorf("open page cache %s: size is %d bytes, must be at least %d", config.Dir, config.Size, MinSize)
@@ -140,8 +142,8 @@ func Open(config Config) (*Cache, error) {
 	return c, nil
 }
 
-// prepare locks the directory and loads its entries. If directories cannot be created now, they are
-// created when a page is written.
+// prepare locks the directory and loads its entries. If directories cannot be created at this
+// point, they are created when a page is written.
 func (c *Cache) prepare() error {
 	madeErr := c.makeDirs()
 	var err error
@@ -170,7 +172,7 @@ func (c *Cache) load() error {
 		return err
 	}
 	var found []*entry
-	feeds := make(map[string]string) // one copy of each name
+	feeds := make(map[string]string) // makes equal names share one string
 	for _, file := range files {
 		info, err := file.Info()
 		if err != nil {
@@ -199,8 +201,8 @@ func (c *Cache) load() error {
 	return nil
 }
 
-// insert makes e the entry of its place, and the most recently used one. The size of the file is
-// already counted. The caller must hold mu.
+// insert makes e the entry for its place, and the most recently used entry. The size of its file
+// must already be counted. The caller must hold mu.
 func (c *Cache) insert(e *entry) {
 	if old, ok := c.entries[e.place]; ok {
 		if old.Value.(*entry).digest == e.digest {
@@ -212,7 +214,7 @@ func (c *Cache) insert(e *entry) {
 	c.entries[e.place] = c.order.PushFront(e)
 }
 
-// drop removes a page. Open files remain readable. The caller must hold mu.
+// drop removes a page. Its files that are open remain readable. The caller must hold mu.
 func (c *Cache) drop(element *list.Element) {
 	e := c.order.Remove(element).(*entry)
 	delete(c.entries, e.place)
@@ -222,8 +224,8 @@ func (c *Cache) drop(element *list.Element) {
 	}
 }
 
-// makeRoom removes the least recently used pages until there is room for size more
-// bytes. The caller must hold mu.
+// makeRoom removes the least recently used pages until there is room for another size bytes. The
+// caller must hold mu.
 func (c *Cache) makeRoom(size int64) {
 	for c.bytes+size > c.size && c.order.Len() > 0 {
 		c.drop(c.order.Back())
@@ -231,8 +233,8 @@ func (c *Cache) makeRoom(size int64) {
 	}
 }
 
-// failed records a disk error, after which nothing is written for a while. It logs the first error
-// of a series. The caller must hold mu.
+// failed records a disk error, after which no pages are written for a while. It logs the first
+// error of a series. The caller must hold mu.
 func (c *Cache) failed(verb string, err error) {
 	c.stats.Errors++
 	c.resume = time.Now().Add(pause)
@@ -252,14 +254,14 @@ func (c *Cache) find(at place, digest string) (found entry, ok bool) {
 	}
 	e := element.Value.(*entry)
 	if digest != "" && e.digest != digest {
-		c.drop(element) // the entry is of another chain: the feed was re-created or restored
+		c.drop(element) // the entry belongs to another chain: the feed was re-created or restored
 		return entry{}, false
 	}
 	c.order.MoveToFront(element)
 	e.used = time.Now()
 	if e.used.Sub(e.touched) >= touchAge {
 		e.touched = e.used
-		_ = os.Chtimes(c.path(e), time.Time{}, e.used) // on error, only the order is less exact
+		_ = os.Chtimes(c.path(e), time.Time{}, e.used) // if this fails, only the order of use is less exact
 	}
 	return *e, true
 }
@@ -274,7 +276,7 @@ func (c *Cache) forget(e entry, err error) {
 	}
 	c.drop(element)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // the file was removed by hand
+	case errors.Is(err, fs.ErrNotExist): // a user has removed the file
 	case errors.Is(err, errDamaged):
 		c.stats.Damaged++
 		c.log.Warn("cached page is damaged, fetching it again", "path", c.path(&e), "error", err)
@@ -301,7 +303,8 @@ func (c *Cache) Drop(feed string, n int64) {
 	}
 }
 
-// DropBefore removes the entries for the pages of a feed before page n, which no longer exist.
+// DropBefore removes the entries for pages of a feed with numbers less than n, since those pages no
+// longer exist.
 func (c *Cache) DropBefore(feed string, n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -321,8 +324,8 @@ func (c *Cache) Stats() Stats {
 	return s
 }
 
-// Close closes the cache and unlocks the directory. Open bodies stay readable. All
-// Writers must have been committed or aborted before.
+// Close closes the cache and unlocks the directory. Open bodies remain readable. All Writers must
+// have been committed or aborted before.
 func (c *Cache) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -343,5 +346,6 @@ func keyOf(p *chain.Page) (place, string) { return place{p.Feed, p.Number}, p.Di
 // block is the assumed size of a disk block, in bytes.
 const block = 4096
 
-// onDisk returns the disk space of a file: whole blocks, and one for its inode and name.
+// onDisk returns the disk space that a file of the given size takes: whole blocks, and one more for
+// its inode and name.
 func onDisk(size int64) int64 { return (size + 2*block - 1) / block * block }

@@ -93,7 +93,7 @@ func TestSurvivesRestart(t *testing.T) {
 		check(t, c.Close())
 		c = open(t, dir, pagecache.MinSize)
 	}
-	// Page n of another chain is another page.
+	// A page with the same number in another chain is a different page.
 	other := *p
 	other.Prev = strings.Repeat("1", 64)
 	if got := read(t, c, &other, 0, -1); got != "none" {
@@ -104,7 +104,7 @@ func TestSurvivesRestart(t *testing.T) {
 	}
 }
 
-// A page whose file is damaged in any way is fetched again.
+// A page whose file is damaged in any way is treated as not cached.
 func TestDamage(t *testing.T) {
 	p, body := newPage(1, 5000)
 	for name, damage := range map[string]func(data []byte) []byte{
@@ -152,7 +152,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A body that does not match the page's digest is not cached.
+// A body that does not match its page's digest is not cached.
 func TestVerifiesBeforeCaching(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, pagecache.MinSize)
@@ -178,7 +178,7 @@ func TestVerifiesBeforeCaching(t *testing.T) {
 	}
 }
 
-// The directory never exceeds its size, and keeps the pages that were used last.
+// The size of the directory never exceeds the limit, and the pages that were used last are kept.
 func TestEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -213,12 +213,12 @@ func TestEviction(t *testing.T) {
 		}
 		keep(14, 18)
 		check(t, c.Close())
-		c = open(t, dir, pagecache.MinSize) // the order of use survives
+		c = open(t, dir, pagecache.MinSize) // the order of use is still known
 		keep(19, 21)
 		if diff := cmp.Diff([]int64{13, 14, 15, 16, 17, 18, 19, 20, 21}, kept()); diff != "" {
 			t.Errorf("cached after a restart (-want +got):\n%s", diff)
 		}
-		// Page 1 was removed while it was being sent.
+		// Page 1 was removed while its body was being read.
 		data, err := io.ReadAll(sending)
 		check(t, err)
 		check(t, sending.Close())
@@ -242,8 +242,7 @@ func diskUse(t *testing.T, dir string) (total int64) {
 	return total
 }
 
-// A smaller size takes effect when the cache is opened, and pages that are being written count
-// toward it.
+// A smaller size takes effect when the cache is opened, and includes pages that are being written.
 func TestSmallerSize(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, 4*pagecache.MinSize)
@@ -274,7 +273,7 @@ func TestSmallerSize(t *testing.T) {
 	}
 }
 
-// TestCrash kills a process in the middle of writing a page.
+// TestCrash kills a process while it is writing a page.
 func TestCrash(t *testing.T) {
 	p, body := newPage(1, 200_000)
 	if dir := os.Getenv("PAGECACHE_CRASH"); dir != "" {
@@ -283,7 +282,7 @@ func TestCrash(t *testing.T) {
 		c.Keep(kept, keptBody)
 		_, _ = c.Create(p).Write(body[:100_000])
 		fmt.Println("half-written")
-		_, _ = io.Copy(io.Discard, os.Stdin) // no input: until it is killed
+		_, _ = io.Copy(io.Discard, os.Stdin) // there is no input, so this waits until the process is killed
 	}
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCrash$")
@@ -300,7 +299,7 @@ func TestCrash(t *testing.T) {
 		t.Errorf("open the directory of another process: %v", err)
 	}
 	check(t, cmd.Process.Kill())
-	_ = cmd.Wait() // an error, since the process was killed
+	_ = cmd.Wait() // returns an error, since the process was killed
 	if left := files(t, dir); len(left) != 2 {
 		t.Errorf("the process left %q, not a page and a half", left)
 	}
@@ -317,8 +316,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestDiskErrors: disk errors cause one warning and no failures, and caching resumes when they have
-// passed.
+// TestDiskErrors: disk errors cause one warning and no failures, and caching resumes when the
+// errors no longer occur.
 func TestDiskErrors(t *testing.T) {
 	p, body := newPage(1, 5000)
 	for name, refuse := range map[string]func(t *testing.T, dir string) (allow func()){

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A server that keeps up to 1 GiB of pages on disk.
+// This example is a server that keeps up to 1 GiB of pages on disk.
 func Example() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {
@@ -23,7 +23,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer cache.Close()
-	handler, err := server.New(memory.New(), server.Config{Cache: cache}) // useful with a remote store
+	handler, err := server.New(memory.New(), server.Config{Cache: cache}) // the cache is useful for a remote store
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 
 var errDamaged = errors.New("file is damaged")
 
-// The end of a file: the SHA-256 of the metadata, the length of the metadata, and magic.
+// A file ends with the SHA-256 of the metadata, the length of the metadata, and magic.
 const (
 	magic     = "feedpage1\n"
 	sumEnd    = sha256.Size
@@ -35,7 +35,7 @@ func (e *entry) fileName() string { return fmt.Sprintf("%s@%012d@%s", e.feed, e.
 
 func (c *Cache) path(e *entry) string { return filepath.Join(c.dir, pageDir, e.fileName()) }
 
-// parseName parses a name returned by fileName.
+// parseName parses a file name returned by fileName.
 func parseName(name string) (*entry, bool) {
 	parts := strings.Split(name, "@")
 	if len(parts) != 3 || layout.CheckName(parts[0]) != nil {
@@ -52,8 +52,8 @@ func parseName(name string) (*entry, bool) {
 	return e, e.fileName() == name
 }
 
-// trailer returns the bytes that follow the body of a page: its metadata, without the
-// producer's checkpoint, and the end.
+// trailer returns the bytes that follow the body of a page: its metadata without the producer's
+// checkpoint, then what a file ends with.
 func trailer(p *chain.Page) ([]byte, error) {
 	lean := *p
 	lean.Checkpoint = nil
@@ -134,10 +134,10 @@ func (c *Cache) Meta(feed string, n int64) (*chain.Page, bool) {
 	return p, true
 }
 
-// Open opens length bytes of the body of a page at offset, or the rest if length is
-// negative; ok is false if the page is not cached. The body has been verified within
-// [VerifyAge]. The reader implements [io.WriterTo]: copying it to a network connection
-// or an http.ResponseWriter does not copy it through user space.
+// Open opens length bytes of the body of a page, starting at offset, or all bytes from there if
+// length is negative; ok is false if the page is not cached. The body was verified at most
+// [VerifyAge] ago. The reader implements [io.WriterTo]: copying it to a network connection or an
+// http.ResponseWriter does not copy the bytes through user space.
 func (c *Cache) Open(p *chain.Page, offset, length int64) (body io.ReadCloser, ok bool) {
 	e, ok := c.find(keyOf(p))
 	if !ok {
@@ -183,11 +183,12 @@ func (c *Cache) openVerified(e entry, p *chain.Page) (*os.File, error) {
 	return f, nil
 }
 
-// lockFile opens and locks a file. It is unlocked when it is closed or the process ends.
+// lockFile opens and locks a file. The lock is released when the file is closed or the process
+// ends.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
-		// A cache on a disk that has become read-only can still be read.
+		// A cache on a disk that has become read-only can still be used for reading.
 		var readErr error
 		if f, readErr = os.Open(path); readErr != nil {
 			return nil, err

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockNow locks a file, or returns [ErrInUse] if another open file has the lock.
+// lockNow locks a file, or returns [ErrInUse] if the lock is held through
+// another open file.
 func lockNow(f *os.File) error {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 )
 
-// A Writer adds a page to the cache. The caller writes the body of the page to it.
+// A Writer adds a page to the cache. The caller writes the body of the page to the Writer.
 type Writer struct {
 	cache   *Cache
 	entry   *entry
@@ -46,7 +46,7 @@ func (c *Cache) Create(p *chain.Page) *Writer {
 	return &Writer{cache: c, entry: e, page: p, trailer: end, file: f, hash: sha256.New()}
 }
 
-// Keep adds a page to the cache, if possible. The caller must have verified the body.
+// Keep adds a page to the cache, if that is possible. The caller must have verified the body.
 func (c *Cache) Keep(p *chain.Page, body []byte) {
 	w := c.Create(p)
 	if w == nil {
@@ -72,13 +72,13 @@ func (c *Cache) reserve(e *entry) bool {
 	}
 	c.makeRoom(size)
 	if c.bytes+size > c.size {
-		return false // pages being written take up the rest
+		return false // pages being written occupy the rest
 	}
 	c.bytes += size
 	return true
 }
 
-// release undoes reserve. err is a disk error or nil.
+// release undoes reserve. If err is not nil, it is a disk error.
 func (c *Cache) release(e *entry, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ func (c *Cache) createTemp() (*os.File, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
-	if err := c.makeDirs(); err != nil { // the directory was removed by hand
+	if err := c.makeDirs(); err != nil { // a user has removed the directory
 		return nil, err
 	}
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -151,7 +151,7 @@ func (w *Writer) Commit() {
 	c.insert(w.entry)
 }
 
-// right reports whether the written body is the body of the page.
+// right reports whether the written bytes are the body of the page.
 func (w *Writer) right() bool {
 	return w.written == w.page.Size && (w.hash == nil || hex.EncodeToString(w.hash.Sum(nil)) == w.page.SHA256)
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestDuplicates publishes the same Content-ID twice at the same time. Neither publication may be
-// acknowledged before the entity is written.
+// TestDuplicates publishes an entity with the same Content-ID twice at the same time. Neither call may
+// return before the entity has been written.
 func TestDuplicates(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestDuplicates(t *testing.T) {
 				}()
 				synctest.Wait()
 			}
-			publish("<a@test>") // being committed when the duplicates arrive
+			publish("<a@test>") // being committed when the duplicates are published
 			publish("<b@test>")
 			publish("<b@test>")
 			for len(results) < 3 {
@@ -68,13 +68,14 @@ func TestDuplicates(t *testing.T) {
 			if want := map[bool][2]int{false: {2, 0}, true: {1, 2}}[full]; published != want[0] || refused != want[1] {
 				t.Errorf("full=%v: %d published, %d refused", full, published, refused)
 			}
-			f.Abort() // the store no longer responds
+			f.Abort() // the store does not respond any more
 		})
 	}
 }
 
-// TestStaleCheckpoint has a suspended producer resume and publish what another producer has published
-// in the meantime, half of it too long ago to be recognised as duplicates.
+// TestStaleCheckpoint: a suspended producer resumes and publishes what another producer has published
+// in the meantime. Half of it was published too long ago for the entities to be recognized as
+// duplicates.
 func TestStaleCheckpoint(t *testing.T) {
 	store := memory.New()
 	config := producer.Config{MaxPageEntities: 3}
@@ -94,10 +95,10 @@ func TestStaleCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCheckpointOfDuplicates: a producer was killed when it had written part of its batch, but not the
-// checkpoint, and another producer continues.
+// TestCheckpointOfDuplicates: a producer was killed after it had written part of its batch, but before
+// it wrote the checkpoint, and another producer continues.
 func TestCheckpointOfDuplicates(t *testing.T) {
-	for _, open3 := range []int{11, 12} { // the last page is open, or closed
+	for _, open3 := range []int{11, 12} { // the last page is either open or closed
 		store := memory.New()
 		mustPublish(t, store, ids(1, open3))
 		f := open(t, store, producer.Config{MaxPageEntities: 3})
@@ -114,7 +115,7 @@ func TestCheckpointOfDuplicates(t *testing.T) {
 		if got, err := f.Checkpoint(t.Context()); err != nil || string(got) != "c15" {
 			t.Errorf("checkpoint %q, %v", got, err)
 		}
-		// A new entity and then an old one.
+		// The batch has a new entity followed by an old one.
 		b := producer.Batch{Entities: entities([]string{"<16@test>", "<15@test>"}), Previous: []byte("c15"), Checkpoint: []byte("c16")}
 		if _, err := f.PublishBatch(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -128,8 +129,8 @@ func TestCheckpointOfDuplicates(t *testing.T) {
 	}
 }
 
-// TestRefusedAndBack has two producers write in turn. A producer that was refused can continue from
-// what the other has written since.
+// TestRefusedAndBack: two producers take turns writing. A producer whose batch was refused can
+// continue from what the other has written since.
 func TestRefusedAndBack(t *testing.T) {
 	store := memory.New()
 	a, b := open(t, store, producer.Config{}), open(t, store, producer.Config{})
@@ -152,8 +153,8 @@ func TestRefusedAndBack(t *testing.T) {
 	}
 }
 
-// TestDuplicatesAndBack: a batch of duplicates leaves its checkpoint for the next commit. That
-// checkpoint is no reason to refuse a publisher that begins again from the stored one.
+// TestDuplicatesAndBack: the checkpoint of a batch of duplicates waits for the next commit. Until
+// then, a publisher that begins again from the stored checkpoint must not be refused.
 func TestDuplicatesAndBack(t *testing.T) {
 	store := memory.New()
 	f := open(t, store, producer.Config{})
@@ -164,7 +165,7 @@ func TestDuplicatesAndBack(t *testing.T) {
 		}
 	}
 	publish(1, "", "one")
-	mustPublish(t, store, ids(2, 2)) // another producer, without a checkpoint
+	mustPublish(t, store, ids(2, 2)) // a different producer writes, without a checkpoint
 	publish(2, "one", "two")
 	stored, err := f.Checkpoint(t.Context())
 	if err != nil || string(stored) != "one" {
@@ -177,8 +178,8 @@ func TestDuplicatesAndBack(t *testing.T) {
 	}
 }
 
-// TestCheckpointLostInTheMiddle has another producer write between the two pages of a batch. Half of
-// the batch is in the feed, so the error must not say that nothing was published.
+// TestCheckpointLostInTheMiddle: another producer writes between the two pages of a batch. Half of the
+// batch is in the feed, so the error must not say that nothing was published.
 func TestCheckpointLostInTheMiddle(t *testing.T) {
 	store := memory.New()
 	other := open(t, store, producer.Config{MaxPageEntities: 3})
@@ -187,7 +188,7 @@ func TestCheckpointLostInTheMiddle(t *testing.T) {
 		if op.Verb != fault.Create || op.Key != layout.FeedPage(testFeed, 2) || !once.CompareAndSwap(false, true) {
 			return fault.Pass
 		}
-		for { // until the first page, which is written at the same time, is in the store
+		for { // wait until the first page, which is being written concurrently, is in the store
 			if _, err := store.Stat(context.Background(), layout.FeedPage(testFeed, 1)); err == nil {
 				break
 			}
@@ -209,7 +210,8 @@ func TestCheckpointLostInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestLargeBatchAgain repeats batches that fill more pages than the size of their bodies suggests.
+// TestLargeBatchAgain publishes batches a second time that fill more pages than the size of their
+// bodies suggests.
 func TestLargeBatchAgain(t *testing.T) {
 	batches := map[string]func() []*feed.Entity{
 		"streams": func() []*feed.Entity {
@@ -241,8 +243,8 @@ func TestLargeBatchAgain(t *testing.T) {
 	}
 }
 
-// TestWindowIsRead publishes an entity with a Content-ID after one without. Of the long feed, only
-// the deduplication window may be read.
+// TestWindowIsRead publishes an entity with a Content-ID after one without a Content-ID. Only the
+// deduplication window of the long feed may be read.
 func TestWindowIsRead(t *testing.T) {
 	store := memory.New()
 	mustPublish(t, store, ids(1, 900))
@@ -264,7 +266,7 @@ func TestWindowIsRead(t *testing.T) {
 	}
 }
 
-// A getting store counts the pages that are read.
+// A getting is a store that counts how often pages are read.
 type getting struct {
 	storage.Store
 	pages atomic.Int64
@@ -277,7 +279,7 @@ func (g *getting) Get(ctx context.Context, key string, offset, length int64) (*s
 	return g.Store.Get(ctx, key, offset, length)
 }
 
-// A producer that was idle does not read everything that another producer wrote in that time.
+// A producer that was idle does not read everything that another producer has written meanwhile.
 func TestIdle(t *testing.T) {
 	store := &getting{Store: memory.New()}
 	config := producer.Config{MaxPageEntities: 1}
@@ -314,8 +316,9 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestDuplicatesUnknown publishes the same Content-ID twice at the same time to a store that does not
-// report the outcome. Both publishers get an error that says that the outcome is unknown.
+// TestDuplicatesUnknown publishes an entity with the same Content-ID twice at the same time, to a
+// store that does not report the outcome. Both publishers get an error that says that the outcome is
+// unknown.
 func TestDuplicatesUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &silent{Store: memory.New(), first: make(chan struct{})}
@@ -330,7 +333,7 @@ func TestDuplicatesUnknown(t *testing.T) {
 				t.Fatal(err)
 			}
 			begun = append(begun, p)
-			synctest.Wait() // so that the first is being committed when the duplicates arrive
+			synctest.Wait() // the first is being committed when the duplicates are published
 		}
 		close(store.first)
 		for n, p := range begun {
@@ -344,7 +347,7 @@ func TestDuplicatesUnknown(t *testing.T) {
 	})
 }
 
-// A silent store delays the first write of a page, and never responds to later ones.
+// A silent is a store that delays the first write of a page, and never responds to later writes.
 type silent struct {
 	storage.Store
 	first  chan struct{}

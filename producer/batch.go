@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// A batch holds the requests that a commit has taken from the queue, when it began and while it was
+// A batch holds the requests that a commit has taken from the queue, at its beginning and while it was
 // under way.
 type batch struct {
 	items      []item // still to be written
 	bytes      int64
 	spools     int
-	added      int           // number of items that were ever in the batch
-	taken      int           // number of items that were written and removed
-	publishers int           // number of requests that the last write completed, plus those that were waiting then
+	added      int           // number of items that have ever been in the batch
+	taken      int           // number of items that have been written and removed
+	publishers int           // number of requests that the last write completed, plus the number of requests that were waiting then
 	took       time.Duration // how long the last write took
 	// checkpointed is the request with a checkpoint; a batch has at most one. The checkpoint is
 	// written together with item number checkpointAfter.
@@ -25,8 +25,8 @@ type batch struct {
 	// ids holds the Content-IDs of the items, or is nil if it is not known which items are in the
 	// feed.
 	ids map[idHash]struct{}
-	// duplicates holds further items with the Content-ID of an item in the batch. They get the outcome
-	// of that item.
+	// duplicates holds further items that have the same Content-ID as an item of the batch. Their
+	// outcome is that of this item.
 	duplicates map[idHash][]item
 }
 
@@ -43,9 +43,9 @@ func (b *batch) add(r *request) {
 	}
 }
 
-// settle removes from the batch what need not be written: a request that does not continue from the
-// feed's checkpoint and, with check, items that are in the feed. Of several items with the same
-// Content-ID, the first stays.
+// settle removes from the batch everything that need not be written: a request that does not continue
+// from the feed's checkpoint and, if check is true, items that are already in the feed. Of several
+// items with the same Content-ID, the first is kept.
 func (f *Feed) settle(b *batch, check bool) {
 	if check {
 		b.restoreDuplicates()
@@ -56,7 +56,7 @@ func (f *Feed) settle(b *batch, check bool) {
 		b.ids = make(map[idHash]struct{}, len(b.items))
 		f.settleDuplicates(b, 0)
 	}
-	// With nothing left to write, the checkpoint waits for the next write.
+	// If there is nothing left to write, the checkpoint waits for the next write.
 	if r := b.checkpointed; r != nil && r.left == 0 {
 		if r.err == nil && !bytes.Equal(r.checkpoint, f.tail.checkpoint()) {
 			f.tail.postpone(r.checkpoint)
@@ -65,8 +65,8 @@ func (f *Feed) settle(b *batch, check bool) {
 	}
 }
 
-// settleCheckpoint ends the request with a checkpoint if it does not continue from the
-// feed's checkpoint, or if all of it is in the feed.
+// settleCheckpoint ends the request with a checkpoint if it does not continue from the feed's
+// checkpoint, or if all its items are in the feed.
 func (f *Feed) settleCheckpoint(b *batch, check bool) {
 	r := b.checkpointed
 	if r == nil {
@@ -103,9 +103,9 @@ func (f *Feed) settleCheckpoint(b *batch, check bool) {
 	})
 }
 
-// checkpointAt returns the index of the item with which the batch's checkpoint is stored, or -1 if
-// there is none. It is the last item of the request with the checkpoint or, if all items that are left
-// of that request are duplicates of others, the last item of the batch.
+// checkpointAt returns the index of the item together with which the batch's checkpoint is stored, or
+// -1 if the batch has no checkpoint. It is the last item of the request with the checkpoint or, if
+// only duplicates of other requests' items are left of that request, the last item of the batch.
 func (b *batch) checkpointAt() int {
 	if b.checkpointed == nil {
 		return -1
@@ -118,7 +118,7 @@ func (b *batch) checkpointAt() int {
 	return len(b.items) - 1
 }
 
-// settleDuplicates ends the items at or after the given index that are in the feed.
+// settleDuplicates ends those items, starting at the given index, that are already in the feed.
 func (f *Feed) settleDuplicates(b *batch, from int) {
 	kept := b.items[:from]
 	for _, i := range b.items[from:] {
@@ -138,7 +138,7 @@ func (f *Feed) settleDuplicates(b *batch, from int) {
 	b.items = kept
 }
 
-// found adds an item that is in the feed to the receipt.
+// found records, in the receipt of the item's request, that the item is in the feed.
 func (f *Feed) found(i item) {
 	if n, _ := f.tail.recent.page(i.id); i.tried {
 		i.published(n)
@@ -156,19 +156,19 @@ func (b *batch) markTried(n int) {
 	}
 }
 
-// tried reports whether an item may be in the feed because of the batch's own writes.
+// tried reports whether any item may be in the feed because the batch has tried to write it.
 func (b *batch) tried() bool {
 	return slices.ContainsFunc(b.items, func(i item) bool { return i.tried })
 }
 
-// mayBeInFeed reports whether an item may be in the feed: because of the batch's own writes, or
-// because its publisher chose a Content-ID that may have been published before.
+// mayBeInFeed reports whether any item may be in the feed, because the batch has tried to write it, or
+// because its publisher chose its Content-ID, and may have published it before.
 func (b *batch) mayBeInFeed() bool {
 	return slices.ContainsFunc(b.items, func(i item) bool { return i.tried || i.given })
 }
 
-// known returns a page before which, according to the publishers, none of the items is in the feed, or
-// 0 if a publisher does not know one.
+// known returns the number of a page before which there are no items of the batch according to the
+// publishers, or 0 if a publisher does not know such a page.
 func (b *batch) known() int64 {
 	first := b.items[0].request.known
 	for _, i := range b.items {
@@ -184,7 +184,7 @@ func (b *batch) addDuplicate(i item) {
 	b.duplicates[i.id] = append(b.duplicates[i.id], i)
 }
 
-// dropFollowers ends the items at or after the given index whose request must come after a request
+// dropFollowers ends those items, starting at the given index, whose request must come after a request
 // that was not published.
 func (b *batch) dropFollowers(from int) {
 	kept := b.items[:from]
@@ -217,11 +217,11 @@ func (b *batch) restoreDuplicates() {
 	slices.SortFunc(b.items, func(a, b item) int { return cmp.Compare(a.place, b.place) })
 }
 
-// take completes the items that are on a page that was written.
+// take completes the items on a page that has been written.
 func (f *Feed) take(b *batch, w *write) {
 	number := w.page.Number
-	// Publishers are counted before requests end, so that a publisher that publishes again at once
-	// counts once.
+	// Publishers are counted before requests end, so that a publisher that publishes again at once is
+	// counted once.
 	b.publishers, b.took = f.queue.len(), time.Since(w.begun)
 	for _, i := range b.items[:w.items] {
 		if f.tail.recent.fresh {
@@ -242,7 +242,7 @@ func (f *Feed) take(b *batch, w *write) {
 	}
 }
 
-// published adds an item that was written to page n to the receipt.
+// published records, in the receipt of the item's request, that the item was written to page n.
 func (i item) published(n int64) {
 	r := &i.request.receipt
 	r.Published++
@@ -265,9 +265,9 @@ func (b *batch) complete(i item) {
 func (i item) end() {
 	r := i.request
 	if r.left--; r.left == 0 {
-		r.after = nil // otherwise no request could be garbage collected
+		r.after = nil // otherwise no request would ever be garbage collected
 		r.release()
-		clear(r.items) // frees the bodies: the next request refers to r, and a Writer to its last request
+		clear(r.items) // frees the bodies: r is still referenced by the next request, and by its Writer if it is the last one
 		close(r.done)
 	}
 }
@@ -285,7 +285,7 @@ func (b *batch) keep(want func(item) bool) {
 	b.items = kept
 }
 
-// fail ends all requests that are not complete.
+// fail ends all requests that have not been completed.
 func (b *batch) fail(err error) {
 	b.restoreDuplicates()
 	for _, i := range b.items {
@@ -294,8 +294,8 @@ func (b *batch) fail(err error) {
 	b.keep(func(item) bool { return false })
 }
 
-// unknown returns the error of a request that ends with err. The error matches ErrUnknown as well,
-// unless none of the entities is in the feed or will be.
+// unknown returns the error for a request that ends with err. The error also matches ErrUnknown,
+// unless it is certain that none of the entities is in the feed or will be.
 func (r *request) unknown(err error) error {
 	if r.tried {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)

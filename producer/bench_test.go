@@ -18,7 +18,7 @@ func BenchmarkPublish(b *testing.B) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 64)
 	for _, test := range []struct {
 		publishers int
-		given      bool // whether the caller sets the Content-IDs, which must then be searched for
+		given      bool // whether callers set the Content-IDs, so that the feed must be searched for them
 	}{{1, false}, {16, false}, {256, false}, {256, true}} {
 		publishers := test.publishers
 		b.Run(fmt.Sprintf("publishers=%d/given=%v", publishers, test.given), func(b *testing.B) {

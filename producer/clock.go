@@ -9,14 +9,14 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// clock determines the times of entities. A time that was written has lasting effect, because times
-// never decrease; so a time that is too far ahead of the store's clock is refused.
+// clock determines the times of entities. Once a time is written, it has a lasting effect, because
+// times never decrease. So a time that is too far ahead of the store's clock is refused.
 type clock struct {
 	now   func() time.Time
 	skew  time.Duration
 	store storage.Clock // nil if the store has no clock
-	base  time.Time     // the store's time when it was last requested
-	asked time.Time     // when that was, in this process's monotonic time
+	base  time.Time     // the time of the store's clock when it was last requested
+	asked time.Time     // when base was requested, in this process's monotonic time
 }
 
 func newClock(ctx context.Context, store storage.Store, c Config) (*clock, error) {
@@ -38,8 +38,8 @@ func (k *clock) ask(ctx context.Context) error {
 	return nil
 }
 
-// stamp returns the Last-Modified of entities that are written after an entity with the
-// Last-Modified previous.
+// stamp returns the Last-Modified for entities that are written after an entity whose Last-Modified
+// is previous.
 func (k *clock) stamp(ctx context.Context, previous time.Time) (time.Time, error) {
 	t, err := k.check(previous)
 	if err == nil {
@@ -69,5 +69,5 @@ func (k *clock) check(previous time.Time) (time.Time, error) {
 	return now, nil
 }
 
-// reference returns the time of the store's clock without a request.
+// reference returns the current time of the store's clock, without a request.
 func (k *clock) reference() time.Time { return k.base.Add(time.Since(k.asked)) }

@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// tail holds what the committing goroutine knows about the end of the feed.
+// tail holds the committing goroutine's knowledge about the end of the feed.
 type tail struct {
 	read   bool        // whether the feed has been read before
 	known  bool        // whether the other fields describe the store as it was last read
