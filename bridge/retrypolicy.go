@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// Tries is how many times a request for a document is tried and, by a bridge that does not follow,
-// a request for changes. Together, the attempts outlast an outage of a minute.
+// Tries is how many times a request for a document is tried. A bridge that does not follow tries a
+// request for changes as often. Together, the attempts outlast an outage of a minute.
 const Tries = 8
 
 // A RetryPolicy says how failures of a source are retried.

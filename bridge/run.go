@@ -50,8 +50,8 @@ type Run struct {
 	b             *Bridge
 	source        Source
 	feed, session string // of the checkpoint
-	// aside is set if the source is not read in order; then the position in the checkpoint does not
-	// change.
+	// aside is set if the source is not read in order; in that case, the position in the checkpoint
+	// does not change.
 	aside bool
 
 	// Used only by the goroutine that publishes.
@@ -180,7 +180,7 @@ func (r *Run) publishPiece(ctx context.Context, p *Piece) error {
 	}
 }
 
-// Reject puts something into quarantine.
+// Reject puts a document or row into quarantine.
 func (r *Run) Reject(ctx context.Context, thing Quarantined) error {
 	added, err := r.b.quarantine(ctx, thing)
 	if err != nil {

@@ -64,7 +64,8 @@ func (g *guard) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// valid reports whether the text is UTF-8 so far; at its end, whether all of it is.
+// valid reports whether the bytes read so far are valid UTF-8. Only at the end must the last
+// character be complete.
 func (g *guard) valid(b []byte, end bool) bool {
 	if len(g.split) > 0 {
 		b = append(g.split, b...)

@@ -82,8 +82,9 @@ func Delete(ctx context.Context, store storage.Store, feed string) (int64, error
 	}
 }
 
-// CopyDeletion deletes a feed in the target store to if it was deleted in the source store from and
-// the floor is higher in the source. It reports whether it wrote the floor.
+// CopyDeletion copies the deletion of a feed between stores: if the feed was deleted in the first
+// store, and its floor is higher there than in the second, it is deleted in the second. It reports
+// whether it wrote the floor.
 func CopyDeletion(ctx context.Context, from, to storage.Store, feed string) (bool, error) {
 	source, _, err := readFloor(ctx, from, feed)
 	if err != nil || !source.Deleted {

@@ -16,7 +16,7 @@ var (
 	// ErrErasing means that the feed cannot be published to for a moment, since its pages are being
 	// replaced. The caller should try again.
 	ErrErasing = errors.New("feed is being rewritten by \"feedctl erase\": publish again in a moment")
-	// ErrFenceLost means that producers did not wait any longer: the feed may have grown.
+	// ErrFenceLost means that producers stopped waiting: the feed may have grown.
 	ErrFenceLost = errors.New("producers removed the fence, since they had waited for too long")
 	// ErrOvertaken means that the erasure can no longer be committed: another one has begun,
 	// or the feed was deleted.
@@ -104,7 +104,7 @@ func BeginErasure(ctx context.Context, store storage.Store, feed string) (*Erasu
 }
 
 // Copy returns the metadata of the copy of page p; before is the copy that precedes it, or nil if it is
-// the first. The caller changes what is different in the copy. The error may match [ErrOutgrown].
+// the first. The caller changes the fields that differ in the copy. The error may match [ErrOutgrown].
 func (e *Erasure) Copy(p, before *Page) (*Page, error) {
 	if err := e.checkRoom(p); err != nil {
 		return nil, err
@@ -238,7 +238,8 @@ func (e *Erasure) block(ctx context.Context, p *Page) error {
 
 // Commit makes the feed consist of the copies; last is the copy of the newest page. It returns the new
 // floor. The feed begins another epoch, in which positions of consumers stay valid. The error matches
-// [ErrFenceLost] if producers have removed the fence, or pages were pruned: then there is more to copy.
+// [ErrFenceLost] if producers have removed the fence, or pages were pruned; in both cases there may be
+// more to copy.
 func (e *Erasure) Commit(ctx context.Context, last *Page) (int64, error) {
 	r := e.record
 	whole := r.Floor == 1 || r.Deleted

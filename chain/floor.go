@@ -55,9 +55,9 @@ func readFloor(ctx context.Context, store storage.Store, feed string) (floorReco
 	return r, info.Version, nil
 }
 
-// writeFloor replaces the floor at a version, or creates it if the version is "", and
-// returns the new version. The error matches [storage.ErrExists] or [storage.ErrConflict]
-// if another writer was first.
+// writeFloor replaces the floor if its version is still the given one, or creates it if that is "",
+// and returns the new version. The error matches [storage.ErrExists] or [storage.ErrConflict] if
+// another writer was first.
 func writeFloor(ctx context.Context, store storage.Store, at storage.Version, r floorRecord) (storage.Version, error) {
 	data, err := json.Marshal(r)
 	if err != nil {

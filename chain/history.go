@@ -73,9 +73,9 @@ func (r *Reader) readFloor(ctx context.Context) (int64, floorRecord, error) {
 	}
 }
 
-// saw records a floor record that was read while before was the last known one, and returns the
-// highest floor. It returns false if another record was read meanwhile: either may be the later
-// one.
+// saw records a floor record that was read, and returns the highest floor. before is the last
+// record known when the read began: if another one has become known meanwhile, saw returns false,
+// since either may be the later one.
 func (r *Reader) saw(before *floorState, now floorState) (int64, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,9 +112,9 @@ func (r *Reader) beginTimeline(timeline int) int {
 	return r.timeline
 }
 
-// Timeline returns how many times another history of the feed was found: its store was restored to
-// an older state, for example, or has another feed. What was read of the feed before that, by this
-// reader or another, may no longer hold.
+// Timeline returns how many times another history of the feed was found, for example because its
+// store was restored to an older state, or has another feed. What was read of the feed before that,
+// by this reader or another, may no longer hold.
 func (r *Reader) Timeline() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

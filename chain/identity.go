@@ -72,8 +72,8 @@ func NextEpoch(ctx context.Context, store storage.Store, name string) (feed.Iden
 	return r.identity(), err
 }
 
-// next returns the floor record of a feed with another epoch or identity, the version of the object,
-// and the newest page, or nil if there is none.
+// next returns the floor record of a feed, changed to another epoch or identity, the version of the
+// stored object, and the newest page, or nil if there is none.
 func next(ctx context.Context, store storage.Store, name string) (floorRecord, storage.Version, *Page, error) {
 	r, version, err := readFloor(ctx, store, name)
 	if err == nil && r.Deleting {

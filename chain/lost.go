@@ -106,8 +106,8 @@ func (p *Page) ProvesLoss(newest *Page) bool {
 }
 
 // Overdue reports whether this page, which is beyond the newest one (nil if there is
-// none), was written more than MaxCommit ago by the store's clock. The page before it
-// may then have been lost, and a producer does not replace this page.
+// none), was written more than MaxCommit ago by the store's clock. In that case, the page before it
+// may have been lost, and a producer does not replace this page.
 //
 // This page is an orphan nevertheless, and not overdue, if the newest page was begun less than
 // MaxCommit after it and was written to MaxCommit or longer after it: the chain never continued

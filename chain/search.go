@@ -83,8 +83,8 @@ func (r *Reader) findNewest(ctx context.Context) (*Page, error) {
 }
 
 // readStart returns the floor and its record, and whether there is a page at the floor; if that page is
-// closed, it is in closed. It expects the floor not to have risen since it was last seen, and then takes
-// one round trip.
+// closed, it is in the map closed. If the floor has not risen since it was last seen, this takes one
+// round trip.
 func (r *Reader) readStart(ctx context.Context) (floor int64, record floorRecord, exists bool, closed map[int64]*Page, err error) {
 	expected := r.SeenFloor()
 	var there int

@@ -173,7 +173,7 @@ func TestRandom(t *testing.T) {
 					}
 				}
 				r.client.HTTP = nil
-				r.configure = func(c *Config) { c.ReconcileNow = true } // a past stamp has no sign
+				r.configure = func(c *Config) { c.ReconcileNow = true } // a stamp in the past leaves no sign
 				r.run()
 				r.check()
 			})

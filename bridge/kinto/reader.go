@@ -118,7 +118,7 @@ func (r *reader) start(ctx context.Context, pieces chan<- *bridge.Piece) error {
 	return r.reconcile(ctx, pieces, sign)
 }
 
-// startFill begins to read newest first, if that is wanted.
+// startFill begins to read newest first, if Config.NewestFirst is set.
 func (r *reader) startFill(ctx context.Context, pieces chan<- *bridge.Piece) error {
 	if !r.bridge.config.NewestFirst {
 		return nil

@@ -14,7 +14,7 @@ import (
 // stamp of the collection above that of the position. The number of records remains the same. The newest
 // record that was read is missing from the list, which is the only sign.
 func TestRestoredUnseen(t *testing.T) {
-	for name, cut := range map[string]bool{"read": false, "cut off": true} { // the list that lacks it
+	for name, cut := range map[string]bool{"read": false, "cut off": true} { // the list without the record
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { restoredUnseen(t, cut) })
 		})

@@ -22,7 +22,7 @@ func (b *Bridge) Retry(ctx context.Context) (bridge.RetryReport, error) {
 	})
 }
 
-// An again reads records in quarantine again.
+// An again is a source that reads the records in quarantine once more.
 type again struct {
 	*run
 	ids []string

@@ -38,8 +38,8 @@ func newPrivateRig(t *testing.T, server *kintotest.Server) *rig {
 	return r
 }
 
-// share lets only these users, besides the owner, read the collection or, if path is not empty, what is
-// at that path in it.
+// share lets only the given users and the owner read the collection or, if path is not empty, the object
+// at that path below the collection.
 func (r *rig) share(path string, users ...string) {
 	r.t.Helper()
 	body, err := json.Marshal(map[string]any{"permissions": map[string][]string{"read": append([]string{}, users...)}})
@@ -50,8 +50,8 @@ func (r *rig) share(path string, users ...string) {
 }
 
 // TestRightsRemoved: a user may no longer read a collection, while single records are still shared
-// with the user: the server still lists these, and has no tombstones of the others. The bridge ends, and
-// deletes nothing.
+// with the user: the server still lists the shared records, and has no tombstones of the others. The
+// bridge ends, and deletes nothing.
 func TestRightsRemoved(t *testing.T) {
 	t.Parallel()
 	for _, backend := range kintotest.Backends {

@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/internal/task"
 )
 
-// TestBridgeKinto publishes a collection, and what changes in it. The feed has what the collection has.
+// TestBridgeKinto publishes a collection, and then its changes. The feed must match the collection.
 func TestBridgeKinto(t *testing.T) {
 	collection, dir := kintotest.Start(t, kintotest.Memory).NewCollection(t), t.TempDir()
 	store := "file:" + filepath.Join(dir, "store")

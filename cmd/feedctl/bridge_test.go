@@ -176,7 +176,7 @@ func TestBridgeSnapshotOfEmptyDatabase(t *testing.T) {
 	}
 }
 
-// TestBridgeText: the text output has the same numbers.
+// TestBridgeText: the text output has the same numbers as the JSON output.
 func TestBridgeText(t *testing.T) {
 	r := newBridgeRig(t)
 	r.env()

@@ -133,6 +133,6 @@ func warnRefused(a *app.App, r consumer.Rejected, into string) {
 	}
 }
 
-// missingStub is CouchDB's code for a document with an attachment of which CouchDB has, and was
-// sent, only the name.
+// missingStub is CouchDB's error code for a document with an attachment whose content CouchDB
+// neither has nor was sent.
 const missingStub = "missing_stub"

@@ -75,7 +75,7 @@ func TestCopy(t *testing.T) {
 	if tail(first) != tail(last) {
 		t.Error("the copy differs")
 	}
-	// The first copy is unchanged.
+	// The target gets entities that the source does not have.
 	mustRun(t, zones, "publish", last+"#zones", "--key", "/name")
 	for _, test := range []struct {
 		args []string

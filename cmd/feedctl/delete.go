@@ -68,7 +68,8 @@ func deletedVerb(dryRun bool) string {
 	return "deleted"
 }
 
-// confirmDelete asks whether to delete a feed. Only a terminal can answer.
+// confirmDelete asks on the terminal whether to delete a feed. Without a terminal, it returns an
+// error.
 func confirmDelete(ctx context.Context, a *app.App, store storage.Store, name string) error {
 	report, err := producer.Delete(ctx, store, name, true)
 	if err != nil {

@@ -105,7 +105,7 @@ func eraseText(e *task.Erased) string {
 	return b.String()
 }
 
-// confirmErase asks whether to erase. Only a terminal can answer.
+// confirmErase asks on the terminal whether to erase. Without a terminal, it returns an error.
 func confirmErase(ctx context.Context, a *app.App, e *task.Erased) error {
 	snapshots := human.Plural(int64(len(e.Snapshots)), "snapshot", "snapshots")
 	question := fmt.Sprintf("erase %s, write all %s of feed %s (%s) again, and replace %s?",

@@ -22,7 +22,7 @@ const people = `{"id":"ann","n":1,"note":"SECRET"}
 {"id":"cem","n":1}
 `
 
-// filesWith returns the files below a directory that contain a text.
+// filesWith returns the files below a directory that contain the given string.
 func filesWith(t *testing.T, dir, text string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

@@ -61,7 +61,7 @@ type deletedFeedJSON struct {
 // newEpochJSON is printed by "new-epoch", for each feed.
 type newEpochJSON struct {
 	Feed     string    `json:"feed"`
-	DryRun   bool      `json:"dryRun"`   // then nothing was changed, and the IDs are examples
+	DryRun   bool      `json:"dryRun"`   // if set, nothing was changed, and the IDs are examples
 	Identity string    `json:"identity"` // of the feed
 	Number   int64     `json:"number"`   // of the epoch; 0: the feed has no pages, and another identity
 	Epoch    string    `json:"epoch,omitempty"`
@@ -99,7 +99,7 @@ type feedJSON struct {
 
 // doctorJSON is printed by "doctor".
 type doctorJSON struct {
-	Problems int              `json:"problems"` // how many findings are a problem
+	Problems int              `json:"problems"` // how many of the findings are problems
 	Findings []doctor.Finding `json:"findings"`
 }
 
@@ -122,7 +122,7 @@ type copyJSON struct {
 	Target        string `json:"target"`
 	Feeds         int    `json:"feeds"`
 	Entities      int64  `json:"entities"` // of feeds
-	Pages         int64  `json:"pages"`    // of feeds, that were begun
+	Pages         int64  `json:"pages"`    // of feeds; those that were begun
 	SnapshotPages int64  `json:"snapshotPages"`
 	Bytes         int64  `json:"bytes"`
 }

@@ -59,7 +59,7 @@ func columns(t *testing.T, conn *pgx.Conn) (all []string) {
 }
 
 // TestOldSchema reads, writes and deletes in a store created by another version, without
-// changing its schema. Reading only needs the right to read.
+// changing its schema. Reading requires only read permission.
 func TestOldSchema(t *testing.T) {
 	database, conn := old(t, pgtest.StartOwn(t), "a")
 	before := columns(t, conn)

@@ -38,7 +38,7 @@ func addOutbox(c *cobra.Command, o *task.Outbox) {
 	app.Must(c.MarkFlagRequired("db"))
 }
 
-// pagesOf returns the URL of the store of pages if --store is given, or "".
+// pagesOf returns the URL of the store for pages if --store is given, and "" otherwise.
 func pagesOf(a *app.App, c *cobra.Command) string {
 	if c.Flags().Changed("store") {
 		return a.Store

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// shop runs statements in a database, and returns its URL.
+// shop returns the URL of a new database, and a function that executes SQL in it.
 func shop(t *testing.T) (database string, exec func(sql string)) {
 	t.Helper()
 	database = pgtest.Start(t).URL("shop")

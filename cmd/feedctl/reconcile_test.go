@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/internal/task"
 )
 
-// A copied is a copy of a feed, and what a user may do to it.
+// A copied describes a copy of a feed, and the changes that a user may make to it.
 type copied struct {
 	name, into          string
 	change, remove, add func(t *testing.T)

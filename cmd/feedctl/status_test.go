@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// TestStatus shows the positions of the consumers of all kinds of sinks, and creates none.
+// TestStatus shows the positions of the consumers of all kinds of sinks, and creates no sinks.
 func TestStatus(t *testing.T) {
 	dir := t.TempDir()
 	feed := "file:" + filepath.ToSlash(dir) + "/store#zones"

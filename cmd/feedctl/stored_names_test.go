@@ -48,8 +48,8 @@ func TestStoredNames(t *testing.T) {
 	})
 }
 
-// TestStoredViolations: the locations of violations have the URL of the page, too, not an internal
-// name.
+// TestStoredViolations: the locations of violations, too, have the URL of the page instead of an
+// internal name.
 func TestStoredViolations(t *testing.T) {
 	dir := t.TempDir()
 	store := "file:" + dir

@@ -354,8 +354,8 @@ func TestStaticSnapshot(t *testing.T) {
 	if got := readByConsumer(t, made.URL); len(got) != 3 {
 		t.Errorf("consumer reads %v", got)
 	}
-	// From the snapshot in the public bucket to the feed on another server, which the index
-	// does not name, without repeating entities.
+	// A consumer reads the snapshot in the public bucket, and continues with the feed on another
+	// server, which the index does not name. It repeats no entities.
 	mustRun(t, zones, "publish", store+"#zones", "--key", "/name")
 	out = filepath.Join(t.TempDir(), "both.jsonl")
 	mustRun(t, "", "consume", feeds+"/feeds/zones", "--into", "jsonl:"+out, "--from", "snapshot:"+made.URL)
