@@ -256,14 +256,14 @@ func TestJavaReadsFeed(t *testing.T) {
 	if diff := cmp.Diff(want, javaReader(t, programs, "feed", entry)); diff != "" {
 		t.Errorf("from the beginning (-want +got):\n%s", diff)
 	}
-	for _, i := range []int{4, len(want) - 1} { // each starts a JVM, so only a sample is tested
+	for _, i := range []int{4, len(want) - 1} { // each read starts a JVM, so only a sample is tested
 		after := want[i]
 		got := javaReader(t, programs, "feed", entry, after.LastModified, after.ContentID)
 		if diff := cmp.Diff(want[i+1:], got); diff != "" {
 			t.Errorf("after %s (-want +got):\n%s", after.ContentID, diff)
 		}
 	}
-	// The reader requires a page that is strictly older, even for an existing entity.
+	// The reader requires a page that is strictly older than the position, even if the entity exists.
 	if _, err := runReader(t, programs, "feed", entry, want[0].LastModified, want[0].ContentID); err == nil || !strings.Contains(err.Error(), "strictly older") {
 		t.Errorf("after the first entity: %v", err)
 	}

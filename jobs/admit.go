@@ -19,7 +19,7 @@ func (s *Scheduler) Admit(ctx context.Context, n Node, most int) ([]Run, error) 
 }
 
 // admit is like Admit, and calls started for each run in the same transaction. It also returns the
-// origins that have their maximum of jobs.
+// origins that already have the maximum number of jobs.
 func (s *Scheduler) admit(ctx context.Context, n Node, most int, started func(context.Context, jobdb.Tx, Run) error) (runs []Run, full []string, err error) {
 	if most <= 0 {
 		full, err = s.full(ctx)
@@ -98,8 +98,7 @@ func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time,
 	return nil
 }
 
-// Waiting returns how many jobs are due that the node could run; it stops counting at the given
-// maximum.
+// Waiting returns how many of the jobs that are due the node could run; it stops counting at the given maximum.
 func (s *Scheduler) Waiting(ctx context.Context, n Node, most int) (count int, err error) {
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		crowd, err := s.crowd(ctx, tx)
@@ -134,7 +133,7 @@ type tenant struct {
 }
 
 // limits returns how many jobs may run for each namespace that has a limit. Other nodes wait until
-// the transaction ends, and then see what has started.
+// the transaction ends, and then see which jobs have been started.
 func limits(ctx context.Context, tx jobdb.Tx) (map[string]int, error) {
 	most := map[string]int{}
 	const sql = "SELECT namespace, max_running FROM @tenant WHERE max_running > 0 ORDER BY namespace @lock"
@@ -249,8 +248,8 @@ func leastUsed(tenants map[string]*tenant) (least *tenant) {
 // dueAtOnce is how many due jobs of a namespace are read, and locked, at once.
 const dueAtOnce = 20
 
-// next returns a due job of the namespace, or nil. It reads no more jobs than the given number, for
-// which there is room.
+// next returns a due job of the namespace, or nil. It reads at most the given number of jobs, for which there is
+// room.
 func (x *tenant) next(ctx context.Context, tx jobdb.Tx, n Node, crowd *crowd, most int) (j *Job, err error) {
 	if len(x.due) == 0 && !x.read {
 		most = min(most, dueAtOnce)
@@ -268,7 +267,7 @@ func (x *tenant) next(ctx context.Context, tx jobdb.Tx, n Node, crowd *crowd, mo
 	return j, nil
 }
 
-// decayed returns a usage after it has decayed for a time.
+// decayed returns what a usage has decayed to after the given time.
 func (s *Scheduler) decayed(usage float64, age time.Duration) float64 {
 	return usage * math.Exp2(-max(age, 0).Seconds()/s.settings().HalfLife.Seconds())
 }

@@ -45,9 +45,9 @@ type ApplyOptions struct {
 	DryRun bool
 	// Node is the name of a node that will join; jobs may already be pinned to it.
 	Node string
-	// If, unless it is nil, is called for each document with the version of its job, or "" if there
-	// is no job; see [Job.Version]. If it returns false for one of them, nothing is changed, and
-	// the error matches [ErrConflict].
+	// If is a function that, unless nil, is called for each document with the version of its job, or "" if there is
+	// no job; see [Job.Version]. If it returns false for one of them, nothing is changed, and the error matches
+	// [ErrConflict].
 	If func(id, version string) bool
 }
 
@@ -91,7 +91,7 @@ func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOpti
 	return changes, nil
 }
 
-// An application is an attempt to apply documents, which are compared with what is stored.
+// An application is one attempt to apply documents. It compares them with what is stored.
 type application struct {
 	store      *Scheduler
 	now        time.Time

@@ -92,8 +92,8 @@ func TestApplyStatements(t *testing.T) {
 	}
 }
 
-// TestApplyProblems: one error has all problems that the database reveals in the documents, and
-// nothing is stored.
+// TestApplyProblems: one error contains all problems that the database reveals in the documents, and nothing is
+// stored.
 func TestApplyProblems(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		job := func(name, source, target string, after ...string) jobs.Document {
@@ -135,7 +135,7 @@ job "n/f": target: job "n/old" writes to the same target`
 }
 
 // TestPrune: the jobs of a namespace are deleted if the namespace is now empty or has another name,
-// and no other jobs are.
+// and no other jobs are deleted.
 func TestPrune(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		stored := func(o jobs.ApplyOptions, want []string, documents ...jobs.Document) {

@@ -61,7 +61,7 @@ func TestDatabaseAway(t *testing.T) {
 	const many = 6
 	kind := holding{began: make(chan string, 10*many), release: map[string]chan struct{}{}}
 	settings := jobs.Defaults()
-	settings.Lease = 20 * time.Second // several heartbeats, or one late reconnection would be an adoption
+	settings.Lease = 20 * time.Second // several heartbeats: otherwise, jobs would be adopted after one late reconnection
 	store := jobs.NewScheduler(db, jobs.Kinds{"hold": kind}, settings)
 	for n := range many {
 		d := jobs.Document{Namespace: "n", Name: fmt.Sprint(n), Kind: "hold", Source: fmt.Sprint("s", n)}

@@ -10,8 +10,8 @@ import (
 )
 
 // TestOriginUpOnly: a server was down and is back. Jobs that crashed because of the server are due
-// again. A job that waits after errors of its own, and one with a schedule, wait as before, and do
-// not probe the server either.
+// again. A job that waits after errors of its own, and a job that waits for its schedule, continue to wait, and do
+// not probe the server.
 func TestOriginUpOnly(t *testing.T) {
 	eachDatabase(t, originKinds, func(t *testing.T, db *jobdb.DB, s *jobs.Scheduler) {
 		const server = "https://down.test"

@@ -26,7 +26,7 @@ func (s *Scheduler) Cancel(ctx context.Context, ids ...string) (int, error) {
 	})
 }
 
-// cancel ends a job. It reports false if there is nothing to end.
+// cancel ends a job. It returns false if there is nothing to end.
 func (j *Job) cancel(now time.Time) (bool, error) {
 	scheduled := j.Document.Schedule != ""
 	waits := j.State == Paused || j.State == Pending && j.Errors == 0 && j.NotBefore.After(now)

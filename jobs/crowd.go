@@ -32,7 +32,7 @@ func (s *Scheduler) crowd(ctx context.Context, tx jobdb.Tx) (*crowd, error) {
 	return c, err
 }
 
-// full returns the origins that have their maximum of jobs.
+// full returns the origins that already have the maximum number of jobs.
 func (s *Scheduler) full(ctx context.Context) (origins []string, err error) {
 	err = s.db.View(ctx, func(tx jobdb.Tx) error {
 		crowd, err := s.crowd(ctx, tx)
@@ -88,7 +88,7 @@ func due(n Node, full []string, more ...any) (condition string, args []any) {
 }
 
 // crowded returns, by origin, how many jobs could run if their origins were not full. It counts up to
-// most jobs for each origin, including jobs of other nodes, since a job waits for runs on all nodes.
+// the given number of jobs for each origin, including jobs of other nodes, since a job waits for runs on all nodes.
 func (s *Scheduler) crowded(ctx context.Context, full []string, most int) (waiting map[string]int, err error) {
 	waiting = map[string]int{}
 	if len(full) == 0 {

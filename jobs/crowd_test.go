@@ -88,8 +88,8 @@ func (l lingering) Run(ctx context.Context, s *jobs.Session) error {
 	return ctx.Err()
 }
 
-// TestCrowdedByOthers: runs on one node take all the places of an origin. A job that is pinned to
-// another node still gets its turn.
+// TestCrowdedByOthers: the runs on one node are all that may use an origin. A job that is pinned to another node
+// still gets its turn.
 func TestCrowdedByOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := jobdb.Open(t.Context(), "sqlite::memory:", jobdb.Options{Clock: goClock()})

@@ -17,8 +17,7 @@ type Description struct {
 	Lease *Lease `json:"lease,omitempty"`
 	// Watch is how the job is woken; nil if it does not follow.
 	Watch *WatchStatus `json:"watch,omitempty"`
-	// Command is the command line that does the same, if the kind has a method Command(*Document)
-	// string.
+	// Command is the command line that does the same as the job, if the kind has a method Command(*Document) string.
 	Command string  `json:"command,omitempty"`
 	Events  []Event `json:"events"` // the latest events, newest first
 }
@@ -82,8 +81,8 @@ type facts struct {
 	origins []blockedOrigin
 	tenant  TenantStatus
 	once    string // a transient job that does the same; "" if there is none
-	full    string // an origin with its maximum of running jobs
-	limit   int    // the maximum of jobs with the same origin
+	full    string // an origin that has the maximum number of running jobs
+	limit   int    // the maximum number of running jobs with the same origin
 	before  int    // jobs of the namespace that are due before this one
 	others  int    // jobs of other namespaces that are due
 	limited bool   // the caller must not learn of jobs of other namespaces

@@ -24,8 +24,8 @@ type Document struct {
 	Credentials map[string]string `json:"credentials,omitempty"`
 	// Follow makes the job run until it is removed. Otherwise it ends when it has caught up.
 	Follow bool `json:"follow,omitempty"`
-	// Schedule is when a job that does not follow runs again: five fields as in crontab(5), in
-	// UTC. A run that is not over at the next time delays the next run.
+	// Schedule says when a job that does not follow runs again: five fields as in crontab(5), in UTC. A run that is
+	// not over at the next time delays the next run.
 	Schedule string `json:"schedule,omitempty"`
 	// After holds names of jobs of the namespace that are to run first. It only affects the order in
 	// which jobs run for the first time.
@@ -45,8 +45,8 @@ type Document struct {
 // Values are the values of an option; most options have one.
 type Values []string
 
-// Backoff is how long a job waits after consecutive errors: Min after the first, twice as
-// long after each further one, up to Max.
+// Backoff says how long a job waits after consecutive errors: Min after the first, twice as long after each further
+// one, up to Max.
 type Backoff struct {
 	Min time.Duration `json:"min,omitempty"`
 	Max time.Duration `json:"max,omitempty"`
@@ -114,11 +114,10 @@ func (p InvalidError) Is(target error) bool { return target == ErrInvalid }
 
 // A Kind implements the jobs of one kind. Its methods may be called concurrently.
 type Kind interface {
-	// Check returns the problems of a document, by field. It uses no network.
+	// Check returns the problems of a document, by field. It does not use the network.
 	Check(d *Document) []Problem
-	// Identify returns what the document refers to. It uses no network, and is only called with
-	// documents whose source and target have no problems. If other fields have problems, what
-	// depends on them is empty.
+	// Identify returns what the document refers to. It does not use the network, and is only called with documents
+	// whose source and target have no problems. If other fields have problems, what depends on them is empty.
 	Identify(d *Document) Identity
 	// Run runs the job of the session until there is nothing left to do, or ctx ends.
 	// An error that matches [ErrRejected] will not pass on its own; after any other error, the
@@ -132,7 +131,7 @@ type Identity struct {
 	// Work identifies everything that affects the result of the job: source, target and selection,
 	// but neither credentials nor limits. Only an invalid document may have an empty Work.
 	Work string
-	// Target identifies what the job writes to, if two jobs must not write to it.
+	// Target identifies what the job writes to, if two jobs must not both write to it.
 	Target string
 	// SourceOrigin and TargetOrigin identify the servers that the job uses, as
 	// https://HOST:PORT. They are empty for local files.
@@ -226,10 +225,10 @@ func (u *users) add(n int, d *Document, i *Identity) (problems []Problem) {
 	return problems
 }
 
-// ValidNamespace reports whether a namespace can have a name.
+// ValidNamespace reports whether name is a valid name of a namespace.
 func ValidNamespace(name string) bool { return validName.MatchString(name) }
 
-// title names a job in a message.
+// title returns the name of a job for use in a message.
 func (d *Document) title() string {
 	if d.Name == "" {
 		return "another job"
@@ -324,8 +323,8 @@ func ranks(documents []Document) map[string]int64 {
 	return ranks
 }
 
-// cycles returns a problem for each cycle of jobs that wait for each other, at a job in the cycle
-// for which the function at returns true.
+// cycles returns a problem for each cycle of jobs that wait for each other. The problem is reported at a job in the
+// cycle for which the given function returns true.
 func cycles(documents []Document, at func(id string) bool) (problems []Problem) {
 	after := map[string][]string{}
 	for n := range documents {
@@ -364,7 +363,7 @@ func cycles(documents []Document, at func(id string) bool) (problems []Problem) 
 func (d *Document) canonical() string {
 	text, err := json.Marshal(d) // sorts the keys of maps
 	if err != nil {
-		panic(err) // it has only strings, numbers and maps of these
+		panic(err) // impossible: a document has only strings, numbers and maps of these
 	}
 	return string(text)
 }

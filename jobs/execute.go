@@ -95,7 +95,7 @@ func (w *worker) fenced(n Node, err error) string {
 	return "cancelled"
 }
 
-// perform runs the job as its kind says.
+// perform has the kind of the job run it.
 func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 	s := a.session
 	kind, ok := w.store.kinds[s.Document.Kind]
@@ -143,13 +143,13 @@ func (w *worker) perform(ctx context.Context, a *activeRun) (Outcome, error) {
 	return crashed(err, s.blamed(err)), err
 }
 
-// crashed returns the outcome of a run that an error ended; origin is the error of the server that
-// caused it, or nil.
+// crashed returns the outcome of a run that was ended by an error; origin is the error of the server that caused it,
+// or nil.
 func crashed(err error, origin *OriginError) Outcome {
 	return Outcome{End: Crashed, Reason: err.Error(), Hint: hint(err), Origin: origin}
 }
 
-// hint returns what the user can do about an error, if the error says that, or "".
+// hint returns the hint of an error, which says what the user can do about it, or "".
 func hint(err error) string {
 	if h, ok := errors.AsType[interface {
 		error
@@ -160,8 +160,8 @@ func hint(err error) string {
 	return ""
 }
 
-// linger reports whether a run that has caught up may keep its slot. It may only while other slots
-// are free and no job waits for this run because of an origin.
+// linger reports whether a run that has caught up may keep its slot. It may do so only while other slots are free and
+// no job waits for this run because of an origin.
 func (w *worker) linger(a *activeRun) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -169,7 +169,7 @@ func (w *worker) linger(a *activeRun) bool {
 	return a.lingers
 }
 
-// limit ends a run that has taken long, unless it lingers because no other job needs its slot.
+// limit ends a run that has lasted too long, unless it lingers because no other job needs its slot.
 func (w *worker) limit(a *activeRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,8 +187,8 @@ func (w *worker) forget(id runID) {
 }
 
 // finish records how a run ended. While the database is unavailable, it tries again until the run
-// is told to end, and from then on for the time of a lease. After other errors, which may be
-// permanent, it only tries again for the time of a lease, since the run occupies a slot.
+// is told to end, and after that for as long as a lease lasts. After other errors, which may be permanent, it only
+// tries again for as long as a lease lasts, since the run occupies a slot.
 func (s *Scheduler) finish(ctx context.Context, r Run, o Outcome) error {
 	lease := s.settings().Lease
 	told, tries := ctx.Done(), context.WithoutCancel(ctx)

@@ -90,7 +90,7 @@ var readsAll = regexp.MustCompile(`Seq Scan on job\b|(?m)^SCAN (j|o|job)$`)
 // parameter is a parameter of a statement.
 var parameter = regexp.MustCompile(`\$([0-9]+)`)
 
-// explain returns the plan of a statement, whatever its arguments.
+// explain returns the plan of a statement for unknown arguments.
 func explain(t *testing.T, db *jobdb.DB, database, sql string) string {
 	t.Helper()
 	count := 0

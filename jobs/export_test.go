@@ -19,8 +19,8 @@ var Block = (*Scheduler).block
 // Delay returns how long a job waits after a number of consecutive errors.
 func Delay(s *Scheduler, d *Document, errors int64) time.Duration { return s.delay(d)(errors) }
 
-// MayReap reports whether a node that has joined, and has then sent heartbeats after these times, may
-// declare others lost.
+// MayReap reports whether a node that has joined, and then sent heartbeats with the given gaps, may declare others
+// lost.
 func MayReap(gaps ...time.Duration) bool {
 	w := &worker{store: newScheduler(nil, nil, Defaults())}
 	w.beaten()
@@ -34,11 +34,11 @@ func MayReap(gaps ...time.Duration) bool {
 // Canonical returns a document in the form in which it is stored and compared.
 func Canonical(d *Document) string { return d.canonical() }
 
-// How returns how a run has ended, in the words that an [Observer] is told.
+// How returns how a run has ended, in the words that are passed to an [Observer].
 func (o *Outcome) How() string { return o.how(nil) }
 
-// EndedByOrders reports whether orders that were requested at the time asked end a run that they do not
-// mention.
+// EndedByOrders reports whether a run is ended by orders that do not mention it, given the time when the run began
+// and the time when the orders were requested.
 func EndedByOrders(began, asked time.Time) (ended bool) {
 	w := &worker{runs: map[runID]*activeRun{{}: {began: began, end: func(error) { ended = true }}}}
 	w.follow(nil, asked)
@@ -68,7 +68,7 @@ func Report(ctx context.Context, s *Scheduler, r Run, stats Stats) error {
 	return s.report(ctx, []total{{runID{r.Job.Document.ID(), r.Job.Epoch}, stats}})
 }
 
-// Lose makes the nodes of a scheduler lost, as another node that has not heard from them does.
+// Lose declares the nodes of a scheduler lost, as another node that has not heard from them does.
 func Lose(s *Scheduler) error {
 	ctx := context.Background()
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/internal/suggest"
 )
 
-// maxFile is the size of a file of jobs, in bytes; 10,000 jobs take about 3 MiB.
+// maxFile is the maximum size of a file of jobs, in bytes; 10,000 jobs take about 3 MiB.
 const maxFile = 64 << 20
 
 // ReadFiles reads jobs from YAML files, or from all files in a directory that end with .yaml
@@ -40,8 +40,8 @@ type Files struct {
 	reader     *reader
 }
 
-// Locate adds to an [InvalidError] of [Scheduler.Apply] the places of the fields in the files, and
-// the problems of the files that do not belong to a document.
+// Locate adds to an [InvalidError] of [Scheduler.Apply] the files and lines of the fields, and those problems of the
+// files that do not belong to a document.
 func (f *Files) Locate(err error) error {
 	problems, ok := errors.AsType[InvalidError](err)
 	if !ok {
@@ -163,14 +163,13 @@ type reader struct {
 	file       string
 }
 
-// A source is where a document was read.
+// A source says where a document was read.
 type source struct {
 	file  string
-	lines map[string]int // by field; "" is the first line
+	lines map[string]int // by field; that of "" is the first line of the document
 }
 
-// locateAll returns the given problems and those of the files, in order, with the places of their
-// fields.
+// locateAll returns the given problems and those of the files, in order, with the files and lines of their fields.
 func (r *reader) locateAll(problems []Problem) InvalidError {
 	located := slices.Clone(r.problems)
 	for _, p := range problems {
@@ -180,7 +179,7 @@ func (r *reader) locateAll(problems []Problem) InvalidError {
 	return located
 }
 
-// locate adds the place of its field to a problem.
+// locate sets the file and line of a problem to those of its field.
 func (r *reader) locate(p Problem) Problem {
 	if p.document == 0 {
 		p.document = 1 + slices.IndexFunc(r.documents, func(d Document) bool { return d.ID() == p.Job })
@@ -280,7 +279,7 @@ func clone[V any](m map[string]V) map[string]V {
 	return c
 }
 
-// document reads a job, or the defaults of jobs. The lines of its fields are added to lines.
+// document reads a job, or the defaults of jobs. The line numbers of its fields are added to lines, unless that is nil.
 func (r *reader) document(n *yaml.Node, field string, d *Document, lines map[string]int) {
 	at := func(name string) string {
 		if field == "" {
@@ -323,7 +322,7 @@ func (r *reader) document(n *yaml.Node, field string, d *Document, lines map[str
 	r.fields(n, field, known)
 }
 
-// note adds the lines of all fields of a mapping.
+// note adds the line numbers of all fields of a mapping to lines.
 func note(n *yaml.Node, prefix string, lines map[string]int) {
 	if n.Kind != yaml.MappingNode {
 		return
@@ -335,7 +334,7 @@ func note(n *yaml.Node, prefix string, lines map[string]int) {
 	}
 }
 
-// fields calls, for each field of a mapping, the function in known.
+// fields calls, for each field of a mapping, the function for the field's name in known.
 func (r *reader) fields(n *yaml.Node, field string, known map[string]func(*yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		r.add(n, field, "want fields, such as \"name: value\"")
@@ -419,7 +418,7 @@ func (r *reader) list(field string, into *[]string) func(*yaml.Node) {
 	}
 }
 
-// texts returns a function that reads a mapping of strings, and adds it to into.
+// texts returns a function that reads a mapping of strings, and adds its entries to *into.
 func (r *reader) texts(field string, into *map[string]string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.MappingNode {

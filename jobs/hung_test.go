@@ -34,7 +34,7 @@ func (r *rounds) Looped(loop string, took time.Duration, err error) {
 	}
 }
 
-// source is a source of changes with one name, which changes every few seconds.
+// source is a source of changes that reports a change of one name every few seconds.
 type source struct{ fails bool }
 
 func (s source) Watch(ctx context.Context, w *watch.Watched) error {
@@ -87,7 +87,7 @@ func TestHung(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				slots := 1
 				if test.loop == "report" {
-					slots = 3 // with fewer, ends of runs would report, too
+					slots = 3 // with fewer slots, the ends of runs would report, too
 				}
 				settings := jobs.Defaults()
 				settings.Lease = time.Minute // the other loops of the node wait for the same connection

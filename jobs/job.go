@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// A Job is a document and where the job stands. Times are of the database's clock.
+// A Job is a document and where the job stands. Times are by the clock of the database.
 type Job struct {
 	Document   Document `json:"document"`
 	Generation int64    `json:"generation"` // how many times the document was changed
-	// Created is when the job was added, for the last time if it was deleted in between.
+	// Created is when the job was added or, if it was deleted in between, added for the last time.
 	Created time.Time `json:"created,omitzero"`
 	// Transient reports whether the job was added by [Scheduler.RunOnce].
 	Transient bool `json:"transient,omitempty"`
@@ -27,7 +27,7 @@ type Job struct {
 	Owner string `json:"owner,omitempty"` // incarnation of the node that runs the job
 	// Observed is the generation with which the last run was started.
 	Observed int64 `json:"observed"`
-	// Wanted counts the reasons to run, and Seen is how many of them runs have handled.
+	// Wanted counts the reasons to run, and Seen is how many of these have been handled by runs.
 	Wanted int64 `json:"wanted"`
 	Seen   int64 `json:"seen"`
 	// NotBefore is the earliest time of the next run.
@@ -47,8 +47,8 @@ type Job struct {
 	fence   int64     // the epoch, as stored
 	origins [2]string // the origins of source and target, as stored
 	blamed  string    // the origin because of which the last run crashed, if it did
-	wasDue  time.Time // when it was due, before it was started
-	heals   time.Time // the value of orphaned before it was started
+	wasDue  time.Time // when the job was due, before it was started
+	heals   time.Time // the value of orphaned before the job was started
 
 	behind   time.Time // since when the job has not been caught up; zero if it is caught up or has ended
 	orphaned time.Time // when its lost node was last heard from; zero if the job has run since
@@ -61,8 +61,8 @@ type RunError struct {
 	Hint    string    `json:"hint,omitempty"` // what the user can do about it
 }
 
-// Version identifies the document of the job: it differs from those of all other documents that
-// the job had before, including those before it was paused, resumed, or deleted and created again.
+// Version identifies the document of the job. No earlier document of the job had the same version, even if the job
+// was only paused or resumed since then, or was deleted and created again.
 func (j *Job) Version() string {
 	return versionOf(j.Generation, micros(j.Created), j.Document.Paused)
 }
@@ -113,7 +113,7 @@ const (
 	EventFailed    EventType = "failed"
 )
 
-// An End is how a run ended.
+// An End says how a run ended.
 type End int
 
 // The ends of runs.
@@ -127,7 +127,7 @@ const (
 	Found                // a job that does not follow: nothing more to do, and something to report
 )
 
-// An Outcome is how a run ended, with its consequences.
+// An Outcome says how a run ended, and what follows from that.
 type Outcome struct {
 	End    End
 	Reason string // an error, or why the run was stopped
@@ -141,8 +141,8 @@ type Outcome struct {
 	// Behind is how long there has been more to do, if the run had caught up before that; otherwise
 	// 0.
 	Behind time.Duration
-	// Healthy reports whether the run lasted long enough, or got far enough, that earlier errors no
-	// longer count.
+	// Healthy reports whether the run lasted long enough, or got far enough, for earlier errors not to count any
+	// more.
 	Healthy bool
 }
 
@@ -163,7 +163,7 @@ func (j *Job) finish(o Outcome, delay func(errors int64) time.Duration, now time
 	if o.Healthy || o.End == CaughtUp || o.End == Done || o.End == Found {
 		j.Errors = 0
 	}
-	switch o.End { //nolint:exhaustive // the other ends are no errors
+	switch o.End { //nolint:exhaustive // the other ends are not errors
 	case Crashed, Rejected, Found:
 		j.LastError = &RunError{now, o.Reason, o.Hint}
 	case CaughtUp:
@@ -230,7 +230,7 @@ func (j *Job) adopt(node string, heard, now time.Time) EventType {
 }
 
 // pause stops the job: at once if it is not running, otherwise when its node has ended the run. It
-// reports false if there is nothing to change.
+// returns false if there is nothing to change.
 func (j *Job) pause() bool {
 	if j.Document.Paused || j.Finished() {
 		return false

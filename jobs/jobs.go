@@ -22,7 +22,7 @@ type State string
 const (
 	Pending   State = "pending"   // runs as soon as it is due and there is room
 	Running   State = "running"   // runs on a node
-	Idle      State = "idle"      // has caught up and waits for more, without using anything
+	Idle      State = "idle"      // has caught up and waits for more, without using any resources
 	Paused    State = "paused"    // paused by a user
 	Completed State = "completed" // has done everything it was to do
 	Failed    State = "failed"    // cannot run until it is changed or restarted

@@ -49,7 +49,7 @@ const (
 type jsonReader struct {
 	decoder *json.Decoder
 	text    []byte
-	counted int64 // bytes in which lines were counted
+	counted int64 // number of bytes in which lines have been counted
 	line    int
 	values  int
 }
@@ -170,7 +170,7 @@ func (b *Backoff) UnmarshalJSON(text []byte) (err error) {
 	return err
 }
 
-// seconds returns a duration in the form that JSON has; nil if it is negative, which means unknown.
+// seconds returns a duration as a number of seconds for JSON; nil if the duration is negative, which means unknown.
 func seconds(d time.Duration) *float64 {
 	if d < 0 {
 		return nil

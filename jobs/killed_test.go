@@ -51,8 +51,8 @@ func briefJobs(generation int) (documents []jobs.Document) {
 	return documents
 }
 
-// live applies a generation of jobs, runs them until they end, and changes some of them in other ways. Before
-// each statement, it calls the function before.
+// live applies a generation of jobs, runs them until they end, and changes some of them in other ways. It calls the
+// given function before each statement.
 func live(ctx context.Context, url string, generation int, before func(context.Context, string)) (err error) {
 	db, err := jobdb.Open(ctx, url, jobdb.Options{Before: before})
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestLagWhileWaiting: a job that had caught up is woken, and waits for a slot. What it still has to
-// do is not what its last run has reported.
+// TestLagWhileWaiting: a job that had caught up is woken, and waits for a slot. The amount of work and the lag that
+// are shown are not those that its last run reported.
 func TestLagWhileWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -82,7 +82,7 @@ func TestQuiet(t *testing.T) {
 }
 
 // TestBehind: a run was up to date for some time when its server fails. The lag of the job is counted from
-// then, not from the start of the run.
+// the failure, not from the start of the run.
 func TestBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

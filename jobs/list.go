@@ -61,7 +61,7 @@ type Listed struct {
 	Node string `json:"node,omitempty"`
 	// Stats is nil before the first report. Its Pending and Lag are current, as in [Count].
 	Stats *Stats `json:"stats,omitempty"`
-	// Updated is when the statistics were written last.
+	// Updated is when the statistics were last written.
 	Updated time.Time `json:"updated,omitzero"`
 	// Now is the time of the database at the query. Subtract the other times from it to get ages.
 	Now time.Time `json:"-"`

@@ -17,7 +17,7 @@ import (
 // keepLines is how many lines of a job's log are kept.
 const keepLines = 200
 
-// A LogLine is a warning or an error that a run has logged. Its time is by the clock of the node.
+// A LogLine is a warning or an error that a run has logged. Its time is that of the node's clock.
 type LogLine struct {
 	Number  int64             `json:"number"` // grows with each line of the job
 	Time    time.Time         `json:"time"`
@@ -28,7 +28,7 @@ type LogLine struct {
 	Attrs   map[string]string `json:"attrs,omitempty"`
 }
 
-// Logs returns the lines of a job's log with numbers above after, oldest first. The last 200 lines are kept.
+// Logs returns the lines of a job's log whose numbers exceed the given one, oldest first. The last 200 lines are kept.
 func (s *Scheduler) Logs(ctx context.Context, id string, after int64) (lines []LogLine, err error) {
 	err = s.db.View(ctx, func(tx jobdb.Tx) error {
 		lines = []LogLine{}
@@ -122,7 +122,8 @@ func (l *runLog) take() []LogLine {
 	return lines
 }
 
-// A logHandler is the log handler of a run: it passes records on, and keeps warnings and errors in log.
+// A logHandler is the log handler of a run: it passes records on, and also adds warnings and errors to the log of the
+// run.
 type logHandler struct {
 	slog.Handler
 	log    *runLog

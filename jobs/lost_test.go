@@ -192,7 +192,7 @@ func (t *lostTest) until(holds func(n int) bool, sql string, args ...any) {
 	}
 }
 
-// logHealing logs how long after a time the jobs of lost nodes wrote elsewhere.
+// logHealing logs how long after the given time the jobs of lost nodes first wrote on other nodes.
 func (t *lostTest) logHealing(since int) {
 	var took []time.Duration
 	err := t.db.View(t.Context(), func(tx jobdb.Tx) error {

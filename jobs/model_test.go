@@ -18,7 +18,7 @@ import (
 
 var walks = flag.Int("walks", 4, "how many random walks through the states")
 
-// size returns the size of a test: full or, with -short, which is for the race detector, short.
+// size returns the size of a test: the first argument or, with -short, which is for the race detector, the second.
 func size(full, short int) int {
 	if testing.Short() {
 		return short
@@ -112,7 +112,7 @@ type modelJob struct {
 	epoch                   int64
 	owner                   string
 	wanted, seen            int64
-	after                   time.Time // the job is not due before, because of errors
+	after                   time.Time // because of errors, the job is not due before this time
 	crashes                 int64
 }
 

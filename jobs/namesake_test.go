@@ -48,8 +48,7 @@ func TestNamesakes(t *testing.T) {
 	})
 }
 
-// TestNamesakeEnds: of two nodes with the same name that work at the same time, the second one
-// ends.
+// TestNamesakeEnds: if two nodes with the same name work at the same time, the one that joined later ends.
 func TestNamesakeEnds(t *testing.T) {
 	t.Parallel()
 	s, err := jobs.Open(t.Context(), "sqlite::memory:", fakeKinds, jobs.Defaults())

@@ -22,8 +22,8 @@ type Node struct {
 	Labels []string `json:"labels,omitempty"`
 }
 
-// Join makes a node known. The node must then call [Scheduler.Heartbeat] within the lease. The caller
-// sets the other fields.
+// Join makes a node known, and sets its incarnation; the caller sets the other fields. The node must then call
+// [Scheduler.Heartbeat] within the lease.
 func (s *Scheduler) Join(ctx context.Context, n Node) (Node, error) {
 	if problems := CheckNodeLabels(n.Labels); len(problems) > 0 {
 		return Node{}, fmt.Errorf("join as node %s: %s", n.Name, strings.Join(problems, "; "))
@@ -90,7 +90,7 @@ func (s *Scheduler) Leave(ctx context.Context, n Node) error {
 const reapAtOnce = 500
 
 // Reap makes the jobs of lost nodes due on other nodes, and returns how many jobs there were. It also deletes
-// what is older than the retention.
+// ended transient jobs and lost nodes that are older than the retention.
 func (s *Scheduler) Reap(ctx context.Context) (jobs int, err error) {
 	for {
 		some, err := s.reapSome(ctx)
@@ -133,7 +133,7 @@ func (s *Scheduler) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// A departure is how the node of a job has ended.
+// A departure says how the node of a job has ended.
 type departure int
 
 const (
@@ -169,7 +169,7 @@ func (s *Scheduler) adopt(ctx context.Context, tx jobdb.Tx, how departure, condi
 		if err := s.charge(ctx, tx, j, t); err != nil {
 			return 0, err
 		}
-		if how == nodeLeft { // no failure to heal from
+		if how == nodeLeft { // there is no failure to heal from
 			node.heard = time.Time{}
 		}
 		event := j.adopt(owner, node.heard, t)

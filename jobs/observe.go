@@ -13,17 +13,16 @@ import (
 // An Observer is told what a node does. Its methods may be called concurrently, and must not
 // block.
 type Observer interface {
-	// Started: a run has started, delay after the job was due.
+	// Started: a run has started; delay is the time since the job was due.
 	Started(d *Document, delay time.Duration)
-	// Healed: a run of a job whose node was lost has started, this long after the node was last
-	// heard from.
+	// Healed: a run of a job whose node was lost has started; after is the time since the node was last heard from.
 	Healed(after time.Duration)
-	// Ended: a run has ended. How is one of a few words, such as "idle" or "crashed". If the job
-	// was cancelled or deleted, the word is "cancelled".
+	// Ended: a run has ended. The way it ended is one of a few words, such as "idle" or "crashed". If the job was
+	// cancelled or deleted, the word is "cancelled".
 	Ended(d *Document, how string)
 	// Woken: this process has woken jobs that wait for changes of an origin. For jobs that wait for
-	// local files, origin is the URL of the files. How is "event" if a watch has noticed a change,
-	// and "sweep" if the jobs were woken because no working watch covers them.
+	// local files, origin is the URL of the files. The parameter how is "event" if a watch has noticed a change, and
+	// "sweep" if the jobs were woken because no working watch covers them.
 	Woken(origin, how string, jobs int)
 	// Adopted: jobs of lost nodes are due again.
 	Adopted(jobs int)
@@ -76,7 +75,7 @@ const (
 		WHEN s.updated > j.behind AND s.pending >= 0 THEN s.pending END`
 )
 
-// A Count holds how many jobs of a kind are in a state, and what they still have to do.
+// A Count holds how many jobs of a kind are in a state, and how much they still have to do.
 type Count struct {
 	Namespace, Kind string
 	State           State // as shown
@@ -140,16 +139,15 @@ func age(n int64) time.Duration {
 	return time.Duration(n) * time.Microsecond
 }
 
-// A Lag is what a job with [Document.Metrics] still has to do. Pending and Lag are -1 if they are
-// not known.
+// A Lag says how much a job with [Document.Metrics] still has to do. Pending and Lag are -1 if they are not known.
 type Lag struct {
 	Namespace, Name string
 	Pending         int64
 	Lag             time.Duration // as in [Count]
 }
 
-// Lags returns what each job with [Document.Metrics] still has to do, by namespace and name, for at
-// most the given number of jobs. It also returns how many such jobs there are.
+// Lags returns how much each job with [Document.Metrics] still has to do, by namespace and name, for at most the
+// given number of jobs. It also returns how many such jobs there are.
 func (s *Scheduler) Lags(ctx context.Context, most int) (some []Lag, all int, err error) {
 	err = s.db.View(ctx, func(tx jobdb.Tx) error {
 		if _, err := jobdb.One(ctx, tx, "SELECT count(*) FROM @job WHERE metrics", nil, &all); err != nil {

@@ -123,7 +123,7 @@ func TestObserved(t *testing.T) {
 	})
 }
 
-// TestLostRun: other nodes consider a node lost before it can know.
+// TestLostRun: other nodes consider a node lost before the node itself can know.
 func TestLostRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store *jobs.Scheduler
@@ -189,8 +189,7 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// TestLag checks, at each point in the life of a job that follows, what it is known to still have
-// to do.
+// TestLag checks, at each point in the life of a job that follows, how much it is known to have left to do.
 func TestLag(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, db *jobdb.DB, store *jobs.Scheduler) {
 		s := &scene{t: t, db: db, store: store, now: epoch}
@@ -256,8 +255,8 @@ func TestLag(t *testing.T) {
 	})
 }
 
-// TestRunError checks that the last error of a job is kept, with what its user can do about it,
-// until the job is changed, however much happens in between.
+// TestRunError checks that the last error of a job is kept, together with its hint, until the job is changed, however
+// much happens in between.
 func TestRunError(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, db *jobdb.DB, store *jobs.Scheduler) {
 		s := &scene{t: t, db: db, store: store, now: epoch}

@@ -78,13 +78,13 @@ func originFailed(ctx context.Context, tx jobdb.Tx, e *OriginError, t time.Time)
 	return until, err
 }
 
-// nextProbe returns the time until the next probe, in microseconds; last is the time that preceded the last probe.
+// nextProbe returns the time until the next probe, in microseconds, given the time that preceded the last probe.
 func nextProbe(last int64) int64 {
 	return max(firstProbe.Microseconds(), min(2*last, lastProbe.Microseconds()))
 }
 
-// OriginUp records that a run has used an origin successfully. If it was down, the jobs that crashed because of it are due
-// again, spread over a few seconds. Others wait as their own errors require.
+// OriginUp records that a run has used an origin successfully. If the origin was down, the jobs that crashed because of it
+// are due again, spread over a few seconds. Other jobs wait as their own errors require.
 func (s *Scheduler) OriginUp(ctx context.Context, origin string) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		var open, asked bool
@@ -150,7 +150,7 @@ func (s *Scheduler) probes(ctx context.Context, tx jobdb.Tx, n Node, most int, t
 		probe int64
 	}
 	var down []origin
-	const sql = "SELECT origin, probe FROM @origin WHERE open AND blocked <= @now ORDER BY blocked @skip" // without a limit, since some may have no job for a probe
+	const sql = "SELECT origin, probe FROM @origin WHERE open AND blocked <= @now ORDER BY blocked @skip" // without a limit, since some origins may have no job for a probe
 	err = jobdb.Each(ctx, tx, sql, nil, func(scan func(...any) error) error {
 		var o origin
 		err := scan(&o.name, &o.probe)

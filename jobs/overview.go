@@ -24,7 +24,7 @@ type NodeStatus struct {
 	Running int  `json:"running"` // jobs
 }
 
-// A LocalNode is what this process knows about a node of its own without the database.
+// A LocalNode is what this process knows, without the database, about one of its own nodes.
 type LocalNode struct {
 	Name string
 	// Lease is how much longer the lease lasts. If it is 0 or less, the lease has expired, and the
@@ -55,8 +55,8 @@ func (w *worker) lease(extended time.Time) {
 	w.leased = extended.Add(w.store.settings().Lease)
 }
 
-// Nodes returns all nodes that have not left, by name. Lost nodes are among them for the time of the
-// setting retention.
+// Nodes returns all nodes that have not left, by name. Lost nodes are included until the time in the setting
+// retention has passed.
 func (s *Scheduler) Nodes(ctx context.Context) (nodes []NodeStatus, err error) {
 	err = s.db.View(ctx, func(tx jobdb.Tx) error {
 		t, err := now(ctx, tx)
@@ -102,7 +102,7 @@ type OriginStatus struct {
 	Down bool `json:"down,omitempty"`
 	// Until is when the server is next used; the zero time if it has not failed.
 	Until time.Time `json:"until,omitzero"`
-	// Wait is how long it is until then; 0 if the time has passed.
+	// Wait is how long it takes until that time; 0 if it has passed.
 	Wait time.Duration `json:"-"`
 	// Waits reports whether the server has asked its clients to wait, and is not down.
 	Waits    bool   `json:"waits,omitempty"`
@@ -196,8 +196,7 @@ func (s *Scheduler) tenants(ctx context.Context, tx jobdb.Tx, where string, now 
 
 // A Tenant holds what can be set for a namespace. Nil fields leave their values unchanged.
 type Tenant struct {
-	// Shares are 1 to 1000. Namespaces with waiting jobs divide the slots in proportion to their
-	// shares.
+	// Shares is a number from 1 to 1000. Namespaces with waiting jobs divide the slots in proportion to their shares.
 	Shares *int `json:"shares,omitempty"`
 	// MaxRunning is how many jobs of the namespace may run at the same time; 0 means no limit.
 	MaxRunning *int `json:"maxRunning,omitempty"`
@@ -216,8 +215,8 @@ func (t *Tenant) check(namespace string) (problems InvalidError) {
 	return problems
 }
 
-// SetTenant changes what is set for a namespace: everything in t, or nothing if it returns an error.
-// The error is an [InvalidError] if the namespace or a value is invalid.
+// SetTenant changes the settings of a namespace: everything that is in t, or nothing if it returns an error. The
+// error is an [InvalidError] if the namespace or a value is invalid.
 func (s *Scheduler) SetTenant(ctx context.Context, namespace string, t Tenant) error {
 	if problems := t.check(namespace); len(problems) > 0 {
 		return problems

@@ -31,7 +31,7 @@ func CheckNodeLabels(labels []string) (problems []string) {
 	return problems
 }
 
-// pattern returns the LIKE pattern that the text of a node matches if the node has all labels.
+// pattern returns a LIKE pattern that matches the text of a node if the node has all labels.
 func (p *Placement) pattern() string {
 	var b strings.Builder
 	for _, label := range sortedLabels(p.Labels) {

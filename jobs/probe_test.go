@@ -15,7 +15,7 @@ import (
 
 var originKinds = jobs.Kinds{"fake": originKind{}}
 
-// A probing is a node whose runs a test ends.
+// probing is a node whose runs are ended by the test.
 type probing struct {
 	*testing.T
 	db    *jobdb.DB

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// workAs runs nodes on one scheduler, until the function that it returns is called.
+// workAs runs nodes on one scheduler, until stop is called.
 func workAs(t *testing.T, store *jobs.Scheduler, nodes ...jobs.WorkerConfig) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup

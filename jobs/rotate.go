@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// makeRoom ends runs to make room for waiting jobs, beginning with those that have caught up. While there is
-// room, or after other runs were told to end within the last interval, it ends none: the waiting jobs may
-// then start, or turn out to wait for their origins.
+// makeRoom ends runs to make room for waiting jobs, beginning with those that have caught up. It ends none while
+// there is room, or if other runs were told to end within the last interval: the waiting jobs may then start, or turn
+// out to wait for their origins.
 func (w *worker) makeRoom(ctx context.Context, n Node) error {
 	w.mu.Lock()
 	full := len(w.runs) >= w.slots()
@@ -105,7 +105,8 @@ func (w *worker) rotate(ctx context.Context, n Node, origin string, most int) er
 // overShare returns the runs that are to end for waiting jobs, at most the given number. Each slot goes to
 // the namespace with waiting jobs that has used least in proportion to its shares. The slot comes from the
 // namespace that has used most, if the waiting namespace would still have used less after a run of the
-// least time; otherwise it comes from the waiting namespace itself. So no run ends only to be started again.
+// minimum duration; otherwise it comes from the waiting namespace itself. So no run is ended only for its job to be
+// started again.
 func overShare(tenants map[string]*tenant, long []*activeRun, most int, least time.Duration) (ending []*activeRun) {
 	runs := map[string][]*activeRun{} // by namespace, the oldest first
 	slices.SortFunc(long, func(a, b *activeRun) int { return a.began.Compare(b.began) })

@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// rotating runs, on a node in a bubble, jobs that always have more to do. It returns when the runs of
-// each job began, as times since the start.
+// rotating has a node in a bubble run jobs that always have more to do. It returns when the runs of each job began,
+// as times since the start.
 func rotating(t *testing.T, settings jobs.Settings, slots int, lasts time.Duration, documents ...jobs.Document) map[string][]time.Duration {
 	t.Helper()
 	began := map[string][]time.Duration{}

@@ -149,8 +149,8 @@ func (s *Scheduler) Resume(ctx context.Context, ids ...string) (int, error) {
 	return s.each(ctx, "resume", EventResumed, ids, func(_ jobdb.Tx, j *Job, now time.Time) (bool, error) { return j.resume(now) })
 }
 
-// Restart makes jobs that wait, are idle or have ended due at once. The error matches [ErrTaken]
-// if a job has ended, and another one now does the same or writes to its target.
+// Restart makes jobs due at once if they wait, are idle or have ended. The error matches [ErrTaken] if a job has
+// ended, and another one now does the same or writes to its target.
 func (s *Scheduler) Restart(ctx context.Context, ids ...string) (int, error) {
 	return s.each(ctx, "restart", EventRestarted, ids, func(tx jobdb.Tx, j *Job, _ time.Time) (bool, error) {
 		if j.Finished() {
@@ -178,9 +178,9 @@ func taken(ctx context.Context, tx jobdb.Tx, j *Job) error {
 	return err
 }
 
-// each changes jobs by ID, up to atOnce in a transaction. It returns how many jobs were changed, according to
-// change, and the errors of jobs that cannot be changed; such errors do not keep it from changing the others.
-// If ctx ends, the changes of earlier transactions stay.
+// each changes jobs by ID, up to atOnce in a transaction. It returns for how many jobs change has reported a change,
+// and the errors of jobs that cannot be changed; such errors do not keep it from changing the others. If ctx ends,
+// the changes of earlier transactions stay.
 func (s *Scheduler) each(ctx context.Context, what string, event EventType, ids []string, change func(tx jobdb.Tx, j *Job, now time.Time) (bool, error)) (changed int, err error) {
 	var failed []error
 	for some := range slices.Chunk(ids, atOnce) {
@@ -238,8 +238,8 @@ func (s *Scheduler) eachIn(ctx context.Context, tx jobdb.Tx, what string, event 
 	return changed, cannot, nil
 }
 
-// Delete deletes jobs, up to 500 in a transaction. What the jobs have written stays. If ctx ends, the
-// remaining jobs stay, too.
+// Delete deletes jobs, up to 500 in a transaction. The data that the jobs have written is kept. If ctx ends, the
+// remaining jobs are kept, too.
 func (s *Scheduler) Delete(ctx context.Context, ids ...string) error {
 	for some := range slices.Chunk(ids, atOnce) {
 		err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
@@ -256,8 +256,8 @@ func (s *Scheduler) Delete(ctx context.Context, ids ...string) error {
 	return nil
 }
 
-// DeleteIf deletes a job if may returns true for the job's [Job.Version]. Otherwise, the error matches
-// [ErrConflict].
+// DeleteIf deletes a job, provided that the given function returns true for the job's [Job.Version]. Otherwise, the
+// error matches [ErrConflict].
 func (s *Scheduler) DeleteIf(ctx context.Context, id string, may func(id, version string) bool) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		var generation, created int64

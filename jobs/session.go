@@ -16,9 +16,8 @@ type Session struct {
 	// it has found nothing more. Otherwise the run ends when it has found nothing more.
 	Linger bool
 	Logger *slog.Logger
-	// Transport sends requests by HTTP. All runs of a node share it: it keeps connections, and
-	// slows down for servers that ask for it. The transport ends the run if a server fails for too
-	// long.
+	// Transport sends requests over HTTP. All runs of a node share it: it keeps connections, and slows down for
+	// servers that ask for it. The transport ends the run if a server fails for too long.
 	Transport http.RoundTripper
 
 	client   *origins.Client // the same as Transport
@@ -32,7 +31,7 @@ type Session struct {
 	stats    *Stats    // of this run; nil before the first report
 	written  bool      // stats are in the database
 	result   string
-	progress time.Time // when there was progress last
+	progress time.Time // when there was last progress
 }
 
 // CaughtUp records that there is nothing more to do. The check for that must have begun after the
@@ -85,7 +84,7 @@ func (s *Session) behind() time.Duration {
 
 // Report records how far the run has come. A run without progress for [Settings.StuckAfter] is ended.
 // Progress is a report that differs from the previous one, or a call of CaughtUp or Active. The run of
-// a job that does not follow may be without progress until its first report.
+// a job that does not follow may go without progress until its first report.
 func (s *Session) Report(stats Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,8 +117,7 @@ func (s *Session) Active() {
 	s.progress = time.Now()
 }
 
-// total returns the statistics of the job, including this run. It reports false if the database
-// already has them.
+// total returns the statistics of the job, including this run. It returns false if the database already has them.
 func (s *Session) total() (Stats, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +143,7 @@ func (s *Session) wrote(total Stats) {
 	s.written = s.sum() == total
 }
 
-// stuck returns how long there has been no progress.
+// stuck returns for how long there has been no progress.
 func (s *Session) stuck() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,14 +31,14 @@ type Settings struct {
 	// PerOrigin is the approximate number of jobs with the same server that may run at the same time;
 	// 0: no limit.
 	PerOrigin int
-	// Backoff is how long jobs wait after errors, if their documents do not set it.
+	// Backoff says how long jobs wait after errors, unless their documents say it.
 	Backoff Backoff
 	// HealthThreshold is how long a run must last before earlier errors no longer count.
 	HealthThreshold time.Duration
 	// RunLimit is how long a run of a job that follows may take to catch up. After that, the run
 	// ends, and the job is due again at once.
 	RunLimit time.Duration
-	// StuckAfter is how long a run may be without progress; see [Session.Report].
+	// StuckAfter is how long a run may go without progress; see [Session.Report].
 	StuckAfter time.Duration
 	// StatsInterval is the time between two writes of the statistics of runs.
 	StatsInterval time.Duration
@@ -153,7 +153,7 @@ func (c count) set(text string) error {
 	return outside(n < c.least || n > c.most, c)
 }
 
-// A span is a time.
+// A span is a duration.
 type span struct {
 	at          *time.Duration
 	least, most time.Duration
@@ -203,7 +203,7 @@ func (s *Settings) change(changes map[string]string) (problems InvalidError) {
 	return problems
 }
 
-// settings returns the settings that this process has read last.
+// settings returns the settings that this process last read.
 func (s *Scheduler) settings() *Settings { return s.cached.Load() }
 
 // Settings returns the settings of the scheduler.
@@ -231,7 +231,7 @@ func (s *Scheduler) readSettings(ctx context.Context, tx jobdb.Tx) (all Settings
 	return all, ignored, nil
 }
 
-// readSettings reads the settings. The problems of ignored settings are logged when they change.
+// readSettings reads the settings. The problems of ignored settings are logged whenever these problems change.
 func (w *worker) readSettings(ctx context.Context) error {
 	var problems InvalidError
 	err := w.store.db.View(ctx, func(tx jobdb.Tx) (err error) {

@@ -26,7 +26,7 @@ type Stats struct {
 	SourcePosition string `json:"sourcePosition,omitempty"`
 }
 
-// plus returns the statistics of a job after a run; s are those before it.
+// plus returns the statistics of a job after a run; s holds the statistics before the run.
 func (s Stats) plus(run Stats) Stats {
 	run.Entities += s.Entities
 	run.Bytes += s.Bytes

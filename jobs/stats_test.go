@@ -19,7 +19,7 @@ type reporting struct {
 func (k reporting) Run(ctx context.Context, s *jobs.Session) error { return k.run(ctx, s) }
 
 // TestStats: a run works for 20 minutes, and then repeats its last report until it is ended. Its
-// statistics are written all the time, and the next run adds to them.
+// statistics are written again and again, and the next run adds to them.
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

@@ -22,7 +22,7 @@ func newTransport() http.RoundTripper {
 		// times out.
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 		TLSHandshakeTimeout:    10 * time.Second,
-		ResponseHeaderTimeout:  5 * time.Minute, // the answer to a publish comes when it is durable
+		ResponseHeaderTimeout:  5 * time.Minute, // a request to publish is answered once the data is durable
 		MaxIdleConnsPerHost:    50,
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 256 << 10,
@@ -147,7 +147,7 @@ func (w *worker) write(ctx context.Context, fresh *news) error {
 	return nil
 }
 
-// block keeps all nodes from starting runs that use an origin, for a time.
+// block keeps all nodes from starting runs that use an origin, for the given time.
 func (s *Scheduler) block(ctx context.Context, e *OriginError, wait time.Duration) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		const sql = `INSERT INTO @origin (origin, failures, since, open, probe, blocked, asked, reason) VALUES ($1, 0, @now, false, 0, @now + $2, @now + $2, $3)

@@ -125,7 +125,7 @@ func TestServerDown(t *testing.T) {
 		time.Sleep(time.Duration(minutes) * time.Minute)
 		probes := server.set(http.StatusOK, nil, nil)
 		t.Logf("%d requests in the first minute, and %d in the %d after it", first, probes, minutes)
-		if probes > minutes*60/48+2 || probes < minutes*2/3 { // the pause is a minute, the second third of which is random
+		if probes > minutes*60/48+2 || probes < minutes*2/3 { // the pause is about a minute, part of which is random
 			t.Errorf("%d requests in %d minutes, want about one a minute", probes, minutes)
 		}
 		if first > 120 { // one for each running job, and probes

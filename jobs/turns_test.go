@@ -156,7 +156,7 @@ func TestStartDelay(t *testing.T) {
 			d := turning("b", fmt.Sprint(n), true)
 			asked := time.Now()
 			apply(t, s, d)
-			time.Sleep(settings.Interval + 3*time.Second) // the node looks each second
+			time.Sleep(settings.Interval + 3*time.Second) // the node checks each second
 			if began := k.runs(d.ID()); len(began) == 0 {
 				t.Errorf("job %s has not begun %v after it was due", d.ID(), time.Since(asked))
 			}
@@ -207,9 +207,8 @@ func TestStartGap(t *testing.T) {
 	}
 }
 
-// TestGivingWay: one of two slots has a run that has more to do and has lasted longer than the least
-// time, and the other has a run that has caught up. For a job that is due, only the latter ends, and at
-// once.
+// TestGivingWay: one of two slots has a run that has more to do and has lasted longer than the minimum, and the other
+// has a run that has caught up. For a job that is due, only the latter ends, and at once.
 func TestGivingWay(t *testing.T) {
 	t.Parallel()
 	k := newTurns(0)

@@ -31,7 +31,7 @@ func (w Watched) key(args ...any) []any {
 const (
 	// needsWatch is the condition for jobs that wait for changes, or will wait for them.
 	needsWatch = "follow AND state IN ('pending', 'running', 'idle')"
-	// atKey is the condition for the row of @watch whose key is the first parameters.
+	// atKey is the condition for the row of @watch whose key is given by the first four parameters.
 	atKey = "type = $1 AND server = $2 AND credential = $3 AND node = $4"
 	// watchedBy is the condition for the row of @watch, w, that a job, j, needs.
 	watchedBy = "w.type = j.watch_type AND w.server = j.watch_server AND w.credential = j.watch_credential AND w.node = j.watch_node"
@@ -41,10 +41,10 @@ const (
 	aliveNodes = "(SELECT incarnation FROM @node WHERE expires > @now)"
 )
 
-// Watches makes a node watch the servers that jobs it could run need and that no other node
-// watches, and give back those that no job needs. It takes only servers of the given types, and
-// none for which leaveOut returns true. It returns all servers that the node watches, with the
-// saved positions.
+// Watches updates the set of servers that a node watches. It adds the servers that are needed by jobs that the node
+// could run and that no other node watches, and removes those that no job needs. It adds only servers of the given
+// types, and none for which leaveOut returns true. It returns all servers that the node watches, with the saved
+// positions.
 func (s *Scheduler) Watches(ctx context.Context, n Node, types []string, leaveOut func(Watched) bool) (all map[Watched]string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
@@ -142,7 +142,7 @@ type WatchCheck struct {
 	Age      time.Duration // of the check
 }
 
-// WatchesChecked saves checks of a node.
+// WatchesChecked saves the checks of a node.
 func (s *Scheduler) WatchesChecked(ctx context.Context, n Node, checks []WatchCheck) error {
 	if len(checks) == 0 {
 		return nil
@@ -185,9 +185,9 @@ func (s *Scheduler) WatchStates(ctx context.Context, w Watched) (states map[stri
 	return states, nil
 }
 
-// WakeChanged wakes the jobs that wait for names on a server, and saves the names' states
-// with them in the same transaction. A job that was woken with this state before is left alone,
-// unless the state is "". It returns how many jobs were woken.
+// WakeChanged wakes the jobs that wait for names on a server, and saves the states of the names in the same
+// transaction. A job that was woken with this state before is left alone, unless the state is "". It returns how many
+// jobs were woken.
 func (s *Scheduler) WakeChanged(ctx context.Context, w Watched, states map[string]string) (woken int, err error) {
 	names := make([]string, 0, len(states))
 	for name := range states {
@@ -242,7 +242,7 @@ func storedState(state string) string {
 	return strconv.QuoteToASCII(state) // differs for different states
 }
 
-// A WatchAge is the time since all changes of an origin had last woken their jobs.
+// A WatchAge says how long ago the changes of an origin were last checked: all changes before that have woken their jobs.
 type WatchAge struct {
 	Origin string // or the URL of local files
 	// Age is the age of the oldest check that the origin needs; -1 if one of the checks was never

@@ -52,7 +52,7 @@ func (f *facts) why() string {
 }
 
 // whyUnwatched returns the reason why the server that an idle job waits for is not watched, or ""
-// if it is.
+// if it is watched.
 func (f *facts) whyUnwatched() string {
 	switch w := f.watch; {
 	case w == nil || w.Type == "":

@@ -22,7 +22,7 @@ type WorkerConfig struct {
 	// Name of the node. If another process already works as a node with this name, Work ends within seconds
 	// with [ErrNamesake].
 	Name string
-	// Transport sends the requests of jobs by HTTP; nil: one that keeps connections.
+	// Transport sends the requests of jobs over HTTP; nil: one that keeps connections.
 	Transport http.RoundTripper
 	// Slots is the maximum number of jobs that run at the same time; choose as many as fit into memory, up
 	// to [MaxSlots]. If it is 0, [Settings.MaxJobs] is used.
@@ -178,8 +178,8 @@ func always(every time.Duration) func() time.Duration {
 	return func() time.Duration { return every }
 }
 
-// loop calls do periodically, and at once when wake has a value. Errors are logged, since most come from
-// the database and are temporary.
+// loop calls do periodically, and at once when there is a value in wake. Errors are logged, since most come from the
+// database and are temporary.
 func (w *worker) loop(ctx context.Context, name string, every func() time.Duration, wake <-chan struct{}, do func(context.Context) error) error {
 	for failed := false; ; {
 		begun := time.Now()
@@ -275,7 +275,7 @@ func (w *worker) beaten() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	// Other nodes beat at most 5/4 of the period before the gap: their leases may have expired.
+	// Other nodes sent a heartbeat at most 5/4 of the period before the gap: their leases may have expired.
 	if now.Sub(w.beat) > w.store.settings().Lease-heartbeatEvery*5/4 {
 		w.resumed = now
 	}

@@ -42,7 +42,7 @@ type Publish func(ctx context.Context, entities ...*feed.Entity) (producer.Recei
 const retries = 100
 
 // Check has the publishers work on the given handles of one store, sharing them if there
-// are fewer, while each of the readers reads the feed continuously. It returns an error
+// are fewer handles than publishers, while each of the readers reads the feed continuously. It returns an error
 // unless publishers and readers all saw an append-only log.
 func (l FeedLoad) Check(ctx context.Context, handles []storage.Store, readers []Reader) error {
 	log := &feedLog{history: &history{}, byID: map[string]*publishing{}, turn: make(chan struct{})}
@@ -151,13 +151,13 @@ type feedLog struct {
 	turn    chan struct{} // holds a value after each read
 
 	mu        sync.Mutex
-	publishes []*publishing // in the order of their entities, for each client
+	publishes []*publishing // for each client, in the order of the entities
 	byID      map[string]*publishing
 	reads     []reading
 }
 
-// A publishing is all attempts to publish one entity, from the call of the first to the
-// return of the one that was acknowledged.
+// A publishing covers all attempts to publish one entity, from the call of the first attempt to the return of the
+// acknowledged one.
 type publishing struct {
 	client           int
 	id               string
@@ -210,9 +210,8 @@ func (l *feedLog) read(ctx context.Context, client int, reader Reader) (err erro
 	return nil
 }
 
-// check returns an error unless there is one order of all entities read, and the reads and
-// publications are linearizable. Nothing is pending when the last read begins, so it has
-// seen the whole order.
+// check returns an error unless all reads agree on one order of the entities, and the reads and publications are
+// linearizable. Nothing is pending when the last read begins, so it has seen the whole order.
 func (l *feedLog) check() error {
 	all := slices.MaxFunc(l.reads, func(a, b reading) int { return cmp.Compare(a.called, b.called) }).ids
 	index := map[string]int{}
@@ -231,7 +230,7 @@ func (l *feedLog) check() error {
 		}
 		l.history.add(r.client, logCall{}, len(r.ids), r.called, r.returned)
 	}
-	last := map[int]int{} // the index of the entity that a client published last
+	last := map[int]int{} // for each client, the index of the entity that it published last
 	for _, p := range l.publishes {
 		n, ok := index[p.id]
 		switch {

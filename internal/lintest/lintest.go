@@ -27,8 +27,8 @@ const decideWithin = 5 * time.Minute
 // never is the return time of operations with an unknown outcome.
 const never = math.MaxInt64
 
-// A history records the operations of clients and their results. Its time counts calls
-// and returns, which orders them without a clock.
+// A history records the operations of clients and their results. Instead of a clock, it numbers calls and returns in
+// their order.
 type history struct {
 	now atomic.Int64
 

@@ -74,7 +74,7 @@ func objectModel(marks map[objectVersion]string) porcupine.Model {
 }
 
 // step reports whether the result is correct for the call in this state, and returns the
-// next state. The condition of a write is that at is the object's mark.
+// next state. To append to the object or replace it, its mark must equal the argument at.
 func (o object) step(c objectCall, at string, r objectResult) (bool, any) {
 	var after object
 	allowed := true

@@ -23,8 +23,8 @@ type ObjectLoad struct {
 }
 
 // Check has the clients work on the given handles of one store, sharing them if there are
-// fewer, and returns an error unless their results are linearizable. Errors that storage
-// does not define, which faults may have caused, are unknown outcomes.
+// fewer handles than clients, and returns an error unless their results are linearizable. An operation with an error
+// that package storage does not define has an unknown outcome, since a fault may have caused the error.
 func (l ObjectLoad) Check(ctx context.Context, handles ...storage.Store) error {
 	h := &history{}
 	keys := make([]string, l.Keys)

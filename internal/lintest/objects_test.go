@@ -40,7 +40,7 @@ type driver struct {
 	name      string
 	histories int  // of objects
 	feeds     int  // histories of feeds
-	keep      bool // deletes and writes to one object are not isolated
+	keep      bool // deletes of an object are not isolated from writes to it
 	handles   func(t *testing.T, n int) []storage.Store
 }
 
@@ -75,7 +75,7 @@ func drivers() []driver {
 	}
 }
 
-// chaos makes some operations fail: they are lost, or land, or land later.
+// chaos makes some operations return an error: they take no effect, or take effect at once or later.
 type chaos struct {
 	rate float64
 
@@ -131,7 +131,7 @@ func (c *chaos) outcome(op fault.Op) fault.Outcome {
 	return late
 }
 
-// settle makes all pending operations land.
+// settle makes all pending operations take effect.
 func (c *chaos) settle() {
 	c.mu.Lock()
 	late := c.late
@@ -237,7 +237,7 @@ func (s denier) Append(ctx context.Context, key string, at storage.Version, meta
 	return version, err
 }
 
-// A tearer returns metadata and body of different states.
+// A tearer returns the metadata of one state with the body of another.
 type tearer struct{ *liar }
 
 func (s tearer) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {

@@ -49,7 +49,7 @@ func s3Handles(t *testing.T, n int, weather *s3fault.Weather) (handles []storage
 // reappears. Feeds are not affected, since nothing that may still be written is deleted.
 func s3Keep() bool { return os.Getenv(s3test.Variable) == "" }
 
-// badWeather is the fraction of requests to an S3 server with a fault.
+// badWeather is the fraction of the requests to an S3 server in which a fault occurs.
 const badWeather = 0.1
 
 // TestObjectsS3 checks the contract of the S3 driver while the network and the server

@@ -23,7 +23,7 @@ import (
 // A Location is a feed or snapshot to read: on a server or, without a network, in a store.
 type Location struct {
 	URL    string // for requests
-	Title  string // for people: the URL, or STORE#NAME
+	Title  string // to show to users: the URL, or STORE#NAME
 	Config consumer.Config
 	Store  storage.Store // nil for a server
 	Name   string        // in the store
@@ -46,7 +46,7 @@ func Server(arg string, c consumer.Config) (*Location, error) {
 }
 
 // Open returns the location of a feed or snapshot in an open store. The caller must close the location,
-// and then the store. The function urlpath, such as [layout.FeedPath], returns the path of a URL.
+// and then the store. The function urlpath, such as [layout.FeedPath], returns the path of the URL for a name.
 func (s Stored) Open(store storage.Store, urlpath func(name string) string, c consumer.Config) *Location {
 	l := &Location{Title: s.Identity(), Config: c, Store: store, Name: s.Name}
 	l.source = fromstore.New(store, fromstore.Config{Name: l.Base(), Logger: c.Logger})

@@ -39,7 +39,7 @@ func Parse(arg, storeURL string) (Stored, error) {
 		return Stored{}, exit.Usagef("%q is a store: name a feed or snapshot in it, as in %q", sink.Redact(arg), sink.Redact(arg)+"#zones")
 	}
 	if err := layout.CheckName(at.Name); err != nil {
-		if !ok && (strings.ContainsAny(arg, ":@") || strings.Contains(arg, "//")) { // a URL with a mistake in it, and perhaps a secret
+		if !ok && (strings.ContainsAny(arg, ":@") || strings.Contains(arg, "//")) { // a malformed URL, which may contain a secret
 			err = exit.Usagef("%q is neither NAME, in the store of --store, nor STORE#NAME, where STORE is %s", sink.Redact(arg), stores.Forms)
 		}
 		return Stored{}, err
@@ -81,8 +81,8 @@ func CheckStore(rawURL string) error {
 	return nil
 }
 
-// DirectoryHint returns the end of an error that says how to write arg, if arg should name a store,
-// or something in a store, but is the path of a directory. Otherwise, the hint is empty.
+// DirectoryHint returns a hint for the end of an error message. If arg should name a store, or something in a store,
+// but is the path of a directory, the hint says how to write arg. Otherwise it is empty.
 func DirectoryHint(arg, name string) string {
 	dir, given, ok := strings.Cut(arg, "#")
 	if ok {

@@ -1,5 +1,5 @@
-// Package locate finds what an argument of the command line names: a feed or a snapshot, at a
-// URL on a server, or in a store. It waits for stores and sinks whose server is not available.
+// Package locate finds the feed or snapshot that a command-line argument names, at a URL on a server or in a store.
+// It also waits for stores and sinks whose server is not available.
 package locate
 
 import (
@@ -40,7 +40,7 @@ func IsWeb(text string) bool {
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// IsURL reports whether arg is a URL, not the name of a feed.
+// IsURL reports whether arg is a URL rather than the name of a feed.
 func IsURL(arg string) bool { return strings.ContainsAny(arg, "/:") }
 
 // ParseDatabase parses the URL of a schema in a PostgreSQL database, the value of a flag or argument

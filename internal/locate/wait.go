@@ -12,13 +12,13 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A retryPolicy is how a command waits for a server that is unavailable when the command starts.
+// A retryPolicy says how a command waits for a server that is unavailable when the command starts.
 type retryPolicy struct {
 	kind      string        // "store" or "sink", for the log
 	name      string        // without a password
-	transient error         // matched by errors after which to retry
+	transient error         // an error that matches it is a reason to retry
 	limit     time.Duration // negative: until the context ends
-	pause     time.Duration // the longest between attempts; a failed attempt takes some time, too
+	pause     time.Duration // the maximum between the end of an attempt and the next
 }
 
 // ForStore returns the policy for the store at a URL: wait up to 30 s or, to follow a feed, without

@@ -62,7 +62,7 @@ func (c *Cache[K, V]) Add(key K, value V, weight int) V {
 	return value
 }
 
-// Remove removes the value for a key, provided that is(value) is true.
+// Remove removes the value for a key, provided that the function returns true for the value.
 func (c *Cache[K, V]) Remove(key K, is func(V) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

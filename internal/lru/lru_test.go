@@ -9,7 +9,7 @@ func TestCache(t *testing.T) {
 	if kept := c.Add("a", 3, 4); kept != 1 {
 		t.Errorf("Add of an existing key returns %d", kept)
 	}
-	c.Add("c", 3, 4) // a was used after b
+	c.Add("c", 3, 4) // removes "b", which was used before "a"
 	if c.Add("huge", 4, 11) != 4 {
 		t.Error("Add of a value heavier than the limit does not return it")
 	}

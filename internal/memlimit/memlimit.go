@@ -7,9 +7,9 @@ import (
 	"runtime/metrics"
 )
 
-// Adapt sets the soft memory limit of the Go runtime to least, in bytes. It raises the limit
-// while the memory in use leaves too little room, and lowers it again afterwards. With a
-// fixed limit below the memory in use, the garbage collector would run continuously.
+// Adapt sets the soft memory limit of the Go runtime to the given minimum, in bytes. It raises the limit while the
+// memory in use leaves too little room, and lowers it again afterwards. With a fixed limit below the memory in use,
+// the garbage collector would run continuously.
 //
 // Call Adapt once, and not if the environment sets GOMEMLIMIT.
 func Adapt(least int64) {
@@ -52,8 +52,8 @@ func (a *adapter) adjust() {
 }
 
 // wanted returns the limit, in bytes, for the live heap, the part of it that may have pointers,
-// and the other memory of the runtime. The limit leaves room for half of the part with pointers,
-// since its size determines the time of a collection, or for an eighth of the live heap if that is more.
+// and the other memory of the runtime. Beyond these, the limit leaves room for an eighth of the live heap or for half
+// of the part with pointers, whichever is more: the size of that part determines how long a collection takes.
 func wanted(least, live, scanned, other int64) int64 {
 	return max(least, live+max(live/8, scanned/2)+other)
 }

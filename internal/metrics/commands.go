@@ -79,7 +79,7 @@ func Copy(opened func() *replica.Copy) prometheus.Collector {
 	})
 }
 
-// Maintenance returns the metrics about retention policies being carried out.
+// Maintenance returns the metrics of a process that carries out retention policies.
 func Maintenance(stats func() maintain.Stats) prometheus.Collector {
 	return collector(func(to sender) {
 		s := stats()

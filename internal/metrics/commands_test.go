@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/internal/readiness"
 )
 
-// A follower is behind by a given time.
+// A follower is a [Follower] that is a fixed time behind.
 type follower struct {
 	lag      time.Duration
 	caughtUp time.Time
@@ -80,7 +80,7 @@ func TestBridgeMetrics(t *testing.T) {
 	}
 }
 
-// TestWatchedTransport: the transport notes when a server fails, and when it responds again.
+// TestWatchedTransport: the transport records when a server fails, and when it responds again.
 func TestWatchedTransport(t *testing.T) {
 	status := http.StatusServiceUnavailable
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))

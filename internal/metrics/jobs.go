@@ -69,7 +69,7 @@ func (j *Jobs) Looped(loop string, took time.Duration, err error) {
 	}
 }
 
-// Describe implements [prometheus.Collector], as collector does.
+// Describe implements [prometheus.Collector]. It sends nothing, like [collector.Describe].
 func (*Jobs) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].

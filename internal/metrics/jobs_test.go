@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// fakeKind is a kind of jobs that end as their source says.
+// fakeKind is a kind of jobs whose source says how they end.
 type fakeKind struct{}
 
 func (fakeKind) Check(*jobs.Document) []jobs.Problem { return nil }
@@ -32,7 +32,7 @@ func (fakeKind) Run(_ context.Context, s *jobs.Session) error {
 	return nil
 }
 
-// An ends is an observer that sends a value for each run that has ended.
+// ends is an observer that sends a value for each run that has ended.
 type ends struct {
 	*Jobs
 	ended chan string
@@ -43,7 +43,7 @@ func (e ends) Ended(d *jobs.Document, how string) {
 	e.ended <- how
 }
 
-// TestJobs: the metrics show what jobs do, and more jobs do not make more series.
+// TestJobs: the metrics show what jobs do, and the number of series does not grow with the number of jobs.
 func TestJobs(t *testing.T) {
 	t.Parallel()
 	settings := jobs.Defaults()
@@ -94,7 +94,7 @@ func TestJobs(t *testing.T) {
 			}
 		}
 		text := scrape()
-		return strings.Count(text, "\nfeedctl_") - strings.Count(text, "\nfeedctl_scheduler_") // those of the loops appear when each loop begins
+		return strings.Count(text, "\nfeedctl_") - strings.Count(text, "\nfeedctl_scheduler_") // the series of a scheduler loop appear when the loop begins
 	}
 	few := series(1)
 	many := series(10)

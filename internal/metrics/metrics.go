@@ -51,7 +51,7 @@ func (to sender) tally(name string, t *Tally) {
 	}
 }
 
-// maxScrapes is how many requests for metrics are answered at the same time; others get status 503.
+// maxScrapes is how many requests for metrics are answered at the same time; further requests get status 503.
 const maxScrapes = 4
 
 // sendTime limits how long a client may take to read the metrics, during which the request counts

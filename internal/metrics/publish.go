@@ -19,7 +19,7 @@ type committed struct {
 	at time.Time
 }
 
-// Note records the total published so far. It is called at each commit.
+// Note records the totals of the entities published so far. It is called at each commit.
 func (p *Published) Note(r publish.Result) { p.last.Store(&committed{r, time.Now()}) }
 
 // Result returns the last result that was noted.
@@ -30,7 +30,7 @@ func (p *Published) Result() publish.Result {
 	return publish.Result{}
 }
 
-// Describe implements [prometheus.Collector], as collector does.
+// Describe implements [prometheus.Collector]. It sends nothing, like [collector.Describe].
 func (*Published) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].

@@ -12,8 +12,8 @@ import (
 // maxReaders is how many readers have series of their own: readers choose their names.
 const maxReaders = 1000
 
-// Readers returns the metrics of the readers of a server. Only readers that announce a name have series
-// of their own: the 1,000 that were seen last.
+// Readers returns the metrics of the readers of a server. Only the readers that announce a name have series of their
+// own, and of these only the 1,000 seen most recently.
 func Readers(t *readers.Tracker) prometheus.Collector {
 	return collector(func(to sender) {
 		all, _ := t.List()

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/readers"
 )
 
-// TestReaders: the number of series is limited, and strangers have none.
+// TestReaders: the number of series is limited, and readers without a name have none.
 func TestReaders(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)

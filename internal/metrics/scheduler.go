@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// Limits of the numbers of series. What exceeds them is left out, and counted.
+// Limits on the numbers of series. Whatever exceeds them is left out and counted.
 const (
 	maxOrigins    = 500
 	maxJobs       = 1000
@@ -108,7 +108,7 @@ func (j *Jobs) queryNodes(ctx context.Context, to sender) error {
 	for k := range nodes {
 		n := &nodes[k]
 		if k+1 < len(nodes) && nodes[k+1].Name == n.Name {
-			continue // the node was started again
+			continue // the node was restarted: the last entry is the current one
 		}
 		alive := 0.0
 		if n.Alive {

@@ -22,7 +22,7 @@ type Transport struct {
 // NewTransport returns a transport for up to 20 requests at a time to one server.
 func NewTransport() *Transport {
 	t := consumer.NewTransport(20)
-	t.ResponseHeaderTimeout = 5 * time.Minute // the answer to a publish comes when it is durable
+	t.ResponseHeaderTimeout = 5 * time.Minute // a request to publish is answered once the data is durable
 	t.WriteBufferSize = 64 << 10
 	counted := &Transport{Transport: t}
 	t.DialContext = counted.open.dialer(t.DialContext)
@@ -32,7 +32,7 @@ func NewTransport() *Transport {
 // Connections returns how many connections are open, by the HOST:PORT that was dialed.
 func (t *Transport) Connections() map[string]int { return t.open.counts() }
 
-// Watch makes the transport note whether the servers respond.
+// Watch makes the transport record in w whether the servers respond.
 func (t *Transport) Watch(w *readiness.Watch) { t.watch.Store(w) }
 
 // RoundTrip implements [http.RoundTripper].

@@ -66,7 +66,7 @@ func (r scraped) scrape() map[string]float64 {
 	return all
 }
 
-// opened returns a scheduler, its metrics, and the registry that has them.
+// opened returns a scheduler, its metrics, and the registry in which they are registered.
 func opened(t *testing.T) (*jobs.Scheduler, *Jobs, scraped) {
 	t.Helper()
 	store, err := jobs.Open(t.Context(), "sqlite::memory:", jobs.Kinds{"fake": watchedKind{}}, jobs.Defaults())
@@ -156,8 +156,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestNamespaces: there are more namespaces than the metrics have room for. Deleting one makes room
-// for another.
+// TestNamespaces: if there are more namespaces than the metrics have room for, deleting one makes room for another.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	store, m, registry := opened(t)

@@ -18,7 +18,7 @@ type row struct {
 // A panel shows some expressions over time or, if it is a table, their values now.
 type panel struct {
 	title   string
-	unit    string // the name that Grafana has for it
+	unit    string // Grafana's name for the unit
 	table   bool
 	queries []query
 }
@@ -27,7 +27,7 @@ type panel struct {
 // [instances].
 type query struct{ expression, legend string }
 
-// instances is the matcher of the instances that are selected on the dashboard.
+// instances matches the series of the instances that are selected on the dashboard.
 const instances = `instance=~"$instance"`
 
 func (q query) text() string { return strings.ReplaceAll(q.expression, "$i", instances) }

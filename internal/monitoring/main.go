@@ -21,7 +21,7 @@ func main() {
 	}
 }
 
-// A file is written by the generator.
+// A file is one of the files that the generator writes.
 type file struct {
 	path string // in the repository
 	make func() ([]byte, error)

@@ -1,5 +1,5 @@
 // Command notices writes the licences and notices of the modules that are linked into
-// feedctl, and of Go itself, each text once with the modules that it is for:
+// feedctl, and of Go itself, each text once, together with the names of its modules:
 //
 //	go run ./internal/notices > cmd/feedctl/notices.txt
 package main
@@ -28,8 +28,7 @@ func main() {
 	}
 }
 
-// A directory may hold a licence: of a module, or of a package in it that was copied from
-// elsewhere.
+// A directory is one that may hold a licence: that of a module, or of a package in it that was copied from elsewhere.
 type directory struct{ name, path string }
 
 func write(out *bufio.Writer) error {

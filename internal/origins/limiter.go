@@ -70,7 +70,7 @@ func (o *origin) unused() bool {
 	return o.users == 0 && len(o.paces) == 0 && time.Now().After(o.until)
 }
 
-// Block holds back all requests to an origin for a time.
+// Block holds back all requests to an origin for the given time.
 func (l *Limiter) Block(name string, wait time.Duration) {
 	o := l.use(name)
 	defer o.release()
@@ -108,7 +108,7 @@ func (l *Limiter) Delays() map[string]time.Duration {
 type Turn struct {
 	origin *origin
 	method string
-	pace   *pace // nil: there was none when the request began
+	pace   *pace // nil: the method had no pace when the request began
 	slot   bool  // the request counts toward AtOnce
 	sent   time.Time
 }
@@ -152,7 +152,7 @@ func (t *Turn) wait(ctx context.Context, most time.Duration) error {
 		if err := t.pace.wait(ctx); err != nil {
 			return err
 		}
-		if wait, _ := t.origin.blocked(); wait <= 0 { // the origin may have been blocked since
+		if wait, _ := t.origin.blocked(); wait <= 0 { // the origin may have been blocked in the meantime
 			return nil
 		}
 	}
@@ -205,8 +205,8 @@ func (t *Turn) leave() {
 	}
 }
 
-// blocked returns how long no request may be sent, and the time over which the waiting requests are
-// spread afterwards: the more requests, the longer.
+// blocked returns for how long no request may be sent, and the time over which the waiting requests are spread
+// afterwards: the more requests, the longer.
 func (o *origin) blocked() (wait, spread time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -214,7 +214,7 @@ func (o *origin) blocked() (wait, spread time.Duration) {
 	return wait, min(wait/4, time.Duration(o.users-1)*spreadBy)
 }
 
-// open waits until the origin is not blocked.
+// open waits until the origin is no longer blocked.
 func (o *origin) open(ctx context.Context, most time.Duration) error {
 	for {
 		wait, spread := o.blocked()

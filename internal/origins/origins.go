@@ -96,7 +96,7 @@ type failing struct {
 }
 
 // Client returns the client of a run. If a server has failed for long enough, or allows too few
-// requests, the client calls end with an [*Error]; end must end the run and ctx.
+// requests, the client calls end with an [*Error]; the function must end the run and cancel ctx.
 func (p *Pool) Client(ctx context.Context, end context.CancelCauseFunc) *Client {
 	return &Client{pool: p, ctx: ctx, end: end, failing: map[string]*failing{}, works: map[string]bool{}}
 }
@@ -172,8 +172,7 @@ func waitsForNews(r *http.Request) bool {
 func statusError(r *http.Response) error { return fmt.Errorf("status %s", r.Status) }
 
 // RetryAfter returns how long a server asks its clients to wait, at most [MaxRetryAfter]: according to
-// the field Retry-After of an error, or the field Backoff of any response, which Kinto sends and which
-// is in seconds.
+// the field Retry-After of an error, or the field Backoff of any response, a number of seconds sent by Kinto.
 func RetryAfter(r *http.Response) time.Duration {
 	var wait time.Duration
 	if r.StatusCode >= http.StatusBadRequest {

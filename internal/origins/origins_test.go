@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// A limited server allows a number of requests in each second.
+// A limited server allows only a certain number of requests in each second.
 type limited struct {
 	perSecond int
 	latency   time.Duration
@@ -51,7 +51,7 @@ func answer(status int, header http.Header) *http.Response {
 }
 
 // TestThrottled runs 200 jobs that send requests to a server, with or without pauses for work; the
-// server allows a number of requests in each second.
+// server allows only a certain number of requests in each second.
 func TestThrottled(t *testing.T) {
 	const short, long = time.Millisecond, 20 * time.Millisecond
 	for _, test := range []struct {
@@ -119,8 +119,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestAsked: servers ask their clients to wait, with each field and status. All runs keep to a
-// short wait; a long one ends the run, and applies only for a limited time.
+// TestAsked: servers ask their clients to wait, by means of each field and status. All runs keep to a short wait; a
+// long one ends the run, and applies only for a limited time.
 func TestAsked(t *testing.T) {
 	for _, c := range []struct {
 		field  string

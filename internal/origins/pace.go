@@ -26,11 +26,11 @@ const (
 	fasterBy      = 1. / 8
 	slowerThan    = 1.05 // times the limit
 	carefulBy     = .01
-	carefulTime   = time.Second // between two such steps, at least; and
-	carefulNumber = 40          // the time of this many requests, at least
+	carefulTime   = time.Second // the minimum between two such steps, which is also
+	carefulNumber = 40          // at least the time in which this many requests are sent
 	carefulUntil  = .9          // times the limit: below that, the server allows more than before
 
-	shortestCycle = 800 * time.Millisecond // of a measurement; many servers count the requests of a second
+	shortestCycle = 800 * time.Millisecond // of a measurement; many servers count requests per second
 	longestCycle  = 2 * time.Second
 
 	shortestApart = 100 * time.Microsecond // a shorter interval counts as none
@@ -43,14 +43,14 @@ const mostLate = baseInterval
 
 // A pace is the time between two requests with one method to one origin. All jobs share it: the more jobs
 // there are, the fewer requests each of them makes. The time grows by a factor with each response that
-// says that there are too many requests, and shrinks a little with others.
+// says that there are too many requests, and shrinks a little with each other response.
 type pace struct {
-	turn chan struct{} // has the value that the next request to be sent takes
+	turn chan struct{} // holds one value, which the next request to be sent takes
 
 	mu      sync.Mutex
 	apart   time.Duration // between two requests
 	changed time.Time
-	limit   time.Duration // the least that apart should be; 0: not known
+	limit   time.Duration // the minimum for apart, as measured; 0: not known
 	used    time.Time
 	sent    time.Time
 	clients int // requests that wait to be sent or answered
@@ -113,7 +113,7 @@ func (p *pace) left() time.Duration {
 	defer p.mu.Unlock()
 	now := time.Now()
 	apart := p.apart
-	if p.refused > 0 { // one request shows as much as many would
+	if p.refused > 0 { // now a few requests show as much as many would
 		apart = max(apart, sensitivity)
 	}
 	due := p.sent.Add(apart)

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// Passes reports whether an error of the server is transient. The code is its SQLSTATE
-// (PostgreSQL documentation, appendix A).
+// Passes reports whether a server error is transient. The code is its SQLSTATE (PostgreSQL documentation, appendix
+// A).
 func Passes(code string) bool {
 	switch code {
 	case "40001", // serialization_failure
@@ -29,8 +29,8 @@ func Passes(code string) bool {
 	return false
 }
 
-// Network reports whether an error comes from the connection. Errors of files do not, although the
-// number in them ([syscall.Errno]) implements [net.Error], too.
+// Network reports whether an error comes from the connection. File errors do not, although the error number in them,
+// a [syscall.Errno], also implements [net.Error].
 func Network(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // it unwraps errors itself
 	case nil, *fs.PathError, *os.LinkError, syscall.Errno:

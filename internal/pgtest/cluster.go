@@ -24,7 +24,7 @@ type cluster struct {
 	caretaker io.Closer
 }
 
-// cleanUp is for [owner.workspace].
+// cleanUp is the script that [owner.workspace] starts for a cluster: it stops the server and removes the directory.
 const cleanUp = `trap '' INT TERM HUP; cat >/dev/null; "$2" stop -s -D "$1/data" -m immediate; rm -rf "$1"`
 
 func newCluster(settings []string) (_ *cluster, err error) {
@@ -83,8 +83,7 @@ func (c *cluster) control(args ...string) error {
 
 func (c *cluster) close() error { return c.caretaker.Close() }
 
-// program returns the path of a program of PostgreSQL. Debian installs those of the server
-// outside the PATH.
+// program returns the path of a program of PostgreSQL. Debian installs the programs of the server outside the PATH.
 func program(name, debianPackage string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil

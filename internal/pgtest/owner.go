@@ -94,8 +94,8 @@ func (o *owner) run(dir, name string, args ...string) error {
 	return nil
 }
 
-// background starts a command that ends when its standard input does. Close ends the command and waits
-// for that; the command also ends with this process.
+// background starts a command that exits when its standard input ends. Close makes the command exit and waits for it;
+// the command also exits when this process ends.
 func (o *owner) background(dir, name string, args ...string) (io.Closer, error) {
 	cmd := o.command(dir, name, args...)
 	input, err := cmd.StdinPipe()

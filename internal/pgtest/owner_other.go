@@ -4,5 +4,5 @@ package pgtest
 
 import "syscall"
 
-// credential is for root, which only Unix has.
+// credential returns nil: only root uses it, a user that exists only on Unix.
 func credential(_, _ uint32) *syscall.SysProcAttr { return nil }

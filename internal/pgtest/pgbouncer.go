@@ -14,11 +14,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// pool is the number of connections from PgBouncer to the server: fewer than a test has to
-// PgBouncer, so that they are shared.
+// pool is the number of connections from PgBouncer to the server: a test has more connections to PgBouncer, so that
+// they share these.
 const pool = 10
 
-// runPgBouncer ends PgBouncer when its standard input ends.
+// runPgBouncer is a script that runs PgBouncer until the script's standard input ends.
 const runPgBouncer = `trap '' INT TERM HUP; "$1" "$2/pgbouncer.ini" >"$2/log" 2>&1 & cat >/dev/null; kill -KILL $!; wait $!; rm -rf "$2"`
 
 // pgBouncer starts PgBouncer in front of the database at a URL, and returns the URL of the database

@@ -13,8 +13,8 @@ func Start(t testing.TB) *TestServer {
 	return &TestServer{t, closing(t, server)}
 }
 
-// StartOwn starts a server for this test only, which may stop it. It is stopped when the
-// test ends. Settings are as in [New].
+// StartOwn starts a server for this test only. The test may stop it; otherwise it is stopped when the test ends.
+// Settings are as in [New].
 func StartOwn(t testing.TB, settings ...string) *TestServer {
 	t.Helper()
 	server, err := New(settings...)
@@ -39,7 +39,7 @@ type TestServer struct {
 	server *Server
 }
 
-// URL calls Database of the server.
+// URL calls the server's Database method.
 func (s *TestServer) URL(database string) string {
 	s.t.Helper()
 	u, err := s.server.Database(database)
@@ -47,25 +47,25 @@ func (s *TestServer) URL(database string) string {
 	return u
 }
 
-// Stop calls Stop of the server.
+// Stop calls the server's Stop method.
 func (s *TestServer) Stop() { s.t.Helper(); s.must(s.server.Stop()) }
 
-// Kill calls Kill of the server.
+// Kill calls the server's Kill method.
 func (s *TestServer) Kill() { s.t.Helper(); s.must(s.server.Kill()) }
 
-// Start calls Start of the server.
+// Start calls the server's Start method.
 func (s *TestServer) Start() { s.t.Helper(); s.must(s.server.Start()) }
 
 // Restart calls Stop and Start.
 func (s *TestServer) Restart() { s.t.Helper(); s.Stop(); s.Start() }
 
-// Demote calls Demote of the server.
+// Demote calls the server's Demote method.
 func (s *TestServer) Demote() { s.t.Helper(); s.must(s.server.Demote()) }
 
-// Promote calls Promote of the server.
+// Promote calls the server's Promote method.
 func (s *TestServer) Promote() { s.t.Helper(); s.must(s.server.Promote()) }
 
-// Log calls Log of the server.
+// Log calls the server's Log method.
 func (s *TestServer) Log() string { return s.server.Log() }
 
 func (s *TestServer) must(err error) {

@@ -78,7 +78,7 @@ func TestKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(dir, 0o777); err != nil { // the user of the server removes directories, too
+	if err := os.Chmod(dir, 0o777); err != nil { // the server's user also removes directories from it
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })

@@ -31,7 +31,7 @@ type Proxy struct {
 	url       string
 
 	mu     sync.Mutex
-	mark   []byte // the next connection on which the mark is sent is cut; nil: none
+	mark   []byte // cut the next connection on which the mark is sent; nil: none
 	moment Moment
 	then   func() // called after the cut
 	cut    bool
@@ -88,8 +88,7 @@ func StartProxy(t testing.TB, database string, translate *strings.Replacer) *Pro
 // URL returns the database's URL through the proxy.
 func (p *Proxy) URL() string { return p.url }
 
-// CutAt makes the proxy close the next connection on which the mark is sent, once, and then
-// call a function.
+// CutAt makes the proxy close one connection, the next on which the mark is sent, and then call a function.
 func (p *Proxy) CutAt(mark string, moment Moment, then func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

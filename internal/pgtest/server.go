@@ -18,8 +18,7 @@ import (
 // server.
 const Variable = "FEEDCTL_TEST_POSTGRES"
 
-// defaults are the settings of a separate server. Data of tests need not survive a crash of
-// the machine.
+// defaults are the settings of a separate server. Test data need not survive a crash of the machine.
 var defaults = []string{
 	"listen_addresses=''",
 	"max_connections=200",
@@ -31,11 +30,11 @@ var defaults = []string{
 // A Server is a PostgreSQL server. Its methods may be called concurrently, except those
 // that stop it.
 type Server struct {
-	base *url.URL // of the database used to manage others
+	base *url.URL // URL of the database from which others are managed
 	own  *cluster // nil if the server is shared
 
 	mu    sync.Mutex
-	names map[string]string // databases that were created, by the name that the test gave
+	names map[string]string // names of the created databases, by the name that the test uses
 }
 
 // New starts a server. Settings are lines of postgresql.conf, such as "fsync=on", which is
@@ -161,7 +160,7 @@ func (s *Server) control(args ...string) error {
 	return s.own.control(args...)
 }
 
-// Log returns the log of the server, or nothing if the server is shared.
+// Log returns the log of the server, or "" if the server is shared.
 func (s *Server) Log() string {
 	if s.own == nil {
 		return ""

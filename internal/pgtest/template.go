@@ -10,10 +10,10 @@ import (
 // A template is a data directory as initdb makes it. It is removed when the process ends.
 type template struct {
 	data      string
-	caretaker io.Closer // removes the directory when this is no longer referenced
+	caretaker io.Closer // removes the directory when it is garbage-collected
 }
 
-// removeDirectory is for [owner.workspace].
+// removeDirectory is the script that [owner.workspace] starts for a template.
 const removeDirectory = `trap '' INT TERM HUP; cat >/dev/null; rm -rf "$1"`
 
 // initialized is the template of all clusters of the process: copying it takes a fraction of

@@ -29,7 +29,7 @@ type Status struct {
 	Lag time.Duration
 	// Pending is the number of changes still to come; 0 if unknown.
 	Pending int64
-	// Search, if not nil, is what the command does before it begins to read a feed.
+	// Search, if not nil, describes the search that precedes the reading of a feed.
 	Search *Search
 }
 
@@ -49,7 +49,7 @@ func (s *Search) String() string {
 	return text
 }
 
-// A Display is where progress is shown: as a line on a terminal, as log lines elsewhere.
+// A Display shows progress: as a line on a terminal, or elsewhere as log lines.
 type Display struct {
 	Terminal *console.Console // nil: none
 	Log      *slog.Logger
@@ -115,9 +115,8 @@ func (d Display) show(verb string, e *estimator) {
 	d.Log.Info("progress", attrs...)
 }
 
-// window is the time over which an estimator computes the rate of entities, so that the rate is
-// current. The remaining time should not jump at each pause: the weight of its samples
-// decreases with age, to 1/e after etaDecay.
+// window is the time over which an estimator computes the current rate of entities. The remaining time should not
+// jump at each pause, so it is computed from all samples: their weight decreases with age, to 1/e after etaDecay.
 const (
 	window   = 10 * time.Second
 	etaDecay = 30 * time.Second
@@ -157,7 +156,7 @@ func (e *estimator) update(from, to sample) {
 }
 
 // rest returns what remains, in bytes, changes or nanoseconds of the feed's time, whichever is known.
-// It is negative if none is.
+// It is negative if none of them is known.
 func (s Status) rest() float64 {
 	switch {
 	case s.Total > 0:
@@ -182,7 +181,7 @@ func (e *estimator) rate() float64 {
 	return float64(e.last().status.Entities-e.first().status.Entities) / e.elapsed()
 }
 
-// eta estimates the remaining time. It reports false if it cannot, since no progress has been seen or
+// eta estimates the remaining time. It returns false if there is no estimate, because no progress has been seen or
 // nothing remains.
 func (e *estimator) eta() (time.Duration, bool) {
 	rest := e.last().status.rest()

@@ -24,7 +24,7 @@ const (
 	Failed   State = "failed"   // the process cannot do its work
 )
 
-// A Status is what a check has found.
+// A Status is the state of one thing, as found by a check.
 type Status struct {
 	Name  string `json:"name"`
 	State State  `json:"state"`
@@ -104,9 +104,8 @@ func (c *Checks) Run(ctx context.Context) []Status {
 }
 
 // Ready runs the checks. If the process is ready, it returns a text for people: one line, and
-// another for each thing that has failed and that the process works without. Otherwise it returns a
-// [*problem.Error] with status 503 for the first check that failed, with the statuses of all checks
-// in the member "checks".
+// another for each failed thing without which the process still works. Otherwise it returns a [*problem.Error] with
+// status 503 for the first check that failed, with the statuses of all checks in the member "checks".
 func (c *Checks) Ready(ctx context.Context) (string, error) {
 	all := c.Run(ctx)
 	var text strings.Builder

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/internal/problem"
 )
 
-// get returns the answer of the checks.
+// get returns the response of the checks to a request.
 func get(t *testing.T, c *Checks, method string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "/readyz", nil))

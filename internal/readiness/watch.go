@@ -36,7 +36,8 @@ func (w *Watch) Note(name string, err error) {
 	w.all[name] = s
 }
 
-// Check is a [Check] of all things, sorted by name. Things that were never used are left out.
+// Check returns the status of each thing, sorted by name; the method is a [Check]. Things that were never used are left
+// out.
 func (w *Watch) Check(context.Context) []Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package recorded records what an HTTP handler has answered, for the handlers around it.
+// Package recorded records the status and size of the response of an HTTP handler, for the handlers around it.
 package recorded
 
 import (
@@ -24,7 +24,7 @@ func (r *Response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter].
 func (r *Response) WriteHeader(status int) {
-	if r.status == 0 && status >= http.StatusOK { // lower ones are informational, and another follows
+	if r.status == 0 && status >= http.StatusOK { // a lower status is informational, and another one follows
 		r.status = status
 	}
 	r.ResponseWriter.WriteHeader(status)

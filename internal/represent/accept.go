@@ -30,7 +30,7 @@ func qualities(header []string) map[string]int {
 	return weights
 }
 
-// quality returns the q among parameters, or 1000 if there is no q.
+// quality returns the value of the parameter q, or 1000 if there is no q.
 func quality(params string) (thousandths int, ok bool) {
 	for param := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(param, "=")

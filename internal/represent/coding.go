@@ -36,7 +36,7 @@ func newCoders(n int) *coders {
 	c.gzip.New = func() any {
 		w, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
 		if err != nil {
-			panic(err) // the level is a constant
+			panic(err) // impossible: the level is a valid constant
 		}
 		return w
 	}
@@ -51,9 +51,8 @@ func newCoders(n int) *coders {
 	return c
 }
 
-// acquire returns the coding if an encoder is free; the caller releases it after
-// the response. Otherwise it returns no coding, or waits for an encoder if the
-// client refuses identity.
+// acquire returns the coding if an encoder is free; the caller releases the encoder after the response. Otherwise it
+// returns no coding, or waits for an encoder if the client refuses identity.
 func (c *coders) acquire(r *http.Request, coding string) (granted string, release func(), err error) {
 	if release, ok := c.tryAcquire(); ok {
 		return coding, release, nil

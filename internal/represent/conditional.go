@@ -10,7 +10,7 @@ import (
 
 // Precondition evaluates the conditions of a GET or HEAD in the order of RFC
 // 9110, section 13.2.2. It returns 304, 412, or 0 to answer the request as if it
-// had none.
+// had no conditions.
 func Precondition(r *http.Request, rep *Representation, etag string) int {
 	h := r.Header
 	if header := h.Values("If-Match"); len(header) > 0 {
@@ -31,7 +31,7 @@ func Precondition(r *http.Request, rep *Representation, etag string) int {
 }
 
 // rangeHolds evaluates If-Range (RFC 9110, section 13.1.5): it reports whether
-// the part that the client has is of this representation.
+// the part that the client has belongs to this representation.
 func rangeHolds(r *http.Request, rep *Representation, etag string) bool {
 	condition := r.Header.Get("If-Range")
 	if condition == "" {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxEncodedShare limits one page to this fraction of Config.MaxEncoded.
+	// maxEncodedShare limits one page to 1/maxEncodedShare of Config.MaxEncoded.
 	maxEncodedShare = 4
 	// chunkSize is the size of the largest piece of memory for a page, in bytes.
 	chunkSize = 128 << 10
@@ -58,8 +58,8 @@ func newEncodings(limit int64, c *coders) *encodings {
 
 // get returns a page of size bytes, read from body, in a content coding; the caller must release
 // the encoding. Of several concurrent requests, the first encodes the page, whether or not its
-// client is still there; the others wait for that. If the error matches errNotEncoded, nothing has
-// been read from body.
+// client is still there; the others wait for the result. If the error matches errNotEncoded, nothing has been read
+// from body.
 func (e *encodings) get(ctx context.Context, key encodingKey, size int64, body io.Reader) (*encoding, error) {
 	one, begun := e.acquire(key, size)
 	if one == nil {

@@ -22,7 +22,7 @@ type Fields struct {
 	// Without a content coding:
 	ranges []string
 	length []string // of the whole
-	digest []string // nil if the next request may need another
+	digest []string // nil if the value may differ for the next request
 }
 
 // Fields returns the fields of responses with a representation.

@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/internal/problem"
 )
 
-// A growing is a resource that grows whenever it is opened, up to the given number of times.
+// growing is a resource that grows whenever it is opened, up to the given number of times.
 type growing struct {
 	text  string
 	times int
@@ -40,9 +40,8 @@ func (g *growing) Open(_ context.Context, offset, length int64) (*Representation
 	return g.represent(), io.NopCloser(strings.NewReader(rest)), nil
 }
 
-// TestGrowing requests parts of a resource that grows between the moment when the part is computed and
-// the moment when it is opened. A part up to the end is sent with what has been added, without opening
-// the resource again.
+// TestGrowing requests parts of a resource that grows after the part to send has been computed and before the
+// resource is opened. A part up to the end is sent with what has been added, without opening the resource again.
 func TestGrowing(t *testing.T) {
 	s := NewSender(Config{MaxCoded: 1})
 	for _, c := range []struct {

@@ -51,7 +51,7 @@ func parseRange(header string, size int64) (_ span, ok bool) {
 	return span{offset: from, length: to - from + 1, partial: true}, true
 }
 
-// parseOffset parses a decimal number, capped at one beyond every size.
+// parseOffset parses a decimal number. It caps larger numbers at a value that is beyond every size.
 func parseOffset(digits string) (n int64, ok bool) {
 	const beyond = 1 << 55
 	for _, c := range []byte(digits) {

@@ -79,8 +79,9 @@ func NewSender(c Config) *Sender {
 // since the range was computed.
 const maxReopened = 10
 
-// Send answers a GET or HEAD. rep is the current representation if the caller has it, or nil. The error is a problem, an
-// error of the resource or, if the header has been written, one that says that the response is incomplete.
+// Send answers a GET or HEAD. rep is the current representation if the caller has it, or nil. The error is a
+// [problem.Error], an error from the resource or, if the header has been written, one that says that the response is
+// incomplete.
 func (s *Sender) Send(w http.ResponseWriter, r *http.Request, res Resource, rep *Representation) error {
 	coding, ok := Coding(r)
 	if !ok {

@@ -32,7 +32,7 @@ type Client struct {
 	Log           *slog.Logger  // logs failed attempts. nil: they are not logged
 }
 
-// New completes c, or returns an error if c is invalid.
+// New returns c with its defaults filled in, or an error if c is invalid.
 func New(c Client) (*Client, error) {
 	if c.HTTP == nil {
 		c.HTTP = &http.Client{Transport: newTransport()}

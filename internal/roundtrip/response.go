@@ -32,9 +32,9 @@ func JSON(body io.Reader, v any, malformed func(error) error) error {
 }
 
 // Failure returns up to most bytes of the body of a response whose status is an error, and closes
-// it. If the body is cut off, it may have said what the status alone does not, such as what was not
-// found. So the result is an error that wraps that of the body, unless the status is [Retryable]: then
-// the status is enough, and the result is nil.
+// it. A body that is cut off may have said what the status alone does not, such as what was not found. Failure then
+// returns an error that wraps that of the body, unless the status is [Retryable]: such a status is enough, and both
+// results are nil.
 func Failure(resp *http.Response, most int64) ([]byte, error) {
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, most))

@@ -18,9 +18,8 @@ type Options struct {
 	Late        func()                                      // called if there is no response after LateAfter
 }
 
-// Send sends a request once, when Limits allows it. Errors describe the request with the text what:
-// its method and its URL. If the error is nil, the response may have any status, and the caller
-// must close its body.
+// Send sends a request once, when Limits allows it. In errors, the request is described by the string what, its
+// method and URL. If the error is nil, the response may have any status, and the caller must close its body.
 func (c *Client) Send(r *http.Request, what string, o Options) (_ *http.Response, err error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer func() {

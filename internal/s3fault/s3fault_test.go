@@ -53,7 +53,7 @@ func newServer(t *testing.T, answer string) *server {
 	return s
 }
 
-// client returns a client whose requests all have the fault.
+// client returns a client; the fault is applied to all of its requests.
 func (s *server) client(fault s3fault.Fault) *http.Client {
 	return &http.Client{
 		Transport:     s3fault.Wrap(s.Client().Transport, func(s3fault.Request) s3fault.Fault { return fault }),

@@ -33,8 +33,8 @@ type kind struct {
 }
 
 // SentTwice is the kind of fault in which a proxy sends a conditional write twice, so that another
-// client seems to have been faster. Unlike after a retry of its own, the client considers the
-// outcome known; if another client does write at that moment, it cannot find out what happened.
+// client seems to have been faster. Since the client itself did not retry, it considers the outcome known; if another
+// client does write at that moment, the first one cannot find out what happened.
 const SentTwice = "sent twice"
 
 // NewWeather returns a Weather without faults and without latency.

@@ -90,7 +90,7 @@ func credentials() map[string]string {
 		"AWS_CONFIG_FILE":             os.DevNull,
 		"AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
 		"AWS_EC2_METADATA_DISABLED":   "true",
-		"AWS_CA_BUNDLE":               "", // or every store would parse it
+		"AWS_CA_BUNDLE":               "", // otherwise every store would parse the file
 	}
 }
 
@@ -189,8 +189,8 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// answers reports whether the server responds before its process ends. Another server,
-// which has taken the port first, does not have the bucket.
+// answers reports whether the server responds before its process ends. Another server that has taken the port first
+// does not have the bucket.
 func answers(bucket string, ended <-chan struct{}) bool {
 	client := &http.Client{Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()

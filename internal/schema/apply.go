@@ -28,8 +28,8 @@ func fit(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// apply applies the missing migrations in one transaction, if the function only returns true for
-// the current state. It returns the state before and after.
+// apply applies the missing migrations in one transaction, provided that the given predicate is true of the current
+// state. It returns the state before and after.
 func apply(ctx context.Context, conn *pgx.Conn, name string, m *migrations, only func(state) bool) (before, after state, err error) {
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		// The lock ends with the transaction.
@@ -40,7 +40,7 @@ func apply(ctx context.Context, conn *pgx.Conn, name string, m *migrations, only
 		before, err = current(ctx, conn, name)
 		after = before
 		if err != nil || before.Version >= m.newest || !only(before) {
-			return err // nil if another process has done it meanwhile
+			return err // nil if another process has applied the migrations in the meantime
 		}
 		if err := m.run(ctx, tx, name, before.Version); err != nil {
 			return refusal(err)
@@ -54,8 +54,8 @@ func apply(ctx context.Context, conn *pgx.Conn, name string, m *migrations, only
 // run applies the migrations after a version, in the transaction.
 func (m *migrations) run(ctx context.Context, tx pgx.Tx, name string, from int32) error {
 	// CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even if an
-	// administrator has created this one. The query has a snapshot taken under the
-	// lock; to_regnamespace may use an older cache.
+	// administrator has created this one. The query uses a snapshot taken under the lock; to_regnamespace may use an
+	// older cache.
 	var there bool
 	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", name).Scan(&there); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (m *migrations) run(ctx context.Context, tx pgx.Tx, name string, from int32
 		return err
 	}
 	for _, step := range plan.Steps {
-		// Without arguments, the text may hold several statements.
+		// Without arguments, the SQL may consist of several statements.
 		if _, err := tx.Conn().PgConn().Exec(ctx, step.SQL).ReadAll(); err != nil {
 			return fmt.Errorf("migration %s: %w", step.Name, err)
 		}

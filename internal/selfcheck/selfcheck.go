@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// ErrMismatch is the error of [Verify].
+// ErrMismatch is returned by [Verify] if the checksum is wrong.
 var ErrMismatch = errors.New("checksum does not match")
 
 const (
@@ -28,7 +28,7 @@ func Add(object []byte) []byte {
 	return slices.Concat(object[:end], []byte(before), checksum(object[:end]), []byte(after))
 }
 
-// Verify returns [ErrMismatch] if data ends with a member added by [Add] that is wrong. An object
+// Verify returns [ErrMismatch] if data ends with a member such as [Add] appends, but with a wrong checksum. An object
 // without this member, written by an earlier version, is not checked.
 func Verify(data []byte) error {
 	rest := data[max(len(data)-size, 0):]

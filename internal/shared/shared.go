@@ -13,7 +13,7 @@ type Pool[T any] struct {
 	used map[string]*resource[T]
 }
 
-// A resource is open, or is being opened.
+// A resource is one that is open or is being opened.
 type resource[T any] struct {
 	users int           // pool.mu guards it
 	ready chan struct{} // closed when value, err and stopped are set
@@ -25,8 +25,8 @@ type resource[T any] struct {
 }
 
 // Open returns the resource with a name. If no one uses the resource, Open opens it with ctx;
-// others that want the resource wait for that, and get the same error. The caller must call release
-// when it no longer uses the resource: the last call closes it.
+// other callers wait until it is open, and get the same error if opening it fails. The caller must call release when
+// it no longer uses the resource: the last call closes it.
 func (p *Pool[T]) Open(ctx context.Context, name string, open func(context.Context) (T, error), closeIt func(T) error) (value T, release func() error, err error) {
 	for {
 		r, first := p.use(name)
@@ -81,7 +81,7 @@ func (p *Pool[T]) forget(name string, r *resource[T]) {
 	}
 }
 
-// release takes a user from a resource, and closes it after the last.
+// release removes a user from a resource, and closes the resource if that user was the last.
 func (p *Pool[T]) release(name string, r *resource[T]) error {
 	p.mu.Lock()
 	r.users--

@@ -17,7 +17,7 @@ var (
 	errClose = errors.New("cannot be closed")
 )
 
-// A door is the resource that the tests open. At most one door with a name is open at any time.
+// A door is the resource that the tests open. For each name, at most one door is open at any time.
 type door struct {
 	mu     sync.Mutex
 	opened int

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// plain matches words that have no special meaning to a shell. To zsh, an equals sign at the
-// beginning of a word has one.
+// plain matches words that have no special meaning to a shell. An equals sign at the beginning of a word has a
+// special meaning to zsh.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*$`)
 
 // Quote quotes a word for a shell (POSIX, "Single-Quotes").

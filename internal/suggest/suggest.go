@@ -13,8 +13,8 @@ func DidYouMean(name string, names []string, prefix string) string {
 }
 
 // Closest returns the name with the fewest differences from name: letters that are added,
-// omitted, replaced, or swapped with their neighbour. A name with more than one difference in three
-// letters is not close, and a name is not close to itself. If no name is close, Closest returns "".
+// omitted, replaced, or swapped with their neighbour. A name with more than one difference per three letters is not
+// close, and a name is not close to itself. If no name is close, Closest returns "".
 func Closest(name string, names []string) string {
 	best, least := "", max(1, len(name)/3)+1
 	for _, candidate := range names {
@@ -25,7 +25,7 @@ func Closest(name string, names []string) string {
 	return best
 }
 
-// differences is the restricted Damerau-Levenshtein distance of two strings, in bytes.
+// differences returns the restricted Damerau-Levenshtein distance of two strings, in bytes.
 func differences(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

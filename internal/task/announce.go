@@ -22,7 +22,7 @@ func checkAnnounce(name string) error {
 	return nil
 }
 
-// announced returns the name that a consumer with this --announce and sink announces.
+// announced returns the name that a consumer announces, given the value of --announce and its sink.
 func announced(name, into string) string {
 	switch name {
 	case unannounced:
@@ -48,7 +48,7 @@ func sinkName(into string) string {
 		path := strings.TrimRight(s.Path, `/\`)
 		name = path[strings.LastIndexAny(path, `/\`)+1:]
 	}
-	if strings.ContainsAny(name, "@#") || name == "" { // what precedes the character may be a password
+	if strings.ContainsAny(name, "@#") || name == "" { // the part before the character may contain a password
 		return s.Scheme
 	}
 	return feed.CleanConsumerName(s.Scheme + ":" + name)

@@ -31,8 +31,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A CouchSource holds the flags for how a database is reached, and for where a bridge keeps its
-// index.
+// A CouchSource holds the flags that say how to reach a database, and where a bridge keeps its index.
 type CouchSource struct {
 	URL string // of the database
 	// Credential is the credential for the database.
@@ -61,7 +60,7 @@ func (s *CouchSource) check() error {
 // sourceMemory is the size up to which a document is held in memory, in bytes.
 const sourceMemory = 256 << 10
 
-// Config adds to c what a bridge from the database to a feed in a store needs.
+// Config returns c with the settings that a bridge from the database to a feed in a store needs.
 func (s *CouchSource) Config(e *Env, at locate.Stored, store storage.Store, c couchdb.Config) (couchdb.Config, error) {
 	if err := s.check(); err != nil {
 		return c, err
@@ -93,7 +92,7 @@ func indexFile(given, kind, target string) (string, error) {
 	return filepath.Join(dir, "feedctl", kind, fmt.Sprintf("%s.index", hex.EncodeToString(sum[:12]))), nil
 }
 
-// HintSource adds to an error what can be done about a server to which there is no connection.
+// HintSource adds a remedy to an error if it is about the connection to the server of the source.
 func HintSource(err error) error {
 	var network *net.OpError
 	var certificate *tls.CertificateVerificationError
@@ -128,7 +127,7 @@ func (b *BridgeRun) flags(flags *pflag.FlagSet) {
 	b.Pages.Flags(flags, "")
 }
 
-// open opens the store of the feed, and returns the store and the place of the feed in it.
+// open opens the store of the feed, and returns the store and the location of the feed in it.
 func (b *BridgeRun) open(ctx context.Context, e *Env) (at locate.Stored, store storage.Store, err error) {
 	if at, err = e.Parse(b.Feed); err != nil {
 		return at, nil, err
@@ -137,7 +136,7 @@ func (b *BridgeRun) open(ctx context.Context, e *Env) (at locate.Stored, store s
 	return at, store, err
 }
 
-// check returns the error of a run that put too many entities into quarantine.
+// check returns an error if a run put too many entities into quarantine.
 func (b *BridgeRun) check(p bridge.Progress) error {
 	return checkLimit(&b.Quarantine, p.Quarantined, p.Published+p.Quarantined, `"feedctl bridge quarantine" lists them, with the reasons`)
 }
@@ -200,7 +199,7 @@ func (b *BridgeCouchDB) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&b.Moved, "moved", false, "continue the feed with a database that has moved, read from its beginning; for one run")
 }
 
-// Check returns what is wrong with the arguments and flags. It uses no network.
+// Check returns an error if an argument or a flag is invalid. It does not use the network.
 func (b *BridgeCouchDB) Check() error {
 	_, err := b.config()
 	return errors.Join(b.Source.check(), checkStored(b.Feed), err)
@@ -303,8 +302,8 @@ func (b *BridgeCouchDB) Run(ctx context.Context, e *Env) (*Replication, error) {
 	return result, b.check(result.Progress)
 }
 
-// Progress returns what has been done. It may be called while the task runs.
+// Progress returns the progress so far. It may be called while the task runs.
 func (b *BridgeCouchDB) Progress() bridge.Progress { return b.job.Progress() }
 
-// Status returns the progress for people.
+// Status returns the progress, to be shown to users.
 func (b *BridgeCouchDB) Status() progress.Status { return statusOfBridge(b.Progress()) }

@@ -46,7 +46,7 @@ func ParseFeeds(arg, storeURL string) (locate.Stored, bridgekinto.FeedNames, err
 	return at, names, err
 }
 
-// checkBucket returns what is wrong with the arguments and flags for a bucket. It uses no network.
+// checkBucket returns an error if an argument or a flag for a bucket is invalid. It does not use the network.
 func (b *BridgeKinto) checkBucket() error {
 	_, err := locate.ParseURL(b.Source.URL)
 	problems := []error{ofArgument(err), b.Source.checkLimits()}

@@ -21,8 +21,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A KintoSource holds the flags for how a collection is reached, and for where a bridge keeps its
-// index.
+// A KintoSource holds the flags that say how to reach a collection, and where a bridge keeps its index.
 type KintoSource struct {
 	URL string // of the collection
 	// Credential is the credential for the server.
@@ -67,7 +66,7 @@ func parseCollection(raw string) (kinto.Address, error) {
 	return a, nil
 }
 
-// Config adds to c what a bridge from the collection to a feed in a store needs.
+// Config returns c with the settings that a bridge from the collection to a feed in a store needs.
 func (s *KintoSource) Config(e *Env, at locate.Stored, store storage.Store, c bridgekinto.Config) (bridgekinto.Config, error) {
 	if err := s.check(); err != nil {
 		return c, err
@@ -93,7 +92,7 @@ func (s *KintoSource) client(e *Env) (kinto.Config, error) {
 // A BridgeKinto publishes the changes of a collection to a feed in a store, or those of the
 // collections of a bucket.
 type BridgeKinto struct {
-	BridgeRun      // for a bucket, a "*" in the name of the feed stands for that of the collection
+	BridgeRun      // for a bucket, a "*" in the name of the feed stands for the name of the collection
 	Source         KintoSource
 	Collections    []string // patterns, for a bucket
 	Interval       time.Duration
@@ -127,7 +126,7 @@ func (b *BridgeKinto) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&b.Moved, "moved", false, "continue the feed with the same collection at another URL; for one run")
 }
 
-// Check returns what is wrong with the arguments and flags. It uses no network.
+// Check returns an error if an argument or a flag is invalid. It does not use the network.
 func (b *BridgeKinto) Check() error {
 	_, err := b.config()
 	if b.OfBucket() {
@@ -191,7 +190,7 @@ type KintoBridged struct {
 	Quarantined int64     `json:"quarantined"`
 	Repeated    int64     `json:"repeated"` // entities that were in the feed already
 	Snapshot    *Snapshot `json:"snapshot,omitempty"`
-	Error       string    `json:"error,omitempty"` // of a collection of a bucket
+	Error       string    `json:"error,omitempty"` // only for the collections of a bucket
 }
 
 // Run publishes the changes that exist and, with Follow, those that come until ctx ends. The
@@ -233,7 +232,7 @@ func (b *BridgeKinto) Run(ctx context.Context, e *Env) (*KintoBridged, error) {
 	return result, b.check(report.Progress)
 }
 
-// hintKinto adds to an error that stops a bridge what can be done about it.
+// hintKinto adds a remedy to an error that stops a bridge.
 func hintKinto(err error) error {
 	switch {
 	case errors.Is(err, bridgekinto.ErrGone):
@@ -246,7 +245,7 @@ func hintKinto(err error) error {
 	return HintSource(err)
 }
 
-// Progress returns what has been done. It may be called while the task runs.
+// Progress returns the progress so far. It may be called while the task runs.
 func (b *BridgeKinto) Progress() bridge.Progress {
 	if b.OfBucket() {
 		return b.bucket.Progress()
@@ -254,5 +253,5 @@ func (b *BridgeKinto) Progress() bridge.Progress {
 	return b.job.Progress()
 }
 
-// Status returns the progress for people.
+// Status returns the progress, to be shown to users.
 func (b *BridgeKinto) Status() progress.Status { return statusOfBridge(b.Progress()) }

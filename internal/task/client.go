@@ -37,14 +37,14 @@ func (c *Client) Flags(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Retries, "retries", 0, "give up after a request failed this `NUMBER` of times in a row; negative: never (default 8, or never with --follow)")
 }
 
-// RequestFlags adds the flags for what is sent with each request.
+// RequestFlags adds the flags that say what to send with each request.
 func (c *Client) RequestFlags(flags *pflag.FlagSet) {
 	c.Credential.Variable = "FEEDCTL_CREDENTIALS"
 	flags.StringVar(&c.Credential.File, "credentials-file", "", "`FILE` with the credential for the server (default: the variable FEEDCTL_CREDENTIALS)")
 	flags.StringArrayVar(&c.Headers, "header", nil, "`NAME: VALUE` to send with each request; may be repeated")
 }
 
-// OriginFlags adds the flag for where links may lead.
+// OriginFlags adds the flag that says where links may lead.
 func (c *Client) OriginFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&c.AllowOrigins, "allow-origin", nil, "other `ORIGIN` that links and redirects may lead to, such as https://cdn.example.org; may be repeated")
 }
@@ -67,7 +67,7 @@ func (c *Client) Header() (http.Header, error) {
 	return h, errors.Join(problems...)
 }
 
-// Check returns what is wrong with the flags. It reads no credentials.
+// Check returns an error if a flag is invalid. It reads no credentials.
 func (c *Client) Check() error {
 	_, err := c.Header()
 	problems := []error{err}
@@ -101,7 +101,7 @@ func (c *Client) Config(e *Env) (consumer.Config, error) {
 	}, err
 }
 
-// waysDir returns where consumers remember pages that long crawls have passed: feedctl/ways in the
+// waysDir returns the directory in which consumers record the pages that long crawls have passed: feedctl/ways in the
 // user's cache directory, or "" if there is none.
 func waysDir() string {
 	dir, err := os.UserCacheDir()
@@ -112,7 +112,7 @@ func waysDir() string {
 }
 
 // Locate finds what an argument names: a URL on a server, STORE#NAME, or NAME in the store of the
-// environment. The function path, such as [layout.FeedPath], returns the path of a URL.
+// environment. The function path, such as [layout.FeedPath], returns the path of the URL for a name.
 func (c *Client) Locate(ctx context.Context, e *Env, arg string, path func(name string) string, want Access) (*locate.Location, error) {
 	config, err := c.Config(e)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *Client) Locate(ctx context.Context, e *Env, arg string, path func(name 
 	return found, nil
 }
 
-// TellMissing makes the client of a location call e.Missing, unless it is nil.
+// TellMissing makes the client of a location call e.Missing, unless that is nil.
 func (e *Env) TellMissing(at *locate.Location) {
 	if e.Missing == nil {
 		return

@@ -84,7 +84,7 @@ var gapPolicies = map[string]consumer.GapPolicy{
 	"snapshot": consumer.GapSnapshot,
 }
 
-// Check returns what is wrong with the arguments and flags. It uses no network.
+// Check returns an error if an argument or a flag is invalid. It does not use the network.
 func (c *Consume) Check() error {
 	_, err := c.sinkSpec()
 	problems := []error{checkArgument(c.Feed), err, CheckPointer("--key", c.Key), locate.CheckFrom(c.From), c.Client.Check(), checkAnnounce(c.Announce)}
@@ -115,7 +115,7 @@ func (c *Consume) checkUntil() error {
 	return nil
 }
 
-// checkNewestFirst returns an error if --newest-first is set without what it needs.
+// checkNewestFirst returns an error if --newest-first is set without the flags that it requires.
 func (c *Consume) checkNewestFirst() error {
 	if !c.NewestFirst {
 		return nil
@@ -271,8 +271,8 @@ func (c *Consume) job(e *Env, at *locate.Location) (job *consumer.Job, err error
 	return job, err
 }
 
-// idle returns a function to call when there is nothing more to consume. It returns nil if nobody needs
-// that, since finding out at once takes a request.
+// idle returns a function to call when there is nothing more to consume. It returns nil if there is no one to tell,
+// since finding out at once takes a request.
 func (c *Consume) idle(e *Env) func() {
 	if c.Idle == nil && e.Reached == nil {
 		return nil
@@ -296,8 +296,8 @@ func (c *Consume) CaughtUp() time.Time {
 	return time.Time{}
 }
 
-// positionTimeout limits how long a run waits, at its end, for the position of the sink. Sinks remember
-// their position, unless the last commit failed.
+// positionTimeout limits how long a run waits, at its end, for the position of the sink. Sinks know their position
+// without a request, unless the last commit failed.
 const positionTimeout = 5 * time.Second
 
 // positionOf returns the position of a sink, even if ctx has ended.
@@ -313,7 +313,7 @@ func positionOf(ctx context.Context, to consumer.Sink, into string) (feed.Positi
 
 // Lag returns the age of the oldest entity of the feed that has not been consumed: 0 if there is
 // none, negative if it is not known, such as while a feed is read newest first. While only the newest
-// entity is known, Lag returns the age of that. It may be called while the task runs.
+// entity is known, Lag returns its age. It may be called while the task runs.
 func (c *Consume) Lag() time.Duration {
 	p := c.Progress()
 	if p.Position.Tail != nil {
@@ -333,7 +333,7 @@ func (c *Consume) Lag() time.Duration {
 	return 0
 }
 
-// Status returns the progress for people.
+// Status returns the progress, to be shown to users.
 func (c *Consume) Status() progress.Status {
 	s := c.counted.Status()
 	if k := c.searching.Load(); k != nil && k.Pages > 0 {
@@ -357,7 +357,7 @@ func (c *counted) Progress() consumer.Progress {
 	return consumer.Progress{}
 }
 
-// Status returns the progress for people.
+// Status returns the progress, to be shown to users.
 func (c *counted) Status() progress.Status {
 	p := c.Progress()
 	s := progress.Status{Entities: p.Entities, Bytes: p.Bytes, Lag: p.Lag}

@@ -68,7 +68,7 @@ func (d *MakeDigest) Flags(flags *pflag.FlagSet) {
 const stateDirUsage = "`DIR` in which the state is kept, so that the next run reads only new entities"
 
 // tableIn returns the file in which the state of a feed is kept, or "" if dir is empty. No other
-// file may have this name, since a table that cannot be used is created again.
+// file may have this name, since a file that cannot be used as a table is replaced.
 func tableIn(dir, feed string) string {
 	if dir == "" {
 		return ""
@@ -76,7 +76,7 @@ func tableIn(dir, feed string) string {
 	return filepath.Join(dir, "feedctl-"+feed+".state")
 }
 
-// Check returns what is wrong with the arguments and flags. It uses no network.
+// Check returns an error if an argument or a flag is invalid. It does not use the network.
 func (d *MakeDigest) Check() error {
 	if d.shows() {
 		if d.Key != "" || d.StateDir != "" || d.TempDir != "" {
@@ -160,7 +160,7 @@ func digestOf(feed string, result *digests.Result) *StateDigest {
 	return made
 }
 
-// Status returns the progress for people: the entities that were read and, after them, the keys.
+// Status returns the progress, to be shown to users: the entities that were read and, after them, the keys.
 func (d *MakeDigest) Status() progress.Status {
 	s := d.counted.Status()
 	s.Entities += d.keys.Load()

@@ -30,7 +30,7 @@ type Env struct {
 	Transport http.RoundTripper
 	// Store is the URL of the store for names that do not include one.
 	Store string
-	// Output takes the entities of the sink "-".
+	// Output is where the sink "-" writes entities.
 	Output io.Writer
 	// Opened returns the store to use in place of a store that was opened: for example, a store that
 	// counts requests.
@@ -40,11 +40,11 @@ type Env struct {
 	Missing func(feed, question string)
 
 	// Reached, if not nil, is called with the name of a store, a database or a sink and the result of
-	// each use of it; the error is nil if that worked.
+	// each use of it; the error is nil if the use succeeded.
 	Reached func(name string, err error)
 
-	// Shared has the stores and databases that the runs of a process have opened. If it is nil, each
-	// run opens its own.
+	// Shared holds the stores and databases that the runs of a process have opened. If it is nil, each run opens its
+	// own.
 	Shared *Shared
 
 	// FailFast makes a run that follows end if a server remains unavailable, as other runs do; the
@@ -54,8 +54,8 @@ type Env struct {
 	closers []func() error
 }
 
-// attempts returns how many times a request is tried: given, or if that is 0 and the run fails fast,
-// the default of a run that does not follow. A result of 0 means the default.
+// attempts returns how many times to try a request: the given number or, if that is 0 and the run fails fast, the
+// default of a run that does not follow. A result of 0 means the default.
 func (e *Env) attempts(given int) int {
 	if given == 0 && e.FailFast {
 		return 8
@@ -63,16 +63,16 @@ func (e *Env) attempts(given int) int {
 	return given
 }
 
-// An Access is how a store is used.
+// An Access says how a store is used.
 type Access struct {
 	Create bool // create the store if it does not exist
 	Follow bool // wait for the server of the store until the context ends
 }
 
-// Parse returns what an argument, NAME or STORE#NAME, names.
+// Parse parses an argument of the form NAME or STORE#NAME.
 func (e *Env) Parse(arg string) (locate.Stored, error) { return locate.Parse(arg, e.Store) }
 
-// OpenNamed opens the existing store of an argument, NAME or STORE#NAME.
+// OpenNamed opens the store in an argument of the form NAME or STORE#NAME. The store must exist.
 func (e *Env) OpenNamed(ctx context.Context, arg string) (store storage.Store, name string, err error) {
 	at, err := e.Parse(arg)
 	if err != nil {
@@ -113,7 +113,7 @@ func (e *Env) OpenStore(ctx context.Context, rawURL string, want Access) (storag
 	return e.observed(ctx, store), nil
 }
 
-// reached calls Reached, unless the run ends.
+// reached calls Reached, unless it is nil or the run was cancelled.
 func (e *Env) reached(name string, err error) {
 	if e.Reached != nil && !errors.Is(err, context.Canceled) {
 		e.Reached(name, err)

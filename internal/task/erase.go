@@ -47,7 +47,7 @@ func (t *Erase) Flags(flags *pflag.FlagSet) {
 	t.Public.Flags(flags)
 }
 
-// Check returns what is wrong with the arguments and flags. It uses no network.
+// Check returns an error if an argument or a flag is invalid. It does not use the network.
 func (t *Erase) Check() error {
 	problems := []error{checkStored(t.Feed), CheckPointer("--key", t.Key), t.Public.Check()}
 	if len(t.Keys) == 0 && t.KeysFrom == "" {
@@ -70,7 +70,7 @@ func (t *Erase) Status() progress.Status {
 	return progress.Status{Entities: p.Entities, Bytes: p.Bytes, Total: p.Total}
 }
 
-// Erased is what a run of [Erase] will do, or has done.
+// Erased describes what a run of [Erase] will do, or has done.
 type Erased struct {
 	Feed   string `json:"feed"`
 	DryRun bool   `json:"dryRun"` // nothing was changed
@@ -121,7 +121,7 @@ func (t *Erase) Run(ctx context.Context, e *Env) (*Erased, error) {
 	if result.Report, err = plan.Run(ctx); err != nil {
 		return nil, err
 	}
-	// Other snapshots may have been made since, but none with a key after the DELETEs were published.
+	// Other snapshots may have been made since then, but none made after the DELETEs were published contains a key.
 	if err := t.findSnapshots(ctx, store, plan, result); err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (t *Erase) keys() (keys []string, err error) {
 	return keys, nil
 }
 
-// findSnapshots finds the snapshots with a key.
+// findSnapshots finds the snapshots that contain one of the keys.
 func (t *Erase) findSnapshots(ctx context.Context, store storage.Store, plan *erase.Plan, result *Erased) error {
 	result.Snapshots, result.names = []string{}, nil
 	for _, name := range append([]string{result.Feed}, t.Snapshots...) {
@@ -194,7 +194,7 @@ func (t *Erase) findSnapshots(ctx context.Context, store storage.Store, plan *er
 	return nil
 }
 
-// replaceSnapshots makes new snapshots and deletes those with a key.
+// replaceSnapshots makes new snapshots and deletes those that contain one of the keys.
 func (t *Erase) replaceSnapshots(ctx context.Context, e *Env, store storage.Store, plan *erase.Plan, result *Erased) error {
 	for _, name := range result.names {
 		made, err := (&SnapshotFromFeed{Feed: t.Feed, Name: name, Key: t.Key, Public: t.Public}).Run(ctx, e)

@@ -81,8 +81,8 @@ func limitFlag(flags *pflag.FlagSet, l *units.Limit) {
 	flags.Var(l, "max-quarantine", "fail if more than this `NUMBER` of entities, or P% of them, do not fit (default: if none fits)")
 }
 
-// checkLimit returns the error of a task that rejected more entities than the limit; where says
-// where they are and why they were rejected.
+// checkLimit returns the error of a task that rejected more entities than the limit; the text where says where these
+// are and why they were rejected.
 func checkLimit(l *units.Limit, rejected, all int64, where string) error {
 	if !l.Exceeded(rejected, all, true) {
 		return nil

@@ -32,7 +32,7 @@ func (o *Outbox) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.DB, "db", "", "`URL` of the database: postgres://USER@HOST/DATABASE?schema=feedctl")
 }
 
-// Check returns what is wrong with the URLs.
+// Check returns an error if a URL is invalid.
 func (o *Outbox) Check() error {
 	_, err := locate.ParseDatabase("--db", o.DB)
 	if o.Pages == "" {
@@ -88,8 +88,8 @@ func sameDatabase(a, b *url.URL) bool {
 	return a.Host == b.Host && a.Path == b.Path && a.RawQuery == b.RawQuery
 }
 
-// HintOutbox adds what the user can do about an error of the outbox. If a runner has a different
-// store than before, the error becomes a usage error.
+// HintOutbox adds a remedy to an error of the outbox. If a runner has a different store than before, the error
+// becomes a usage error.
 func HintOutbox(err error) error {
 	const adopt = "\"feedctl outbox run --adopt\", when you know why: rows that are in the feed already are then not published again"
 	switch {
@@ -138,7 +138,7 @@ func (o *OutboxRun) Flags(flags *pflag.FlagSet) {
 	limitFlag(flags, &o.Quarantine)
 }
 
-// Check returns what is wrong with the arguments and flags. It uses no network.
+// Check returns an error if an argument or a flag is invalid. It does not use the network.
 func (o *OutboxRun) Check() error {
 	problems := []error{o.Outbox.Check()}
 	if o.All == (len(o.Feeds) > 0) {
@@ -152,7 +152,7 @@ func (o *OutboxRun) Check() error {
 	return errors.Join(problems...)
 }
 
-// A Moved is what a run of [OutboxRun] has moved for a feed.
+// A Moved says how much a run of [OutboxRun] has moved for a feed.
 type Moved struct {
 	Feed string `json:"feed"`
 	outbox.Stats
@@ -215,7 +215,7 @@ func (o *OutboxRun) Opened() (*outbox.DB, *outbox.Group) {
 	return nil, nil
 }
 
-// Status returns the progress for people. It may be called while the task runs.
+// Status returns the progress, to be shown to users. It may be called while the task runs.
 func (o *OutboxRun) Status() progress.Status {
 	s := progress.Status{Lag: -1}
 	if _, group := o.Opened(); group != nil {

@@ -16,13 +16,13 @@ type PageLimits struct {
 	Entities int
 }
 
-// Flags adds the flags. The text note is appended to their help.
+// Flags adds the flags. The given note is appended to their help.
 func (l *PageLimits) Flags(flags *pflag.FlagSet, note string) {
 	units.SizeVar(flags, &l.Bytes, "max-page-bytes", 1<<20, "begin a new page beyond this many `BYTES`"+note)
 	flags.IntVar(&l.Entities, "max-page-entities", 10000, "begin a new page beyond this `NUMBER` of entities"+note)
 }
 
-// Check returns what is wrong with the flags.
+// Check returns an error if a flag is invalid.
 func (l *PageLimits) Check() error {
 	var problems []error
 	if l.Bytes <= 0 {

@@ -25,7 +25,7 @@ type Prune struct {
 	Feed           string // NAME or STORE#NAME
 	Policy         producer.PrunePolicy
 	BeforeSnapshot string
-	// Shown, if not nil, is what a dry run with the same flags has shown. Run deletes exactly that, or
+	// Shown, if not nil, is the result of a dry run with the same flags. Run deletes exactly what that shows, or
 	// nothing; in the latter case the error matches [ErrShown].
 	Shown *Pruned
 }
@@ -41,7 +41,7 @@ func (p *Prune) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.Policy.DryRun, "dry-run", false, "delete nothing, print what would be deleted")
 }
 
-// Check returns what is wrong with the arguments and flags. It uses no network.
+// Check returns an error if an argument or a flag is invalid. It does not use the network.
 func (p *Prune) Check() error {
 	problems := []error{checkStored(p.Feed)}
 	if p.Policy.KeepAge < 0 {
@@ -97,8 +97,7 @@ func (p *Prune) Run(ctx context.Context, e *Env) (*Pruned, error) {
 }
 
 // bound returns the oldest page to keep, according to the policy and to what a dry run has shown. Since
-// the dry run, pages have aged and others have been added, but no more pages must be deleted because of
-// that.
+// the dry run, pages have aged and others have been added, but Prune must not delete more pages because of that.
 func (p *Prune) bound(ctx context.Context, store storage.Store, name string, policy producer.PrunePolicy) (before int64, err error) {
 	if p.Shown == nil {
 		return policy.Before, nil
@@ -118,8 +117,8 @@ func (p *Prune) bound(ctx context.Context, store storage.Store, name string, pol
 	return before, nil
 }
 
-// kept returns the reason why no more pages are deleted, or "" if that is obvious. The parameter
-// before is the number of the page at which the snapshot was made.
+// kept returns the reason why no more pages are deleted, or "" if the reason is obvious. The parameter before is the
+// number of the page at which the snapshot was made.
 func (p *Prune) kept(report producer.PruneReport, before int64) string {
 	switch {
 	case report.Limited:

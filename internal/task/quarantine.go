@@ -17,7 +17,7 @@ type RetryQuarantined struct {
 	Source CouchSource
 }
 
-// Run publishes what can be published now, with the filter and options of the run that found it.
+// Run publishes what can be published now, with the filter and options of the run that put it into quarantine.
 func (q *RetryQuarantined) Run(ctx context.Context, e *Env) (report bridge.RetryReport, err error) {
 	store, _, err := e.OpenNamed(ctx, q.Feed)
 	if err != nil {

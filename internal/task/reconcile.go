@@ -23,7 +23,7 @@ import (
 	"github.com/feedctl/feedctl/sink/sinks"
 )
 
-// A Reconcile compares what a sink has with the state of its feed, and repairs the sink.
+// A Reconcile compares the contents of a sink with the state of its feed, and repairs the sink.
 type Reconcile struct {
 	Feed string // URL, NAME or STORE#NAME
 	Into string // the sink; see package sink
@@ -57,7 +57,7 @@ func (r *Reconcile) Flags(flags *pflag.FlagSet) {
 	r.Client.Flags(flags)
 }
 
-// Check returns what is wrong with the arguments and flags. It uses no network.
+// Check returns an error if an argument or a flag is invalid. It does not use the network.
 func (r *Reconcile) Check() error {
 	_, err := r.spec()
 	return errors.Join(checkArgument(r.Feed), err, CheckPointer("--key", r.Key), r.Client.Check())
@@ -85,7 +85,7 @@ type Reconciled struct {
 	URL  string `json:"url"`
 	Into string `json:"into"`
 	*reconcile.Report
-	// List has the first thousand keys that were found, in that order; Omitted counts the others.
+	// List holds the first thousand keys that were reported, in that order; Omitted counts the others.
 	List    []Difference `json:"differences"`
 	Omitted int64        `json:"omitted,omitempty"`
 }
@@ -93,14 +93,14 @@ type Reconciled struct {
 // maxDifferences is how many differences are kept for the result.
 const maxDifferences = 1000
 
-// A Difference is what was found out about a key; see [reconcile.Kind].
+// A Difference says whether and how a key differs; see [reconcile.Kind].
 type Difference struct {
 	Kind string `json:"kind"`
 	Key  string `json:"key"`
 	Why  string `json:"why,omitempty"`
 }
 
-// add adds a line.
+// add adds a line about a key.
 func (r *Reconciled) add(l reconcile.Line) {
 	if len(r.List) == maxDifferences {
 		r.Omitted++
@@ -160,7 +160,7 @@ func (r *Reconcile) Run(ctx context.Context, e *Env) (*Reconciled, error) {
 	return result, r.hint(err)
 }
 
-// compare compares a sink with keys, and repairs it.
+// compare compares a sink that has keys with the feed, and repairs the sink.
 func (r *Reconcile) compare(ctx context.Context, e *Env, at *locate.Location, c reconcile.Config, spec string) (*reconcile.Report, error) {
 	c.URL, c.KeyPointer, c.Prefix, c.All = at.URL, r.Key, r.Prefix, r.All
 	c.MaxDeletes = func(deletes, rows int64) bool { return r.MaxDeletes.Exceeded(deletes, rows, true) }
@@ -222,7 +222,7 @@ func (r *Reconcile) hint(err error) error {
 	return err
 }
 
-// Status returns the progress for people.
+// Status returns the progress, to be shown to users.
 func (r *Reconcile) Status() progress.Status {
 	p := r.progress.Load()
 	if p == nil {

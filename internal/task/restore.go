@@ -34,7 +34,7 @@ func (r *Restore) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&r.Snapshot, "snapshot", "", "`NAME` in the store, or URL of an index, of the snapshots to begin with (default: those with the name of the feed)")
 }
 
-// Check returns what is wrong with the arguments and flags. It uses no network.
+// Check returns an error if an argument or a flag is invalid. It does not use the network.
 func (r *Restore) Check() error {
 	problems := []error{r.Consume.Check()}
 	if r.At == "" {
@@ -148,7 +148,7 @@ func (r *Restore) target(e *Env) (t restore.Target, err error) {
 	return t, err
 }
 
-// hintRestore adds to the error of a restore what the user can do about it.
+// hintRestore adds a remedy to the error of a restore.
 func hintRestore(err error, into string) error {
 	switch {
 	case errors.Is(err, restore.ErrTooEarly):

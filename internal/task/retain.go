@@ -29,12 +29,12 @@ type Retain struct {
 // Flags adds the flags.
 func (r *Retain) Flags(flags *pflag.FlagSet) { TablesVar(flags, &r.Tables) }
 
-// TablesVar adds the flag for the argument tables of [Maintenance].
+// TablesVar adds the flag for the directory that is passed to [Maintenance].
 func TablesVar(flags *pflag.FlagSet, dir *string) {
 	flags.StringVar(dir, "tables", "", "keep the state of each feed in `DIR`, so that the next snapshot reads only new entities (default: a temporary file)")
 }
 
-// Check returns what is wrong with the arguments. It uses no network.
+// Check returns an error if an argument is invalid. It does not use the network.
 func (r *Retain) Check() error { return checkStored(r.Feed) }
 
 // A Retained is the result of a run of [Retain].
@@ -74,7 +74,7 @@ func (r *Retain) Run(ctx context.Context, e *Env) (*Retained, error) {
 }
 
 // Maintenance returns the configuration of maintenance. The tables of its folds are kept in the
-// directory tables, unless that is empty. Progress, if not nil, is called with the progress of the
+// directory that tables names, unless tables is empty. The function, if not nil, is called with the progress of the
 // folds.
 func Maintenance(e *Env, tables string, progress func(consumer.Progress)) (maintain.Config, error) {
 	if tables != "" {
@@ -84,7 +84,7 @@ func Maintenance(e *Env, tables string, progress func(consumer.Progress)) (maint
 	}
 	return maintain.Config{Logger: e.Log, Fold: func(ctx context.Context, store storage.Store, name, key string) error {
 		conflicts := false
-		if key == "" { // otherwise the user says what a thing is
+		if key == "" { // otherwise the flag says what identifies a thing
 			var err error
 			if conflicts, err = couchdb.HasConflicts(ctx, store, name); err != nil {
 				return err

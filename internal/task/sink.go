@@ -25,7 +25,7 @@ func IntoFlags(flags *pflag.FlagSet, s *credential.Source) {
 	flags.StringVar(&s.File, "into-credentials-file", "", "`FILE` with the credential for a sink in CouchDB or Kinto (default: the variable FEEDCTL_INTO_CREDENTIALS)")
 }
 
-// forms holds the forms of the URLs of sinks, by scheme.
+// forms holds the syntax of the URLs of sinks, by scheme.
 var forms = map[string]string{
 	"couchdb": "http://HOST:PORT/DATABASE",
 	"kinto":   "http://HOST:PORT/v1/buckets/BUCKET/collections/COLLECTION",
@@ -52,7 +52,7 @@ func parseSink(spec string) (sink.Spec, error) {
 	return s, nil
 }
 
-// SinkOptions returns what is needed to open a sink besides its name.
+// SinkOptions returns the options with which to open a sink.
 func (e *Env) SinkOptions(spec string, from credential.Source) (o sinks.Options, err error) {
 	s, err := parseSink(spec)
 	if err != nil {

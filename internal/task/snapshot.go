@@ -28,7 +28,7 @@ type Snapshot struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"createdAt"`
 	Pages     int       `json:"pages"`
-	Entities  *int64    `json:"entities,omitempty"` // absent if the index does not say
+	Entities  *int64    `json:"entities,omitempty"` // absent if it is not in the index
 	// Feed is the position in a feed that the snapshot corresponds to; absent
 	// if it was not made from a feed.
 	Feed *snapshot.FeedPosition `json:"feed,omitempty"`
@@ -46,7 +46,7 @@ func SnapshotOf(name string, x *snapshot.Index, pages int) Snapshot {
 	return result
 }
 
-// Public holds the flags for how a snapshot in a bucket can be read without feedctl.
+// Public holds the flags that say how a snapshot in a bucket can be read without feedctl.
 type Public struct{ snapshots.Config }
 
 // Flags adds the flags, which cannot be combined.
@@ -55,7 +55,7 @@ func (p *Public) Flags(flags *pflag.FlagSet) {
 	units.DurationVar(flags, &p.Presign, "presign", 0, "the index lists URLs that are valid for this `DURATION` and need no credentials, such as 24h")
 }
 
-// Check returns what is wrong with the flags.
+// Check returns an error if a flag is invalid.
 func (p *Public) Check() error {
 	var problems []error
 	if p.PublicURL != "" {
@@ -118,7 +118,7 @@ func (s *SnapshotFromFeed) Flags(flags *pflag.FlagSet) {
 	s.Public.Flags(flags)
 }
 
-// Check returns what is wrong with the arguments and flags. It uses no network.
+// Check returns an error if an argument or a flag is invalid. It does not use the network.
 func (s *SnapshotFromFeed) Check() error {
 	problems := []error{checkStored(s.Feed), CheckPointer("--key", s.Key), s.Public.Check()}
 	if s.Name != "" {
@@ -147,7 +147,7 @@ func (s *SnapshotFromFeed) Run(ctx context.Context, e *Env) (*Snapshot, error) {
 		return nil, err
 	}
 	conflicts := false
-	if s.Key == "" { // otherwise the user says what a thing is
+	if s.Key == "" { // otherwise the flag says what identifies a thing
 		if conflicts, err = couchdb.HasConflicts(ctx, store, at.Name); err != nil {
 			return nil, fmt.Errorf("make snapshot of %s: %w", at.Identity(), err)
 		}

@@ -20,7 +20,7 @@ func parseUntil(text string) consumer.Until {
 	return consumer.UntilContentID(text)
 }
 
-// hintUntil adds to an error about a place in a feed what the user can do about it.
+// hintUntil adds a remedy to an error about a place in a feed.
 func hintUntil(err error) error {
 	if _, ok := errors.AsType[*consumer.UntilNotFoundError](err); ok {
 		return exit.WithHint(err, "\"feedctl tail\" with --from, which shows Content-IDs; a time is written like 2006-01-02T15:04:05Z")

@@ -48,7 +48,7 @@ func (v *Verify) Flags(flags *pflag.FlagSet) {
 	v.Client.OriginFlags(flags)
 }
 
-// Check returns what is wrong with the arguments and flags. It uses no network.
+// Check returns an error if an argument or a flag is invalid. It does not use the network.
 func (v *Verify) Check() error {
 	problems := []error{checkArgument(v.Feed), v.Client.Check()}
 	if v.Index && v.State != "" {
@@ -132,7 +132,7 @@ func (v *Verify) source(ctx context.Context, e *Env, at *locate.Location) (again
 // A Verified is the result of a [Verify].
 type Verified struct {
 	*verify.Report
-	Against *against.Report `json:"against,omitempty"` // if there were no violations
+	Against *against.Report `json:"against,omitempty"` // set only if there were no violations
 }
 
 // Run checks the feed or snapshot. If there are violations or differences, it returns an error

@@ -12,7 +12,7 @@ import (
 // considered lost.
 const deadAfter = 30 * time.Second
 
-// keepAlive probes a connection that is idle for 15 s three times, 5 s apart.
+// keepAlive returns a configuration with which a connection that is idle for 15 s is probed three times, 5 s apart.
 func keepAlive() net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: deadAfter / 2, Interval: deadAfter / 6, Count: 3}
 }

@@ -65,7 +65,7 @@ func (c *Joined) Write(p []byte) (int, error) {
 	return c.sendWith(p)
 }
 
-// sendWith sends what is held back, and p.
+// sendWith sends the bytes held back, followed by p.
 func (c *Joined) sendWith(p []byte) (n int, err error) {
 	held := len(*c.held)
 	both := net.Buffers{*c.held, p}

@@ -27,8 +27,7 @@ func aboutFeed(name, operation, kind string, entities int) trace.SpanStartOption
 	)
 }
 
-// Target wraps a target. The target that it returns records the batches published to a feed, each as a
-// trace of its own.
+// Target wraps a target. The result records each batch that is published to the feed, as a trace of its own.
 func (t *Tracer) Target(name string, to publish.Target) publish.Target {
 	if t == nil {
 		return to
@@ -57,7 +56,7 @@ func (p *target) Begin(ctx context.Context, entities []*feed.Entity, more bool) 
 	}, nil
 }
 
-// Writes returns a [producer.Config.Observe] that records the writes of pages, or nil.
+// Writes returns a function for [producer.Config.Observe] that records the writes of pages, or nil without a tracer.
 func (t *Tracer) Writes() func(context.Context, producer.PageWrite) (context.Context, func(error)) {
 	if t == nil {
 		return nil
@@ -70,7 +69,7 @@ func (t *Tracer) Writes() func(context.Context, producer.PageWrite) (context.Con
 	}
 }
 
-// Store wraps a store. The store that it returns records the operations that are part of a trace.
+// Store wraps a store. The result records the operations that are part of a trace.
 func (t *Tracer) Store(store storage.Store) storage.Store {
 	if t == nil {
 		return store
@@ -88,10 +87,10 @@ func (t *Tracer) Store(store storage.Store) storage.Store {
 	})
 }
 
-// Batches returns a context for a job that consumes a feed, and a [consumer.Job.Observe] that
-// records its batches; nil without a tracer. A batch has links to the spans in which its entities
-// were published, and to the requests since the previous batch. Name is the feed's name, STORE#NAME
-// or URL, and sink names the sink, both without credentials.
+// Batches returns a context for a job that consumes a feed, and a function for [consumer.Job.Observe] that records
+// the job's batches, or nil without a tracer. A batch has links to the spans in which its entities were published,
+// and to the requests since the previous batch. The feed is named by its name, STORE#NAME or URL; neither this nor
+// the name of the sink may contain credentials.
 func (t *Tracer) Batches(ctx context.Context, name, sink string) (context.Context, func(context.Context, consumer.Commit) (context.Context, func(error))) {
 	if t == nil {
 		return ctx, nil

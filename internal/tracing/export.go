@@ -19,7 +19,7 @@ import (
 // A client sends spans with OTLP over HTTP, in protobuf. The SDK's own client needs gRPC to do the same,
 // which would make the binary larger by a fifth.
 //
-// The client tries once: spans that the collector does not take are dropped. The first failure is logged.
+// The client sends spans only once: if the collector does not accept them, they are dropped. The first failure is logged.
 type client struct {
 	url    string
 	header http.Header
@@ -45,7 +45,7 @@ func (c *client) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces sends spans. It returns no error, which the SDK would print.
+// UploadTraces sends spans. It never returns an error, since the SDK would print it.
 func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	if err := c.send(ctx, spans); err != nil && !c.failed.Swap(true) {
 		c.log.WarnContext(ctx, "the collector does not accept traces; they are dropped until it does", "error", err)
@@ -54,7 +54,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 }
 
 func (c *client) send(ctx context.Context, spans []*tracepb.ResourceSpans) error {
-	// The encoding is that of ExportTraceServiceRequest, whose package needs gRPC.
+	// The encoding is the same as that of ExportTraceServiceRequest, whose package needs gRPC.
 	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return fmt.Errorf("encode spans: %w", err)

@@ -21,14 +21,14 @@ func inject(ctx context.Context, header http.Header) {
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(header))
 }
 
-// spanOf returns the span that a trace context names.
+// spanOf returns the span that a trace context identifies.
 func spanOf(t feed.Trace) trace.SpanContext {
 	carrier := propagation.MapCarrier{"traceparent": t.Parent, "tracestate": t.State}
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 
-// Transport wraps a transport. The transport that it returns records the requests, and adds their trace
-// context to them. A span ends when the body of the response has been read.
+// Transport wraps a transport. The result records each request, and adds the trace context to its header. A span ends
+// when the body of the response has been read.
 func (t *Tracer) Transport(next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next
@@ -99,8 +99,8 @@ func (b *tracedBody) Close() error {
 	return err
 }
 
-// Handler wraps a handler. The handler that it returns records requests as part of their senders' traces.
-// What it publishes is part of these traces, too.
+// Handler wraps a handler. The result records requests as part of their senders' traces. Whatever the handler
+// publishes is part of these traces, too.
 func (t *Tracer) Handler(next http.Handler) http.Handler {
 	if t == nil {
 		return next

@@ -1,8 +1,7 @@
 package tracing
 
 // The names of attributes: our own, and those of the semantic conventions of OpenTelemetry. The
-// conventions for messaging are still in development and may change. The names are not part of any
-// promise.
+// conventions for messaging are still in development and may change. We do not promise to keep the names.
 const (
 	scope = "github.com/feedctl/feedctl"
 

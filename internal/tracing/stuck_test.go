@@ -18,8 +18,7 @@ func (stuck) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// TestStuckCollector: a collector that does not answer delays only the end of the process, and that
-// only for a short time.
+// TestStuckCollector: a collector that does not answer delays only the end of the process, and only for a short time.
 func TestStuckCollector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines bytes.Buffer

@@ -35,10 +35,10 @@ const flushTime = 2 * time.Second
 // time are dropped: recording never waits for it.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
-	// spans is for spans that begin or continue a trace. It samples as OTEL_TRACES_SAMPLER and
+	// spans makes the spans that begin or continue a trace. It samples as OTEL_TRACES_SAMPLER and
 	// OTEL_TRACES_SAMPLER_ARG say.
 	spans trace.Tracer
-	// linked is for batches with links to sampled spans of publishers. It samples all batches.
+	// linked makes the spans of batches with links to sampled spans of publishers. It samples all batches.
 	linked trace.Tracer
 }
 
@@ -68,7 +68,7 @@ func newTracer(ctx context.Context, to otlptrace.Client, version string) (*Trace
 	if err != nil {
 		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	// The providers share the processor, which the first one shuts down.
+	// The providers share the processor, which the first provider shuts down.
 	options := []sdktrace.TracerProviderOption{sdktrace.WithSpanProcessor(sdktrace.NewBatchSpanProcessor(exporter)), sdktrace.WithResource(about)}
 	provider := sdktrace.NewTracerProvider(options...)
 	all := sdktrace.NewTracerProvider(append(options, sdktrace.WithSampler(sdktrace.AlwaysSample()))...)
@@ -85,12 +85,12 @@ func (t *Tracer) Close() error {
 
 type tracerKey struct{}
 
-// NewContext returns a context for a process that records traces.
+// NewContext returns a context from which [FromContext] gets the tracer.
 func NewContext(ctx context.Context, t *Tracer) context.Context {
 	return context.WithValue(ctx, tracerKey{}, t)
 }
 
-// FromContext returns the tracer that [NewContext] has added, or nil.
+// FromContext returns the tracer that [NewContext] has added to a context, or nil.
 func FromContext(ctx context.Context) *Tracer {
 	t, _ := ctx.Value(tracerKey{}).(*Tracer)
 	return t

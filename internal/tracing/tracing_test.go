@@ -241,8 +241,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestRequest: a request and its answer are parts of one trace. The trace has no credentials, and
-// probes are not recorded.
+// TestRequest: a request and its answer are parts of one trace. The trace contains no credentials, and probes are not
+// recorded.
 func TestRequest(t *testing.T) {
 	quiet(t)
 	c := newCollector(t)

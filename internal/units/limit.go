@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// shareFrom is the least number of things of which a percentage is checked before the end.
+// shareFrom is how many things there must be before a percentage is checked, except at the end.
 const shareFrom = 1000
 
 // A Limit is the value of a flag that limits rejected things: a number of them, or a percentage of

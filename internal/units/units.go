@@ -72,8 +72,8 @@ func (s *size) String() string {
 // Type implements [pflag.Value].
 func (s *size) Type() string { return "size" }
 
-// A Duration is the value of a flag for a time, in the form of [time.ParseDuration], which weeks
-// and days may precede.
+// A Duration is the value of a flag for a time, in the form of [time.ParseDuration], optionally preceded by weeks and
+// days.
 type Duration time.Duration
 
 const day = 24 * time.Hour
@@ -103,7 +103,7 @@ func (d *Duration) Set(text string) error {
 // String implements [pflag.Value].
 func (d *Duration) String() string {
 	if *d == 0 {
-		return "0" // pflag takes it for no default
+		return "0" // pflag does not show this as a default
 	}
 	text := time.Duration(*d).String()
 	if time.Duration(*d)%time.Minute == 0 {

@@ -36,7 +36,7 @@ type couchJob struct {
 	DocID     *string      `json:"doc_id"` // null if Database is
 	Info      *couchInfo   `json:"info"`   // null before the first statistics
 	History   []couchEvent `json:"history"`
-	Node      *string      `json:"node"` // where the job ran last
+	Node      *string      `json:"node"` // where the job last ran
 	StartTime string       `json:"start_time"`
 }
 
@@ -76,8 +76,8 @@ type couchTask struct {
 	UpdatedOn          int64   `json:"updated_on"`
 }
 
-// A couchJobs is a page of /_scheduler/jobs, and a couchDocs one of /_scheduler/docs. They are for
-// the description of the API.
+// A couchJobs is a page of /_scheduler/jobs, and a couchDocs one of /_scheduler/docs. They are used only to describe
+// the API.
 type (
 	couchJobs struct {
 		TotalRows int        `json:"total_rows"`
@@ -285,7 +285,7 @@ func (v *viewed) lastUpdated() time.Time {
 	return v.events[0].Time
 }
 
-// couchTask returns the task of a job whose statistics are written at an interval.
+// couchTask returns the task of a job. The interval is that at which statistics are written.
 func (v *viewed) couchTask(interval time.Duration) any {
 	t := couchTask{
 		Type: "replication", Node: v.node(), PID: v.pid(), ProcessStatus: "running", ReplicationID: v.Document.ID(),

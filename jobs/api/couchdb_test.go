@@ -63,7 +63,7 @@ func (s *site) fill(t *testing.T) string {
 	return once.Document.Name
 }
 
-// The members of CouchDB's answers, version 3.5, and the JSON types that they may have.
+// The members of the answers of CouchDB 3.5, and the JSON types that they may have.
 var (
 	couchInfo = map[string]string{
 		"revisions_checked": "number", "missing_revisions_found": "number", "docs_read": "number", "docs_written": "number",

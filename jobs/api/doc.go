@@ -44,13 +44,12 @@
 //
 // The export takes the same parameters, except cursor and limit, and format: json or yaml.
 //
-// The log has lines with numbers above the parameter after. With follow=true the answer is a
-// JSON object for each line (application/x-ndjson), and ends when the client disconnects, the
-// server stops or the job is deleted; empty lines keep it alive. Up to 100 clients can follow
-// logs at the same time.
+// The log consists of the lines whose numbers exceed the parameter "after". With follow=true the answer is a JSON
+// object for each line (application/x-ndjson), and ends when the client disconnects, the server stops or the job is
+// deleted; empty lines keep it alive. Up to 100 clients can follow logs at the same time.
 //
-// A run has the fields of a job. Its name is derived from them, and its namespace is "default" if it has none. While the
-// same job has not ended, the answer is that job; once it has ended, it runs again.
+// A run has the fields of a job. Its name is derived from these fields, and its namespace is "default" if it has none.
+// While the same job has not ended, the answer is that job; once it has ended, it runs again.
 //
 // The ETag of a job changes with its document, and when the job is paused or resumed, but not with its runs; a job that is
 // deleted and created again has a new ETag. A PUT with If-Match changes only the job with this ETag, and one with

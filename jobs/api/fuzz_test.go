@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/jobs/api"
 )
 
-// FuzzPut sends bodies. Each is either refused with all of its problems, or stored; then the
-// document that GET returns can be sent back, and changes nothing.
+// FuzzPut sends bodies. Each is either refused with all of its problems, or stored. If a job is stored, the document
+// that GET returns for it can be sent back, and changes nothing.
 func FuzzPut(f *testing.F) {
 	for _, seed := range []string{
 		ordersDoc, `{}`, `[]`, ``, `{"kind": "fake", "source": "a", "after": ["orders"]}`, `{"kind": "fake", "source": "\u0000"}`,

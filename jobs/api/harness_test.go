@@ -113,7 +113,7 @@ func (s *site) want(t testing.TB, status int, method, path, body string, fields 
 	return got
 }
 
-// at returns a value inside JSON objects.
+// at returns the value at a path in nested JSON objects.
 func at(v any, path ...string) any {
 	for _, name := range path {
 		object, _ := v.(map[string]any)

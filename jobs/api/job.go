@@ -117,8 +117,8 @@ type validated struct {
 	Changes []jobs.Change `json:"changes"`
 }
 
-// apply applies documents; read is the error with which they were read, or nil. If the documents
-// are invalid, the error has all of their problems.
+// apply applies documents; read is the error that occurred when they were read, or nil. If the documents are invalid,
+// the error has all of their problems.
 func (a *API) apply(r *http.Request, documents []jobs.Document, read error, o jobs.ApplyOptions) ([]jobs.Change, error) {
 	problems, ok := errors.AsType[jobs.InvalidError](read)
 	if read != nil && !ok {

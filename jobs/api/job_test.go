@@ -276,8 +276,7 @@ func labels(n int) string {
 	return strings.Join(all, "&")
 }
 
-// TestNotText: a path that is not valid text names nothing, and does not cause an error of the
-// server.
+// TestNotText: a path that is not valid text names nothing, and does not cause a server error.
 func TestNotText(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {

@@ -54,8 +54,8 @@ func (p *parameters) yes(name string) bool {
 	return false
 }
 
-// number returns a parameter that is a number, 0 or more. If the parameter is not given, it returns
-// otherwise.
+// number returns a parameter that is a number, 0 or more. If the parameter is not given, number returns the given
+// default.
 func (p *parameters) number(name string, otherwise int) int {
 	text := p.text(name)
 	if text == "" {
@@ -81,7 +81,7 @@ func (p *parameters) list(name string) (all []string) {
 	return all
 }
 
-// only returns an error if there are parameters that are unknown, or not valid text.
+// only checks that all parameters are known and valid text, and returns the error of the parameters.
 func (p *parameters) only(known []string) error {
 	for _, name := range slices.Sorted(maps.Keys(p.values)) {
 		if !slices.Contains(known, name) {

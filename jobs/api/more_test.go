@@ -50,7 +50,7 @@ func TestRuns(t *testing.T) {
 	})
 }
 
-// TestOverviews reads lists of what does not belong to a single job, and changes settings.
+// TestOverviews reads the lists that are not about a single job, and changes settings.
 func TestOverviews(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, api.Config{}, fakeKind{}, func(t *testing.T, s *site) {

@@ -51,7 +51,7 @@ func TestOpenAPI(t *testing.T) {
 			if method == "delete" {
 				continue
 			}
-			if method != "get" { // the tests of access and jobs cover the others
+			if method != "get" { // the tests of access and jobs cover the other methods
 				if got := s.ask(t, strings.ToUpper(method), path, "{").Code; got == 404 && !strings.HasSuffix(path, "orders") || got == 405 || got == 501 {
 					t.Errorf("%s %s: %d", method, path, got)
 				}
@@ -73,7 +73,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// TestCreatedIsDescribed: the status for a job that is created is described, and not as a problem.
+// TestCreatedIsDescribed: the description has the status for a job that is created, and not as that of a problem.
 func TestCreatedIsDescribed(t *testing.T) {
 	t.Parallel()
 	s := open(t, "sqlite::memory:", api.Config{}, fakeKind{})

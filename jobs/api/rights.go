@@ -27,7 +27,7 @@ type scope int
 
 const (
 	forAll  scope = iota // credentials for all namespaces
-	forPath              // these, and credentials for the namespace in the path
+	forPath              // the same, and credentials for the namespace in the path
 	forAny               // all credentials: the handler itself observes their namespaces, if these matter
 )
 
@@ -88,7 +88,7 @@ func unlimited(list []Credential, use string) ([]access.Credential, error) {
 	return converted, nil
 }
 
-// controlled returns a control of requests by credentials, and the rights that they give.
+// controlled returns the rights that the configured credentials give, for reading and for changes.
 func controlled(c Config) (readers, writers *rights, err error) {
 	read, readErr := unlimited(c.ReadAuth, "reading")
 	write, writeErr := unlimited(c.WriteAuth, "changes")

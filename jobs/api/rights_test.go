@@ -158,7 +158,7 @@ func (s *site) routes(t *testing.T) (routes []string) {
 	return routes
 }
 
-// TestRightsOfVerbs: a limited credential can change jobs of its own namespace, and none of another one.
+// TestRightsOfVerbs: a limited credential can change the jobs of its own namespace, but not those of another.
 func TestRightsOfVerbs(t *testing.T) {
 	t.Parallel()
 	const others, doc = "/api/v1/namespaces/hidden/jobs/", `{"kind": "fake", "source": "x"}`

@@ -6,7 +6,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// A route is a resource.
+// A route describes a resource.
 type route struct {
 	pattern    string
 	operations operations
@@ -14,8 +14,8 @@ type route struct {
 
 type operations map[string]operation // by method
 
-// An operation is what a method does. The handler and the names of the parameters are used to serve
-// requests; the other fields only describe the operation.
+// An operation describes what a method does. The handler and the names of the parameters are used to serve requests;
+// the other fields only describe the operation.
 type operation struct {
 	handle   handler
 	summary  string

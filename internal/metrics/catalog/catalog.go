@@ -17,15 +17,15 @@ const Prefix = "feedctl_"
 // A Type is the type of a metric.
 type Type string
 
-// The types. The samples of a histogram have the name of the metric and _bucket, _sum or _count.
+// The types. The names of a histogram's samples are the name of the metric followed by _bucket, _sum or _count.
 const (
 	Counter   Type = "counter"
 	Gauge     Type = "gauge"
 	Histogram Type = "histogram"
 )
 
-// A Metric is a metric and its labels. The end of its name is the unit, seconds or bytes; any other
-// metric counts what its name says. A time is in seconds since 1970.
+// A Metric describes a metric and its labels. If the metric has a unit, seconds or bytes, its name ends with it;
+// otherwise it counts what its name says. A time is in seconds since 1970.
 type Metric struct {
 	Name    string // without Prefix
 	Type    Type
@@ -34,7 +34,7 @@ type Metric struct {
 	Buckets []float64 // of a histogram: the upper bounds, in the unit of the metric
 }
 
-// A Group is the metrics that some commands have.
+// A Group describes the metrics that are exported by the same commands.
 type Group struct {
 	Title    string
 	Commands []string // the commands that have the metrics

@@ -66,7 +66,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestValues adds more values than a label may have.
+// TestValues adds more values to a label than it may have.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	const most = 500

@@ -10,7 +10,7 @@ type Values struct {
 	known map[string]bool
 }
 
-// NewValues returns an empty set of at most this many values.
+// NewValues returns an empty set that can hold the given number of values.
 func NewValues(most int) *Values { return &Values{most: most, known: map[string]bool{}} }
 
 // Add adds a value if there is room, and reports whether the label may have it.
@@ -24,7 +24,7 @@ func (v *Values) Add(value string) bool {
 	return true
 }
 
-// Label returns a value, or "other" if it is empty or there are too many.
+// Label adds a value and returns it, or returns "other" if the value is empty or there is no room for it.
 func (v *Values) Label(value string) string {
 	if value == "" || !v.Add(value) {
 		return "other"
@@ -32,7 +32,7 @@ func (v *Values) Label(value string) string {
 	return value
 }
 
-// Keep forgets all values but the given ones, and returns those that it has forgotten.
+// Keep forgets all values but the given ones, and returns the forgotten ones.
 func (v *Values) Keep(some map[string]bool) (gone []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
