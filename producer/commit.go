@@ -22,12 +22,12 @@ type tail struct {
 	read   bool        // whether the feed has been read before
 	known  bool        // whether the other fields describe the store as it was last read
 	newest *chain.Page // nil if the feed has no pages
-	first  int64       // number that the first page of a feed without pages gets
-	hash   hash.Cloner // of the body of newest, if that is open
-	orphan *chain.Page // the page in the place after newest, if any
+	first  int64       // number that the first page gets if the feed has no pages
+	hash   hash.Cloner // of the body of newest, if newest is open
+	orphan *chain.Page // the page with the number after newest, if any
 	ours   bool        // whether newest was last written by this producer
 	recent recent
-	// timeline is the [chain.Reader.Timeline] when the store was last read.
+	// timeline is the value of [chain.Reader.Timeline] when the store was last read.
 	timeline int
 
 	// pending is a checkpoint that was not stored because all entities of its batch were already in the
@@ -35,7 +35,7 @@ type tail struct {
 	pending, pendingOn []byte
 }
 
-// checkpoint returns the checkpoint that the next batch continues from.
+// checkpoint returns the checkpoint from which the next batch continues.
 func (t *tail) checkpoint() []byte {
 	stored := t.stored()
 	if t.pending != nil && bytes.Equal(stored, t.pendingOn) {
@@ -51,13 +51,13 @@ func (t *tail) stored() []byte {
 	return t.newest.Checkpoint
 }
 
-// precedes reports whether a batch may continue from the given checkpoint. It may be the checkpoint that
-// waits for the next commit, or the stored one, from which publishers begin again.
+// precedes reports whether a batch may continue from the checkpoint previous. This may be the checkpoint
+// that waits for the next commit, or the stored one, from which publishers begin again.
 func (t *tail) precedes(previous []byte) bool {
 	return bytes.Equal(previous, t.checkpoint()) || bytes.Equal(previous, t.stored())
 }
 
-// postpone leaves a checkpoint for the next commit.
+// postpone makes a checkpoint wait for the next commit.
 func (t *tail) postpone(checkpoint []byte) {
 	t.pending, t.pendingOn = checkpoint, t.stored()
 }
@@ -71,7 +71,7 @@ func (f *Feed) run(ctx context.Context) {
 		f.idle(ctx, took)
 		f.awaitTurn(ctx)
 		// The publishers of the last write are likely to publish again, and one commit for all of them
-		// costs little more than a commit for one. A single publisher never waits.
+		// costs little more than a commit for one of them. A single publisher never waits.
 		if publishers > 1 {
 			f.queue.await(publishers, min(took/16, f.config.Linger))
 		}
@@ -89,15 +89,15 @@ func (f *Feed) run(ctx context.Context) {
 	f.leave(ctx)
 }
 
-// commit publishes all items of the batch, or ends their requests with an error. Other requests may join
-// in the meantime.
+// commit publishes all items of the batch, or ends their requests with an error. Meanwhile, other
+// requests may join the batch.
 func (f *Feed) commit(ctx context.Context, b *batch) {
 	retry := newRetry(f.config.RetryFor)
 	check := b.mayBeInFeed()
 	lost := 0      // consecutive races that were lost
-	var from int64 // the first page that items may be on; 0: not known yet
+	var from int64 // the first page that may contain items of the batch; 0: not known yet
 	if r := b.checkpointed; r != nil && !f.tail.precedes(r.previous) {
-		f.tail.known = false // the publisher may have seen what others have written since
+		f.tail.known = false // the publisher may have seen what others have written since the tail was read
 	}
 	for len(b.items) > 0 {
 		remembered := f.tail.known
@@ -119,7 +119,7 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 		}
 		if b.taken > taken {
 			lost = 0
-			// The remaining items were not in the feed when the others were written.
+			// The remaining items were not in the feed when those before them were written.
 			retry, from = newRetry(f.config.RetryFor), f.tail.number()
 		} else if lostRace(err) && !b.tried() {
 			from = 0 // others may have written many pages since the tail was read
@@ -127,8 +127,8 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 		if err == nil {
 			continue
 		}
-		// Some write may have landed, or may still land, unless the first one lost a race. If it did,
-		// only items whose publishers chose their Content-IDs may be in the feed.
+		// Some write may have landed, or may still land, unless the first write lost a race. If it lost,
+		// the only items that may be in the feed are those whose publishers chose their Content-IDs.
 		f.tail.known, check = false, !lostRace(err) || b.mayBeInFeed()
 		if !check {
 			b.ids = nil
@@ -152,8 +152,8 @@ func (f *Feed) commit(ctx context.Context, b *batch) {
 	}
 }
 
-// join moves waiting requests into the current commit if they add up to what is lacking. A request for
-// which pages must be read, and those after it, wait for the next commit.
+// join moves waiting requests into the current commit if together they provide what is lacking. If pages
+// must be read for a request, that request and those after it wait for the next commit.
 func (f *Feed) join(b *batch, lacking amount) bool {
 	if f.turn.over() {
 		return false
@@ -170,13 +170,14 @@ func (f *Feed) join(b *batch, lacking amount) bool {
 }
 
 // span returns the number of pages that a published batch of this size may take up: pages other than the
-// last are at least half full, and a streamed body gets a page of its own and ends the page before.
+// last are at least half full, and a streamed body gets a page of its own, for which the page before it
+// is closed.
 func (f *Feed) span(bytes int64, entities, spools int) int64 {
 	return 2*bytes/f.config.MaxPageBytes + int64(entities/f.config.MaxPageEntities) + 2*int64(spools) + 1
 }
 
-// reach returns the oldest page on which a request of this size is recognized if it was published
-// before. It extends the window by the pages that the request itself may take up.
+// reach returns the oldest page that must be searched to recognize whether a request of this size was
+// published before. It extends the window by the pages that the request itself may take up.
 func (f *Feed) reach(bytes int64, entities, spools int) int64 {
 	return max(1, min(f.keep(), f.tail.number()-window-f.span(bytes, entities, spools)+1))
 }
@@ -213,7 +214,7 @@ func (t *tail) number() int64 {
 	return t.newest.Number
 }
 
-// refresh reads the end of the feed unless it is known.
+// refresh reads the end of the feed, unless that is known.
 func (f *Feed) refresh(ctx context.Context) error {
 	t := &f.tail
 	if t.known {
@@ -232,12 +233,12 @@ func (f *Feed) refresh(ctx context.Context) error {
 	t.first = f.chain.SeenFloor()
 	otherHistory := f.noticeHistory(ctx)
 	if known := t.newest; otherHistory || known != nil && known.Number < t.first {
-		// The remembered Content-IDs may be those of entities that are gone.
+		// The remembered Content-IDs may belong to entities that are gone.
 		t.recent, t.pending = newRecent(), nil
 	}
 	t.newest, t.hash, t.orphan, t.ours, t.recent.fresh = newest, nil, nil, false, false
 	if newest != nil {
-		// The writer of the page may have been killed before the page was durable.
+		// The writer of this page may have been killed before the page was durable.
 		if err := storage.Sync(ctx, f.store, f.key(newest.Number)); err != nil {
 			return err
 		}
@@ -254,9 +255,9 @@ func (f *Feed) refresh(ctx context.Context) error {
 	return err
 }
 
-// stillThere checks that the entities on the newest pages that the tail knows are still in the feed: the
-// feed has not been deleted since and, if the tail was not read just now, the store has not been
-// restored to an older state.
+// stillThere checks that the entities on the newest pages are still in the feed: the feed has not been
+// deleted and, if the tail is remembered from an earlier read, the store has not been restored to an
+// older state.
 func (f *Feed) stillThere(ctx context.Context, remembered bool) error {
 	same := make(chan error, 1)
 	go func() {
@@ -292,7 +293,7 @@ func (f *Feed) noticeHistory(ctx context.Context) bool {
 	return true
 }
 
-// openHash is like hashOf, for a page that is going to be appended to. It also checks that the page is
+// openHash is like hashOf, for a page to which the producer will append. It also checks that the page is
 // not below the floor.
 func (f *Feed) openHash(ctx context.Context, p *chain.Page) (hash.Cloner, error) {
 	writable := make(chan error, 1)
@@ -330,7 +331,7 @@ func newestOrNil(ctx context.Context, c *chain.Reader) (*chain.Page, error) {
 	return p, err
 }
 
-// retry limits how long a commit is retried, with increasing pauses.
+// retry limits how long a commit is retried. The pauses between attempts increase.
 type retry struct {
 	since time.Time
 	limit time.Duration
@@ -339,7 +340,7 @@ type retry struct {
 
 func newRetry(limit time.Duration) *retry { return &retry{since: time.Now(), limit: limit} }
 
-// wait pauses before the next attempt. It returns false if there is to be none.
+// wait pauses before the next attempt. It returns false if no attempt is to follow.
 func (r *retry) wait(ctx context.Context) bool {
 	r.tries++
 	pauses := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}

@@ -11,20 +11,20 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A DeleteReport says what was deleted from a feed.
+// A DeleteReport lists what was deleted from a feed.
 type DeleteReport struct {
 	Pages   int64 `json:"pagesDeleted"`   // pages that were deleted
-	Objects int64 `json:"objectsDeleted"` // other objects: pages that a repair moved aside, the quarantine of a bridge, the list of turns, the retention policy, state digests
-	Bytes   int64 `json:"bytesDeleted"`   // the size of all of these
+	Objects int64 `json:"objectsDeleted"` // other objects: pages that a repair set aside, the quarantine of a bridge, the list of turns, the retention policy, and state digests
+	Bytes   int64 `json:"bytesDeleted"`   // the size of all these pages and objects
 }
 
-// Delete deletes a feed, even a damaged one. The feed ceases to exist for everyone at one moment (see
-// [chain.Delete]); then its objects are deleted. Entities published before that moment are gone with
-// the feed; entities published after it begin a new feed of the same name, which does not reuse page
-// numbers.
+// Delete deletes a feed, even a damaged one. The feed ceases to exist for all readers at one moment
+// (see [chain.Delete]); then its objects are deleted. Entities published before that moment are gone
+// with the feed; entities published after it begin a new feed of the same name, which does not reuse
+// page numbers.
 //
-// Delete completes an interrupted deletion. The error matches [chain.ErrNoFeed] if there
-// is nothing to delete. With dryRun it only reports.
+// Delete completes an interrupted deletion. The error matches [chain.ErrNoFeed] if there is nothing
+// to delete. If dryRun is true, Delete only reports what it would delete.
 func Delete(ctx context.Context, store storage.Store, name string, dryRun bool) (DeleteReport, error) {
 	report, err := deleteFeed(ctx, store, name, dryRun)
 	if err != nil {

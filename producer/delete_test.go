@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// pagesLeft returns the numbers of the pages that are in the store.
+// pagesLeft returns the numbers of the pages that are still in the store.
 func pagesLeft(t *testing.T, store storage.Store) (numbers []int64) {
 	t.Helper()
 	for entry, err := range store.List(t.Context(), layout.FeedPages(testFeed), "") {
@@ -87,7 +87,7 @@ func TestDelete(t *testing.T) {
 			if _, err := producer.Delete(ctx, store, testFeed, false); !errors.Is(err, chain.ErrDeleted) {
 				t.Errorf("delete again: %v", err)
 			}
-			mustPublish(t, store, ids(1, 50)) // the Content-IDs are free again
+			mustPublish(t, store, ids(1, 50)) // the Content-IDs can be used again
 			if got := visibleIDs(t, store); !slices.Equal(got, ids(1, 50)) {
 				t.Errorf("the new feed has %v", got)
 			}
@@ -105,11 +105,11 @@ func TestDelete(t *testing.T) {
 }
 
 // TestDeleteKilled kills a deletion at each of its operations while one publisher has the newest page
-// open and another begins. Entities that are acknowledged to either publisher are in the feed until
-// the deletion is completed. Entities that the publishers publish later begin a new feed.
+// open and another begins. Entities acknowledged to either publisher are in the feed until the
+// deletion is completed. Entities published later begin a new feed.
 func TestDeleteKilled(t *testing.T) {
 	for _, outcome := range []fault.Outcome{fault.Lost, fault.Landed} {
-		for _, first := range []int{2, 3} { // entities: the last page is open, or closed
+		for _, first := range []int{2, 3} { // number of entities, so that the last page is open or closed
 			for at, killed := 1, true; killed; at++ {
 				synctest.Test(t, func(t *testing.T) { killed = deleteKilled(t, outcome, first, at) })
 			}
@@ -150,7 +150,7 @@ func deleteKilled(t *testing.T, outcome fault.Outcome, first, at int) (killed bo
 			}
 		}
 	}
-	for n := 101; n < 105; n++ { // more than fits on the open page
+	for n := 101; n < 105; n++ { // more entities than fit on the open page
 		if _, err := f.Publish(ctx, entities(ids(n, n))...); err == nil {
 			published(ids(n, n))
 		} else if !errors.Is(err, chain.ErrDeleting) {
@@ -177,7 +177,7 @@ func deleteKilled(t *testing.T, outcome fault.Outcome, first, at int) (killed bo
 	return killed
 }
 
-// TestDeleteWhilePublishing has publishers write before each operation of a deletion.
+// TestDeleteWhilePublishing: before each operation of a deletion, a publisher publishes to the feed.
 func TestDeleteWhilePublishing(t *testing.T) {
 	for at, more := 1, true; more; at++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestDeleteWhilePublishing(t *testing.T) {
 						_, err := f.Publish(ctx, entities(ids(11, 17))...)
 						done <- err
 					}()
-					synctest.Wait() // until the publisher has published, or waits for the deletion
+					synctest.Wait() // wait until the publisher has published, or waits for the deletion
 				}
 				return fault.Pass
 			})
@@ -216,7 +216,7 @@ func TestDeleteWhilePublishing(t *testing.T) {
 			_, err = chain.NewReader(store, testFeed).Newest(ctx)
 			switch {
 			case err == nil:
-				// The first entity may be on the open page that was deleted.
+				// The first entity may have been on the open page that was deleted.
 				if got := visibleIDs(t, store); !slices.Equal(got, ids(11, 17)) && !slices.Equal(got, ids(12, 17)) {
 					t.Errorf("operation %d: the new feed has %v", at, got)
 				}
@@ -227,9 +227,9 @@ func TestDeleteWhilePublishing(t *testing.T) {
 	}
 }
 
-// TestDeleteAround has a publisher write during a deletion, and pauses the publisher's next write
-// until a later operation of the deletion. If the feed has been deleted by then, entities that are
-// acknowledged are in the new feed.
+// TestDeleteAround: a publisher writes to the feed during a deletion, and its next write is paused
+// until a later operation of the deletion. If the feed has been deleted by then, acknowledged
+// entities are in the new feed.
 func TestDeleteAround(t *testing.T) {
 	for at, more := 1, true; more; at++ {
 		for until, within := at+1, true; within; until++ {
@@ -264,14 +264,14 @@ func deleteAround(t *testing.T, at, until, stop int) (more, within, stopped bool
 			_, err := f.Publish(ctx, entities(ids(first, last))...)
 			published <- err
 		}()
-		synctest.Wait() // until the publisher has published, is stopped, or waits for the deletion
+		synctest.Wait() // wait until the publisher has published, is paused, or waits for the deletion
 	}
-	gone := false // whether the feed is gone when the publisher continues
+	gone := false // whether the feed had been deleted when the publisher continued
 	_, err = producer.Delete(ctx, fault.Wrap(store, func(op fault.Op) fault.Outcome {
 		switch op.N {
 		case at:
 			more = true
-			publish(11, 13) // leaves an open page that did not exist before
+			publish(11, 13) // leaves an open page that was not there before
 			second.Store(true)
 			publish(21, 21)
 			stopped = operations.Load() >= int64(stop)

@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A heldStore holds the first append, and reads of the floor after a page was created, until the
+// A heldStore delays the first append, and reads of the floor after a page was created, until the
 // test releases them.
 type heldStore struct {
 	storage.Store
@@ -37,9 +37,9 @@ func (s *heldStore) Stat(ctx context.Context, key string) (storage.Info, error) 
 	return s.Store.Stat(ctx, key)
 }
 
-// TestAppendBeforeFloor has a producer append to a page that it created, before the producer knows
-// that the page is not below the floor. The entity is acknowledged when the append has landed, not
-// when the floor has been read; here another producer's append lands first.
+// TestAppendBeforeFloor: a producer appends to a page that it created, before it knows that the
+// page is not below the floor. The entity is acknowledged only when the append has landed, not
+// already when the floor has been read; here another producer's append lands first.
 func TestAppendBeforeFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := memory.New()

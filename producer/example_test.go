@@ -10,7 +10,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// An entity that has a Content-ID may be published again: it is in the feed once.
+// This example publishes an entity twice. Since the entity has a Content-ID, it is in the feed
+// only once.
 func Example() {
 	ctx := context.Background()
 	zones, err := producer.Open(ctx, memory.New(), "zones", producer.Config{})
@@ -36,8 +37,8 @@ func Example() {
 	// published 0, duplicates 1
 }
 
-// A writer publishes many entities in batches, and collects the next batch while others are in
-// flight.
+// This example uses a Writer to publish many entities in batches. The Writer collects the next
+// batch while others are in flight.
 func ExampleFeed_Writer() {
 	ctx := context.Background()
 	squares, err := producer.Open(ctx, memory.New(), "squares", producer.Config{})

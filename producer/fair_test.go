@@ -18,13 +18,13 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A rivalStore is a farStore as one of many producers sees it. All producers together write one page
-// every 5 ms.
+// A rivalStore is a farStore used by one of several producers. All producers together can write one
+// page every 5 ms.
 type rivalStore struct {
 	farStore
 	disk    chan struct{}
-	noTurns bool         // whether the producer, like an older version, does not use the list of turns
-	left    atomic.Int64 // writes after which the producer is killed; negative: it is never killed
+	noTurns bool         // whether the producer does not use the list of turns, like those of older versions
+	left    atomic.Int64 // number of writes until the producer is killed; negative: it is never killed
 }
 
 func (s *rivalStore) Stat(ctx context.Context, key string) (storage.Info, error) {
@@ -34,8 +34,8 @@ func (s *rivalStore) Stat(ctx context.Context, key string) (storage.Info, error)
 	return s.farStore.Stat(ctx, key)
 }
 
-// killed reports whether the producer has been killed. If so, it returns only when ctx ends, so that
-// no further write happens.
+// killed reports whether the producer has been killed. In that case it returns only when ctx ends,
+// so that no further write happens.
 func (s *rivalStore) killed(ctx context.Context) bool {
 	switch n := s.left.Load(); {
 	case n < 0:
@@ -72,9 +72,9 @@ func (s *rivalStore) Append(ctx context.Context, key string, at storage.Version,
 	return s.farStore.Append(ctx, key, at, meta, tail)
 }
 
-// TestFairness has several producers begin to publish to a feed at the same time. They have equal
-// amounts of work, too much for one turn. They end at about the same time, and do not wait for each
-// other longer than they write.
+// TestFairness: several producers begin to publish to a feed at the same time. All have the same
+// amount of work, which is too much for one turn. They end at about the same time, and do not wait
+// for each other longer than they write.
 func TestFairness(t *testing.T) {
 	const pages = 6 * 4 // for each producer
 	bulk := func(ctx context.Context, f *producer.Feed) error {
@@ -100,8 +100,8 @@ func TestFairness(t *testing.T) {
 		name      string
 		work      func(context.Context, *producer.Feed) error
 		producers int
-		killed    int64 // number of writes after which the first producer is killed; 0: never
-		old       int   // how many producers do not use the list of turns
+		killed    int64 // number of writes until the first producer is killed; 0: it is never killed
+		old       int   // number of producers that do not use the list of turns
 		most      time.Duration
 	}{
 		{"many pages", bulk, 20, 0, 0, 8 * time.Second},

@@ -24,7 +24,7 @@ func ids(from, to int) []string {
 	return out
 }
 
-// publishing returns the path in which the entities with these numbers are published to a feed that
+// publishing returns a path that publishes the entities numbered from from to to, in a feed that
 // has all earlier ones.
 func publishing(name string, from, to int) faulttest.Path {
 	return faulttest.Path{
@@ -74,8 +74,8 @@ func visibleIDs(t *testing.T, store storage.Store) []string {
 	return got
 }
 
-// orphaned leaves only pages after page 1, as if a producer had written ahead and been killed
-// before page 1 existed.
+// orphaned creates a feed without page 1, as if a producer had written ahead and been killed before
+// page 1 existed.
 func orphaned(t *testing.T, store storage.Store) {
 	mustPublish(t, store, ids(101, 107))
 	forget(t, store)
@@ -84,8 +84,8 @@ func orphaned(t *testing.T, store storage.Store) {
 	}
 }
 
-// forget removes from the metadata of pages what they record about earlier pages, as if they had
-// been written by a version that does not record this.
+// forget removes from the metadata of pages all information about earlier pages, as if the pages
+// had been written by a version that does not record it.
 func forget(t *testing.T, store storage.Store) {
 	t.Helper()
 	for entry, err := range store.List(t.Context(), layout.FeedPages(testFeed), "") {
@@ -134,8 +134,8 @@ func paths() []faulttest.Path {
 	}
 }
 
-// withCheckpoint publishes a batch of several pages with a checkpoint, unless the feed already has
-// the batch.
+// withCheckpoint returns a path that publishes a batch of several pages with a checkpoint, unless
+// the feed already has the batch.
 func withCheckpoint() faulttest.Path {
 	p := publishing("batch with a checkpoint", 2, 11)
 	p.Do = func(ctx context.Context, store storage.Store) error {
@@ -157,7 +157,8 @@ func withCheckpoint() faulttest.Path {
 	return p
 }
 
-// streaming publishes entities with streamed bodies, each of which gets a page of its own.
+// streaming returns a path that publishes entities with streamed bodies, each of which gets a page
+// of its own.
 func streaming() faulttest.Path {
 	p := publishing("streamed bodies", 3, 5)
 	p.Do = func(ctx context.Context, store storage.Store) error {
@@ -175,7 +176,7 @@ func streaming() faulttest.Path {
 	return p
 }
 
-// pruning deletes the pages before the given one.
+// pruning returns a path that deletes the pages before the floor.
 func pruning(name string, policy producer.PrunePolicy, floor int64) faulttest.Path {
 	left := ids(int(3*floor)-2, 22)
 	return faulttest.Path{
@@ -209,5 +210,5 @@ func pruning(name string, policy producer.PrunePolicy, floor int64) faulttest.Pa
 	}
 }
 
-// TestFaults makes each operation of each path fail, and repeats the path.
+// TestFaults makes each operation of each path fail, and then repeats the path.
 func TestFaults(t *testing.T) { faulttest.Run(t, paths()) }

@@ -1,14 +1,14 @@
 // Package producer writes feeds into a store, prunes them and deletes them.
 //
-// A [Feed] appends entities to a feed. The newest page is the only thing that
-// changes: a commit is one conditional write to it, or to the page after it, and
-// the page's metadata is the whole record of the commit. There is no journal, no lease and no
-// recovery: when a producer starts, it reads the newest page, as it does after losing a race. Any
-// number of producers, in any number of processes, may publish to one feed.
+// A [Feed] appends entities to a feed. Only the newest page changes: a commit is one conditional write
+// of that page, or of the page after it, and the metadata of the written page is the whole record of
+// the commit. There is no journal, no lease and no recovery: when a producer starts, it reads the
+// newest page, just as it does after losing a race. Any number of producers, in any number of
+// processes, may publish to one feed.
 //
 // Several pages are written at the same time, each with the digest of the page before. They become
-// visible in order, as the chain reaches them. Pages that a killed producer left behind beyond the end
-// of the chain are never visible, and are replaced.
+// visible in order, when the chain reaches them. Pages that a killed producer left behind beyond the
+// end of the chain are never visible, and are replaced.
 package producer
 
 import (
@@ -33,8 +33,8 @@ type Entity = feed.Entity
 // A Receipt is the result of publishing entities.
 type Receipt struct {
 	Published  int // entities that were written
-	Duplicates int // entities whose Content-ID was already in the feed
-	// Page and ContentID are the page and the Content-ID of the last entity written.
+	Duplicates int // entities whose Content-IDs were already in the feed
+	// Page and ContentID identify the last entity that was written.
 	Page      int64
 	ContentID string
 }
@@ -48,21 +48,21 @@ type Feed struct {
 	chain *chain.Reader
 	clock *clock
 	tail  tail // owned by the goroutine that commits
-	turn  turn // owned by the same goroutine
+	turn  turn // owned by the goroutine that commits
 	queue queue
-	room  *semaphore.Weighted // bytes that may wait for their commit
-	// A Content-ID of this producer consists of idStart (random), a number and idEnd.
+	room  *semaphore.Weighted // for the bytes that may wait for their commit
+	// Content-IDs made by this producer consist of idStart (random), a number and idEnd.
 	idStart, idEnd string
 	count          atomic.Uint64
 
 	free   []draft.Memory    // for pages; owned by the goroutine that commits
-	header feed.HeaderBuffer // owned by the same goroutine
+	header feed.HeaderBuffer // owned by the goroutine that commits
 	stop   context.CancelFunc
 	closed chan struct{}
 }
 
-// Open returns a producer for a feed. It reads the store's clock, but not the feed, which
-// is created with the first entity.
+// Open returns a producer for a feed. It reads the store's clock, but not the feed, which is created
+// when the first entity is published.
 func Open(ctx context.Context, store storage.Store, name string, c Config) (*Feed, error) {
 	if err := layout.CheckName(name); err != nil {
 		return nil, fmt.Errorf("open producer: %w", err)
@@ -75,7 +75,7 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 	if err != nil {
 		return nil, fmt.Errorf("open producer of feed %q: %w", name, err)
 	}
-	// Commits are ended by Close, not by the end of a publisher's context.
+	// Close ends commits; the end of a publisher's context does not.
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	f := &Feed{
 		name: name, store: store, config: c,
@@ -90,19 +90,18 @@ func Open(ctx context.Context, store storage.Store, name string, c Config) (*Fee
 	return f, nil
 }
 
-// Publish appends entities to the feed, in order and one right after the other. When the error is nil,
-// the entities are durable, and are in the feed after all entities of calls that returned before this
+// Publish appends entities to the feed, in order and without other entities between them. If the error
+// is nil, the entities are durable, and come after all entities of calls that returned before this
 // call began.
 //
 // An entity without a Content-ID gets one, and an entity without a trace context gets that of ctx
-// ([feed.ContextWithTrace]). An entity whose Content-ID is already on one of
-// the feed's 16 newest pages is not written again, so that publishing may be repeated (but see
-// [Batch].Known). LastModified is set by the commit, not by the caller. The body of an entity with a
-// Stream is spooled to disk first.
+// ([feed.ContextWithTrace]). An entity whose Content-ID is already on one of the feed's 16 newest
+// pages is not written again, so publishing may be repeated (but see [Batch].Known). LastModified is
+// set by the commit, not by the caller. The body of an entity with a Stream is spooled to disk first.
 //
-// After an error that matches ErrUnknown the entities may be in the feed, all of them or the first
-// few; after any other error none of them is. If ctx ends before the commit has begun, nothing is
-// published; Publish waits for a commit that has begun, for at most Config.RetryFor.
+// After an error that matches ErrUnknown, all of the entities or the first few may be in the feed;
+// after any other error, none of them is. If ctx ends before the commit has begun, nothing is
+// published; if the commit has begun, Publish waits for it, for at most Config.RetryFor.
 func (f *Feed) Publish(ctx context.Context, entities ...*Entity) (Receipt, error) {
 	return f.publish(ctx, entities, Batch{})
 }
@@ -113,7 +112,7 @@ func (f *Feed) PublishBatch(ctx context.Context, b Batch) (Receipt, error) {
 }
 
 // publish publishes the entities of a batch. The entities are a separate parameter because everything
-// that b refers to escapes to the heap: this way, callers of Publish need not allocate their slice.
+// to which b refers escapes to the heap. This way, callers of Publish need not allocate their slice.
 func (f *Feed) publish(ctx context.Context, entities []*Entity, b Batch) (Receipt, error) {
 	r, err := f.begin(ctx, entities, b)
 	if err != nil {
@@ -125,7 +124,7 @@ func (f *Feed) publish(ctx context.Context, entities []*Entity, b Batch) (Receip
 // A Publication is a batch that is being published.
 type Publication struct{ request *request }
 
-// Begin is like [Feed.PublishBatch], but does not wait until the batch is durable: it returns as soon
+// Begin is like [Feed.PublishBatch], but does not wait until the batch is durable. It returns as soon
 // as there is room for the batch (Config.MaxWaiting). The entities must not be changed before Wait has
 // returned. To publish many batches in order, use a [Writer], or set [Batch].After, and [Batch].More
 // for all but the last batch.
@@ -146,7 +145,7 @@ func (p *Publication) Wait() (Receipt, error) {
 	return p.request.receipt, nil
 }
 
-// wait is like Wait, but withdraws the batch if ctx ends before its commit has begun.
+// wait is like Wait, but withdraws the batch if ctx ends before the commit of the batch has begun.
 func (p *Publication) wait(ctx context.Context) (Receipt, error) {
 	select {
 	case <-p.request.done:
@@ -161,7 +160,7 @@ func (p *Publication) wait(ctx context.Context) (Receipt, error) {
 	return p.Wait()
 }
 
-// begin waits for room and adds the batch to the queue.
+// begin waits for room and then adds the batch to the queue.
 func (f *Feed) begin(ctx context.Context, entities []*Entity, b Batch) (_ *request, err error) {
 	defer func() {
 		if err != nil {
@@ -184,8 +183,8 @@ func (f *Feed) begin(ctx context.Context, entities []*Entity, b Batch) (_ *reque
 }
 
 // Seen tells the producer which page another reader of the feed has found to be the newest, so that
-// the producer need not search for it as well. The reader must have found no page beyond the newest
-// one ([chain.Reader.Beyond]), since the producer would have to examine that page.
+// the producer need not search for it. That reader must not have found any page beyond the newest one
+// ([chain.Reader.Beyond]), since the producer would have to examine such a page.
 func (f *Feed) Seen(newest *chain.Page) { f.chain.Remember(newest) }
 
 // Checkpoint returns the feed's checkpoint, or nil if there is none.
@@ -202,7 +201,8 @@ func ReadCheckpoint(ctx context.Context, store storage.Store, name string) ([]by
 	return newest.Checkpoint, nil
 }
 
-// Close waits for everything that was submitted, and ends the producer.
+// Close waits until everything that was submitted has been written or has failed, and ends the
+// producer.
 func (f *Feed) Close() error {
 	f.queue.close()
 	<-f.closed
@@ -217,7 +217,7 @@ func (f *Feed) Abort() {
 	_ = f.Close()
 }
 
-// buffer returns memory for what is added to a page.
+// buffer returns memory for the bytes that are added to a page.
 func (f *Feed) buffer() draft.Memory {
 	if n := len(f.free); n > 0 {
 		m := f.free[n-1]
@@ -227,14 +227,14 @@ func (f *Feed) buffer() draft.Memory {
 	return draft.Memory{}
 }
 
-// release takes back memory that is no longer used.
+// release takes back memory that is no longer in use, to be used again.
 func (f *Feed) release(m draft.Memory) {
 	if int64(m.Cap()) <= 2*f.config.MaxPageBytes {
 		f.free = append(f.free, m)
 	}
 }
 
-// trimBuffers frees all but a few buffers, which are kept for the next commit.
+// trimBuffers frees all but a few buffers, which are kept for later commits.
 func (f *Feed) trimBuffers() {
 	const idle = 4
 	if len(f.free) > idle {
@@ -245,7 +245,7 @@ func (f *Feed) trimBuffers() {
 
 func (f *Feed) key(n int64) string { return layout.FeedPage(f.name, n) }
 
-// contentID returns a new Content-ID in the form of RFC 5322's msg-id.
+// contentID returns a new Content-ID in the form of a msg-id (RFC 5322).
 func (f *Feed) contentID() string {
 	id := append(make([]byte, 0, 128), f.idStart...)
 	id = strconv.AppendUint(id, f.count.Add(1), 10)

@@ -42,8 +42,8 @@ func newest(t *testing.T, store storage.Store) *chain.Page {
 	return p
 }
 
-// TestManyPublishers checks that each entity is in the feed once, and that the entities of each
-// publisher are in the order in which they were acknowledged.
+// TestManyPublishers checks that each entity is in the feed exactly once, and that the entities of
+// each publisher are in the order in which they were acknowledged.
 func TestManyPublishers(t *testing.T) {
 	stores := map[string]func(*testing.T) storage.Store{
 		"memory": func(*testing.T) storage.Store { return memory.New() },
@@ -132,8 +132,8 @@ func TestClock(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 123_456_789, time.UTC)
 	for _, test := range []struct {
 		name    string
-		publish []time.Duration // the clock at each publish, relative to the clock of the store
-		want    []time.Duration // Last-Modified of the newest page; -1: refused
+		publish []time.Duration // the producer's clock at each publication, relative to the clock of the store
+		want    []time.Duration // Last-Modified of the newest page, in the same form; -1: refused
 	}{
 		{"forwards", []time.Duration{0, time.Second}, []time.Duration{0, time.Second}},
 		{"back", []time.Duration{0, -time.Hour, -time.Minute, time.Second}, []time.Duration{0, 0, 0, time.Second}},
@@ -161,7 +161,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A clocked store has a clock that does not advance.
+// A clocked is a store with a clock that does not advance.
 type clocked struct {
 	storage.Store
 	now time.Time
@@ -209,7 +209,7 @@ func TestPageLimits(t *testing.T) {
 	}
 }
 
-// TestBoundaryInBody publishes a body that would forge an entity on the open page.
+// TestBoundaryInBody publishes a body that would look like another entity on the open page.
 func TestBoundaryInBody(t *testing.T) {
 	store := memory.New()
 	f := open(t, store, producer.Config{})
@@ -322,7 +322,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCancel cancels a publish whose commit never ends.
+// TestCancel cancels the context of a call of Publish whose commit never ends.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scheduler{base: memory.New()}
@@ -391,8 +391,8 @@ func TestCorruptTail(t *testing.T) {
 	}
 }
 
-// TestRefusing checks that a store's refusal to write is reported at once, and that none of the
-// entities is in the feed then or later.
+// TestRefusing checks that an error is reported at once if the store refuses to write, and that none
+// of the entities is in the feed then or later.
 func TestRefusing(t *testing.T) {
 	for _, refusal := range []error{storage.ErrFull, storage.ErrPermission, storage.ErrNoStore, storage.ErrUnsafe} {
 		synctest.Test(t, func(t *testing.T) {
@@ -418,8 +418,8 @@ func TestRefusing(t *testing.T) {
 	}
 }
 
-// TestFullMidway publishes a batch whose first pages are already in the feed when the store is found
-// to be full. The error must not say that nothing was published.
+// TestFullMidway publishes a batch. The store turns out to be full when the first pages are already in
+// the feed, so the error must not say that nothing was published.
 func TestFullMidway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &refusing{Store: memory.New(), err: storage.ErrFull, but: layout.FeedPage(testFeed, 1)}
@@ -437,11 +437,11 @@ func TestFullMidway(t *testing.T) {
 	})
 }
 
-// refusing is a store that refuses to create objects, if err is set.
+// refusing is a store that refuses to create objects if err is set.
 type refusing struct {
 	storage.Store
 	err     error
-	but     string // the key of an object that it does not refuse to create
+	but     string // the key of an object that it creates nevertheless
 	creates atomic.Int64
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// replace replaces the contents of a store with those of another.
+// replace replaces the contents of store with those of from.
 func replace(t *testing.T, store, from storage.Store) {
 	t.Helper()
 	for entry, err := range store.List(t.Context(), "", "") {
@@ -47,12 +47,13 @@ func replace(t *testing.T, store, from storage.Store) {
 }
 
 // TestRestoredUnderneath restores the store of a running producer to an older state. The producer logs
-// this, and publishes again the entities that are gone, although it has seen their Content-IDs.
+// this. Entities that are gone can be published again, although the producer has seen their
+// Content-IDs.
 func TestRestoredUnderneath(t *testing.T) {
 	for _, c := range []struct {
 		kept, published, again int
 		epoch                  bool
-	}{{4, 9, 6, false}, {4, 9, 6, true}, {3, 4, 4, false}, {3, 4, 4, true}} { // pages are gone, or one was longer
+	}{{4, 9, 6, false}, {4, 9, 6, true}, {3, 4, 4, false}, {3, 4, 4, true}} { // the older state has fewer pages, or a shorter last page
 		store, copied := memory.New(), memory.New()
 		var log bytes.Buffer
 		f := open(t, store, producer.Config{MaxPageEntities: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -86,7 +87,7 @@ func TestRestoredUnderneath(t *testing.T) {
 	}
 }
 
-// TestIdentityCosts counts the writes of a feed: its identity takes one, before the first page.
+// TestIdentityCosts counts the writes for a feed: its identity takes one, before the first page.
 func TestIdentityCosts(t *testing.T) {
 	var writes []string
 	store := fault.Wrap(memory.New(), func(op fault.Op) fault.Outcome {

@@ -15,14 +15,14 @@ import (
 )
 
 // TestKnown: with Batch.Known, pages before the known page are not read, but that page and later ones
-// are. This holds only if the checkpoint shows that the feed is the one that the publisher knows.
+// are. This is so only if the checkpoint shows that the feed is the one that the publisher knows.
 func TestKnown(t *testing.T) {
 	config := producer.Config{MaxPageEntities: 3}
 	for _, test := range []struct {
 		name       string
 		known      int64
 		previous   string
-		id         int // to publish: 1 to 30 are in the feed, three a page
+		id         int // number of the entity to publish; 1 to 30 are in the feed, three on each page
 		duplicates int
 		bodies     int64
 	}{
@@ -71,7 +71,7 @@ func TestKnownOfAnotherFeed(t *testing.T) {
 	}
 }
 
-// TestSeen: a producer that was told which page is the newest publishes after that page, and after
+// TestSeen: if a producer was told which page is the newest, it publishes after that page, and after
 // pages that others have written since.
 func TestSeen(t *testing.T) {
 	store := memory.New()

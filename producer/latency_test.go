@@ -19,8 +19,8 @@ import (
 // roundTrip is how long an operation on a distant store takes.
 const roundTrip = 50 * time.Millisecond
 
-// distant is a remote store: each operation takes a round trip, and any number of operations may be in
-// flight. It counts the operations.
+// distant is a remote store: each operation takes one round trip, and any number of operations may be
+// in flight. It counts the operations.
 type distant struct {
 	storage.Store
 	writes, reads, lists atomic.Int64
@@ -72,7 +72,7 @@ func (d *distant) reset() {
 	}
 }
 
-// pages returns batches that fill one page each.
+// pages returns n batches, each of which fills one page.
 func pages(n int) [][]*feed.Entity {
 	batches := make([][]*feed.Entity, n)
 	for k := range batches {
@@ -84,10 +84,10 @@ func pages(n int) [][]*feed.Entity {
 	return batches
 }
 
-// smallPages limits a page to three of the entities that the function pages makes.
+// smallPages makes a page hold three of the entities that pages returns.
 var smallPages = producer.Config{MaxPageEntities: 3, MaxPageBytes: 1800}
 
-// TestRoundTrips measures how many round trips publishing takes.
+// TestRoundTrips measures the number of round trips for publishing.
 func TestRoundTrips(t *testing.T) {
 	const many = 256 // pages
 	for _, test := range []struct {
@@ -105,7 +105,7 @@ func TestRoundTrips(t *testing.T) {
 		{"a batch of as many pages as may be ahead", func(t *testing.T, f *producer.Feed) {
 			publishAll(t, f, join(pages(chain.Ahead)))
 		}, 2, chain.Ahead + 1, chain.Ahead},
-		// Every 16 pages take a round trip, and reading the floor after the last pages takes another.
+		// Each 16 pages take one round trip, and reading the floor after the last pages takes another.
 		{"one batch of many pages", func(t *testing.T, f *producer.Feed) {
 			publishAll(t, f, join(pages(many)))
 		}, many/chain.Ahead + 2, many + 1, many},
@@ -121,7 +121,7 @@ func TestRoundTrips(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &distant{Store: memory.New()}
 				f := open(t, store, smallPages)
-				publishAll(t, f, entities([]string{""})) // so that the newest page is open
+				publishAll(t, f, entities([]string{""})) // makes the newest page an open page
 				store.reset()
 				start := time.Now()
 				test.publish(t, f)
@@ -143,7 +143,7 @@ func TestRoundTrips(t *testing.T) {
 }
 
 // TestNewFeed publishes to a feed that does not exist: two round trips show that it does not, one gives
-// it an identity, one stores the first page, one the other pages, and one reads the floor.
+// it an identity, one writes the first page, one writes the other pages, and one reads the floor.
 func TestNewFeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t, &distant{Store: memory.New()}, smallPages)
@@ -158,8 +158,8 @@ func TestNewFeed(t *testing.T) {
 	})
 }
 
-// TestMore has one source publish batches that do not end at the end of a page. Only a few batches may
-// wait at a time. Pages must be full, and the store must be kept busy.
+// TestMore: one source publishes batches that end in the middle of a page. Only a few batches may wait
+// at a time. Pages must be full, and the store must be kept busy.
 func TestMore(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -189,14 +189,14 @@ func TestMore(t *testing.T) {
 				if _, err := last.Wait(); err != nil {
 					t.Fatal(err)
 				}
-				// With room for five pages, at least four are in flight at any time, for two
-				// round trips.
+				// With room for five pages, at least four are in flight at any time, each for two round
+				// trips.
 				const full = batches * each / 3
 				if took, most := time.Since(start), (full/4+2)*2*roundTrip; took > most {
 					t.Errorf("took %v, want at most %v", took, most)
 				}
-				// Where all pages in flight are confirmed at once, the rest of a batch may be
-				// written before the next one arrives.
+				// When all pages in flight are confirmed at once, the rest of a batch may be written
+				// before the next batch arrives.
 				if w := store.writes.Load(); w > full+full/20 {
 					t.Errorf("%d writes for %d pages", w, full)
 				}
@@ -222,8 +222,8 @@ func publishAll(t *testing.T, f *producer.Feed, entities []*feed.Entity) {
 	}
 }
 
-// TestSteadyPublishers: publishers publish again as soon as they get a response, and the store must be
-// kept busy.
+// TestSteadyPublishers: several publishers publish again as soon as they get a response, and the store
+// must be kept busy.
 func TestSteadyPublishers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &distant{Store: memory.New()}
@@ -249,8 +249,8 @@ func TestSteadyPublishers(t *testing.T) {
 	})
 }
 
-// TestSinglePublisher checks that a lone publisher does not wait for others, however soon it publishes
-// again, except for a pause every few seconds in which others could write.
+// TestSinglePublisher checks that a single publisher does not wait for others, however soon it
+// publishes again, except for a pause every few seconds in which others could write.
 func TestSinglePublisher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &distant{Store: memory.New()}

@@ -18,8 +18,8 @@ func (f *Feed) checkBeyond(newest *chain.Page) error {
 	return f.refuse(newest, old)
 }
 
-// orphan returns the page that is in the place after newest, or nil if there is none. It returns an error if that page
-// must not be replaced.
+// orphan returns the page with the number after newest, or nil if there is none. It returns an error if that page must
+// not be replaced.
 func (f *Feed) orphan(ctx context.Context, newest *chain.Page) (*chain.Page, error) {
 	p, err := f.chain.Orphan(ctx, newest)
 	if err != nil || p == nil {
@@ -38,13 +38,12 @@ func (f *Feed) refuse(newest *chain.Page, old []*chain.Page) error {
 	return chain.NewLostError(f.name, newest, old, chain.Overdue)
 }
 
-// isOld reports whether a page beyond the newest one is so old that it may not be an orphan and
-// must not be replaced.
+// isOld reports whether p, a page beyond the newest one, is too old to be replaced, because it may not be an orphan.
 func (f *Feed) isOld(p, newest *chain.Page) bool { return p.Overdue(newest, f.clock.reference()) }
 
-// recordSettled records in the newest page that all pages before it are linked. The page may lack that record because
-// it was written at the same time as those pages. If one of them is lost later, the record keeps the others from being
-// mistaken for orphans. The feed is valid without the record, so an error is only logged.
+// recordSettled records in the newest page that all pages before it are linked. The newest page may lack that record
+// because it was written at the same time as the pages before it. If one of those pages is lost later, the record
+// keeps the others from being mistaken for orphans. The feed is valid without the record, so an error is only logged.
 func (f *Feed) recordSettled(ctx context.Context) {
 	t := &f.tail
 	if ctx.Err() != nil || !t.known || !t.ours || t.newest.Settled >= t.newest.Number-1 {

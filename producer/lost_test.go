@@ -17,8 +17,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// burst publishes entities, two on a page, with all pages but the first written at once. Then it closes
-// the producer, or aborts it if closes is false.
+// burst publishes entities, two on each page, and writes all pages but the first at once. Then it
+// closes the producer or, if closes is false, aborts it.
 func burst(t *testing.T, store storage.Store, closes bool, first, last int) {
 	t.Helper()
 	f, err := producer.Open(t.Context(), store, testFeed, producer.Config{MaxPageEntities: 2})
@@ -63,7 +63,7 @@ func versions(t *testing.T, store storage.Store) map[string]storage.Version {
 	return all
 }
 
-// TestLostPage deletes one page of a feed that was written in one burst, and whose last page is open or
+// TestLostPage deletes a page of a feed that was written in one burst, and whose last page is open or
 // closed. Then it publishes to the feed.
 func TestLostPage(t *testing.T) {
 	for _, last := range []int{7, 8} {
@@ -76,7 +76,7 @@ func TestLostPage(t *testing.T) {
 			}
 			before := versions(t, store)
 			err := publishOne(t, store, "<new@test>")
-			if lost == 4 { // there is no page beyond it
+			if lost == 4 { // there is no page after the lost page
 				if err != nil {
 					t.Errorf("newest page lost: %v", err)
 				}
@@ -101,7 +101,8 @@ func TestLostPage(t *testing.T) {
 }
 
 // TestOldOrphans: the pages beyond a missing page record nothing about it, as if a killed producer had
-// left them behind. They are replaced as long as that producer could still be running, but not later.
+// left them behind. They are replaced as long as they are so recent that this producer could still be
+// running, but not later.
 func TestOldOrphans(t *testing.T) {
 	for name, write := range map[string]func(*testing.T, storage.Store){
 		"killed after a burst": func(t *testing.T, store storage.Store) { burst(t, store, false, 1, 10) },
@@ -141,8 +142,8 @@ func TestOldOrphans(t *testing.T) {
 	}
 }
 
-// TestReachedOrphans: beyond the open page there is an orphan, left behind by a producer that lost the
-// race to fill the open page. The feed grows slowly and reaches the orphan hours later.
+// TestReachedOrphans: after the open page there is an orphan, left behind by a producer that lost the
+// race to fill the open page. The feed grows slowly and reaches the number of the orphan hours later.
 func TestReachedOrphans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()

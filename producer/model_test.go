@@ -29,9 +29,9 @@ var (
 
 // TestSchedules runs several producers on one feed under random schedules with delays, lost responses,
 // late writes, kills and pruning. After each step it checks what a reader sees: the feed only grows at
-// its end and shrinks at its beginning; nothing in it changes or is repeated; it has everything that was
-// acknowledged; a closed page never changes; and every new reader finds the same newest page. In the end
-// one page is lost: no later page whose writer knew the lost page may be hidden or replaced.
+// its end and shrinks at its beginning; no entity changes or is repeated; the feed has everything that
+// was acknowledged; a closed page never changes; and every new reader finds the same newest page. In the
+// end one page is lost: no later page whose writer knew the lost page may be hidden or replaced.
 func TestSchedules(t *testing.T) {
 	var seen counts
 	count := *schedules
@@ -64,17 +64,17 @@ func TestSchedules(t *testing.T) {
 // counts holds how often each case occurred in the schedules.
 type counts struct{ acknowledged, late, deaths, pruned, replaced, retried, lost int }
 
-// A publish is the publication of one batch, which is given by its Content-IDs.
+// A publish is the publication of one batch, which is identified by its Content-IDs.
 type publish struct {
 	ids   []string
-	after *publish // the batch that the same writer began before this one
+	after *publish // the batch that the writer began before this one
 	done  chan error
-	since int64 // the newest page when this batch began
+	since int64 // number of the newest page when this batch was begun
 	ended bool
 	acked bool
 }
 
-// A run is one schedule.
+// A run is the execution of one schedule.
 type run struct {
 	*scheduler
 	t         *testing.T
@@ -83,7 +83,7 @@ type run struct {
 	log       []string
 	writers   []*writer
 	publishes []*publish
-	history   []string // the entities that have been visible, without those that were pruned
+	history   []string // the entities that have been visible, except those that were pruned
 	pruned    map[string]bool
 	closed    map[int64]string // page -> digest
 	doomed    []string         // keys of pages to be deleted
@@ -115,7 +115,7 @@ func runSchedule(t *testing.T, seed uint64, store storage.Store, seen *counts) {
 				break
 			}
 		}
-		// Operations that are still in flight fail, and the producers end.
+		// Operations that are still in flight fail, and all producers end.
 		end()
 		for _, w := range r.writers {
 			r.die(w)
@@ -127,8 +127,8 @@ func runSchedule(t *testing.T, seed uint64, store storage.Store, seen *counts) {
 	})
 }
 
-// spawn starts a writer that publishes new batches one after another or, if again is set, one batch
-// whose outcome another writer did not learn.
+// spawn starts writer n, which publishes new batches one after another or, if again is set, publishes
+// one batch whose outcome another writer did not learn.
 func (r *run) spawn(ctx context.Context, n int, again *publish) {
 	w := &writer{scheduler: r.scheduler, name: fmt.Sprintf("w%02d", n), noTurns: n%4 != 0}
 	r.writers = append(r.writers, w)
@@ -150,12 +150,12 @@ func (r *run) spawn(ctx context.Context, n int, again *publish) {
 	go publishInOrder(ctx, w, r.publishes[first:len(r.publishes):len(r.publishes)])
 }
 
-// batches makes batches of new Content-IDs for writer n.
+// batches returns batches with new Content-IDs for writer n.
 func (r *run) batches(n int) (batches [][]string) {
 	sizes := []int{[]int{1, 1, 2, 5, 14}[r.rnd.IntN(5)]}
 	switch k := r.rnd.IntN(20); {
-	case k == 0 && !r.large: // only once: more large batches would push others out of the window
-		r.large, sizes = true, []int{3 * (chain.Ahead + 4)} // more pages than may be ahead
+	case k == 0 && !r.large: // only one: more large batches would push other batches out of the window
+		r.large, sizes = true, []int{3 * (chain.Ahead + 4)} // fills more pages than may be written ahead
 	case k < 5:
 		sizes = []int{2, 5, 1, 4}
 	}
@@ -171,8 +171,8 @@ func (r *run) batches(n int) (batches [][]string) {
 	return batches
 }
 
-// publishInOrder begins each batch when the scheduler allows it: while earlier batches are queued, in
-// flight or in the feed.
+// publishInOrder begins each batch when the scheduler allows it, that is, while earlier batches are
+// queued, in flight or in the feed.
 func publishInOrder(ctx context.Context, w *writer, publishes []*publish) {
 	f, err := producer.Open(ctx, w, testFeed, producer.Config{MaxPageEntities: 3, MaxPageBytes: 900, RetryFor: 20 * time.Second})
 	if err == nil {
@@ -207,8 +207,8 @@ func entities(ids []string) []*feed.Entity {
 	return es
 }
 
-// collect records which batches were acknowledged, and has some of the batches with an unknown outcome
-// published again.
+// collect records which batches were acknowledged, and makes writers publish some of the batches with an
+// unknown outcome again.
 func (r *run) collect(ctx context.Context) {
 	for _, p := range r.publishes {
 		select {
@@ -231,7 +231,7 @@ func (r *run) collect(ctx context.Context) {
 	}
 }
 
-// step takes one random step. It returns false when there is nothing left to do.
+// step takes one random step. It returns false if there is nothing left to do.
 func (r *run) step(ctx context.Context) bool {
 	var choices []func()
 	waiting := r.waiting()
@@ -332,11 +332,11 @@ func (r *run) delete() {
 	r.check()
 }
 
-// loseOne deletes a page to which later pages refer, and has a new producer publish.
+// loseOne deletes a page to which later pages refer, and makes a new producer publish.
 func (r *run) loseOne() {
 	floor, pages := r.chain()
 	ctx := context.Background()
-	known := int64(0) // the last page that a later page records as linked
+	known := int64(0) // the greatest page number that a later page records as linked
 	closed := map[int64]string{}
 	for _, p := range pages {
 		info, err := r.store.Stat(ctx, layout.FeedPage(testFeed, p.number))

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// check compares what is visible now with what was visible before.
+// check compares the entities that are visible now with those that were visible before.
 func (r *run) check() {
 	if r.t.Failed() {
 		return
@@ -37,7 +37,7 @@ func (r *run) check() {
 		r.t.Fatalf("what is visible changed:\n%v\n%v", r.history, now)
 	}
 	r.history = now
-	once := map[string]int{} // the position of each entity, from 1
+	once := map[string]int{} // maps entities to their positions, counted from 1
 	for n, id := range now {
 		if once[id] > 0 || r.pruned[id] {
 			r.t.Fatalf("%s is in the feed twice: %v", id, now)
@@ -74,7 +74,7 @@ func (r *run) checkCold(pages []visiblePage) {
 	}
 }
 
-// A visiblePage is a page as a reader sees it, found without the Reader of package chain.
+// A visiblePage is a page as readers see it. It is found without the Reader of package chain.
 type visiblePage struct {
 	number int64
 	ids    []string

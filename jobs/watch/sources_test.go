@@ -21,7 +21,7 @@ import (
 )
 
 // runs is a kind of jobs that wait for the name in their source, on the server that their target names. A label
-// gives the type of the server. The field counts how often each job has run.
+// gives the type of the server. It counts how often each job has run.
 type runs struct {
 	mu      sync.Mutex
 	counts  map[string]int
