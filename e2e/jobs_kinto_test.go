@@ -105,7 +105,7 @@ func (r *jobsRig) consume(j *chaosJob, target string) {
 	feedctl(r.t, args...)
 }
 
-// differs reports a difference from the result that there would be without faults.
+// differs reports a difference from the result of a run without faults.
 func (r *jobsRig) differs(format string, args ...any) {
 	r.t.Helper()
 	r.differences++

@@ -287,7 +287,7 @@ func (r *jobsRig) apply() {
 	r.command("apply", "-f", r.path("jobs.yaml"), "--prune", "--yes")
 }
 
-// list returns the jobs by their names.
+// list returns the jobs, by name.
 func (r *jobsRig) list() map[string]jobs.Listed {
 	r.t.Helper()
 	var list struct {

@@ -62,8 +62,8 @@ func TestKintoSinkFrozen(t *testing.T) {
 	}
 }
 
-// freezer returns the URL of a proxy in front of a server. After some requests to write, the proxy stops the process p
-// before p gets the response to the next one.
+// freezer returns the URL of a proxy in front of a server. It lets the given number of write requests pass, and then
+// stops the process p before p gets the response to the next one.
 func freezer(t *testing.T, server string, after int, p *process, frozen chan<- struct{}) string {
 	t.Helper()
 	root, err := url.Parse(strings.TrimSuffix(server, "/v1"))

@@ -26,7 +26,7 @@ type spans struct {
 	from map[string]bool // attributes of the processes
 }
 
-// collectSpans starts a collector for OpenTelemetry's traces, and returns its URL and the spans that it receives.
+// collectSpans starts a collector of OpenTelemetry traces, and returns its URL and the spans that it receives.
 func collectSpans(t *testing.T) (string, *spans) {
 	s := &spans{all: map[string]*tracepb.Span{}, from: map[string]bool{}}
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

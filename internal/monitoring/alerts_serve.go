@@ -6,8 +6,8 @@ var alertsOfServe = []alert{
 		expression: `up{job=~".*feedctl.*"} == 0`,
 		hold:       "5m", severity: critical,
 		summary: "{{ $labels.instance }} cannot be scraped.",
-		about: "Prometheus gets no metrics from a process. The alert is for scrape jobs whose names contain `feedctl`. When they run again, consumers and " +
-			"bridges continue where they stopped: nothing is lost, but nothing arrives until then.",
+		about: "Prometheus gets no metrics from a process. The alert covers scrape jobs whose names contain `feedctl`. Consumers and bridges continue " +
+			"where they stopped when they run again: nothing is lost, but nothing arrives until then.",
 		remedy: "See whether the process runs and what its log ends with. A consumer that ended with exit status 4 has met a gap and needs a decision: " +
 			"see `--on-gap`. If the process runs, see whether Prometheus may read the metrics: a server with read credentials requires them.",
 		fires: example{[]series{{`up{job="feedctl",instance="a:8080"}`, "0x10"}}, "10m", map[string]string{"job": "feedctl", "instance": "a:8080"}, "a:8080 cannot be scraped."},
