@@ -50,7 +50,7 @@ func openShared(t *testing.T, url string) *site {
 
 // decisions holds the rights of a limited credential, by the words that docs/jobs.md uses for them.
 var decisions = map[string]string{
-	"need none":            "none",
+	"need no credentials":  "none",
 	"are answered":         "any",
 	"show and count only":  "lists",
 	"403 if the path has":  "path",
