@@ -46,7 +46,7 @@ func Read(ctx context.Context, url string) (State, error) {
 	return state, nil
 }
 
-// Differences returns the differences between two states, one line for each.
+// Differences returns the differences between the two states, one line for each.
 func (s State) Differences(other State) (all []string) {
 	names := maps.Clone(s)
 	maps.Copy(names, other)

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// An attachment is a file of a revision. Compressible types are stored compressed, and the digest is that of
-// the stored bytes.
+// An attachment is a file of a revision. Files of compressible types are stored compressed. The digest is
+// that of the stored bytes.
 type attachment struct {
 	name        string
 	contentType string
@@ -21,7 +21,8 @@ type attachment struct {
 	stored      []byte
 }
 
-// newAttachment stores plain bytes as CouchDB does with its default settings.
+// newAttachment returns an attachment with the given bytes, stored as CouchDB does with its default
+// settings.
 func newAttachment(name, contentType string, revpos int, plain []byte) attachment {
 	a := attachment{name: name, contentType: contentType, revpos: revpos, length: len(plain), stored: plain}
 	if len(plain) > 0 && compressible(contentType) {
@@ -66,7 +67,7 @@ type form int
 const (
 	stub    form = iota
 	inline       // base64 of the plain bytes
-	follows      // the stored bytes are a later part of the multipart document
+	follows      // the stored bytes follow in another part of the multipart document
 )
 
 // json describes the attachment in its document.
@@ -82,7 +83,7 @@ func (a attachment) json(f form, encodingInfo bool) member {
 	case inline:
 		plain, err := a.plain()
 		if err != nil {
-			plain = nil // the uploader said gzip, but it is not
+			plain = nil // the bytes are not gzip, although the uploader said so
 		}
 		members = append(members, member{"data", quote(base64.StdEncoding.EncodeToString(plain))})
 	case follows:
@@ -106,11 +107,11 @@ type upload struct {
 	Follows     bool   `json:"follows"`
 }
 
-// parts holds the bodies of the attachments that follow, by name.
+// parts holds the bodies, by name, of the attachments that follow the document.
 type parts map[string][]byte
 
-// parseAttachments reads the member _attachments of a document. Attachments that are only named must be in
-// have.
+// parseAttachments reads the member _attachments of a document. For a stub, it takes the attachment from
+// have, and fails if it is not there.
 func parseAttachments(text []byte, have []attachment, sent parts) ([]attachment, error) {
 	members, err := parseObject(text)
 	if err != nil {
@@ -131,7 +132,7 @@ func parseAttachments(text []byte, have []attachment, sent parts) ([]attachment,
 	return list, nil
 }
 
-// errDigest is the answer to the stub of an attachment whose digest is not base64.
+// errDigest is the response if the digest in the stub of an attachment is not base64.
 var errDigest = &failure{500, "unknown_error", "badarg"}
 
 func (u upload) attachment(name string, have []attachment, sent parts) (attachment, error) {

@@ -16,7 +16,7 @@ import (
 
 // Credentials holds the credentials that a [Fake] accepts. Empty fields are not used.
 type Credentials struct {
-	User, Password string // basic authentication, and POST _session
+	User, Password string // for basic authentication, and for POST _session
 	Bearer         string // the token of a JWT handler
 	ProxySecret    string // of the headers X-Auth-CouchDB-*
 }
@@ -31,7 +31,7 @@ var (
 	errWrongPassword = &failure{http.StatusUnauthorized, "unauthorized", "Name or password is incorrect."}
 )
 
-// Require refuses clients that have none of the credentials.
+// Require makes the server refuse clients that have none of the credentials.
 func (f *Fake) Require(c Credentials) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,7 +45,7 @@ func (f *Fake) ExpireSessions() {
 	clear(f.auth.sessions)
 }
 
-// authorize decides whether a request is allowed.
+// authorize returns an error unless the request has valid credentials, or none are required.
 func (f *Fake) authorize(r *http.Request) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +76,8 @@ func (f *Fake) authorize(r *http.Request) error {
 	return errAnonymous
 }
 
-// session logs a client in with POST, and otherwise answers who is logged in.
+// session handles _session: POST logs a client in; other methods return the name of the user who is
+// logged in.
 func (f *Fake) session(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		name := []byte("null")

@@ -22,8 +22,8 @@ func readJSON(r *http.Request, into any) error {
 	return nil
 }
 
-// bulkDocs writes many documents, or refuses all if one is malformed. The answer lists all documents or,
-// without new edits, only those that cannot be stored.
+// bulkDocs writes many documents, or refuses all if one is malformed. The response lists all documents or, if
+// new_edits is false, only those that cannot be stored.
 func (f *Fake) bulkDocs(w http.ResponseWriter, r *http.Request, db *database) error {
 	var asked struct {
 		Docs     []json.RawMessage
@@ -56,7 +56,7 @@ func (f *Fake) bulkDocs(w http.ResponseWriter, r *http.Request, db *database) er
 		failed := errors.As(err, &no)
 		switch {
 		case failed && (no.status == http.StatusPreconditionFailed || no == errDigest):
-			return no // a stub of an attachment that is not there, or that makes no sense
+			return no // a stub is malformed, or there is no attachment for it
 		case failed:
 			row := []member{{"id", quote(in.id)}, {"rev", nil}, {"error", quote(no.code)}, {"reason", quote(no.reason)}}
 			if !newEdits {
@@ -70,7 +70,7 @@ func (f *Fake) bulkDocs(w http.ResponseWriter, r *http.Request, db *database) er
 	return writeJSON(w, http.StatusCreated, array(results...))
 }
 
-// revsDiff answers with the revisions that are not known.
+// revsDiff responds with those of the given revisions that are not known.
 func (f *Fake) revsDiff(w http.ResponseWriter, r *http.Request, db *database) error {
 	var asked map[string][]string
 	if err := readJSON(r, &asked); err != nil {
@@ -110,7 +110,8 @@ func (f *Fake) revsDiff(w http.ResponseWriter, r *http.Request, db *database) er
 	return writeJSON(w, http.StatusOK, object(answer...))
 }
 
-// A wanted is a document that a request to _bulk_get asks for; without a revision, all its leaves are wanted.
+// A wanted is a document that a request to _bulk_get asks for. If Rev is empty, the request asks for all
+// leaves.
 type wanted struct {
 	ID        string
 	Rev       string
@@ -149,7 +150,7 @@ func (f *Fake) bulkGet(w http.ResponseWriter, r *http.Request, db *database) err
 	return writeJSON(w, http.StatusOK, object(member{"results", array(results...)}))
 }
 
-// open finds what is wanted.
+// open finds the wanted revisions.
 func (want wanted) open(db *database, v view) (*document, []opened, view) {
 	d := db.docs[want.ID]
 	if want.AttsSince != nil {
@@ -169,8 +170,8 @@ func (want wanted) missing(o opened) []byte {
 	)
 }
 
-// bulkGetMultipart writes the documents as parts. Their boundaries begin with two
-// hyphens of their own.
+// bulkGetMultipart writes the documents as parts of a multipart document. As in CouchDB, the boundaries
+// themselves begin with two hyphens.
 func bulkGetMultipart(w http.ResponseWriter, db *database, docs []wanted, v view) {
 	outer, inner := "--"+boundary(), "--"+boundary()
 	w.Header().Set("Content-Type", `multipart/mixed; boundary="`+outer+`"`)

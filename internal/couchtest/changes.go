@@ -24,13 +24,13 @@ type feed struct {
 	view   view
 
 	kind     string
-	limit    int // rows to come; negative: no end
-	interval int // of the rows that have a sequence
+	limit    int // how many rows may still be sent; negative: no limit
+	interval int // every interval-th row has a sequence
 	rows     int // sent
-	total    int // of rows after the start
+	total    int // number of rows after the start
 }
 
-// changes answers with a feed: normal, longpoll or continuous.
+// changes responds with a feed of one of the types normal, longpoll and continuous.
 func (f *Fake) changes(w http.ResponseWriter, r *http.Request, db *database) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *feed) count(name string, n *int) error {
 	return nil
 }
 
-// A selector names members and their values. Operators are not supported.
+// A selector holds members that a document must have, with their values. Operators are not supported.
 type selector map[string]json.RawMessage
 
 func (want selector) matches(doc []byte) bool {
@@ -110,7 +110,7 @@ func (want selector) matches(doc []byte) bool {
 	return true
 }
 
-// filter returns the filter of a request; nil lets all documents through.
+// filter returns the filter of a request, or nil if all documents pass.
 func (f *Fake) filter(q url.Values, body []byte) (func(d *document) bool, error) {
 	var asked struct {
 		DocIDs   []string `json:"doc_ids"`
@@ -195,7 +195,8 @@ func (s *feed) format(d *document, seq []byte) []byte {
 	return object(row...)
 }
 
-// end returns the members that close a feed. Pending rows are counted without the filter, as in CouchDB.
+// end returns the members at the end of a feed. As in CouchDB, pending rows are counted without regard to
+// the filter.
 func (s *feed) end() []byte {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
@@ -206,7 +207,7 @@ func (s *feed) end() []byte {
 	return object(member{"last_seq", s.f.token(s.cursor.db, s.cursor.at)}, member{"pending", number(pending)})
 }
 
-// batch sends a normal feed, or one that waits for its first row.
+// batch sends a feed of type normal, or one of type longpoll, which waits for its first row.
 func (s *feed) batch() {
 	fmt.Fprint(s.w, "{\"results\":[\n")
 	if s.kind == "longpoll" {
@@ -225,8 +226,8 @@ func (s *feed) batch() {
 	fmt.Fprint(s.w, "\n\n")
 }
 
-// continuous sends rows, a line each, until the client disconnects, its limit is reached,
-// the timeout passes without a row, or the database is deleted.
+// continuous sends rows, one on each line, until the client disconnects, the limit is reached, the timeout
+// passes without a row, or the database is deleted.
 func (s *feed) continuous() {
 	for {
 		row, ok := s.row()
@@ -243,8 +244,8 @@ func (s *feed) continuous() {
 	}
 }
 
-// wait sends what has been written, and returns true when there is another row to send. Until then it sends
-// heartbeats. It returns false if the feed ends first.
+// wait flushes the response, and sends heartbeats until there is another row to send. It then returns true,
+// or false if the feed ends first.
 func (s *feed) wait() bool {
 	fmt.Fprint(s.w, "\n")
 	controller := http.NewResponseController(s.w)
@@ -276,7 +277,7 @@ func (s *feed) wait() bool {
 		if gone {
 			return false
 		}
-		_ = controller.Flush() // the next write reports an error
+		_ = controller.Flush() // an error is reported by the next write
 		select {
 		case <-changed:
 		case <-beat:
@@ -289,7 +290,7 @@ func (s *feed) wait() bool {
 	}
 }
 
-// milliseconds reads a time: at most a minute, which is also the default.
+// milliseconds parses a duration. The result is at most a minute, which is also the default.
 func milliseconds(text string) time.Duration {
 	n, err := strconv.Atoi(text)
 	if err != nil || n <= 0 {

@@ -15,16 +15,17 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// A step is a request and what both servers answer to it.
+// A step is a request, and the response that both servers must send.
 type step struct {
 	method, path, body string
 	status             int
-	// want is the answer, without what differs: see normalize. "" accepts any answer.
+	// want is the body of the response. Differences that normalize removes are allowed, and "" accepts any
+	// body.
 	want string
 }
 
-// TestConformance sends the same requests to the fake and to the server; requests that PouchDB's engine
-// answers differently from CouchDB are left out.
+// TestConformance sends the same requests to the fake and to the server. It leaves out requests to which
+// PouchDB's engine responds differently from CouchDB.
 func TestConformance(t *testing.T) {
 	const a, b, c = "2-00000000000000000000000000000aaa", "2-00000000000000000000000000000bbb", "3-00000000000000000000000000000ccc"
 	replicated := func(id, rev, ids, rest string) string {
@@ -158,7 +159,7 @@ func run(t *testing.T, database string, steps []step) {
 	}
 }
 
-// newRevs returns the revisions that an answer to a write names.
+// newRevs returns the revisions that the response to a write names.
 func newRevs(answer string) (revs []string) {
 	type result struct {
 		OK  bool
@@ -179,8 +180,8 @@ func newRevs(answer string) (revs []string) {
 	return revs
 }
 
-// normalize removes from an answer whatever may differ: sequences, the texts of reasons, the order in which
-// revisions are sent, and members that only one of the servers sends.
+// normalize parses a response and removes whatever may differ: sequences, the texts of reasons, the order in
+// which revisions are sent, and members that only one of the servers sends.
 func normalize(t *testing.T, text string) any {
 	t.Helper()
 	var v any
@@ -216,7 +217,7 @@ func strip(v any) {
 	}
 }
 
-// ask sends a request with a JSON body and returns the answer to it.
+// ask sends a request with a JSON body, and returns the status and the body of the response.
 func ask(t testing.TB, method, url, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, strings.NewReplacer(`"`, "%22", "[", "%5B", "]", "%5D").Replace(url), strings.NewReader(body))

@@ -16,12 +16,12 @@ const shards = 2
 // A database holds documents and the order of their updates.
 type database struct {
 	name    string
-	number  int // among all that were created
+	number  int // counts all databases that were created
 	gone    bool
 	docs    map[string]*document
 	local   map[string]*localDoc
 	log     [shards][]entry
-	rewinds []vector // the points that the shards fell back to
+	rewinds []vector // the points to which the shards were rewound
 }
 
 // A localDoc is a document that does not replicate.
@@ -30,11 +30,11 @@ type localDoc struct {
 	members []member
 }
 
-// An entry is an update of a shard. The entry at index n has the sequence n+1, and counts as long as it is
-// the document's last.
+// An entry is an update of a shard. The entry at index n has the sequence n+1. It is in the feed as long as
+// it is the last update of its document.
 type entry struct {
 	doc *document
-	row string // a row as it is sent, in place of a document's
+	row string // if set, a row to be sent literally, instead of one for a document
 }
 
 func (db *database) live(shard, seq int) bool {
@@ -82,7 +82,7 @@ func (f *Fake) databaseRequest(w http.ResponseWriter, r *http.Request, name stri
 	return &failure{http.StatusMethodNotAllowed, "method_not_allowed", "Only DELETE,GET,HEAD,POST,PUT allowed"}
 }
 
-// startTime returns when a database was created.
+// startTime returns the instance_start_time of a database, as JSON.
 func (f *Fake) startTime(db *database) []byte {
 	if f.OldStartTime {
 		return quote("0")
@@ -120,7 +120,7 @@ func (f *Fake) ensureFullCommit(w http.ResponseWriter, _ *http.Request, db *data
 	return writeJSON(w, http.StatusCreated, object(member{"ok", yes(true)}, member{"instance_start_time", f.startTime(db)}))
 }
 
-// document returns a document, known or new. The caller must hold f.mu.
+// document returns the document with an id, or a new one if there is none. The caller must hold f.mu.
 func (db *database) document(id string) *document {
 	d := db.docs[id]
 	if d == nil {
@@ -140,8 +140,8 @@ func (f *Fake) updated(db *database, d *document) {
 	f.change()
 }
 
-// local answers requests for documents that do not replicate. A new revision is the number after the one that
-// the update names, which need not be the current one.
+// local handles requests for documents that do not replicate. The number of a new revision is one more than
+// that of the revision that the update names, which need not be the current one.
 func (f *Fake) local(w http.ResponseWriter, r *http.Request, db *database, id string) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -190,7 +190,7 @@ func (f *Fake) local(w http.ResponseWriter, r *http.Request, db *database, id st
 	return &failure{http.StatusMethodNotAllowed, "method_not_allowed", "Only DELETE,GET,HEAD,PUT allowed"}
 }
 
-// written returns the answer to a write.
+// written returns the body of the response to a write.
 func written(id, rev string) []byte {
 	return object(member{"ok", yes(true)}, member{"id", quote(id)}, member{"rev", quote(rev)})
 }

@@ -22,26 +22,26 @@ import (
 // A Fake is a server that responds like Apache CouchDB 3.5 with two shards. It keeps
 // databases in memory, and injects faults on demand.
 //
-// Its sequences are opaque and encoded differently in every response; the order of
-// the rows changes too. It preserves the bytes of the JSON that it receives.
-// Fields may be set before the first request.
+// Its sequences are opaque, and are encoded differently in every response; the order of the rows changes,
+// too. It preserves the bytes of the JSON that it receives. The fields must not be changed after the first
+// request.
 type Fake struct {
 	httpfault.Faults
-	// Validate refuses documents, as the functions of design documents do: an error
-	// makes the document "forbidden", with its text as the reason, unless it is a [ThrownError].
+	// Validate refuses documents, as the validation functions of design documents do. If it returns an
+	// error, the document is "forbidden" for that reason, unless the error is a [ThrownError].
 	Validate func(id string, doc []byte) error
-	// Filters are the filter functions, such as "app/important", and the views that
-	// filter=_view names. They get the winning revision.
+	// Filters holds the filter functions by name, such as "app/important", and the views that can be named
+	// with filter=_view. They are called with the winning revision.
 	Filters map[string]func(doc []byte, query url.Values) bool
-	// MaxDocument limits a document's JSON, in bytes.
+	// MaxDocument limits the size of a document's JSON, in bytes.
 	MaxDocument int
-	// MaxInfos limits the databases of a request to _dbs_info.
+	// MaxInfos limits the number of databases in a request to _dbs_info.
 	MaxInfos int
 	// NoAdmin refuses requests for which clients must be server admins.
 	NoAdmin bool
 	// Copies is how many nodes have each shard; 0 means one.
 	Copies int
-	// OldStartTime makes instance_start_time "0", as before CouchDB 3.3.
+	// OldStartTime makes instance_start_time "0", as it was before CouchDB 3.3.
 	OldStartTime bool
 
 	server *httptest.Server
@@ -52,13 +52,13 @@ type Fake struct {
 	changed   chan struct{} // closed and replaced at every change
 	random    *rand.Rand
 	requests  []string
-	lost      int // the number of coming events that get lost
+	lost      int // how many of the next events are to be lost
 	auth      auth
 }
 
-// ThrownError is what a validation function throws besides "forbidden" and "unauthorized": an
-// exception of JavaScript, or anything else. CouchDB answers with it and status 500, or puts it into the
-// document's row of an answer to _bulk_docs.
+// ThrownError is an error that a validation function throws other than "forbidden" or "unauthorized", such
+// as a JavaScript exception. CouchDB sends it in a response with status 500 or, for _bulk_docs, in the
+// document's row of the response.
 type ThrownError struct{ Code, Reason string }
 
 func (t ThrownError) Error() string { return t.Code + ": " + t.Reason }
@@ -77,7 +77,8 @@ func LaunchFake() *Fake {
 	return f
 }
 
-// NewHandler returns a fake without a server and so without a URL, for tests that have their own.
+// NewHandler returns a fake without a server, and thus without a URL, for tests that have a server of their
+// own.
 func NewHandler() *Fake {
 	return &Fake{
 		Filters:     map[string]func([]byte, url.Values) bool{},
@@ -89,7 +90,7 @@ func NewHandler() *Fake {
 	}
 }
 
-// Close closes the server, and feeds that are still open.
+// Close closes the server, including feeds that are still open.
 func (f *Fake) Close() {
 	f.server.CloseClientConnections()
 	f.server.Close()
@@ -140,7 +141,7 @@ func badRequest(reason string) *failure {
 	return &failure{http.StatusBadRequest, "bad_request", reason}
 }
 
-// ServeHTTP answers a request.
+// ServeHTTP implements [http.Handler].
 func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.requests = append(f.requests, r.Method+" "+r.URL.RequestURI())
@@ -155,8 +156,8 @@ func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	healthy(w, r)
 }
 
-// serve answers as a healthy server does. An answer is complete before it is sent, so that a
-// slow client does not delay others; only feeds are streamed.
+// serve responds as a healthy server does. A response is complete before it is sent, so that a slow client
+// does not delay others; only feeds are streamed.
 func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/_changes") || r.URL.Path == "/_db_updates" {
 		if err := f.answer(w, r); err != nil {
@@ -183,7 +184,7 @@ func (f *Fake) answer(w http.ResponseWriter, r *http.Request) error {
 		return f.session(w, r)
 	}
 	if len(parts) == 0 {
-		// No credentials are needed, but wrong ones are refused.
+		// Here, no credentials are required, but wrong credentials are refused.
 		if _, _, given := r.BasicAuth(); given {
 			if err := f.authorize(r); err != nil {
 				return err
@@ -211,8 +212,8 @@ func (f *Fake) answer(w http.ResponseWriter, r *http.Request) error {
 	return f.documentRequest(w, r, db, parts[1:])
 }
 
-// pathParts splits the path of a request. The id of a design document or local document is one part, however
-// its slash was written.
+// pathParts splits the path of a request. The id of a design document or local document is one part, whether
+// or not its slash is encoded.
 func pathParts(r *http.Request) (parts []string, err error) {
 	for part := range strings.SplitSeq(strings.Trim(r.URL.EscapedPath(), "/"), "/") {
 		text, err := url.PathUnescape(part)
@@ -267,7 +268,7 @@ func (f *Fake) documentRequest(w http.ResponseWriter, r *http.Request, db *datab
 	return &failure{http.StatusMethodNotAllowed, "method_not_allowed", "Only DELETE,GET,HEAD,POST,PUT,COPY allowed"}
 }
 
-// change tells all feeds that something happened. The caller must hold f.mu.
+// change wakes all feeds, since something has changed. The caller must hold f.mu.
 func (f *Fake) change() {
 	close(f.changed)
 	f.changed = make(chan struct{})

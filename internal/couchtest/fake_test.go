@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// A page is the answer of a normal feed.
+// A page is the response of a normal feed.
 type page struct {
 	Results []row
 	LastSeq string `json:"last_seq"`
@@ -68,7 +68,7 @@ func TestSequences(t *testing.T) {
 	if got := slices.Sorted(slices.Values(one.ids())); !slices.Equal(got, ids) {
 		t.Errorf("rows of %q", got)
 	}
-	for i, r := range one.Results { // after each sequence, exactly the rest follows
+	for i, r := range one.Results { // a feed from each sequence on has exactly the rows that follow it
 		rest := changes(t, db, "since="+r.Seq)
 		want, got := slices.Sorted(slices.Values(one.ids()[i+1:])), slices.Sorted(slices.Values(rest.ids()))
 		if !slices.Equal(got, want) {
@@ -281,8 +281,8 @@ func TestOddRows(t *testing.T) {
 	}
 }
 
-// TestLocal: since version 2.0, CouchDB does not compare the revisions of documents that do not replicate,
-// and continues counting from the given one.
+// TestLocal: CouchDB 2.0 and later do not compare the revisions of documents that do not replicate. The
+// new number is one more than the given one.
 func TestLocal(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	db := fake.NewDB(t)
@@ -389,8 +389,7 @@ func TestAuthorization(t *testing.T) {
 	}
 }
 
-// TestBulkGetMultipart reads the parts as CouchDB writes them, with boundaries that
-// begin with hyphens.
+// TestBulkGetMultipart reads parts as CouchDB writes them, with boundaries that begin with hyphens.
 func TestBulkGetMultipart(t *testing.T) {
 	db := couchtest.NewFake(t).NewDB(t)
 	ask(t, "PUT", db+"/a", `{"_attachments":{"x":{"content_type":"image/png","data":"AAECAw=="}}}`)
@@ -415,7 +414,7 @@ func TestBulkGetMultipart(t *testing.T) {
 	}
 }
 
-// allParts walks the parts of a multipart body, and the parts within these parts.
+// allParts yields the media types of all parts of a multipart body, including parts within parts.
 func allParts(t *testing.T, contentType string, body io.Reader) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		_, params, err := mime.ParseMediaType(contentType)

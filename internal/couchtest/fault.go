@@ -11,10 +11,11 @@ import (
 // A Fault responds to a request in place of the handler, or damages its response.
 type Fault = httpfault.Fault
 
-// On matches requests by their method and by a part of their path and query; an empty string matches any.
+// On returns a function that matches requests by their method and by a part of their path and query. An
+// empty string matches any.
 func On(method, part string) func(*http.Request) bool { return httpfault.On(method, part) }
 
-// Refuse answers with an error, such as 429 "too_many_requests"; header holds pairs of names and values.
+// Refuse responds with an error, such as 429 "too_many_requests". header holds pairs of names and values.
 func Refuse(status int, code, reason string, header ...string) Fault {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 		for i := 0; i+1 < len(header); i += 2 {
@@ -24,21 +25,21 @@ func Refuse(status int, code, reason string, header ...string) Fault {
 	}
 }
 
-// TooManyRequests answers 429 and asks the client to wait for some seconds.
+// TooManyRequests responds with 429 and asks the client to wait for some seconds.
 func TooManyRequests(seconds int) Fault {
 	return Refuse(http.StatusTooManyRequests, "too_many_requests", "You've exceeded your current limit.",
 		"Retry-After", strconv.Itoa(seconds))
 }
 
-// Cut breaks the connection after some bytes of the body: the last chunk is missing.
+// Cut breaks the connection after some bytes of the body, before the last chunk is sent.
 func Cut(after int) Fault { return httpfault.Cut(after) }
 
 // Stall sends some bytes of the body and then nothing more, not even a heartbeat, until the client
-// disconnects or release is closed. Each value received from release lets one more write through,
+// disconnects or the channel is closed. Each value that is sent to the channel lets one more write through,
 // so that rows arrive slowly.
 func Stall(after int, release <-chan struct{}) Fault { return httpfault.Stall(after, release) }
 
-// Edit changes the bodies of answers that are not feeds.
+// Edit changes the bodies of responses that are not feeds.
 func Edit(edit func(body []byte) []byte) Fault {
 	return func(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc) {
 		healthy(&editedWriter{w, edit}, r)
@@ -57,9 +58,9 @@ func (w *editedWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Rewind rewinds the feeds of a database: all sequences sent so far, and open feeds,
-// continue at a sequence that was sent earlier, or at the beginning if seq is "" or "0".
-// Sequences sent later are not affected.
+// Rewind rewinds the feeds of a database to seq, which was sent earlier, or to the beginning if seq is ""
+// or "0". Open feeds, and feeds that start at any sequence sent so far, continue there. Sequences that are
+// sent later are not affected.
 func (f *Fake) Rewind(database, seq string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// An exchange is a recorded request, and what Apache CouchDB 3.5.2 answered.
+// An exchange is a recorded request, with the response of Apache CouchDB 3.5.2.
 type exchange struct {
 	line                  string // method and path
 	accept, content, body string
@@ -24,8 +24,8 @@ type exchange struct {
 }
 
 // readExchanges reads testdata/couchdb-3.5.txt. In the file, "== " begins a request, "> " begins a quoted
-// line of its body, and any other quoted line belongs to the answer. SEQ stands for a sequence and BOUNDARY
-// with a number for a boundary.
+// line of its body, and any other quoted line belongs to the response. SEQ stands for a sequence, and
+// BOUNDARY with a number stands for a boundary.
 func readExchanges(t *testing.T) (list []*exchange) {
 	text, err := os.ReadFile("testdata/couchdb-3.5.txt")
 	if err != nil {
@@ -63,8 +63,8 @@ func readExchanges(t *testing.T) (list []*exchange) {
 	return list
 }
 
-// TestAsCouchDB compares the fake's answers byte by byte with those of CouchDB,
-// except for what differs from one run to the next.
+// TestAsCouchDB compares the fake's responses byte by byte with those of CouchDB, except for parts that
+// differ from one run to the next.
 func TestAsCouchDB(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	db := fake.NewDB(t)
@@ -111,7 +111,7 @@ var (
 	boundary = regexp.MustCompile(`boundary="?([^"\r\n]*)`)
 )
 
-// answerLines writes an answer as it is in the file.
+// answerLines returns a response as lines in the form of the file.
 func answerLines(contentType, body string) []string {
 	text := contentType + "\n" + body
 	n := 0
@@ -132,8 +132,8 @@ func answerLines(contentType, body string) []string {
 	return lines
 }
 
-// comparable sorts the rows among the lines, as their order is not fixed. With a limit, which rows there are
-// is not fixed either.
+// comparable sorts those lines that are rows, since the order of rows is not fixed. If the feed has a limit,
+// it removes them, since then it is not fixed either which rows the feed has.
 func comparable(lines []string, limited bool) (out []string) {
 	var rows []string
 	for _, line := range lines {
@@ -155,7 +155,7 @@ func comparable(lines []string, limited bool) (out []string) {
 	return append(out, rows...)
 }
 
-// requote writes a quoted line as strconv does.
+// requote quotes a quoted line again, as strconv does.
 func requote(line string) (string, error) {
 	if !strings.HasPrefix(line, `"`) {
 		return line, nil

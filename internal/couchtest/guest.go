@@ -15,9 +15,9 @@ import (
 // server.
 const Variable = "FEEDCTL_TEST_COUCHDB"
 
-// named returns the server that the environment names; nil if it names none.
-// Requests of tests go through a proxy on a loopback port, which adds the credentials, so neither the tests
-// nor the commands that they run have any.
+// named returns the server that the environment names, or nil if it names none. Requests of tests go
+// through a proxy on a loopback port, which adds the credentials. Thus, neither the tests nor the commands
+// that they run have credentials.
 func named() (*Server, error) {
 	raw := os.Getenv(Variable)
 	if raw == "" {
@@ -45,7 +45,7 @@ func named() (*Server, error) {
 		},
 		Transport: &http.Transport{MaxIdleConnsPerHost: 20, DisableCompression: true},
 		ModifyResponse: func(r *http.Response) error {
-			// The server gives its own address, to which clients would send no credentials.
+			// The server's redirects lead to its own address, to which clients would send no credentials.
 			if location, err := r.Location(); err == nil && location.Host == u.Host {
 				r.Header.Set("Location", location.RequestURI())
 			}
@@ -59,7 +59,7 @@ func named() (*Server, error) {
 	return &Server{url: httptest.NewServer(proxy).URL}, nil
 }
 
-// look makes sure that a server answers and accepts the credentials.
+// look makes sure that a server responds and accepts the credentials.
 func look(u *url.URL, authorize func(*http.Request)) error {
 	r, err := http.NewRequest(http.MethodGet, u.JoinPath("/").String(), nil)
 	if err != nil {

@@ -36,7 +36,7 @@ func TestNamed(t *testing.T) {
 	if err := request(http.MethodGet, db); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("after the test the database is there: %v", err)
 	}
-	t.Run("killed", func(t *testing.T) { // nothing is left on a server that others use
+	t.Run("killed", func(t *testing.T) { // kills the server of this test, not the one that others use
 		own := StartOwn(t)
 		own.NewDB(t)
 		own.Kill()

@@ -10,15 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// A member is a name and its value in a JSON object. The value keeps its bytes:
-// numbers their digits, objects the order of their members.
+// A member is a name and its value in a JSON object. The bytes of the value are preserved, so numbers
+// keep their digits, and objects keep the order of their members.
 type member struct {
 	name  string
 	value []byte
 }
 
-// parseObject returns the members of an object in their order. Of two members with the same name the last
-// counts, as in CouchDB.
+// parseObject returns the members of an object in their order. If two members have the same name, the
+// last one counts, as in CouchDB.
 func parseObject(text []byte) ([]member, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if token, err := d.Token(); err != nil || token != json.Delim('{') {
@@ -64,8 +64,8 @@ func array(values ...[]byte) []byte {
 	return slices.Concat([]byte("["), bytes.Join(values, []byte(",")), []byte("]"))
 }
 
-// quote writes a string. Bytes that are not UTF-8 stay as they are: some servers
-// have sent such ids.
+// quote writes a string. Bytes that are not UTF-8 are left unchanged, since some servers have sent
+// ids with such bytes.
 func quote(s string) []byte {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -96,7 +96,7 @@ func quoteAll(list []string) []byte {
 
 func number(n int) []byte { return strconv.AppendInt(nil, int64(n), 10) }
 
-// yes returns the value true, or no value.
+// yes returns the value true if b is true, and otherwise no value.
 func yes(b bool) []byte {
 	if b {
 		return []byte("true")

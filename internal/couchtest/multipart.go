@@ -42,14 +42,14 @@ func readDocument(r *http.Request) ([]byte, parts, error) {
 		if err != nil {
 			return nil, nil, badRequest("Malformed multipart/related: " + err.Error())
 		}
-		sent[disposition["filename"]] = body // unchanged: FileName removes what looks like a directory
+		sent[disposition["filename"]] = body // the name unchanged; Part.FileName would remove what looks like a directory
 	}
 }
 
 // boundary returns a random boundary like those of CouchDB.
 func boundary() string { return strings.ToLower(rand.Text()) + "000000" }
 
-// related writes a document with attachments that follow.
+// related returns a multipart/related document with a document and the attachments that follow it.
 func related(boundary string, doc []byte, attachments []attachment) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "--%s\r\nContent-Type: application/json\r\n\r\n%s\r\n--%s", boundary, doc, boundary)
@@ -65,7 +65,8 @@ func related(boundary string, doc []byte, attachments []attachment) []byte {
 	return b.Bytes()
 }
 
-// accepts reports whether the client accepts a type. A client without Accept accepts all.
+// accepts reports whether the client accepts a media type. A client that sends no Accept field
+// accepts all types.
 func accepts(r *http.Request, mediaType string) bool {
 	header := r.Header.Get("Accept")
 	if header == "" {

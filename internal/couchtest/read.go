@@ -27,7 +27,8 @@ func parseView(q url.Values) view {
 	return v
 }
 
-// form returns how an attachment is shown: as a stub if the client has its revision.
+// form returns the form in which an attachment is shown: as a stub if the client already has it
+// from an earlier revision, and otherwise in the form full.
 func (v view) form(r *revision, a attachment, full form) form {
 	for ; r != nil; r = r.parent {
 		if slices.Contains(v.attsSince, r.name()) && a.revpos <= r.generation {
@@ -37,7 +38,8 @@ func (v view) form(r *revision, a attachment, full form) form {
 	return full
 }
 
-// show writes a revision as JSON. Its attachments are stubs, inline, or to follow.
+// show returns a revision as JSON. The parameter full is the form of attachments that are not
+// stubs.
 func (v view) show(d *document, r *revision, full form) []byte {
 	members := []member{{"_id", quote(d.id)}, {"_rev", quote(r.name())}}
 	members = append(members, r.body...)
@@ -63,7 +65,8 @@ func (v view) show(d *document, r *revision, full form) []byte {
 	return object(members...)
 }
 
-// following returns the attachments that show leaves to follow.
+// following returns the attachments of a revision that are not stubs, and so must follow the
+// document.
 func (v view) following(r *revision) (list []attachment) {
 	for _, a := range r.attachments {
 		if v.form(r, a, follows) == follows {
@@ -73,7 +76,7 @@ func (v view) following(r *revision) (list []attachment) {
 	return list
 }
 
-// embedded returns the form of attachments in JSON.
+// embedded returns the form of attachments in a JSON response.
 func (v view) embedded() form {
 	if v.attachments {
 		return inline
@@ -81,7 +84,7 @@ func (v view) embedded() form {
 	return stub
 }
 
-// get answers a request for a document.
+// get handles a request for a document.
 func (f *Fake) get(w http.ResponseWriter, r *http.Request, db *database, id string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,13 +115,14 @@ func (f *Fake) get(w http.ResponseWriter, r *http.Request, db *database, id stri
 	return writeJSON(w, http.StatusOK, v.show(d, rev, v.embedded()))
 }
 
-// An opened is a revision that was requested, whether or not it was found.
+// An opened is a revision that was requested: the revision itself, or its name if it was not found.
 type opened struct {
 	rev     *revision
 	missing string
 }
 
-// open finds revisions by their names, or all leaves.
+// open finds revisions by their names or, if all is true, all leaves. If latest is true, it returns
+// the leaves that follow the named revisions.
 func (d *document) open(names []string, all, latest bool) (list []opened) {
 	if d == nil {
 		d = new(document)
@@ -149,7 +153,7 @@ func (d *document) open(names []string, all, latest bool) (list []opened) {
 	return list
 }
 
-// openRevs answers with several revisions of a document.
+// openRevs responds with several revisions of a document.
 func (f *Fake) openRevs(w http.ResponseWriter, r *http.Request, d *document, which string) error {
 	var names []string
 	if err := json.Unmarshal([]byte(which), &names); err != nil && which != "all" {
@@ -260,7 +264,7 @@ func allDocsRow(d *document, id string, v view, includeDocs bool) []byte {
 	return object(row...)
 }
 
-// between applies startkey, endkey, skip and limit to sorted ids.
+// between applies the parameters startkey, endkey, skip and limit of a request to sorted ids.
 func between(ids []string, q url.Values) []string {
 	key := func(names ...string) (s string, ok bool) {
 		for _, name := range names {

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// Snapshot keeps a database as it is now, and returns a function that restores that state, as when
-// the server is stopped, its files are replaced with those of a backup, and it is started again.
+// Snapshot keeps a copy of a database, and returns a function that restores that state. The effect
+// is the same as if the server were stopped, its files were replaced with those of a backup, and it
+// were started again.
 func (f *Fake) Snapshot(database string) (restore func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -22,11 +23,11 @@ func (f *Fake) Snapshot(database string) (restore func()) {
 	}
 }
 
-// clone returns a copy that shares nothing that changes.
+// clone returns a copy. The two databases share only values that never change.
 func (db *database) clone() *database {
 	c := *db
 	c.docs, c.rewinds = map[string]*document{}, slices.Clone(db.rewinds)
-	c.local = maps.Clone(db.local) // documents in it are replaced, not changed
+	c.local = maps.Clone(db.local) // a localDoc is replaced, never changed
 	copies := map[*document]*document{nil: nil}
 	for shard, log := range db.log {
 		c.log[shard] = slices.Clone(log)
@@ -58,8 +59,8 @@ func (d *document) clone() *document {
 	return &c
 }
 
-// Snapshot keeps the files of a server from [StartOwn] as they are now, and returns a function that
-// puts them back. Both restart the server, so that the files are consistent.
+// Snapshot copies the files of a server from [StartOwn], and returns a function that puts them
+// back. Both stop the server meanwhile, so that the files are consistent.
 func (s *Server) Snapshot(t testing.TB) (restore func()) {
 	t.Helper()
 	kept := t.TempDir()

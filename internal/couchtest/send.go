@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Send makes a request with a JSON body. It must succeed: a PUT with 201 or, in an incomplete
-// cluster, 202. Send returns the answer.
+// Send makes a request with a JSON body, and returns the body of the response. The request must
+// succeed: a PUT with 201 or, in an incomplete cluster, 202.
 func Send(t testing.TB, method, url, body string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

@@ -26,7 +26,7 @@ func (db *database) end() (v vector) {
 	return v
 }
 
-// A position is what the opaque part of a sequence says. The salt makes the text different every time.
+// A position is the content of the opaque part of a sequence. The salt makes the text different every time.
 type position struct {
 	Salt     uint64
 	Database int
@@ -34,12 +34,12 @@ type position struct {
 	Vector   vector
 }
 
-// token writes a position as a JSON string. The caller must hold f.mu.
+// token returns a sequence for a vector, as a JSON string. The caller must hold f.mu.
 func (f *Fake) token(db *database, v vector) []byte { return f.salted(db, v, f.random.Uint64()) }
 
-// endToken writes the end of a database. The token changes only when the end does, like CouchDB's update_seq.
-// CouchDB takes it from the copies of the shards that answer first, so there is one text for each copy. The caller
-// must hold f.mu.
+// endToken returns the sequence at the end of a database. Like CouchDB's update_seq, it changes only when the end
+// does. CouchDB takes it from those copies of the shards that respond first, so there is one possible text for
+// each copy. The caller must hold f.mu.
 func (f *Fake) endToken(db *database) []byte {
 	return f.salted(db, db.end(), f.random.Uint64N(uint64(max(f.Copies, 1))))
 }
@@ -54,7 +54,7 @@ func (f *Fake) salted(db *database, v vector, salt uint64) []byte {
 
 var errMalformedSequence = badRequest("Malformed sequence supplied in 'since' parameter.")
 
-// parsePosition reads a token.
+// parsePosition parses a sequence that token or endToken has returned.
 func parsePosition(token string) (p position, err error) {
 	_, opaque, ok := strings.Cut(strings.Trim(token, `"`), "-g1AAAA")
 	text, err := base64.RawURLEncoding.DecodeString(opaque)
@@ -64,8 +64,8 @@ func parsePosition(token string) (p position, err error) {
 	return p, nil
 }
 
-// since returns where a feed begins. A sequence of another database is ignored: the feed begins at 0. A
-// sequence that a rewind has invalidated leads to the point of the rewind.
+// since returns where a feed begins. A sequence of another database is ignored, so the feed begins at 0. For a
+// sequence from before a rewind, the feed begins at most at the point of the rewind.
 func (db *database) since(token string) (vector, error) {
 	switch token {
 	case "", "0":
@@ -80,9 +80,9 @@ func (db *database) since(token string) (vector, error) {
 	return db.rewound(p.Vector, p.Rewinds), nil
 }
 
-// rewound returns v, moved back by the rewinds in db.rewinds[seen:].
+// rewound returns v, moved back to the points in db.rewinds[seen:] if it is beyond them.
 func (db *database) rewound(v vector, seen int) vector {
-	for _, to := range db.rewinds[min(seen, len(db.rewinds)):] { // a database that was restored has fewer
+	for _, to := range db.rewinds[min(seen, len(db.rewinds)):] { // a restored database may have fewer than seen
 		for shard := range v {
 			v[shard] = min(v[shard], to[shard])
 		}

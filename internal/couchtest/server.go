@@ -2,16 +2,16 @@
 // Server's engine, installed from npm, and a scriptable fake that responds like
 // Apache CouchDB 3.5.
 //
-// Where PouchDB's engine differs from CouchDB: multipart/mixed is never sent;
-// timeout, Range and the limit of a continuous feed are ignored; a continuous feed
-// outlives its database; sequences are integers without pending; a bad since is answered with 200, and POST
-// _selector with 404; JSON is parsed and encoded again; instance_start_time is the start of the process;
-// _local documents are compared by revision. In all of these the [Fake] behaves like CouchDB.
+// PouchDB's engine differs from CouchDB in these points: it never sends multipart/mixed; it ignores timeout,
+// Range, and the limit of a continuous feed; a continuous feed outlives its database; sequences are
+// integers, and there is no pending; the response to a bad since is 200, and to POST _selector 404; JSON is
+// parsed and encoded again; instance_start_time is the start of the process; and _local documents are
+// compared by revision. In all of these, the [Fake] behaves like CouchDB.
 //
-// The variable FEEDCTL_TEST_COUCHDB holds the URL of another server, such as
-// "http://admin:secret@localhost:5984", whose user may create databases. It is shared
-// instead of a server started by the tests. Each database on it has a random name and
-// is deleted when the test ends. A test that kills its server starts its own even then.
+// The variable FEEDCTL_TEST_COUCHDB may hold the URL of another server, such as
+// "http://admin:secret@localhost:5984", whose user may create databases. The tests then share that server
+// instead of one that they start. Each database on it has a random name, and is deleted when the test ends.
+// A test that kills its server starts one of its own even then.
 package couchtest
 
 import (
@@ -39,36 +39,36 @@ import (
 // A Server is a process with PouchDB Server's engine on a loopback port, or the server
 // that the environment names.
 type Server struct {
-	host string // its address; "" if it was not started here
+	host string // the address of the server; "" if this process did not start it
 	url  string // without a slash at its end
-	dir  string // of the databases; "" in memory
+	dir  string // the directory of the databases; "" if they are in memory
 	mu   sync.Mutex
-	proc *process // nil while it is stopped
+	proc *process // nil while the server is stopped
 }
 
 // A process is a run of the server.
 type process struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer // the server ends when it is closed
+	stdin  io.Closer // closing it ends the server
 	ended  chan struct{}
 	stderr *bytes.Buffer // complete when ended is closed
 }
 
 var (
-	// shared is the server that the tests of a process have in common: it takes a
-	// quarter of a second to start.
+	// shared returns the server that the tests of a process share, since it takes a quarter of a second to
+	// start one.
 	shared = sync.OnceValues(func() (*Server, error) {
 		if s, err := named(); s != nil || err != nil {
 			return s, err
 		}
 		return Launch("")
 	})
-	// databases counts the databases with a name from NewDB.
+	// databases counts the databases that NewDB has named.
 	databases atomic.Int64
 )
 
-// Start returns a server that all tests of the process share: one that keeps databases
-// in memory and ends with the process, or the one in the environment. If there is no server, the test fails.
+// Start returns a server that all tests of the process share: the one that the environment names, or else
+// one that keeps databases in memory and ends with the process. If there is no server, the test fails.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s, err := shared()
@@ -100,8 +100,8 @@ func Launch(dir string) (*Server, error) {
 // URL returns the server's root, without a slash at its end.
 func (s *Server) URL() string { return s.url }
 
-// NewDB creates an empty database with a name of its own and returns its URL,
-// without a slash at its end. It is deleted when the test ends.
+// NewDB creates an empty database with a name of its own and returns its URL, without a slash at its end.
+// The database is deleted when the test ends.
 func (s *Server) NewDB(t testing.TB) string {
 	t.Helper()
 	u := s.url + "/db" + strconv.FormatInt(databases.Add(1), 10)
@@ -113,21 +113,21 @@ func (s *Server) NewDB(t testing.TB) string {
 	}
 	if s.host == "" {
 		DeleteAtEnd(t, u)
-	} else { // it ends with the server, which the test may have killed
+	} else { // errors do not matter: the database ends with the server, which the test may have killed
 		t.Cleanup(func() { _ = request(http.MethodDelete, u) })
 	}
 	return u
 }
 
-// NewDB creates an empty database on the shared server of [Start], and returns its
-// URL, without a slash at its end. It is deleted when the test ends.
+// NewDB creates an empty database on the shared server of [Start], and returns its URL, without a slash at
+// its end. The database is deleted when the test ends.
 func NewDB(t testing.TB) string {
 	t.Helper()
 	return Start(t).NewDB(t)
 }
 
 // DeleteAtEnd deletes a database, which need not exist, on the server of [Start] when the
-// test ends. Failing to delete it from a shared server is an error.
+// test ends. If it cannot be deleted from a server that the environment names, the test fails.
 func DeleteAtEnd(t testing.TB, database string) {
 	t.Cleanup(func() {
 		err := request(http.MethodDelete, database)
@@ -145,8 +145,8 @@ func IsPouchDB(t testing.TB) bool {
 	return strings.Contains(Send(t, http.MethodGet, Start(t).URL()+"/", ""), `"express-pouchdb"`)
 }
 
-// Kill ends the server at once (SIGKILL), as a crash does; it does nothing if the
-// server does not run. Requests in flight lose their connection.
+// Kill ends the server at once (SIGKILL), as a crash does; it does nothing if the server is not running.
+// Requests in flight lose their connection.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func (s *Server) Restart() error {
 
 var packages = installed.Packages{Name: "couchtest", Source: "internal/couchtest/server", Lock: "package-lock.json", Has: "node_modules", Target: "couchdb"}
 
-// start starts the server: on a free port, or on the port of the previous run.
+// start starts the server on the port of the previous run, or on a free port if there was none.
 func (s *Server) start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +201,7 @@ func (s *Server) start() error {
 	line, err := output.ReadString('\n')
 	go func() {
 		_, _ = io.Copy(io.Discard, output) // ends with the process
-		_ = p.cmd.Wait()                   // it may have been killed
+		_ = p.cmd.Wait()                   // the error does not matter: the process may have been killed
 		close(p.ended)
 	}()
 	if err != nil {
@@ -239,7 +239,7 @@ func request(method, address string) error {
 	return nil
 }
 
-// refused is an error response.
+// A refused is the error of a request to which the server responded with an error.
 type refused struct {
 	status int
 	body   string

@@ -49,7 +49,7 @@ func put(t *testing.T, url, doc string) {
 	couchtest.Send(t, http.MethodPut, url, doc)
 }
 
-// get returns the body of an answer, whatever its status.
+// get returns the body of a response, whatever its status.
 func get(t *testing.T, url string) string {
 	t.Helper()
 	response, err := http.Get(url)
@@ -64,8 +64,8 @@ func get(t *testing.T, url string) string {
 	return string(body)
 }
 
-// TestRestore: what was written after a snapshot is gone when the snapshot is restored, and a sequence from
-// that time is beyond the end of the changes.
+// TestRestore: when a snapshot is restored, documents that were written after it are gone, and a sequence
+// from that time is beyond the end of the changes.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	fake, server := couchtest.NewFake(t), couchtest.StartOwn(t)
@@ -85,7 +85,7 @@ func TestRestore(t *testing.T) {
 		since := lastSeq(t, db.url)
 		for range 2 {
 			restore()
-			http.DefaultClient.CloseIdleConnections() // the server has been started again
+			http.DefaultClient.CloseIdleConnections() // they are broken, since the server was started again
 			put(t, db.url+"/d", `{"x":1}`)
 			if got := get(t, db.url+"/b"); !strings.Contains(got, `"not_found"`) {
 				t.Errorf("%s: the document is %s", name, got)

@@ -16,19 +16,19 @@ type document struct {
 	id    string
 	revs  map[string]*revision // by their names, such as "2-c0ffee"
 	shard int
-	seq   int // of its last update in the shard
+	seq   int // sequence of the last update of the document in its shard
 }
 
 // A revision is a node of the tree.
 type revision struct {
 	generation  int
 	hash        string
-	parent      *revision // nil: the oldest that is known
+	parent      *revision // nil if no older revision is known
 	hasChildren bool
 
-	stored      bool // the following fields are known; for most ancestors, they are not
+	stored      bool // whether the following fields are known; for most ancestors, they are not
 	deleted     bool
-	body        []member // without those that begin with "_"
+	body        []member // without members whose names begin with "_"
 	attachments []attachment
 }
 
@@ -52,8 +52,8 @@ func (r *revision) history() (hashes []string) {
 	return hashes
 }
 
-// leaves returns the revisions without children, the winner first: not deleted
-// before deleted, then the longer history, then the greater hash.
+// leaves returns the revisions without children, the winner first. They are sorted by whether they are deleted
+// (last), by the length of their history (longest first), and by hash (greatest first).
 func (d *document) leaves() (leaves []*revision) {
 	for _, r := range d.revs {
 		if !r.hasChildren {
@@ -78,7 +78,8 @@ func byAge(a, b *revision) int {
 
 func (d *document) winner() *revision { return d.leaves()[0] }
 
-// conflicts returns the names of the leaves other than the winner: those that are deleted, or those that are not.
+// conflicts returns the names of those leaves other than the winner that are deleted or, if deleted is false, are
+// not deleted.
 func (d *document) conflicts(deleted bool) (names []string) {
 	for _, r := range d.leaves()[1:] {
 		if r.deleted == deleted {
@@ -88,7 +89,7 @@ func (d *document) conflicts(deleted bool) (names []string) {
 	return names
 }
 
-// leavesOf returns the leaves that a revision has become, or the revision itself if it is a leaf.
+// leavesOf returns the leaves that descend from a revision, or the revision itself if it is a leaf.
 func (d *document) leavesOf(r *revision) (leaves []*revision) {
 	for _, leaf := range d.leaves() {
 		for a := leaf; a != nil; a = a.parent {
@@ -152,8 +153,8 @@ func (d *document) edit(base string, content *revision) (*revision, error) {
 	return content, nil
 }
 
-// digest returns the hash of a new revision: equal edits make equal revisions, however
-// their JSON is spelled.
+// digest returns the hash of a new revision. Equal edits make equal revisions, even if their JSON is formatted
+// differently.
 func (r *revision) digest(parent *revision) string {
 	h := md5.New()
 	if parent != nil {

@@ -17,7 +17,7 @@ const globalChanges = "_global_changes"
 var errNoAdmin = &failure{http.StatusUnauthorized, "unauthorized", "You are not a server admin."}
 
 // event records what happened to a database, unless the database for events does not exist or the event is to
-// be lost. CouchDB records events within half a second. The caller must hold f.mu.
+// be lost. CouchDB does this later, within half a second. The caller must hold f.mu.
 func (f *Fake) event(kind string, db *database) {
 	global := f.databases[globalChanges]
 	if global == nil || db == global {
@@ -44,7 +44,7 @@ func (f *Fake) LoseUpdates(n int) {
 	f.lost = n
 }
 
-// serverRequest answers requests about all databases, which are for server admins.
+// serverRequest handles requests about all databases, which only server admins may make.
 func (f *Fake) serverRequest(w http.ResponseWriter, r *http.Request, path string) error {
 	switch {
 	case f.NoAdmin:
@@ -59,7 +59,7 @@ func (f *Fake) serverRequest(w http.ResponseWriter, r *http.Request, path string
 	return &failure{http.StatusMethodNotAllowed, "method_not_allowed", "Only GET,HEAD,POST allowed"}
 }
 
-// dbsInfo describes databases, in the order in which they are named.
+// dbsInfo responds with information about databases, in the order in which the request names them.
 func (f *Fake) dbsInfo(w http.ResponseWriter, r *http.Request) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -91,7 +91,8 @@ func (f *Fake) dbsInfo(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// dbUpdates answers with what happened to databases: at once, or for as long as the client reads.
+// dbUpdates responds with the events of all databases. The response ends at once, or continues for as long as
+// the client reads.
 func (f *Fake) dbUpdates(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	f.mu.Lock()
@@ -127,7 +128,7 @@ func (f *Fake) dbUpdates(w http.ResponseWriter, r *http.Request) error {
 	return badRequest("Supported `feed` types: normal, continuous, longpoll, eventsource")
 }
 
-// event returns the next update.
+// event returns the next event as a row of _db_updates.
 func (s *feed) event() (row []byte, ok bool) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
@@ -145,8 +146,8 @@ func (s *feed) position() []byte {
 	return s.f.token(s.cursor.db, s.cursor.at)
 }
 
-// events sends updates, a line each, until the client disconnects, or the timeout passes without
-// one, or the database is deleted. The header is sent with the first line or heartbeat.
+// events sends events, one on each line, until the client disconnects, the timeout passes without an event,
+// or the database is deleted. The header is sent with the first line or heartbeat.
 func (s *feed) events() {
 	s.w.Header().Set("Cache-Control", "must-revalidate")
 	s.w.Header().Set("Content-Type", "application/json")
@@ -170,7 +171,7 @@ func (s *feed) events() {
 		}
 		if sent.Len() > 0 {
 			s.w.Write(sent.Bytes())
-			_ = http.NewResponseController(s.w).Flush() // the next write reports an error
+			_ = http.NewResponseController(s.w).Flush() // an error is reported by the next write
 		}
 		if gone {
 			break

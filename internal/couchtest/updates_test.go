@@ -7,7 +7,7 @@ import (
 	"github.com/feedctl/feedctl/internal/couchtest"
 )
 
-// TestServerRequests compares answers about all databases with those of CouchDB.
+// TestServerRequests compares the responses to requests about all databases with those of CouchDB.
 func TestServerRequests(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	get := func(method, path, body string) string {
@@ -51,8 +51,8 @@ func TestServerRequests(t *testing.T) {
 	}
 }
 
-// TestUpdateSeqRests: the end of a database has the same text until the end changes; if there are copies, it has one
-// of several texts.
+// TestUpdateSeqRests: the update_seq of a database stays the same until the database changes; if the shards have
+// several copies, it is one of as many strings.
 func TestUpdateSeqRests(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	db := fake.NewDB(t)

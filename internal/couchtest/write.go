@@ -14,13 +14,13 @@ import (
 type input struct {
 	id          string
 	rev         string   // "" for none
-	history     []string // from _revisions: hashes, newest first
+	history     []string // the hashes from _revisions, newest first
 	deleted     bool
 	body        []member
 	attachments []byte // the member _attachments; nil for none
 }
 
-// parseInput checks a document as CouchDB does before it stores anything.
+// parseInput parses a document, and makes the checks that CouchDB makes before it stores anything.
 func (f *Fake) parseInput(text []byte) (*input, error) {
 	if !utf8.Valid(text) {
 		return nil, badRequest("invalid UTF-8 JSON")
@@ -78,8 +78,8 @@ func checkID(id string) error {
 	return nil
 }
 
-// store writes a document: as the next edit, or as the revision that the document names. It returns the
-// revision. The caller must hold f.mu.
+// store writes a document, as a new edit or, if newEdit is false, as the revision that the document
+// names. It returns the name of the revision. The caller must hold f.mu.
 func (f *Fake) store(db *database, in *input, newEdit bool, sent parts) (string, error) {
 	if f.Validate != nil {
 		err := f.Validate(in.id, object(in.body...))
