@@ -32,10 +32,10 @@ type way struct {
 	file  string // "": none
 	log   *slog.Logger
 	known []milestone // pages that earlier crawls have passed; read from the file
-	fresh []milestone // pages that this crawl has passed, one in every
+	fresh []milestone // one of every few pages that this crawl has passed
 	last  milestone   // that this crawl has passed
 	pages int         // that this crawl has passed
-	every int         // the stride, a power of two
+	every int         // the stride of fresh, a power of two
 }
 
 // A milestone is a page on a way.

@@ -274,7 +274,7 @@ func TestConnections(t *testing.T) {
 	})
 }
 
-// TestPutMultipart writes back what was read, as it was read.
+// TestPutMultipart writes documents with attachments unchanged as they were read.
 func TestPutMultipart(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	source, target := openURL(t, fake.NewDB(t)), openURL(t, fake.NewDB(t))

@@ -13,16 +13,18 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// Documents reads up to limit documents in the order of their last changes, after the position since, or
-// from the first one if since is nil. It calls doc with a reader at each document, deleted ones included,
-// and doc must read the document to its end. Attachments are stubs, and of conflicting revisions the
-// winner is read. Documents returns the position of the last document, or since if there are no more.
+// Documents reads up to limit documents in the order of their last changes, beginning after the position
+// since, or with the first document if since is nil. It calls doc for each document, including deleted ones,
+// with a reader at its start; doc must read the document to its end. Attachments are stubs, and of
+// conflicting revisions only the winner is read. Documents returns the position of the last document, or
+// since if there are no more.
 //
-// It uses _changes with include_docs. In _all_docs, PouchDB Server omits documents whose ids begin with a
-// character above U+00FF.
+// Documents uses _changes with include_docs, since PouchDB Server omits documents whose ids begin with a
+// character above U+00FF from _all_docs.
 //
-// The documents of several calls are not those of one moment: a document that is changed between calls may
-// come again. The error is [Retryable] if the response was cut off; doc may have been called before.
+// The documents returned by several calls are not the state at a single moment: a document that is changed
+// between calls may be read again. The error is [Retryable] if the response was cut off; doc may already
+// have been called.
 func (db *DB) Documents(ctx context.Context, since json.RawMessage, limit int, doc func(*jsonscan.Reader) error) (last json.RawMessage, err error) {
 	q := Request{Path: "_changes", Query: url.Values{"include_docs": {"true"}, "limit": {strconv.Itoa(limit)}}}
 	if since != nil {
@@ -65,14 +67,15 @@ func readChange(r *jsonscan.Reader, doc func(*jsonscan.Reader) error) error {
 		switch c, err := r.Peek(); {
 		case err != nil:
 			return err
-		case c != '{': // null: it was purged, or may not be read
+		case c != '{': // null: the document was purged, or may not be read
 			return r.Skip()
 		}
 		return doc(r)
 	})
 }
 
-// maxSeq limits the size of a sequence, in bytes. The sequence of a cluster grows with the number of shards.
+// maxSeq is the maximum size of a sequence, in bytes. The sequences of a cluster grow with the number of
+// shards.
 const maxSeq = 1 << 20
 
 func readSeq(r *jsonscan.Reader) (json.RawMessage, error) {

@@ -17,16 +17,16 @@ var (
 	ErrForbidden          = errors.New("forbidden")                   // 403
 	ErrNotFound           = errors.New("not found")                   // 404
 	ErrConflict           = errors.New("conflict")                    // 409
-	ErrPreconditionFailed = errors.New("precondition failed")         // 412: database exists, or an attachment's stub is unknown
+	ErrPreconditionFailed = errors.New("precondition failed")         // 412: the database exists, or the stub of an attachment is unknown
 	ErrTooLarge           = errors.New("request entity is too large") // 413
-	ErrMalformed          = errors.New("malformed response")          // a response of status 200 that is not as documented
+	ErrMalformed          = errors.New("malformed response")          // a response with status 200 that is not as documented
 )
 
 // An Error is an error response of the server (CouchDB Replication Protocol, "Error Responses").
 type Error struct {
 	Method string
 	URL    string // without credentials
-	Status int    // 400 for a malformed document, whatever the server sends
+	Status int    // 400 for a malformed document, even if the server sends another status
 	Code   string // the response's "error", such as "not_found"
 	Reason string // the response's "reason"
 }
@@ -55,13 +55,14 @@ func (e *Error) Is(target error) bool {
 	return ok && target == matching
 }
 
-// unsupported reports whether the server does not support the request, although the database exists.
+// unsupported reports whether the error means that the server does not support the request, although
+// the database exists.
 func (e *Error) unsupported() bool {
 	return e.Status == http.StatusNotFound && !e.noDatabase() || e.Status == http.StatusMethodNotAllowed || e.Status == http.StatusNotImplemented
 }
 
-// noDatabase reports whether the database does not exist, rather than something in it. The wording
-// depends on the version of CouchDB.
+// noDatabase reports whether the error means that the database itself does not exist, rather than
+// something in it. Its wording depends on the version of CouchDB.
 func (e *Error) noDatabase() bool {
 	reason := strings.ToLower(strings.TrimSuffix(e.Reason, "."))
 	return e.Status == http.StatusNotFound && (reason == "database does not exist" || reason == "no_db_file")
@@ -83,11 +84,11 @@ func Retryable(err error) bool {
 }
 
 // Permanent reports whether the same request will fail until something is changed: the server
-// refused it, its certificate is invalid, only one side uses TLS, or it redirects to another origin.
-// An error that is neither Retryable nor Permanent may be either.
+// refused the request or redirected it to another origin, its certificate is invalid, or only one
+// side uses TLS. An error that is neither Retryable nor Permanent may be either.
 func Permanent(err error) bool { return roundtrip.Permanent(Status(err), err) }
 
-// A refusal is what a server sends in place of a document, or about a whole request.
+// A refusal is the error that a server sends in place of a document, or for a whole request.
 type refusal struct {
 	ID      string          `json:"id"`
 	Rev     string          `json:"rev"`
@@ -96,10 +97,11 @@ type refusal struct {
 	Missing string          `json:"missing"` // a revision
 }
 
-// maxError limits how much of the body of an error response is read, in bytes.
+// maxError is how much of the body of an error response is read, in bytes.
 const maxError = 64 << 10
 
-// responseError returns the error of a response: an [*Error], or that of a body that was cut off.
+// responseError returns the error for an error response: an [*Error], or the error of reading its
+// body if that was cut off.
 func (db *DB) responseError(q Request, resp *http.Response) error {
 	data, err := roundtrip.Failure(resp, maxError)
 	if err != nil {
@@ -110,19 +112,19 @@ func (db *DB) responseError(q Request, resp *http.Response) error {
 		body = refusal{}
 	}
 	e := db.docError(q, body)
-	if body.Error != "doc_validation" { // PouchDB Server sends it with status 500
+	if body.Error != "doc_validation" { // PouchDB Server sends this error with status 500
 		e.Status = resp.StatusCode
 	}
 	return e
 }
 
-// docError returns the error of one document in a response about several.
+// docError returns the error for one document in a response about several documents.
 func (db *DB) docError(q Request, r refusal) *Error {
 	return &Error{Method: q.Method, URL: db.address(q), Status: statusOf(r.Error), Code: db.client.Hide(r.Error), Reason: db.client.Hide(textOf(r.Reason))}
 }
 
-// writeError returns the error of one document of a bulk write. The code may be anything that a
-// validation function throws, so it is about the document unless it is known to be about the server.
+// writeError returns the error for one document of a bulk write. A validation function may throw any
+// code, so the error is about the document unless the code is known to be about the server.
 func (db *DB) writeError(q Request, r refusal) *Error {
 	e := db.docError(q, r)
 	if e.Status == http.StatusInternalServerError && !isServerError(r.Error) {
@@ -168,12 +170,12 @@ func statusOf(code string) int {
 func textOf(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil {
-		return text // empty if it is null
+		return text // empty if the value is null
 	}
 	return string(value)
 }
 
-// malformed returns the error of a response that cannot be decoded.
+// malformed returns the error for a response that cannot be decoded.
 func (db *DB) malformed(q Request, err error) error {
 	return fmt.Errorf("%s %s: %w: %w", q.Method, db.address(q), ErrMalformed, err)
 }

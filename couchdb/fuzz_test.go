@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// An answerer is a transport with one response to all requests.
+// An answerer is a transport that responds to all requests with the same response.
 type answerer struct {
 	contentType string
 	body        []byte
@@ -67,7 +67,7 @@ func (a answerer) read(t *testing.T, whole int) (got []string, err error) {
 	return got, nil
 }
 
-// FuzzBulkGet compares the result of JSON responses with that of encoding/json.
+// FuzzBulkGet compares the documents that are read from JSON responses with those that encoding/json reads.
 func FuzzBulkGet(f *testing.F) {
 	for _, seed := range []string{
 		`{"results":[{"id":"a","docs":[{"ok":{"_id":"a","_rev":"1-x"}}]},{"id":"b","docs":[{"error":{"id":"b","rev":"undefined","error":"not_found","reason":"missing"}}]}]}`,
@@ -80,13 +80,13 @@ func FuzzBulkGet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, whole uint8) {
 		got, err := answerer{"application/json", body}.read(t, int(whole)+1)
 		if valid := json.Valid(body); err == nil && !valid {
-			// What follows the value is ignored.
+			// Bytes after the JSON value are ignored.
 			if e := json.NewDecoder(bytes.NewReader(body)).Decode(new(json.RawMessage)); e != nil {
 				t.Errorf("%q is not JSON, but was read as %q", body, got)
 			}
 		}
 		if err != nil || bytes.ContainsAny(body, "\\\x80") || !json.Valid(body) || repeats(body) {
-			return // compare only what servers write: names and ids without escape sequences, and no member twice
+			return // compare only JSON such as servers write: without escape sequences in names and ids, and without repeated members
 		}
 		var want []string
 		for _, result := range list(member(body, "results")) {
@@ -104,7 +104,8 @@ func FuzzBulkGet(f *testing.F) {
 	})
 }
 
-// member, list and text access decoded JSON. For other types they return zero values.
+// member, list and text decode JSON: a member of an object, an array and a string. For other types, they return
+// zero values.
 func member(object json.RawMessage, name string) json.RawMessage {
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(object, &members)
@@ -131,7 +132,7 @@ func repeats(body []byte) bool {
 	return false
 }
 
-// FuzzReadMeta compares the metadata that is read from a document with the result of encoding/json.
+// FuzzReadMeta compares the metadata that is read from a document with what encoding/json reads.
 func FuzzReadMeta(f *testing.F) {
 	for _, s := range []string{`{}`, `{"_id":"a","_rev":"1-b","_revisions":{"start":1}}`, ` { "x" : [ { "_id" : 1 } , "\"_rev\":" ] , "_id" : "\u0061\\" , "_rev":null}`, `{"_rev":"a","_rev":"b"}`, `{"n":-1.5e3,"t":true,"\u005fid":"é"}`, `{"a":`, `[]`, `{"a" 1}`} {
 		f.Add(s)
@@ -160,7 +161,7 @@ func FuzzReadMeta(f *testing.F) {
 	})
 }
 
-// FuzzMultipart: reading always ends, and a truncated response is not taken for a complete one.
+// FuzzMultipart: reading always ends, and a truncated response is not mistaken for a complete one.
 func FuzzMultipart(f *testing.F) {
 	inner := "--i\r\nContent-Type: application/json\r\n\r\n{\"_id\":\"a\",\"_rev\":\"1-x\",\"_attachments\":{\"f\":{\"follows\":true}}}\r\n--i\r\nContent-Length: 3\r\n\r\nabc\r\n--i--"
 	for _, seed := range []string{
@@ -200,7 +201,7 @@ func TestFixtures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// CouchDB's captured answers, after the line with the request.
+		// The files hold responses recorded from CouchDB, after a line with the request.
 		head, body, _ := bytes.Cut(text, []byte("\r\n\r\n"))
 		_, contentType, _ := strings.Cut(string(head), "Content-Type: ")
 		contentType, _, _ = strings.Cut(contentType, "\r\n")

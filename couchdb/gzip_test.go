@@ -13,7 +13,8 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// TestCompressed: a proxy compresses responses although the client did not ask for that.
+// TestCompressed: responses are read even if a proxy compresses them although the client did not
+// ask for compression.
 func TestCompressed(t *testing.T) {
 	compress := func(text string) []byte {
 		var b bytes.Buffer

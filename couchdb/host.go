@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// A Host is a server, for requests about many of its databases. Its methods may be called
-// concurrently.
+// A Host is a server. Its methods make requests about many of the server's databases at once. They may be
+// called concurrently.
 type Host struct{ db *DB }
 
 // OpenHost returns the Host whose root is c.URL, or an error if c is invalid. It makes no request.
@@ -40,13 +40,13 @@ func (h *Host) DB(name string) *DB {
 // CloseIdleConnections closes connections that are not in use.
 func (h *Host) CloseIdleConnections() { h.db.CloseIdleConnections() }
 
-// maxInfos is how many databases CouchDB describes in one response unless configured otherwise.
+// maxInfos is how many databases CouchDB describes in one response, unless configured otherwise.
 const maxInfos = 100
 
-// Infos describes databases, with one request for each hundred. Those that do not exist, or that the
-// server cannot read, are not in the result. Only a server admin may ask, unless the server is
-// configured otherwise (CouchDB documentation, "/_dbs_info"). The error matches [ErrUnsupported] if
-// the server does not offer this.
+// Infos describes the databases with the given names, with one request for every hundred. Databases that do not
+// exist, or that the server cannot read, are not in the result. Only a server admin may make this request,
+// unless the server is configured otherwise (CouchDB documentation, "/_dbs_info"). The error matches
+// [ErrUnsupported] if the server does not support the request.
 func (h *Host) Infos(ctx context.Context, names []string) (map[string]Info, error) {
 	found := make(map[string]Info, len(names))
 	atOnce := maxInfos
@@ -88,7 +88,7 @@ func (h *Host) infos(ctx context.Context, names []string, found map[string]Info)
 	return nil
 }
 
-// ErrUnsupported means that the server does not offer a request, or not to this user.
+// ErrUnsupported means that the server does not support a request, or does not allow it to this user.
 var ErrUnsupported = errors.New("unsupported by the server")
 
 // orUnsupported wraps an error in ErrUnsupported if it means that the server does not know the request. PouchDB

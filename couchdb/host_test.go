@@ -26,8 +26,7 @@ func openHost(t *testing.T, c couchdb.Config) *couchdb.Host {
 	return h
 }
 
-// TestInfos: many databases are described by few requests, and those that do not exist are not
-// described.
+// TestInfos: many databases are described by few requests, and databases that do not exist are left out.
 func TestInfos(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	var names []string
@@ -60,8 +59,8 @@ func TestInfos(t *testing.T) {
 	}
 }
 
-// TestHostOnServers: what a server does not offer is distinguished from what a user may not
-// request.
+// TestHostOnServers: on a server that does not support the requests, the errors match ErrUnsupported; on others, Infos
+// describes databases.
 func TestHostOnServers(t *testing.T) {
 	eachServer(t, func(t *testing.T, db *couchdb.DB, pouch bool) {
 		h := openHost(t, couchdb.Config{URL: strings.TrimSuffix(db.URL(), "/"+db.Name())})
@@ -89,7 +88,8 @@ func TestHostOnServers(t *testing.T) {
 	})
 }
 
-// TestHostRefused: LastUpdate needs the database _global_changes, users have to be admins, and invalid URLs are refused.
+// TestHostRefused: LastUpdate fails without the database _global_changes, users have to be admins, and invalid URLs are
+// refused.
 func TestHostRefused(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	h := openHost(t, couchdb.Config{URL: fake.URL()})
@@ -110,7 +110,7 @@ func TestHostRefused(t *testing.T) {
 	}
 }
 
-// TestUpdates: from each position, everything after it is reported, whatever breaks in between.
+// TestUpdates: all updates after a position are reported, even if responses break off at any point.
 func TestUpdates(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	fake.GlobalChanges()
@@ -144,7 +144,7 @@ func TestUpdates(t *testing.T) {
 	}
 	fake.Delete("a")
 	fake.Create("b")
-	for n := range 40 { // the response breaks after each number of bytes
+	for n := range 40 { // the responses break off after more and more bytes
 		fake.Inject(1, couchtest.On("GET", "_db_updates"), couchtest.Cut(10*n))
 	}
 	var all []string
@@ -157,13 +157,13 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
-// TestUpdatesEnd: a response ends with a position, heartbeats keep it open, and a line that is not an update is an
-// error.
+// TestUpdatesEnd: Updates returns the last position of a response, heartbeats keep the response open, and a line that
+// is not an update is an error.
 func TestUpdatesEnd(t *testing.T) {
 	const a, b = `{"db_name":"a","type":"updated","seq":"1-a"}` + "\n", `{"db_name":"b","type":"updated","seq":"2-b"}` + "\n"
 	long := strings.Repeat("x", 100_000)
 	for _, test := range []struct {
-		body      []string // with a minute in between
+		body      []string // parts, sent with a minute in between
 		position  string
 		malformed bool
 		names     string

@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// broken returns the error of a response that cannot be read to its end. It is
-// retryable if the response was truncated.
+// broken returns the error for a response that cannot be read to its end. The error is retryable if
+// the response was truncated.
 func (d *docReader) broken(err error) error {
 	what := d.db.what(d.q)
 	var cut *roundtrip.Error
@@ -36,7 +36,7 @@ func (d *docReader) broken(err error) error {
 func (d *docReader) json(body io.Reader) error {
 	r := jsonscan.NewReader(body)
 	if c, err := r.Peek(); err == nil && c == '[' {
-		first := d.asked[0] // all belong to one document
+		first := d.asked[0] // all revisions belong to one document
 		return r.Array(func() error { return d.leaf(r, first) })
 	}
 	return r.Object(func(name []byte) error {
@@ -47,7 +47,7 @@ func (d *docReader) json(body io.Reader) error {
 	})
 }
 
-// results reads the results for each document. The id comes first.
+// results reads the results for each document, in which the id comes first.
 func (d *docReader) results(r *jsonscan.Reader) error {
 	return r.Array(func() error {
 		var asked IDRev

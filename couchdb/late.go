@@ -8,7 +8,8 @@ import (
 	"github.com/feedctl/feedctl/internal/roundtrip"
 )
 
-// options returns the options for sending a request. A late response is logged, and a GET is then sent again.
+// options returns the options for sending a request. If the response is late, this is logged, and most GET
+// requests are sent again; see hedged.
 func (db *DB) options(ctx context.Context, q Request) roundtrip.Options {
 	o, late := roundtrip.Options{IdleTimeout: q.IdleTimeout}, make(chan struct{}, 1)
 	if q.hedged() {
@@ -24,16 +25,16 @@ func (db *DB) options(ctx context.Context, q Request) roundtrip.Options {
 	return o
 }
 
-// hedged reports whether the request is sent again when its response is late. The response
-// to _changes or _db_updates may begin only with the first row.
+// hedged reports whether the request is sent again when its response is late. Requests for _changes and
+// _db_updates are not, since their responses may not begin until there is a first row.
 func (q *Request) hedged() bool {
 	return q.Method == http.MethodGet && q.Path != "_changes" && q.Path != updatesPath
 }
 
-// hedge sends a request, and if there is no response by the time a value arrives on late, sends it
-// again on another connection: a CouchDB cluster does not respond while it waits for a failed node.
-// It returns the first response and cancels the other request. Closing the body of the response
-// must end the context of r.
+// hedge sends a request. If there is no response by the time a value arrives on late, it sends the request
+// again on another connection, since a CouchDB cluster does not respond while it waits for a failed node.
+// It returns the first response and cancels the other request. Closing the body of the response must end
+// the context of r.
 func (db *DB) hedge(r *http.Request, late <-chan struct{}) (*http.Response, error) {
 	type answer struct {
 		of   int
@@ -67,7 +68,7 @@ func (db *DB) hedge(r *http.Request, late <-chan struct{}) (*http.Response, erro
 		return first.resp, first.err
 	case <-late:
 	}
-	db.client.HTTP.CloseIdleConnections() // they may be broken, too
+	db.client.HTTP.CloseIdleConnections() // other connections may be broken, too
 	send()
 	if first = <-answers; first.err != nil {
 		first = <-answers

@@ -40,8 +40,8 @@ func TestLate(t *testing.T) {
 }
 
 // TestHedge: a GET whose response is late is repeated on another connection. The first response is
-// used, and the other request is cancelled. No other requests are hedged, nor is _changes, which may
-// be silent for a long time.
+// used, and the other request is cancelled. Requests with other methods are not hedged, nor are
+// those for _changes, whose response may not begin for a long time.
 func TestHedge(t *testing.T) {
 	const never = 24 * time.Hour
 	for name, test := range map[string]struct {
@@ -87,7 +87,7 @@ func TestHedge(t *testing.T) {
 				synctest.Wait()
 				want := int32(test.requests)
 				if answer != "" {
-					want-- // all but the one that answered
+					want-- // all requests but the one whose response was used
 				}
 				if cancelled.Load() != want || len(n.Requests()) != test.requests || n.Dials() != test.requests {
 					t.Errorf("%d requests, %d cancelled, on %d connections", requests.Load(), cancelled.Load(), n.Dials())
@@ -114,7 +114,7 @@ func TestTLSPort(t *testing.T) {
 				return
 			}
 			n++
-			_, _ = conn.Read(make([]byte, 4096)) // read the request: unread bytes would reset the connection
+			_, _ = conn.Read(make([]byte, 4096)) // read the request, since unread bytes would reset the connection
 			_, _ = conn.Write([]byte("\x15\x03\x03\x00\x02\x02\x46"))
 			conn.Close()
 		}

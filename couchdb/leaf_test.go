@@ -124,9 +124,9 @@ func openURL(t *testing.T, url string) *couchdb.DB {
 	return db
 }
 
-// eachServer runs a test with the fake, which behaves like CouchDB, and with a server, which may be
-// PouchDB's engine. PouchDB reads numbers like JavaScript, has no multipart responses, and compares
-// the revisions of _local documents.
+// eachServer runs a test with the fake, which behaves like CouchDB, and with a real server, which
+// may be PouchDB's engine. PouchDB reads numbers like JavaScript, has no multipart responses, and
+// compares the revisions of _local documents.
 func eachServer(t *testing.T, test func(t *testing.T, db *couchdb.DB, pouch bool)) {
 	t.Run("fake", func(t *testing.T) { test(t, openURL(t, couchtest.NewFake(t).NewDB(t)), false) })
 	t.Run("server", func(t *testing.T) { test(t, openURL(t, couchtest.NewDB(t)), couchtest.IsPouchDB(t)) })

@@ -40,7 +40,7 @@ func (q *quota) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, info)
 }
 
-// TestLimits: jobs that share a host find its limit and share it.
+// TestLimits: jobs that use the same host find its rate limit and share it.
 func TestLimits(t *testing.T) {
 	q := &quota{rate: 50}
 	inWorld(t, q.ServeHTTP, func(t *testing.T, n *memnet.Net) {
@@ -59,7 +59,7 @@ func TestLimits(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Minute) // until the rate is found
+		time.Sleep(time.Minute) // until the jobs have found the rate
 		q.mu.Lock()
 		q.granted, q.refused = 0, 0
 		q.mu.Unlock()
@@ -80,7 +80,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestRecovers: when the host has recovered, the limit is lifted.
+// TestRecovers: the limit is lifted when the host has recovered.
 func TestRecovers(t *testing.T) {
 	q := &quota{rate: 1}
 	inWorld(t, q.ServeHTTP, func(t *testing.T, n *memnet.Net) {
@@ -136,7 +136,8 @@ func TestFirstComplaint(t *testing.T) {
 	})
 }
 
-// TestRetryAfterStopsAll: a Retry-After stops all jobs, for this host only.
+// TestRetryAfterStopsAll: a Retry-After stops the requests of all jobs to this host, and to no
+// other host.
 func TestRetryAfterStopsAll(t *testing.T) {
 	first := true
 	inWorld(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -163,7 +164,7 @@ func TestRetryAfterStopsAll(t *testing.T) {
 				defer mu.Unlock()
 				took[url] = time.Since(begun)
 			})
-			synctest.Wait() // the first one is refused before the others begin
+			synctest.Wait() // the request of the first job is refused before the others begin
 		}
 		jobs.Wait()
 		for url, want := range map[string]time.Duration{
@@ -176,12 +177,12 @@ func TestRetryAfterStopsAll(t *testing.T) {
 	})
 }
 
-// TestRetryAfterStopsWaiting: a Retry-After stops requests that wait for their turn, too.
+// TestRetryAfterStopsWaiting: a Retry-After also stops requests that are waiting for their turn.
 func TestRetryAfterStopsWaiting(t *testing.T) {
 	var answers atomic.Int64
 	inWorld(t, func(w http.ResponseWriter, _ *http.Request) {
 		switch answers.Add(1) {
-		case 1: // from now on requests take turns
+		case 1: // from now on, requests take turns
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case 2:
 			time.Sleep(time.Millisecond)

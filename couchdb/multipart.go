@@ -12,9 +12,9 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// multipart reads multipart/mixed, with a part for each document. A part is JSON,
-// or multipart/related if the document has attachments, or the JSON of an error if
-// its media type has the parameter error="true".
+// multipart reads a multipart/mixed response with a part for each document. A part is JSON,
+// multipart/related if the document has attachments, or the JSON of an error if the media type has
+// the parameter error="true".
 func (d *docReader) multipart(body io.Reader, contentType string) error {
 	boundary, err := page.Boundary(contentType)
 	if err != nil {
@@ -84,7 +84,7 @@ func valid(b *Body) error {
 	return nil
 }
 
-// refused reads an error about a document.
+// refused reads a part with an error about a document.
 func (d *docReader) refused(part *page.Part) error {
 	data, err := io.ReadAll(io.LimitReader(content(part), maxError))
 	if err != nil {
@@ -97,7 +97,7 @@ func (d *docReader) refused(part *page.Part) error {
 	return d.refusal(no)
 }
 
-// related reads a document with attachments.
+// related reads a part with a document and its attachments.
 func (d *docReader) related(part *page.Part, contentType string) error {
 	doc := &Doc{ContentType: contentType}
 	if part.Stream == nil {
@@ -108,8 +108,8 @@ func (d *docReader) related(part *page.Part, contentType string) error {
 		}
 		return d.give(doc)
 	}
-	// The JSON comes first. The bytes that are read from the stream to parse it are
-	// spooled, because Stream must return the whole document.
+	// The JSON comes first. The bytes that are read from the stream to parse the JSON are spooled,
+	// because Stream must return the whole document.
 	var meta Meta
 	head, err := Spool(d.db.config.SpoolDir, 2*d.db.config.MaxWhole, func(w io.Writer) (err error) {
 		meta, err = d.relatedMeta(io.TeeReader(part.Stream, w), contentType)
@@ -124,7 +124,7 @@ func (d *docReader) related(part *page.Part, contentType string) error {
 	return d.give(doc)
 }
 
-// A partReader converts the errors of a part with docReader.broken.
+// A partReader reads a part and converts errors with docReader.broken.
 type partReader struct {
 	d *docReader
 	r io.Reader
@@ -138,7 +138,7 @@ func (p *partReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// relatedMeta returns the Meta of a document in multipart/related, from its first part.
+// relatedMeta returns the Meta of a document in multipart/related, which is in the first part.
 func (d *docReader) relatedMeta(r io.Reader, contentType string) (m Meta, err error) {
 	boundary, err := page.Boundary(contentType)
 	if err != nil {

@@ -20,8 +20,9 @@ const MaxHistory = 50
 // logVersion is the replication_id_version of CouchDB 2.x and 3.x.
 const logVersion = 4
 
-// A Log is a replication log: the document _local/<replication id> that both peers of a replication
-// hold (protocol, "Retrieve Replication Logs from Source and Target"). Sequences are opaque JSON.
+// A Log is a replication log: the document _local/<replication id>, which both peers of a
+// replication hold (protocol, "Retrieve Replication Logs from Source and Target"). Sequences are
+// opaque JSON.
 type Log struct {
 	ID            string          `json:"_id,omitempty"`
 	Rev           string          `json:"_rev,omitempty"`
@@ -31,8 +32,8 @@ type Log struct {
 	SourceLastSeq json.RawMessage `json:"source_last_seq"`
 }
 
-// A Session is an entry of a replication log, about one run of a replicator.
-// Its times are formatted by [FormatTime].
+// A Session is an entry in a replication log, for one run of a replicator. Its times are formatted
+// by [FormatTime].
 type Session struct {
 	SessionID        string          `json:"session_id"`
 	StartTime        string          `json:"start_time"`
@@ -45,8 +46,8 @@ type Session struct {
 	DocsRead         int64           `json:"docs_read"`
 	DocsWritten      int64           `json:"docs_written"`
 	DocWriteFailures int64           `json:"doc_write_failures"`
-	// Records is how many times the session was recorded. Sessions of CouchDB's own
-	// replicator do not have it.
+	// Records is how many times the session was recorded. It is missing in sessions of CouchDB's
+	// own replicator.
 	Records int64 `json:"records,omitempty"`
 }
 
@@ -84,10 +85,10 @@ func (db *DB) ReplicationLog(ctx context.Context, id string) (*Log, error) {
 	return l, nil
 }
 
-// PutReplicationLog writes l, which ReplicationLog has read, and sets l.Rev to its new revision. If
-// another client has written the log in the meantime, the error matches ErrConflict, provided the
-// server compares revisions (see [DB.PutLocal]). After any other error, the log may or may not have
-// been written. In both cases, read it again.
+// PutReplicationLog writes l, which must come from ReplicationLog, and sets l.Rev to the new
+// revision. If another client has written the log in the meantime, the error matches ErrConflict,
+// provided the server compares revisions (see [DB.PutLocal]). After any other error, the log may or
+// may not have been written. After an error, read the log again.
 func (db *DB) PutReplicationLog(ctx context.Context, l *Log) error {
 	rev, err := db.PutLocal(ctx, strings.TrimPrefix(l.ID, "_local/"), l)
 	if err == nil {
@@ -96,8 +97,8 @@ func (db *DB) PutReplicationLog(ctx context.Context, l *Log) error {
 	return err
 }
 
-// SeqText returns the text of a sequence, as in queries: a string without its quotes, other JSON
-// unchanged.
+// SeqText returns the text of a sequence as it is written in queries: a string without its quotes,
+// or other JSON unchanged.
 func SeqText(seq json.RawMessage) string {
 	seq = bytes.TrimSpace(seq)
 	if text, err := jsonscan.Unquote(seq); err == nil {
@@ -107,8 +108,8 @@ func SeqText(seq json.RawMessage) string {
 }
 
 // ReplicationID returns the id of the replication described by parts: 32 hexadecimal digits of a
-// hash (protocol, "Generate Replication ID"). The order of parts matters. They should not contain
-// credentials; otherwise new credentials would begin another replication.
+// hash (protocol, "Generate Replication ID"). The order of parts matters. Parts should not contain
+// credentials, since new credentials would then begin another replication.
 func ReplicationID(parts ...string) string {
 	// JSON distinguishes ("ab", "c") from ("a", "bc").
 	text, _ := json.Marshal(parts) // strings can always be encoded

@@ -13,25 +13,26 @@ import (
 	"time"
 )
 
-// An Update says that something has happened to a database.
+// An Update reports that a database was created, updated or deleted.
 type Update struct {
 	Name string          `json:"db_name"`
 	Type string          `json:"type"` // "created", "updated" or "deleted"
-	Seq  json.RawMessage `json:"seq"`  // the position after it: opaque JSON
+	Seq  json.RawMessage `json:"seq"`  // the position after this update: opaque JSON
 }
 
 const (
 	updatesPath = "/_db_updates"
-	// updatesBeat is the interval of heartbeats. The response begins with the first, and CouchDB
-	// may skip every other one; the response is not late then.
+	// updatesBeat is the interval of heartbeats. It is so short that the response, which begins
+	// with the first heartbeat, is not late even if CouchDB skips every other one.
 	updatesBeat = 4 * time.Second
-	// maxUpdate limits a line of the response, in bytes. Sequences grow with the number of shards.
+	// maxUpdate is the maximum size of a line of the response, in bytes. Sequences grow with the
+	// number of shards.
 	maxUpdate = 1 << 20
 )
 
-// LastUpdate returns the position after all updates so far. Only a server admin may ask, and the
-// database _global_changes must exist (CouchDB documentation, "/_db_updates"); otherwise the error
-// matches [ErrUnauthorized] or [ErrUnsupported].
+// LastUpdate returns the position after all updates so far. Only a server admin may make this
+// request, and the database _global_changes must exist (CouchDB documentation, "/_db_updates");
+// otherwise, the error matches [ErrUnauthorized] or [ErrUnsupported].
 func (h *Host) LastUpdate(ctx context.Context) (json.RawMessage, error) {
 	var answer struct {
 		Seq json.RawMessage `json:"last_seq"`
@@ -46,13 +47,13 @@ func (h *Host) LastUpdate(ctx context.Context) (json.RawMessage, error) {
 	return answer.Seq, nil
 }
 
-// Updates calls f with what happens to databases after a position, as soon as the server reports
-// it, until ctx ends or the response does. It returns the position after the last update passed to
-// f, from which to continue; the error is nil if the server ended the response properly.
+// Updates calls f with the updates after a position, as soon as the server reports them, until ctx
+// or the response ends. It returns the position from which to continue, which is after the last
+// update passed to f. The error is nil if the server ended the response properly.
 //
-// CouchDB reports each database at most once in half a second, and without a guarantee: it does not
-// check whether it has recorded an update. If the position is from another server, the response
-// begins with the first update.
+// CouchDB reports each database at most once in half a second, and does not guarantee to report
+// every update, since it does not check whether it has recorded it. If the position is from another
+// server, the response begins with the first update.
 func (h *Host) Updates(ctx context.Context, since json.RawMessage, f func([]Update) error) (json.RawMessage, error) {
 	query := url.Values{"feed": {"continuous"}, "heartbeat": {strconv.FormatInt(updatesBeat.Milliseconds(), 10)}, "since": {textOf(since)}}
 	resp, err := h.db.Do(ctx, Request{Path: updatesPath, Query: query})
@@ -82,8 +83,8 @@ func (h *Host) Updates(ctx context.Context, since json.RawMessage, f func([]Upda
 	}
 }
 
-// readUpdates reads a line, and the lines after it that have arrived. end is the position in the
-// last line of a response.
+// readUpdates reads one line, and the lines after it that have already arrived. The result end is
+// the position in the last line of a response, or nil.
 func readUpdates(lines *bufio.Reader) (some []Update, end json.RawMessage, err error) {
 	for {
 		line, err := readLine(lines)
@@ -106,14 +107,14 @@ func readUpdates(lines *bufio.Reader) (some []Update, end json.RawMessage, err e
 			}
 			some = append(some, u.Update)
 		}
-		ahead, _ := lines.Peek(lines.Buffered()) // reading buffered bytes does not fail
+		ahead, _ := lines.Peek(lines.Buffered()) // peeking at buffered bytes does not fail
 		if !bytes.Contains(ahead, []byte("\n")) {
 			return some, nil, nil
 		}
 	}
 }
 
-// readLine reads a line. What follows the last newline of a response is not a line.
+// readLine reads a line. Bytes after the last newline of a response are ignored.
 func readLine(lines *bufio.Reader) (line []byte, err error) {
 	for {
 		piece, err := lines.ReadSlice('\n')

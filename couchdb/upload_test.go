@@ -11,7 +11,8 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// slowly is a server that reads a byte of a body every 50 seconds, and then responds after a pause.
+// slowly is a transport that reads one byte of the request body every 50 seconds, and then responds
+// after a pause.
 type slowly struct{ pause time.Duration }
 
 func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -34,11 +35,11 @@ func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := wait(s.pause); err != nil {
 		return nil, err
 	}
-	_, _ = r.Body.Read(make([]byte, 1)) // a transport may read again
+	_, _ = r.Body.Read(make([]byte, 1)) // a transport may read again after the end
 	return &http.Response{StatusCode: http.StatusCreated, Header: http.Header{}, Body: slowAnswer{}, Request: r}, nil
 }
 
-// A slowAnswer is a response that takes 50 seconds.
+// A slowAnswer is a response body that takes 50 seconds to read.
 type slowAnswer struct{}
 
 func (slowAnswer) Read(b []byte) (int, error) {
@@ -48,7 +49,8 @@ func (slowAnswer) Read(b []byte) (int, error) {
 
 func (slowAnswer) Close() error { return nil }
 
-// TestSlowUpload: sending a large document may take longer than a response may take to begin.
+// TestSlowUpload: sending a large document may take longer than HeaderTimeout, which limits only
+// the time until the response begins.
 func TestSlowUpload(t *testing.T) {
 	for pause, fine := range map[time.Duration]bool{50 * time.Second: true, 61 * time.Second: false} {
 		synctest.Test(t, func(t *testing.T) {

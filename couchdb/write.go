@@ -16,8 +16,8 @@ type Missing struct {
 }
 
 // RevsDiff returns which of the given revisions, by document id, the database does
-// not have (protocol, "Calculate Revision Difference"). Documents of which it has
-// all revisions are not in the result.
+// not have (protocol, "Calculate Revision Difference"). Documents of which the database has all
+// revisions are not in the result.
 func (db *DB) RevsDiff(ctx context.Context, revs map[string][]string) (map[string]Missing, error) {
 	body, err := json.Marshal(revs)
 	if err != nil {
@@ -35,7 +35,7 @@ func (db *DB) RevsDiff(ctx context.Context, revs map[string][]string) (map[strin
 // A BulkResult is the result of writing one document.
 type BulkResult struct {
 	ID  string
-	Rev string // the new revision, or the refused one if the server names it
+	Rev string // the new revision, or the refused revision if the server names it
 	// Err is nil if the document was stored. Otherwise it is an [*Error] with the
 	// status that corresponds to its code, or 422 if the code is not one of CouchDB's own.
 	Err error
@@ -48,8 +48,8 @@ type BulkResult struct {
 //
 // Without newEdits the documents are stored with their own revisions (_rev, and _revisions for
 // their ancestors), and the request is repeated if its outcome is unknown (protocol, "Upload Batch
-// of Changed Documents"). CouchDB then returns results only for documents that failed, and PouchDB
-// Server may return all results: match them by ID, and by Rev if it is set.
+// of Changed Documents"). CouchDB then returns results only for documents that failed, whereas
+// PouchDB Server may return all results: match them by ID, and by Rev if it is set.
 //
 // The error is about the whole request. It matches ErrTooLarge if the batch must be made smaller.
 // Status 500 is not retried, because one of the documents may be the cause.
@@ -97,8 +97,8 @@ type Put struct {
 	// boundary: a JSON part with attachments marked "follows", and then the
 	// attachments (protocol, "Upload Document with Attachments"). Empty: JSON.
 	ContentType string
-	// Open returns the document. It is called for each attempt. Length is the
-	// document's size in bytes, or -1 to send it in chunks.
+	// Open returns the document. It is called for each attempt. Length is the size of the document
+	// in bytes, or -1 to send the document in chunks.
 	Open   func() (io.Reader, error)
 	Length int64
 	// NewEdits lets the server assign a new revision. Otherwise the document is stored with its
@@ -106,7 +106,7 @@ type Put struct {
 	NewEdits bool
 }
 
-// Put writes one document of any size, streamed, and returns its revision.
+// Put writes one document of any size, which is streamed, and returns its revision.
 func (db *DB) Put(ctx context.Context, p Put) (rev string, err error) {
 	q := JSONRequest(http.MethodPut, DocPath(p.ID), nil)
 	q.Body, q.Length, q.Repeat, q.writes = p.Open, p.Length, !p.NewEdits, true
@@ -122,7 +122,7 @@ func (db *DB) Put(ctx context.Context, p Put) (rev string, err error) {
 	}
 	var answer refusal
 	var answers []refusal
-	if !p.NewEdits && json.Unmarshal(text, &answers) == nil { // PouchDB Server responds as to _bulk_docs
+	if !p.NewEdits && json.Unmarshal(text, &answers) == nil { // PouchDB Server sends the same response as to _bulk_docs
 		for _, r := range answers {
 			if r.Error != "" {
 				return "", db.writeError(q, r)

@@ -51,7 +51,7 @@ func TestDatabase(t *testing.T) {
 			if err != nil || info.Name != db.Name() {
 				t.Errorf("%+v, %v", info, err)
 			}
-			// CouchDB before 3.3 does not report it, either.
+			// Like PouchDB, CouchDB before 3.3 does not report the instance.
 			if name == "fake" && info.Instance() == "" || name != "fake" && couchtest.IsPouchDB(t) && info.Instance() != "" {
 				t.Errorf("instance %q of %+v", info.Instance(), info)
 			}
@@ -161,7 +161,7 @@ func TestOutcomeUnknown(t *testing.T) {
 	}
 }
 
-// TestReplicationLog writes logs and finds their last common session.
+// TestReplicationLog writes replication logs, and finds their last common session.
 func TestReplicationLog(t *testing.T) {
 	eachServer(t, func(t *testing.T, db *couchdb.DB, pouch bool) {
 		ctx := t.Context()

@@ -8,14 +8,14 @@ import (
 )
 
 // A Putter stores nodes and leaves. Put is called for each of them with its name and bytes; it
-// must not keep the bytes. An object that exists already need not be written again.
+// must not keep the bytes. An object that already exists need not be written again.
 type Putter interface {
 	Put(ctx context.Context, name Hash, data []byte) error
 }
 
 // Build stores the nodes and leaves of a state, and returns its tree. The entries must be in the
-// order of the bytes of their keys. Build needs memory for one leaf, one node and the tree, which
-// has one node for every 300,000 keys or so.
+// byte order of their keys. Build needs memory for one leaf, one node and the tree, which has one
+// node for every 300,000 keys or so.
 func Build(ctx context.Context, entries iter.Seq2[Entry, error], put Putter) (Tree, error) {
 	b := NewBuilder(ctx, put, nil)
 	for e, err := range entries {
@@ -29,8 +29,8 @@ func Build(ctx context.Context, entries iter.Seq2[Entry, error], put Putter) (Tr
 	return b.Finish()
 }
 
-// A Builder builds a tree from entries, and from leaves of an earlier digest that have not
-// changed, in the order of their keys. After an error it must not be used.
+// A Builder builds a tree from entries, and from unchanged leaves of an earlier digest, in the
+// order of their keys. It must not be used after an error.
 type Builder struct {
 	ctx  context.Context
 	put  Putter
@@ -38,7 +38,7 @@ type Builder struct {
 
 	last    string // the greatest key so far
 	started bool
-	ended   bool // Reuse has ended the leaf: the next key begins another
+	ended   bool // Reuse has ended the leaf, so the next key begins another leaf
 
 	leaf   cutter
 	from   string // of the current leaf
@@ -50,16 +50,16 @@ type Builder struct {
 	tree   Tree
 }
 
-// ErrOrder means that a key is not greater than the one before.
+// ErrOrder means that a key is not greater than the previous key.
 var ErrOrder = errors.New("keys are not in the order of their bytes")
 
-// NewBuilder returns a Builder. If leaf is not nil, it is called with each leaf after it was
-// stored, and with each that is reused.
+// NewBuilder returns a Builder. If the function leaf is not nil, it is called with each leaf that
+// was stored or is reused.
 func NewBuilder(ctx context.Context, put Putter, leaf func(Child) error) *Builder {
 	return &Builder{ctx: ctx, put: put, done: leaf, leaf: leafCutter(), node: nodeCutter(), lines: newLines()}
 }
 
-// Cuts reports whether a leaf begins at the key if it comes next.
+// Cuts reports whether a leaf begins at the given key if this key is added next.
 func (b *Builder) Cuts(key string) bool { return b.ended || b.leaf.cuts(key) }
 
 // Add adds an entry.
@@ -87,7 +87,8 @@ func (b *Builder) Add(e Entry) error {
 
 // Reuse adds a leaf of an earlier digest that is still stored. It must be the first leaf, or
 // [Builder.Cuts] must report true for its From. The caller must know that the keys of the leaf are
-// unchanged, and that the key after them still exists: it began the next leaf, and does so again.
+// unchanged, and that the first key of the next leaf still exists, so that the next leaf begins
+// there again.
 func (b *Builder) Reuse(leaf Child) error {
 	begins := leaf.From == "" && !b.started || b.started && leaf.From > b.last && b.Cuts(leaf.From)
 	if !begins || leaf.Count < 1 {
@@ -155,7 +156,7 @@ func (b *Builder) endNode() error {
 	return nil
 }
 
-// Finish stores what remains, and returns the tree.
+// Finish stores the last leaf and node, and returns the tree.
 func (b *Builder) Finish() (Tree, error) {
 	if err := b.endLeaf(); err != nil {
 		return Tree{}, err

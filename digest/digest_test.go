@@ -71,7 +71,7 @@ func isCut(key string, bits uint) bool {
 	return binary.BigEndian.Uint64(sum[:])>>(64-bits) == 0
 }
 
-// chosen returns n keys for which ok is true.
+// chosen returns a state of n keys for which ok returns true.
 func chosen(n int, ok func(string) bool) state {
 	s := state{}
 	for i := 0; len(s) < n; i++ {
@@ -82,7 +82,8 @@ func chosen(n int, ok func(string) bool) state {
 	return s
 }
 
-// TestLimits: leaves and nodes stay within their limits, and cover and contain all keys, whatever the keys are.
+// TestLimits: whatever the keys are, leaves and nodes stay within their limits, and together cover and contain
+// all keys.
 func TestLimits(t *testing.T) {
 	long := state{}
 	for i := range 300 {
@@ -126,7 +127,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestEveryChange: any change of one key changes the hash of the root and of one leaf or a few, and nothing else.
+// TestEveryChange: any change of one or two keys changes the hash of the root, and makes only a few new objects.
 func TestEveryChange(t *testing.T) {
 	const keys = 10_000
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -162,7 +163,7 @@ func TestEveryChange(t *testing.T) {
 	}
 }
 
-// TestTwoHashes: Content-IDs and places change objects, but not hashes.
+// TestTwoHashes: different Content-IDs and places change the objects, but not the hashes.
 func TestTwoHashes(t *testing.T) {
 	one, other := objects{}, objects{}
 	s := numbered(2000)
@@ -181,10 +182,10 @@ func TestTwoHashes(t *testing.T) {
 	if a.Hash != b.Hash || a.Nodes[0].Hash != b.Nodes[0].Hash || a.Nodes[0].Object == b.Nodes[0].Object {
 		t.Errorf("nodes are %v and %v", a.Nodes, b.Nodes)
 	}
-	leavesOf(t, b, other) // a Content-ID that is too long is left out
+	leavesOf(t, b, other) // the leaves can be read, since a Content-ID that is too long is left out
 }
 
-// TestSummary: the owner of a copy computes the same hashes, for any node.
+// TestSummary: from a copy of the state, the same hashes are computed for any node.
 func TestSummary(t *testing.T) {
 	o := objects{}
 	s := numbered(60_000)
@@ -217,7 +218,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestIn reads parts of a digest, and only the objects that it needs.
+// TestIn reads parts of a digest. Only the objects needed are read.
 func TestIn(t *testing.T) {
 	o := objects{}
 	s := numbered(20_000)

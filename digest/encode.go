@@ -13,9 +13,9 @@ import (
 // MediaType is the media type of roots, nodes and leaves, which are lines of JSON.
 const MediaType = "application/x-ndjson"
 
-// Limits of what is written, and accepted when it is read.
+// Limits for digests, both when they are written and when they are read.
 const (
-	MaxContentID = 256       // bytes; longer ones are left out
+	MaxContentID = 256       // bytes; longer Content-IDs are left out
 	MaxKey       = 128 << 10 // bytes
 	MaxObject    = 8 << 20   // bytes of a node or leaf
 	MaxRoot      = 64 << 20  // bytes; enough for 10^10 keys
@@ -47,7 +47,7 @@ type rootLine struct {
 	Hash     *Hash                 `json:"hash"`
 }
 
-// version is the version of the algorithm: sums, hashes, cuts and encoding.
+// version is the version of the algorithm, which comprises sums, hashes, cuts and encoding.
 const version = 1
 
 // lines encodes values, one on each line.
@@ -96,7 +96,7 @@ func encodeNode(leaves []Child) (Hash, []byte, error) {
 	return l.object()
 }
 
-// Encode encodes the root: a line about the whole, and one for each node.
+// Encode encodes the root: one line for the digest as a whole, and one for each node.
 func (r *Root) Encode() ([]byte, error) {
 	l := newLines()
 	position := r.Feed

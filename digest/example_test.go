@@ -40,7 +40,7 @@ func Example() {
 	}
 	published := &digest.Reader{Root: &digest.Root{Tree: tree}, Objects: store}
 
-	// A copy is compared by one hash, and then key by key.
+	// Compare a copy by a single hash, and then key by key.
 	copied := digest.NewSummary("")
 	mine := map[string]digest.Sum{}
 	for e := range entries("Bern", "sunny", "Troll", "rain") {

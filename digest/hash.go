@@ -6,7 +6,7 @@ import (
 	"hash"
 )
 
-// The bytes that are hashed first for each kind of hash, so that no hash can be mistaken for one of another kind.
+// The first bytes that are hashed for each kind of hash, so that no hash can be mistaken for one of another kind.
 const (
 	leafDomain = "feedctl leaf 1\n"
 	nodeDomain = "feedctl node 1\n"
@@ -22,7 +22,7 @@ type LeafHasher struct {
 	buf   []byte
 }
 
-// Add adds a key, which must be greater than the one before.
+// Add adds a key, which must be greater than the previous key.
 func (l *LeafHasher) Add(key string, sum Sum) {
 	if l.hash == nil {
 		l.hash = begin(leafDomain)
@@ -54,7 +54,8 @@ func begin(domain string) hash.Hash {
 // bytes, big-endian) and its Hash.
 func NodeHash(leaves []Child) Hash { return hashOf(nodeDomain, leaves) }
 
-// RootHash returns the Hash of a root from its nodes. It is computed like that of a node, but over "feedctl root 1\n".
+// RootHash returns the Hash of a root from its nodes. It is computed like the hash of a node, but over "feedctl root
+// 1\n".
 func RootHash(nodes []Child) Hash { return hashOf(rootDomain, nodes) }
 
 func hashOf(domain string, children []Child) Hash {
@@ -68,7 +69,7 @@ func hashOf(domain string, children []Child) Hash {
 	return Hash(h.Sum(nil))
 }
 
-// count returns the sum of the counts.
+// count returns the sum of the counts of the children.
 func count(children []Child) (n int64) {
 	for _, c := range children {
 		n += c.Count

@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// ErrInvalid is matched by the errors of the parsers: the bytes are not what they should be, and
-// nothing in them may be used.
+// ErrInvalid is matched by the errors of the parsers for invalid bytes, nothing of which may be
+// used.
 var ErrInvalid = errors.New("invalid digest")
 
 // ErrVersion means that a root was written by a newer version of the algorithm.
@@ -135,7 +135,7 @@ func ParseLeaf(data []byte, want Child, r Range) ([]Entry, error) {
 	return entries, nil
 }
 
-// parse parses the lines of an object after checking its name.
+// parse checks the name of an object, and then parses its lines.
 func parse[T any](data []byte, want Child, r Range, kind string, line func([]byte) (T, error)) (all []T, err error) {
 	switch sum := Hash(sha256.Sum256(data)); {
 	case len(data) > MaxObject:
@@ -161,8 +161,8 @@ func parse[T any](data []byte, want Child, r Range, kind string, line func([]byt
 	return all, nil
 }
 
-// maxLine is the longest line of a node or leaf, in bytes: an encoded key takes three times its
-// size.
+// maxLine is the maximum length, in bytes, of a line of a node or leaf. An encoded key may take
+// three times its size.
 const maxLine = 4*MaxKey + 4096
 
 func newScanner(source io.Reader) *bufio.Scanner {

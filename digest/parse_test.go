@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/snapshot"
 )
 
-// small returns a root with one node of one leaf with two keys, the encoded root, node and leaf, and the leaves of
-// the node.
+// small returns a root that has one node with one leaf of two keys; the encoded root, node and leaf; and the
+// leaves of the node.
 func small(t testing.TB) (root *digest.Root, encoded, node, leaf []byte, leaves []digest.Child) {
 	t.Helper()
 	o := objects{}
@@ -54,7 +54,8 @@ func TestRoot(t *testing.T) {
 	}
 }
 
-// TestFormat pins the bytes, since other implementations must be able to compare digests.
+// TestFormat compares encoded digests with fixed bytes, since other implementations must be able to compare
+// digests.
 func TestFormat(t *testing.T) {
 	_, encoded, node, leaf, _ := small(t)
 	got := string(encoded) + string(node) + string(leaf)
@@ -69,8 +70,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestDamage: no flipped bit and no truncation is accepted in a node or leaf, and none in a root
-// that changes what it says about the state.
+// TestDamage: no node or leaf with a flipped bit or a missing end is accepted, and no root if the damage
+// changes what it says about the state.
 func TestDamage(t *testing.T) {
 	root, encoded, node, leaf, leaves := small(t)
 	for name, object := range map[string]struct {
@@ -156,7 +157,7 @@ func TestWrongClaims(t *testing.T) {
 		t.Fatalf("valid node: %v", err)
 	}
 	for name, err := range map[string]error{
-		"begin":  node(digest.All, 3, child("a", 1), child("b", 2)), // keys below would be in no leaf
+		"begin":  node(digest.All, 3, child("a", 1), child("b", 2)), // keys below "a" would be in no leaf
 		"order":  node(digest.All, 3, child("", 1), child("c", 1), child("b", 1)),
 		"twice":  node(digest.All, 2, child("", 1), child("", 1)),
 		"beyond": node(digest.Range{To: "b"}, 3, child("", 1), child("b", 2)),
@@ -170,7 +171,7 @@ func TestWrongClaims(t *testing.T) {
 	}
 	root, _, data, bytesOfLeaf, leaves := small(t)
 	count, hash := leaves[0], root.Nodes[0]
-	count.Count++ // a node that counts wrongly
+	count.Count++ // as in a node with a wrong count
 	if _, err := digest.ParseLeaf(bytesOfLeaf, count, digest.All); !errors.Is(err, digest.ErrInvalid) {
 		t.Errorf("leaf with another count: %v", err)
 	}
@@ -193,7 +194,7 @@ func FuzzRoot(f *testing.F) {
 		}
 		again, err := root.Encode()
 		if err != nil {
-			return // a time that JSON cannot hold
+			return // the root has a time that JSON cannot hold
 		}
 		got, err := digest.ParseRoot(bytes.NewReader(again))
 		if err != nil || got.Hash != root.Hash || got.Count != root.Count || !cmp.Equal(got.Nodes, root.Nodes) {

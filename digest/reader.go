@@ -5,7 +5,8 @@ import (
 	"iter"
 )
 
-// A Getter gets nodes and leaves by their names. It may return wrong bytes: they are verified.
+// A Getter gets nodes and leaves by their names. It may return wrong bytes, since they are verified
+// afterwards.
 type Getter interface {
 	Get(ctx context.Context, name Hash) ([]byte, error)
 }
@@ -31,7 +32,7 @@ func (r *Reader) Leaves(ctx context.Context, i int) ([]Child, error) {
 	return ParseNode(data, node, r.NodeRange(i))
 }
 
-// Entries returns the entries of a leaf; of is its range.
+// Entries returns the entries of a leaf. The parameter of is the range of the leaf.
 func (r *Reader) Entries(ctx context.Context, leaf Child, of Range) ([]Entry, error) {
 	data, err := r.Objects.Get(ctx, leaf.Object)
 	if err != nil {
@@ -79,7 +80,7 @@ func (r *Reader) yield(ctx context.Context, leaf Child, of, keys Range, yield fu
 	return true
 }
 
-// overlap reports whether ranges may have keys in common.
+// overlap reports whether two ranges may have keys in common.
 func overlap(a, b Range) bool {
 	return (a.To == "" || b.From < a.To) && (b.To == "" || a.From < b.To)
 }

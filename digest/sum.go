@@ -17,8 +17,8 @@ import (
 //	the Content-Type            as it is
 //	the body
 //
-// It does not cover the Content-ID, the time and other header fields, which a copy of the state
-// need not have.
+// It does not cover the Content-ID, the time or other header fields, which a copy of the state need
+// not have.
 type Sum [16]byte
 
 // String returns the sum in hex.
@@ -30,8 +30,8 @@ func (s Sum) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // UnmarshalText decodes what MarshalText returns.
 func (s *Sum) UnmarshalText(text []byte) error { return fromHex(s[:], text) }
 
-// A Summer computes one [Sum] after another, in constant memory. Its zero value is ready for
-// Begin.
+// A Summer computes [Sum] values, one after another, in constant memory. Its zero value is ready
+// for Begin.
 type Summer struct {
 	hash hash.Hash
 	buf  []byte
@@ -50,14 +50,14 @@ func (s *Summer) Begin(key, contentType string) {
 // Write adds a part of the body. It returns no error.
 func (s *Summer) Write(body []byte) (int, error) { return s.hash.Write(body) }
 
-// Sum returns the sum of what was written since Begin.
+// Sum returns the sum of the key and of the body written since Begin.
 func (s *Summer) Sum() (sum Sum) {
 	s.buf = s.hash.Sum(s.buf[:0])
 	copy(sum[:], s.buf)
 	return sum
 }
 
-// SumOf returns the sum of a state with its body in memory.
+// SumOf returns the sum of the state of a key whose body is in memory.
 func SumOf(key, contentType string, body []byte) Sum {
 	var s Summer
 	s.Begin(key, contentType)

@@ -1,8 +1,8 @@
 package digest
 
 // A Summary computes the leaves of a range from keys and sums, as a [Builder] does, but stores
-// nothing: with it, the owner of a copy of the state compares a node without reading it. A Summary
-// needs memory for one Child for every thousand keys or so.
+// nothing. It lets the owner of a copy of the state compare the copy with a node without reading
+// the node. It needs memory for one Child for every thousand keys or so.
 type Summary struct {
 	cutter cutter
 	from   string
@@ -10,10 +10,11 @@ type Summary struct {
 	leaves []Child
 }
 
-// NewSummary returns the summary of a range that begins at from, which begins a node or leaf.
+// NewSummary returns an empty Summary of the range that begins at from, which must be where a node
+// or leaf begins.
 func NewSummary(from string) *Summary { return &Summary{cutter: leafCutter(), from: from} }
 
-// Add adds a key, which must be greater than the one before.
+// Add adds a key, which must be greater than the previous key.
 func (s *Summary) Add(key string, sum Sum) {
 	if s.cutter.cuts(key) {
 		s.end()
@@ -32,9 +33,9 @@ func (s *Summary) end() {
 	s.hasher = LeafHasher{}
 }
 
-// Leaves ends the range, and returns its leaves without Object. If the range is that of a node,
-// its keys and sums are equal to the node's if and only if [NodeHash] of the leaves is the node's
-// Hash.
+// Leaves ends the range, and returns its leaves without Object. If the range is that of a node, the
+// keys and sums added are those of the node if and only if [NodeHash] of the leaves equals the Hash
+// of the node.
 func (s *Summary) Leaves() []Child {
 	s.end()
 	return s.leaves

@@ -6,20 +6,20 @@ import "github.com/feedctl/feedctl/snapshot"
 type Entry struct {
 	Key string
 	Sum Sum
-	// ContentID is that of the last entity of the key. It is empty if that entity has none, as in
-	// snapshots that were not made from a feed, or if it is longer than [MaxContentID].
+	// ContentID is the Content-ID of the last entity of the key. It is empty if that entity has
+	// none, as in snapshots that were not made from a feed, or if it is longer than [MaxContentID].
 	ContentID string
-	// Page is the number of the page that contains the key's last PUT, and Offset is where the
-	// PUT's delimiter line begins, in bytes from the start of the page. Page is 0 if it is
-	// unknown, because the state was read from a snapshot. If a PATCH came after the PUT, the Sum
-	// is not that of the PUT, and the ContentID is that of the last PATCH.
+	// Page is the number of the page that contains the last PUT of the key, and Offset is where the
+	// delimiter line of the PUT begins, in bytes from the start of the page. Page is 0 if it is
+	// unknown, because the state was read from a snapshot. If a PATCH came after the PUT, Sum is
+	// not the sum of the PUT, and ContentID is that of the last PATCH.
 	Page   int64
 	Offset int64
 }
 
 // A Child describes a node in a root, or a leaf in a node.
 type Child struct {
-	From   string // the first key of the range; "" before all keys
+	From   string // the first key of the range; "" if the range begins before all keys
 	Count  int64  // of keys
 	Hash   Hash   // of the keys and their sums
 	Object Hash   // SHA-256 of the encoded node or leaf, which is its name
@@ -49,20 +49,20 @@ func RangeOf(children []Child, i int, r Range) Range {
 // A Root is a digest: the top of the tree. It is read by [ParseRoot] and written by
 // [Root.Encode].
 type Root struct {
-	// Feed is the position in the feed whose state this is. Its URLs are relative to the URL of
-	// the root until they are resolved.
+	// Feed is the position in the feed at which the feed had this state. Its URLs are relative to
+	// the URL of the root until they are resolved.
 	Feed snapshot.FeedPosition
 	// Snapshot is the URL of the snapshot with the same state, if one was written with the digest.
 	// It is relative like the URLs of Feed.
 	Snapshot string
-	// Versions reports that a key may have several states at once, as a CouchDB document with
-	// conflicts has. The keys of the digest are then those of versions: the percent-encoded key
-	// of the entity, a space, and the name of the version. Deletions are versions like others.
+	// Versions means that a key may have several states at once, like a CouchDB document with
+	// conflicts. The keys of the digest are then those of versions: the percent-encoded key of the
+	// entity, a space, and the name of the version. Deletions are versions like any other.
 	Versions bool
 	Tree
 }
 
-// A Tree is the part of a root that stands for the state.
+// A Tree is the part of a root that represents the state.
 type Tree struct {
 	Count int64 // of keys
 	Hash  Hash  // of the keys and their sums

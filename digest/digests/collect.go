@@ -12,13 +12,13 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A stored is a root in a listing.
+// A stored describes a root in a listing.
 type stored struct {
 	id       string
 	modified time.Time
 }
 
-// list returns the roots of a feed, oldest first. Other objects among them are ignored.
+// list returns the roots of a feed, oldest first. Unknown objects among them are ignored.
 func list(ctx context.Context, store storage.Store, feed string) (roots []stored, err error) {
 	if err := layout.CheckName(feed); err != nil {
 		return nil, fmt.Errorf("list state digests: %w", err)
@@ -40,9 +40,8 @@ func list(ctx context.Context, store storage.Store, feed string) (roots []stored
 // returns the number of objects removed. It needs about 100 bytes of memory for each leaf of the
 // digests that remain.
 //
-// A writer may need an old object again at the very moment at which the object is removed. Its
-// digest then lacks the object: reading that digest is an error, and the next digest has the
-// object again.
+// If a writer needs an old object again at the very moment at which the object is removed, its
+// digest lacks this object. Reading that digest is an error; the next digest has the object again.
 func Collect(ctx context.Context, store storage.Store, feed string) (removed int, err error) {
 	now, err := storage.Now(ctx, store, time.Now)
 	if err == nil {
@@ -59,13 +58,14 @@ func Collect(ctx context.Context, store storage.Store, feed string) (removed int
 type collector struct {
 	store   storage.Store
 	feed    string
-	before  time.Time // objects that were written later stay
+	before  time.Time // objects that were written after this time are kept
 	removed int
 }
 
 func (c *collector) collect(ctx context.Context) error {
-	// An object that is listed before the roots and belongs to none of them has no reader. A
-	// writer that needs it in the meantime writes it again, so it is no longer old.
+	// List the objects before the roots: an object that belongs to none of the roots then has no
+	// reader. A writer that needs the object in the meantime writes it again, so it is no longer
+	// old.
 	old, err := c.old(ctx)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ type object struct {
 	modified time.Time
 }
 
-// listNodes yields the nodes and leaves of the digests of a feed. Other objects among them are
+// listNodes yields the nodes and leaves of the digests of a feed. Unknown objects among them are
 // skipped.
 func listNodes(ctx context.Context, store storage.Store, feed string) iter.Seq2[object, error] {
 	return func(yield func(object, error) bool) {
@@ -137,7 +137,7 @@ func listNodes(ctx context.Context, store storage.Store, feed string) iter.Seq2[
 	}
 }
 
-// mark takes the nodes and leaves of a digest out of old.
+// mark removes the nodes and leaves of a digest from the map old.
 func (c *collector) mark(ctx context.Context, id string, old map[digest.Hash]struct{}) error {
 	if len(old) == 0 {
 		return nil

@@ -11,10 +11,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Copy copies the newest digest of a feed to another store, unless there is none or the other
-// store has it, and reports whether it did. Leaves that the other store has in its own newest
-// digest are not copied again. Everything that is copied is verified. Writes are not retried: if
-// Copy is called again, it continues.
+// Copy copies the newest digest of a feed to another store, unless there is none or the other store already has it,
+// and reports whether it did. Leaves of the other store's own newest digest are not copied again. Everything that is
+// copied is verified. Writes are not retried; to continue after an error, call Copy again.
 func Copy(ctx context.Context, from, to storage.Store, feed string) (copied bool, err error) {
 	id, err := Newest(ctx, from, feed)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -49,14 +48,15 @@ func copyDigest(ctx context.Context, from, to storage.Store, feed, id string) (b
 	err = w.write(ctx, id, func(ctx context.Context) ([]byte, error) {
 		there, err := w.reusable(ctx)
 		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, digest.ErrInvalid) && !errors.Is(err, storage.ErrNotFound) {
-			return nil, err // otherwise the base is damaged, and less of it can be reused
+			return nil, err // other errors mean that the base is damaged, so less of it can be reused
 		}
 		return data, w.copy(ctx, &digest.Reader{Root: root, Objects: Objects(from, feed)}, there)
 	})
 	return err == nil, err
 }
 
-// reusable returns the leaves of the base that the store has. Other leaves in the store may be collected at any time.
+// reusable returns the leaves of the base that are in the store. Leaves that are not in the base may be collected at
+// any time.
 func (w *Writer) reusable(ctx context.Context) (map[digest.Hash]bool, error) {
 	if w.config.Base == "" {
 		return nil, nil
@@ -69,7 +69,7 @@ func (w *Writer) reusable(ctx context.Context) (map[digest.Hash]bool, error) {
 	there := make(map[digest.Hash]bool)
 	for i, node := range root.Nodes {
 		if !w.Has(node.Object) {
-			continue // so that its leaves are written again
+			continue // the leaves of this node are written again
 		}
 		leaves, err := r.Leaves(ctx, i)
 		if err != nil {
@@ -82,7 +82,7 @@ func (w *Writer) reusable(ctx context.Context) (map[digest.Hash]bool, error) {
 	return there, nil
 }
 
-// copy stores the nodes of a digest, and those of its leaves that are not in the set there.
+// copy stores the nodes of a digest, and its leaves except those that the map there says are stored already.
 func (w *Writer) copy(ctx context.Context, r *digest.Reader, there map[digest.Hash]bool) error {
 	for i, node := range r.Root.Nodes {
 		data, err := r.Objects.Get(ctx, node.Object)

@@ -2,7 +2,8 @@
 // a feed, use package snapshot/fold.
 //
 // The nodes and leaves of all digests of a feed are objects named by the SHA-256 of their bytes
-// and shared by the digests. A digest exists once its root is written, which comes last.
+// and shared by the digests. A digest exists once its root has been written, after all nodes and
+// leaves.
 package digests
 
 import (
@@ -25,7 +26,8 @@ import (
 var ErrCorrupt = errors.New("state digest is damaged")
 
 // Names yields the names of feeds that have objects of digests in the store, beginning after the
-// name given by after, which may be empty. Their order and cost are those of [storage.Names].
+// name given by after, which may be empty. The order of the names and the cost are those of
+// [storage.Names].
 func Names(ctx context.Context, store storage.Store, after string) iter.Seq2[string, error] {
 	return storage.Names(ctx, store, layout.DigestsPrefix, after)
 }
@@ -52,8 +54,8 @@ func Newest(ctx context.Context, store storage.Store, feed string) (string, erro
 	return ids[len(ids)-1], nil
 }
 
-// Read reads and verifies the root of a digest. The error matches [storage.ErrNotFound] if there
-// is none, and [ErrCorrupt] or [digest.ErrVersion] if it cannot be used.
+// Read reads and verifies the root of a digest. The error matches [storage.ErrNotFound] if there is
+// no such digest, and [ErrCorrupt] or [digest.ErrVersion] if the root cannot be used.
 func Read(ctx context.Context, store storage.Store, feed, id string) (*digest.Root, error) {
 	r, err := read(ctx, store, feed, id)
 	if err != nil {
@@ -122,7 +124,8 @@ func (i rootInfo) encode() ([]byte, error) {
 	return selfcheck.Add(data), nil
 }
 
-// DecodeRoot returns the SHA-256 of a root from its metadata. The error matches [ErrCorrupt].
+// DecodeRoot returns the SHA-256 of a root, which it decodes from the metadata of the root. The
+// error matches [ErrCorrupt].
 func DecodeRoot(feed, id string, metadata []byte) (digest.Hash, error) {
 	var info rootInfo
 	err := selfcheck.Verify(metadata)
@@ -138,8 +141,8 @@ func DecodeRoot(feed, id string, metadata []byte) (digest.Hash, error) {
 	return info.SHA256, nil
 }
 
-// Objects returns a getter of the nodes and leaves of the digests of a feed. If an object is
-// missing, its error matches [storage.ErrNotFound]: the digest was collected, or is damaged.
+// Objects returns a Getter for the nodes and leaves of the digests of a feed. If an object is
+// missing, because the digest was collected or is damaged, the error matches [storage.ErrNotFound].
 func Objects(store storage.Store, feed string) digest.Getter { return objects{store, feed} }
 
 type objects struct {

@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// write writes a digest of n keys with a sum. Only the first two leaves depend on the sum.
+// write writes a digest of n keys. Only the first two leaves depend on sum.
 func write(ctx context.Context, store storage.Store, n int, sum byte, c digests.Config) (*digests.Result, error) {
 	c.Concurrency = 2
 	return digests.Write(ctx, store, "f", c, func(ctx context.Context, put *digests.Writer) (*digest.Root, error) {
@@ -55,7 +55,7 @@ func count(ctx context.Context, store storage.Store, id string) (n int, err erro
 }
 
 // checkAll checks that each digest in the store is complete, and that a collection after two days
-// leaves the objects of the newest one and nothing else.
+// leaves only the objects of the newest digest.
 func checkAll(t *testing.T, store storage.Store, atLeast int) {
 	t.Helper()
 	ids, err := digests.List(t.Context(), store, "f")
@@ -96,8 +96,8 @@ const (
 	objects = 1 + 1 + 4 // root, node, leaves
 )
 
-// TestFaults makes each operation of a writer and of a collection fail. A digest that exists is
-// complete, and the remains of others are collected.
+// TestFaults makes each operation of a writer and of a collection fail. Every digest that exists is
+// complete, and the remains of incomplete ones are collected.
 func TestFaults(t *testing.T) {
 	writing := faulttest.Path{
 		Name: "write",
@@ -105,7 +105,7 @@ func TestFaults(t *testing.T) {
 			if _, err := write(t.Context(), store, keys, 1, digests.Config{}); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(20 * time.Hour) // so that objects that are found have to be written again
+			time.Sleep(20 * time.Hour) // makes the writer write existing objects again
 		},
 		Do: func(ctx context.Context, store storage.Store) error {
 			_, err := write(ctx, store, keys, 2, digests.Config{})
@@ -140,9 +140,9 @@ func TestFaults(t *testing.T) {
 	faulttest.Run(t, []faulttest.Path{writing, collecting})
 }
 
-// TestCollectWhileWriting collects before each operation of a writer, when the objects that the
-// writer finds were written two days ago, and their digest has been removed. The new digest is
-// complete nevertheless.
+// TestCollectWhileWriting runs a collection before each operation of a writer. The objects that the
+// writer finds were written two days ago, and their digest has been removed, but the new digest is
+// still complete.
 func TestCollectWhileWriting(t *testing.T) {
 	for n := int64(0); ; n++ {
 		last := false
@@ -179,7 +179,7 @@ func TestCollectWhileWriting(t *testing.T) {
 	}
 }
 
-// TestBase: a digest that reuses leaves exists only if its base does.
+// TestBase: a digest that reuses leaves comes into existence only if its base still exists.
 func TestBase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
@@ -191,7 +191,7 @@ func TestBase(t *testing.T) {
 		stats := 0
 		_, err = write(t.Context(), fault.Wrap(store, func(o fault.Op) fault.Outcome {
 			if o.Key == root {
-				if stats++; stats == 2 { // after the new root was written
+				if stats++; stats == 2 { // delete the base after the new root was written
 					if err := store.Delete(t.Context(), root); err != nil {
 						t.Error(err)
 					}
@@ -211,7 +211,7 @@ func TestBase(t *testing.T) {
 	})
 }
 
-// TestKept: a digest can be read for a day after it was replaced.
+// TestKept: a digest can be read for a day after it was replaced by a newer one.
 func TestKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
@@ -270,8 +270,8 @@ func TestCorrupt(t *testing.T) {
 }
 
 // TestWriteWhileCollecting writes a digest before each operation of a collection that is about to
-// remove what the digest needs. The digest lacks at most the object that is removed right after it
-// was written, and the next digest lacks nothing.
+// remove objects that the digest needs. The digest lacks at most the object that is removed right
+// after it was written, and the next digest is complete.
 func TestWriteWhileCollecting(t *testing.T) {
 	for n := 0; ; n++ {
 		last := false

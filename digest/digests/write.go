@@ -23,9 +23,9 @@ import (
 // immutable is the Cache-Control of objects that never change.
 const immutable = "public, max-age=31536000, immutable"
 
-// Times that keep [Collect] from removing what a writer is about to refer to: an object is removed if
-// it was written at least leftover ago. A writer writes an existing object again if it is older than
-// half of leftover, and fails if writing the digest takes longer than the other half.
+// Times that keep [Collect] from removing objects to which a writer is about to refer. An unreferenced object
+// is removed if it was written at least leftover ago. A writer writes an existing object again if it is older
+// than half of leftover, and fails if writing the digest takes longer than the other half.
 const (
 	leftover = 24 * time.Hour
 	young    = leftover / 2
@@ -50,16 +50,16 @@ type Config struct {
 type Result struct {
 	ID   string
 	Root *digest.Root
-	// Objects and Bytes are the number and size of the nodes and leaves that were built; those that were
-	// reused are not included. Written is how many of Objects were not in the store.
+	// Objects and Bytes are the number and size of the nodes and leaves that were built, without those that
+	// were reused. Written is how many of Objects were not yet in the store.
 	Objects, Bytes, Written int64
 }
 
 // Write writes a digest. The function build stores the nodes and leaves and returns the root, which
-// is written last. After an error or a crash the digest does not exist; if the outcome of the last
-// write is unknown, Write fails although the digest may exist. The error matches [ErrBase] if the
-// base is missing. Write needs memory for the objects being written and, if there is a base, about 50
-// bytes for each leaf of the feed's digests.
+// is written last. After an error or a crash, the digest does not exist, with one exception: if the outcome of
+// the last write is unknown, Write fails although the digest may exist. The error matches [ErrBase] if the
+// base is missing. Write needs memory for the objects being written and, if there is a base, about 50 bytes
+// for each leaf of the feed's digests.
 func Write(ctx context.Context, store storage.Store, feed string, c Config, build func(context.Context, *Writer) (*digest.Root, error)) (*Result, error) {
 	w := newWriter(store, feed, c)
 	var root *digest.Root
@@ -75,11 +75,11 @@ func Write(ctx context.Context, store storage.Store, feed string, c Config, buil
 	return &Result{ID: w.id, Root: root, Objects: w.objects.Load(), Bytes: w.bytes.Load(), Written: w.written.Load()}, nil
 }
 
-// idTime is the time in an ID.
+// idTime is the format of the time in an ID.
 const idTime = "20060102T150405.000Z"
 
-// newID returns an ID that sorts after that of the newest digest, even if the store's clock has whole
-// seconds or goes back.
+// newID returns an ID that sorts after the ID of the newest digest, even if the store's clock has only whole
+// seconds or is set back.
 func (w *Writer) newID(ctx context.Context) (string, error) {
 	t := w.now
 	newest, err := Newest(ctx, w.store, w.feed)
@@ -110,8 +110,8 @@ type Writer struct {
 	feed   string
 	id     string
 	config Config
-	now    time.Time                // by the store's clock, when it began
-	there  map[digest.Hash]struct{} // what the store had then, if there is a base
+	now    time.Time                // time by the store's clock when the Writer began
+	there  map[digest.Hash]struct{} // nodes and leaves in the store at that time, if there is a base
 	group  *errgroup.Group
 
 	objects, bytes, written atomic.Int64
@@ -132,7 +132,7 @@ func (w *Writer) write(ctx context.Context, id string, objects func(context.Cont
 	if w.now, err = storage.Now(ctx, w.store, time.Now); err != nil {
 		return err
 	}
-	if w.id = id; id == "" { // by the store's clock, so that writers agree on the newest
+	if w.id = id; id == "" { // the ID is from the store's clock, so that writers agree on the newest digest
 		if w.id, err = w.newID(ctx); err != nil {
 			return err
 		}
@@ -155,8 +155,8 @@ func (w *Writer) write(ctx context.Context, id string, objects func(context.Cont
 	if err := w.writeRoot(ctx, root); err != nil {
 		return err
 	}
-	// A collection that begins now sees the new root. One that began before saw the base, if that
-	// still exists.
+	// A collection that begins now sees the new root. A collection that began earlier has seen the base,
+	// provided that the base still exists.
 	if err := w.checkBase(ctx); err != nil {
 		return errors.Join(err, w.store.Delete(ctx, layout.DigestRoot(w.feed, w.id)))
 	}
@@ -175,7 +175,7 @@ func (w *Writer) checkBase(ctx context.Context) error {
 	return err
 }
 
-// list finds out which nodes and leaves the store has, if there is a base.
+// list finds out which nodes and leaves are in the store, if there is a base.
 func (w *Writer) list(ctx context.Context) error {
 	if w.config.Base == "" {
 		return nil
@@ -190,7 +190,7 @@ func (w *Writer) list(ctx context.Context) error {
 	return nil
 }
 
-// Has reports whether a leaf of the base is in the store, as it should be, so it can be reused.
+// Has reports whether a node or leaf of the base is really in the store, so that it can be reused.
 func (w *Writer) Has(name digest.Hash) bool {
 	_, ok := w.there[name]
 	return ok
@@ -205,7 +205,7 @@ func (w *Writer) writeRoot(ctx context.Context, data []byte) error {
 	return err
 }
 
-// Put begins to write a node or leaf.
+// Put starts to write a node or leaf in the background.
 func (w *Writer) Put(ctx context.Context, name digest.Hash, data []byte) error {
 	data = bytes.Clone(data)
 	w.group.Go(func() error {
@@ -220,7 +220,7 @@ func (w *Writer) Put(ctx context.Context, name digest.Hash, data []byte) error {
 	return ctx.Err()
 }
 
-// create writes an object whose key determines its bytes, unless it exists and is young.
+// create writes an object whose key determines its bytes, unless the object exists and is young.
 func (w *Writer) create(ctx context.Context, key string, metadata, data []byte) (created bool, err error) {
 	meta := storage.Meta{ContentType: digest.MediaType, CacheControl: immutable, Data: metadata}
 	begun, pauses := time.Now(), backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
@@ -241,7 +241,8 @@ func (w *Writer) create(ctx context.Context, key string, metadata, data []byte) 
 	}
 }
 
-// renew makes an existing object durable, and young if it may soon be collected.
+// renew makes an existing object durable. If the object may soon be collected, it is written again, which
+// makes it young.
 func (w *Writer) renew(ctx context.Context, key string, meta storage.Meta, data []byte) error {
 	info, err := w.store.Stat(ctx, key)
 	if err == nil && w.now.Sub(info.Modified) > young {
