@@ -86,7 +86,7 @@ func (t withoutIndex) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// fillCatchUp makes a feed and returns the size of its bodies.
+// fillCatchUp makes a feed and returns the total size of its bodies.
 func (b *bench) fillCatchUp(dir string) (size int64, err error) {
 	store, err := file.New(dir)
 	if err != nil {

@@ -44,7 +44,7 @@ func (b *bench) couchdb() error {
 	})
 }
 
-// withCouchDB calls use with the URL of the server that -couchdb names, or of
+// withCouchDB calls the function use with the URL of a server: the one that -couchdb names, or
 // PouchDB's engine.
 func (b *bench) withCouchDB(use func(server string) error) error {
 	if b.couchURL != "" {
@@ -196,7 +196,8 @@ func (b *bench) bridge(source, feed string, flags ...string) (*process, time.Dur
 	return b.run(nil, b.feedctl, append(args, flags...)...)
 }
 
-// countRequests passes the requests for a database on to its server, and counts them.
+// countRequests returns a proxy that passes requests on to the server of a database, and counts
+// them in n.
 func countRequests(db string, n *atomic.Int64) (*httptest.Server, error) {
 	u, err := url.Parse(db)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// fairness has many processes publish to one feed at the same time, on each kind of store, with equal
-// work. No process may have to wait until the others are done, and together they must not be much
-// slower than with a separate feed for each, when they share only the store.
+// fairness makes many processes publish to one feed at the same time, on each kind of store, with
+// equal work. No process may have to wait until the others are done, and together they must not be
+// much slower than with a separate feed for each, when they share only the store.
 func (b *bench) fairness() (err error) {
 	publishers, lines := max(20/b.part, 4), max(20_000/b.part, 1)
 	input, remove, err := b.linesFile(lines)
@@ -64,8 +64,8 @@ func (b *bench) fairnessIn(name, store, input string, publishers, lines int) err
 	return nil
 }
 
-// publishTogether starts a process for each of the feeds, which publishes the input to that feed, and
-// returns how long each process took.
+// publishTogether starts a process for each of the feeds, to which the process publishes the input.
+// It returns how long each process took.
 func (b *bench) publishTogether(store, input string, feeds []string) ([]time.Duration, error) {
 	took, errs := make([]time.Duration, len(feeds)), make([]error, len(feeds))
 	var group sync.WaitGroup

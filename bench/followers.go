@@ -26,8 +26,8 @@ const (
 	followedCommits = 20
 )
 
-// followers has many connections wait for one feed, as consumers that follow it do, and
-// measures what each commit costs the server for each connection, and how long it takes to arrive.
+// followers makes many connections wait for one feed, as consumers that follow it do, and measures
+// what each commit costs the server for each connection, and how long the commit takes to arrive.
 func (b *bench) followers() error {
 	dir, _, err := b.fill("followers", 1)
 	if err != nil {

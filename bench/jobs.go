@@ -42,7 +42,7 @@ type jobsBench struct {
 	scheduler *jobs.Scheduler
 }
 
-// withJobs calls use with an empty database of jobs: in SQLite, or in PostgreSQL.
+// withJobs calls the function use with an empty database of jobs: in SQLite, or in PostgreSQL.
 func (b *bench) withJobs(name string, inPostgres bool, use func(*jobsBench) error) (err error) {
 	j := &jobsBench{bench: b, dir: filepath.Join(b.dir, name)}
 	if err := os.Mkdir(j.dir, 0o777); err != nil {

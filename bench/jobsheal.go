@@ -57,7 +57,8 @@ type healing struct {
 	asked map[string]time.Time // when each database was first requested
 }
 
-// noting returns a handler that records when each database is first requested from couch.
+// noting returns a handler that passes requests on to couch, and records when each database is
+// first requested.
 func (h *healing) noting(couch *couchtest.Fake) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		db, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")

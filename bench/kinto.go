@@ -27,7 +27,7 @@ const (
 	kintoUser         = "bench" // also the password
 )
 
-// kintoWritten is the number of records of the scripted server for each record that is written to a
+// kintoWritten is how many records the scripted server has for each record that is written to a
 // real server.
 const kintoWritten = 400
 

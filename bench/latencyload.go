@@ -18,8 +18,8 @@ type latencyLoad struct {
 	clients int // that publish
 	// publish returns once the entity is committed.
 	publish func(n int) error
-	// arrived calls seen with the number of each new row. All rows with numbers below first have
-	// been seen; for other rows, seen may be called more than once.
+	// arrived calls seen with the number of each new row. Rows with numbers less than first have
+	// already been seen; for other rows, seen may be called more than once.
 	arrived func(first int, seen func(n int)) error
 }
 

@@ -46,8 +46,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestRounds: of three rounds, the target applies to the median, or to the worst one in rows of
-// addWorst.
+// TestRounds: the median of three rounds is compared with the target, or the worst round if the row
+// was added with addWorst.
 func TestRounds(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -19,8 +19,8 @@ func (b *bench) reportMemory(what string, p *process) {
 	b.report.addWorst("memory of "+what, "MiB", mib(p.peak), mib(memoryLimit), "limit", below(mib(memoryLimit)))
 }
 
-// memory measures the peak memory of each kind of process, even with an entity that is larger than
-// the limit for the peak. The alternatives move the same bytes.
+// memory measures the peak memory of each kind of process, including with an entity that is larger
+// than memoryLimit. The alternatives move the same bytes.
 func (b *bench) memory() error {
 	dir := filepath.Join(b.dir, "memory")
 	if err := b.publishLines(dir); err != nil {

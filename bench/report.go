@@ -54,7 +54,8 @@ func spreadOf(samples []sample, value func(sample) float64) spread {
 	return spread{values[0], values[(len(values)-1)/2], values[len(values)-1]}
 }
 
-// A target is the value that a row must reach: its median, or its maximum for a row of addWorst.
+// A target is a limit for the median of a row, or for the maximum if the row was added with
+// addWorst.
 type target struct {
 	text string
 	met  func(s sample) bool
@@ -80,7 +81,8 @@ func atMost(v float64) target {
 	return target{fmt.Sprintf("<= %g", v), func(s sample) bool { return s.ours <= v }}
 }
 
-// withinTenth is the target that ours differs from the other by at most a tenth of the other.
+// withinTenth is the target that a value differs from the alternative by at most a tenth of the
+// alternative.
 func withinTenth() target {
 	return target{"within 10 %", func(s sample) bool { return math.Abs(s.ours-s.other) <= s.other/10 }}
 }
@@ -137,7 +139,7 @@ func (r *row) add(ours, other float64) {
 	r.Noisy = r.Target != "" && r.Other.Max > noise*r.Other.Min
 }
 
-// judged returns the sample that the target is compared with. Its ratio is that of the row, which is
+// judged returns the sample that is compared with the target. Its ratio is that of the row, which is
 // not always the ratio of the two medians.
 func (r *row) judged() sample {
 	if r.worst {

@@ -39,8 +39,8 @@ const (
 	s3OtherName = "PutObject of the same bytes, 1 MiB each, 16 in flight"
 )
 
-// An s3Bench compares feedctl on an S3 server with plain requests to it, each of
-// which is delayed by latency.
+// An s3Bench compares feedctl on an S3 server with plain requests to the same server. Each request is delayed
+// by latency.
 type s3Bench struct {
 	*bench
 	endpoint string
@@ -188,7 +188,7 @@ func (s *s3Bench) putObjects(size int64, concurrently func(ctx context.Context, 
 	return putting{took, uint64(count), count * s3Object}, errors.Join(err, s.clear())
 }
 
-// parallel calls do for the numbers below n, with the given concurrency, and returns the
+// parallel calls the function do for the numbers from 0 to n-1, with the given concurrency, and returns the
 // duration.
 func parallel(ctx context.Context, workers, n int, do func(context.Context, int) error) (time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -213,9 +213,9 @@ func parallel(ctx context.Context, workers, n int, do func(context.Context, int)
 	return time.Since(start), context.Cause(ctx)
 }
 
-// inOrder calls do for the numbers below n, for number k when number k-ahead is done, and returns the
-// duration. It shows how fast parallel is if no object may be far ahead of the first one that is missing, as
-// with the pages of a feed.
+// inOrder calls the function do for the numbers from 0 to n-1, and returns the duration. The call for number
+// k begins when the one for number k-ahead has returned. It shows how fast parallel is if no object may be
+// far ahead of the first one that is missing, as with the pages of a feed.
 func inOrder(ctx context.Context, ahead, n int, do func(context.Context, int) error) (time.Duration, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	start, done := time.Now(), make([]chan struct{}, n)
@@ -299,7 +299,7 @@ func requestsOf(store storage.Store) (n uint64) {
 	return n
 }
 
-// publishAll publishes all entities. As many of them wait as the producer accepts.
+// publishAll publishes all entities, with as many of them waiting as the producer accepts.
 func (s *s3Bench) publishAll(f *producer.Feed) error {
 	w := f.Writer(producer.WriterOptions{MaxEntities: s3Batch, MaxBytes: math.MaxInt64, Ahead: math.MaxInt})
 	for e, err := range s.sequence() {

@@ -35,8 +35,7 @@ var (
 	smallPages = servedFeed{"20 KB", 20_000, 256}
 )
 
-// serve puts the same load on feedctl and on nginx, which has the same bytes
-// as files.
+// serve puts the same load on feedctl and on nginx, which serves the same bytes from files.
 func (b *bench) serve() error {
 	for _, f := range []servedFeed{largePages, smallPages} {
 		if err := b.serveFeed(f); err != nil {

@@ -32,7 +32,7 @@ type Checkpoint struct {
 	// known is the number of the page that the checkpoint is from: the index has all versions on the
 	// pages before it. 0: none.
 	known int64
-	// newest is that page, if no page was found beyond it.
+	// newest is the page with the number known, if no page was found beyond it.
 	newest *chain.Page
 }
 

@@ -37,8 +37,8 @@ type Index struct {
 	seen     place   // of the table when this Index last read or wrote it
 }
 
-// errMoved means that another process has written the table since it was last read. The
-// queue may be older than the table; [Index.catchUp] resolves that.
+// errMoved means that another process has written to the table since it was last read. The queue
+// may be older than the table; [Index.catchUp] resolves that.
 var errMoved = errors.New("another process has written it")
 
 // queueLimit is how many versions are queued before they are written to the table. Versions

@@ -13,8 +13,8 @@ type Runner[R any] interface {
 	Close() error
 }
 
-// Stages runs a bridge, and does something once the changes that exist are published, such as making a
-// snapshot, before a second bridge waits for more. The zero Stages is ready for use.
+// Stages runs a bridge. Once the changes that exist are published, and before a second bridge waits for
+// more, it can do something else, such as making a snapshot. The zero Stages is ready for use.
 type Stages[R any] struct{ current atomic.Pointer[stage] }
 
 // A stage is a bridge, and the progress of the bridges before it.

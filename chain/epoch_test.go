@@ -67,8 +67,8 @@ func TestEpochFaults(t *testing.T) {
 	}})
 }
 
-// TestEpochWhilePublishing begins epochs while several producers publish, and others identify the
-// feed: everything that was acknowledged is in the feed, which has one identity.
+// TestEpochWhilePublishing begins epochs while several producers publish: everything that was
+// acknowledged is in the feed, which has one identity.
 func TestEpochWhilePublishing(t *testing.T) {
 	store := memory.New()
 	var publishers, others sync.WaitGroup

@@ -60,8 +60,8 @@ func (r *Reader) WritableFloor(ctx context.Context) (int64, error) {
 	return floor, err
 }
 
-// Deleted reports whether the feed was deleted and not pruned since. The floor is then the
-// number of the first page published since, if there is one.
+// Deleted reports whether the feed was deleted and not pruned since. If so, the floor is the number
+// of the first page published since, if there is one.
 func (r *Reader) Deleted(ctx context.Context) (bool, error) {
 	_, record, err := r.readFloor(ctx)
 	return record.Deleted, err

@@ -2,11 +2,11 @@
 // of the CouchDB Replication Protocol, with a feed as the target. The parts shared with other
 // bridges are in package bridge.
 //
-// The body of an entity is the document as the server sent it, byte for byte, with type
-// application/json; or multipart/related, see [Multipart]. A tombstone is a DELETE, with a body
-// only if the tombstone has members that its user added. If resolving a conflict makes a revision
-// the winner, and the losing revision follows it in the feed, the winner is published again as
-// <ID@REV;after=OTHER>; otherwise the feed would end with the losing revision.
+// The body of an entity is the document as the server sent it, byte for byte, with the type
+// application/json or, with [Multipart], multipart/related. A tombstone is a DELETE, with a body only if
+// the tombstone has members that its user added. If resolving a conflict makes a revision the winner, and
+// the losing revision follows it in the feed, the winner is published again as <ID@REV;after=OTHER>;
+// otherwise the feed would end with the losing revision.
 //
 // CouchDB may send changes again from any position (after the loss of a node, or when shards
 // move), and sequences cannot be compared. The bridge writes the replication log, the document

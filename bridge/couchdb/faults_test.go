@@ -25,7 +25,8 @@ func sampled(n, every int) bool {
 }
 
 // scene fills the source with all kinds of documents: updates, conflicts, tombstones, streamed
-// attachments, and a document that is quarantined. Runs after part 0 find what part 1 adds.
+// attachments, and a document that is quarantined. Part 0 is there before the first run; part 1 adds
+// changes for later runs.
 func scene(r *rig, part int) {
 	r.t.Helper()
 	from := 100 * part
@@ -80,8 +81,8 @@ func (r *rig) checkScene(o Options) {
 	}
 }
 
-// TestStoreFaults makes each operation on the store fail, once with and once without effect, and runs the
-// bridge until it is done.
+// TestStoreFaults makes each operation on the store fail, once after it took effect and once before, and
+// runs the bridge until it is done.
 func TestStoreFaults(t *testing.T) {
 	t.Parallel()
 	for name, options := range modes {

@@ -109,8 +109,8 @@ func (c *chunk) send(ctx context.Context, f fetched) error {
 	return nil
 }
 
-// next returns the next document. The caller must close the document's channel read, unless it is
-// nil.
+// next returns the next document. The caller must close the channel in its field read, unless that
+// is nil.
 func (c *chunk) next(ctx context.Context) (fetched, error) {
 	select {
 	case f := <-c.docs:

@@ -6,8 +6,8 @@ import (
 	"github.com/feedctl/feedctl/bridge"
 )
 
-// A Job publishes the changes of a source, and does something once they are published, such as
-// making a snapshot, before it waits for more.
+// A Job publishes the changes of a source. Once they are published, and before it waits for more,
+// it can do something else, such as making a snapshot.
 type Job struct {
 	Config
 	// CaughtUp is called when the changes that exist have been published; nil: never. With

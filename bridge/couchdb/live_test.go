@@ -301,8 +301,8 @@ func TestTwoBridges(t *testing.T) {
 	}
 }
 
-// TestDuplicates: while the bridge reads, another producer publishes what the bridge is about to
-// publish, and before that, what the source will have later. The bridge finds both in the feed, and
+// TestDuplicates: while the bridge reads, another producer publishes first what the source will have
+// later, and then what the bridge is about to publish. The bridge finds both in the feed, and
 // publishes neither.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()

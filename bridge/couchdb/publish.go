@@ -13,8 +13,8 @@ import (
 
 const mediaJSON = "application/json"
 
-// maxCut is the largest document from which attachments are removed, in bytes. The document must be
-// in memory for that. CouchDB's own limit for documents is 8 MB by default.
+// maxCut is the maximum size of a document from which attachments are removed, in bytes. To remove
+// them, the document must be in memory. CouchDB's own limit for documents is 8 MB by default.
 const maxCut = 16 << 20
 
 // publishWant publishes one revision, or what replaces it.

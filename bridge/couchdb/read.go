@@ -101,8 +101,8 @@ func (r *reader) ends(seq json.RawMessage) {
 	}
 }
 
-// checkEnd verifies that the database was not replaced while its changes were read: if it is
-// deleted, its changes feed ends as usual. After a feed without rows, the check is not necessary,
+// checkEnd verifies that the database was not replaced while its changes were read: the changes
+// feed of a deleted database ends as usual. After a feed without rows, the check is not necessary,
 // because the follower has just requested the instance.
 func (r *reader) checkEnd(ctx context.Context) error {
 	if r.follower.Stats().Rows == 0 {
@@ -195,10 +195,11 @@ func (r *reader) tryAgain(ctx context.Context, err error) error {
 	return r.bridge.core.AskAgain(ctx, r.failed, err)
 }
 
-// workedFor is how long a connection must have worked for its failure to count as the first.
+// workedFor is how long a connection must have worked before it failed, so that the failure counts
+// as the first one.
 const workedFor = 30 * time.Second
 
-// errWithDocs means that the rows to be read without documents have been read.
+// errWithDocs means that all rows that were to be read without documents have been read.
 var errWithDocs = errors.New("reading with documents again")
 
 // handle sends a batch of rows as a piece, and starts to fetch its documents.
@@ -258,8 +259,8 @@ func (r *reader) handle(ctx context.Context, kind changes.Feed, batch *changes.B
 	return nil
 }
 
-// verify compares the source with the feed's checkpoint the first time and, after a failure, with
-// the earlier state of the source.
+// verify compares the source with the feed's checkpoint on the first call; after a failure, it
+// compares the source with its earlier state.
 func (r *reader) verify(ctx context.Context) error {
 	if !r.confirmed {
 		err := r.confirm(ctx)

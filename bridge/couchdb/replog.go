@@ -20,8 +20,8 @@ const (
 )
 
 // A replicationLog is the document in the source in which the bridge records its progress. It
-// informs the source's operators, and lets the bridge detect that the source was restored. A
-// source that refuses it can still be read: that is logged, and not an error.
+// informs the source's operators, and lets the bridge detect that the source was restored. A source
+// that refuses the log can still be read: the refusal is logged, and is not an error.
 type replicationLog struct {
 	source    *couchdb.DB
 	target    string

@@ -19,9 +19,8 @@ import (
 // not have been replicated to all nodes yet.
 const missingPause = 2 * time.Second
 
-// publishSuccessors publishes the successors of a revision that the source does not have any
-// more (protocol, "Fetch Changed Documents"): a document may change between its row and the
-// request for it.
+// publishSuccessors publishes the successors of a revision that the source no longer has (protocol,
+// "Fetch Changed Documents"): a document may change between its row and the request for it.
 func (s *run) publishSuccessors(ctx context.Context, gone bridge.Version) error {
 	leaves, given, err := s.leaves(ctx, gone, []string{gone.Rev})
 	if given && len(leaves) == 0 {

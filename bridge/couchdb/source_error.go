@@ -49,8 +49,8 @@ type sourceError struct{ err error }
 func (e *sourceError) Error() string { return e.err.Error() }
 func (e *sourceError) Unwrap() error { return e.err }
 
-// retryRead calls try until it has read a document. If try fails several times while other
-// documents can be read, the document is put into quarantine, and given is false.
+// retryRead calls the function try until try has read a document. If try fails several times while
+// other documents can be read, the document is put into quarantine, and given is false.
 func (s *run) retryRead(ctx context.Context, p bridge.Version, try func() error) (given bool, err error) {
 	retry := s.bridge.core.NewRetry()
 	for {

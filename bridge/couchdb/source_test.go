@@ -89,7 +89,7 @@ func TestConflicts(t *testing.T) {
 	r.check()
 }
 
-// between runs do when documents are requested, after their rows were read.
+// between calls the function do when documents are requested, after their rows were read.
 func (r *rig) between(do func()) {
 	r.fake.Inject(1, couchtest.On(http.MethodPost, "/_bulk_get"), func(w http.ResponseWriter, q *http.Request, healthy http.HandlerFunc) {
 		do()

@@ -162,7 +162,7 @@ func (b *Bucket) follow(ctx context.Context) error {
 	}
 }
 
-// again replaces all in calls after the first one. It returns only the collections that are listed.
+// again is called instead of [Bucket.all] after the first listing. It returns only the collections that are listed.
 func (b *Bucket) again(ctx context.Context) (listed, published []string, err error) {
 	listed, err = b.listed(ctx)
 	return listed, nil, err

@@ -283,7 +283,8 @@ func TestBucketForeign(t *testing.T) {
 	})
 }
 
-// TestBucketUnavailable: a server that is unavailable is not asked for each collection.
+// TestBucketUnavailable: if the server is unavailable, the bridge does not request every collection from
+// it.
 func TestBucketUnavailable(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	inBucket(t, names, func(t *testing.T, f *buckets) {

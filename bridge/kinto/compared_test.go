@@ -66,7 +66,7 @@ func TestQuarantineOfBusy(t *testing.T) {
 }
 
 // TestFollowFuture: a collection with a stamp in the future, which the server does not accept as a bound,
-// is compared when it has changed, but at most once per interval, and once a day. In between it is idle.
+// is compared once a day, and when it has changed, but at most once per interval. In between it is idle.
 func TestFollowFuture(t *testing.T) {
 	var compared *atomic.Int64
 	var busy atomic.Bool

@@ -67,7 +67,7 @@ type Config struct {
 	// TombstonesKept is how long the server keeps tombstones. If no changes were read for longer, all
 	// ids are compared. 0: for ever.
 	TombstonesKept time.Duration
-	// Window is a time longer than any request of a writer to that server takes. 0: 1 min.
+	// Window is a time longer than any request of a writer to the server takes. 0: 1 min.
 	Window time.Duration
 	// NewestFirst publishes the newest records first if the feed is empty, and older ones alongside
 	// new changes.

@@ -15,7 +15,8 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// fails makes the first request of the client for which match returns true fail as with says.
+// fails replaces the response to one request of the client, the first for which match returns true.
+// The new response comes from the function with.
 func (r *rig) fails(match func(*http.Request) bool, with func(*http.Request) (*http.Response, int64, error)) {
 	done := false
 	r.client.HTTP = &http.Client{Transport: &wire{func(q *http.Request) (*http.Response, int64, error) {

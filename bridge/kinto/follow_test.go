@@ -24,7 +24,8 @@ type followed struct {
 	idle atomic.Int64 // calls of Config.Idle
 }
 
-// follow runs a test with a bridge that follows a collection, which the test has filled.
+// follow makes a collection, which the function fill fills, and runs a test with a bridge that
+// follows it.
 func follow(t *testing.T, fill func(f *followed), test func(f *followed)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFollowed(t)

@@ -168,7 +168,7 @@ func (r *rig) writeLate(server *kintotest.Server, first, locked string) (commit 
 	}
 }
 
-// started runs a bridge, with its pauses, until stop is called.
+// started runs a bridge, with its usual pauses, until stop is called.
 func (r *rig) started() (stop func()) {
 	r.t.Helper()
 	b := r.open(r.store)

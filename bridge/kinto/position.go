@@ -60,5 +60,5 @@ func (p Position) piece(to Position) *bridge.Piece {
 	return &bridge.Piece{Before: p.encode(), After: to.encode(), Settled: settled}
 }
 
-// age returns how long ago a time was that is given in seconds since 1970.
+// age returns how long ago the given Unix time was.
 func age(seconds int64) time.Duration { return time.Since(time.Unix(seconds, 0)) }

@@ -358,8 +358,9 @@ func (r *reader) deleteAll(ctx context.Context, pieces chan<- *bridge.Piece) err
 	})
 }
 
-// wait sends a piece that f publishes, and waits until f has returned. An error of the source is
-// returned, and does not end the run; what was published until then is kept. f may change the position.
+// wait sends a piece that is published by calling f, and waits until f has returned. An error of the
+// source is returned, and does not end the run; what f published before the error is kept. f may change
+// the position.
 func (r *reader) wait(ctx context.Context, pieces chan<- *bridge.Piece, f func(ctx context.Context, at *Position) error) error {
 	done := make(chan error, 1)
 	to := r.at

@@ -80,8 +80,8 @@ func TestNewestFirstKilled(t *testing.T) {
 	r, fake := newestFirst(t, 400)
 	pages := 0
 	for kills := 0; ; kills++ {
-		// A page may be fetched before the previous one is committed, so kills come later and later, for slow
-		// machines.
+		// A page may be fetched before the previous one is committed, so kills come later and later, to allow
+		// for slow machines.
 		last := 2 + kills/10
 		ctx, kill := context.WithCancel(t.Context())
 		r.onTail(func(page int) {

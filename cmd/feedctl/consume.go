@@ -113,8 +113,8 @@ func runConsume(ctx context.Context, a *app.App, t *task.Consume, address string
 	return errors.Join(err, a.Printf(done, "consumed %s into %s%s\n", human.Plural(done.Entities, "entity", "entities"), done.Into, aside))
 }
 
-// warnRefused lists, at the end and in addition to the log, documents that a database refused. The
-// command has done what it could, so this is not an error.
+// warnRefused lists the documents that a database refused, at the end and in addition to the log.
+// The command has done what it could, so this is not an error.
 func warnRefused(a *app.App, r consumer.Rejected, into string) {
 	if r.Refused == 0 || a.JSON {
 		return

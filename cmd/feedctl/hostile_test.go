@@ -22,7 +22,7 @@ const evil = "\x1b[2J\u009b31m\rfeedctl: all is well\nfeedctl: \u202etxet\u2066\
 // evilJSON is evil as a JSON string.
 const evilJSON = `\u001b[2J\u009b31m\rfeedctl: all is well\nfeedctl: \u202etxet\u2066\u2028\u007f`
 
-// hostile responds to requests with evil in everything that a client may show.
+// hostile responds to requests with the string evil in everything that a client may show.
 func hostile(w http.ResponseWriter, r *http.Request) {
 	self := fmt.Sprintf("<http://%s%s>; rel=self", r.Host, r.URL.Path)
 	switch name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]; name {

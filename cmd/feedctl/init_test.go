@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// TestReadersCreateNothing runs every command that reads with the URL of a missing store.
-// Each must say so, name the remedy, and create nothing.
+// TestReadersCreateNothing gives the URL of a missing store to every command that reads. Each must
+// say so, name the remedy, and create nothing.
 func TestReadersCreateNothing(t *testing.T) {
 	dir := t.TempDir()
 	database := pgtest.Start(t).URL("none")

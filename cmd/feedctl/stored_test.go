@@ -221,7 +221,7 @@ func TestInvalidStores(t *testing.T) {
 }
 
 // turnLook is the time after which a producer checks whether others wait for their turn to write to the
-// feed: once in a publish of one page.
+// feed. It does so once in a publish of one page.
 const turnLook = 100 * time.Millisecond
 
 func TestVerbose(t *testing.T) {

@@ -23,8 +23,8 @@ const (
 	Normal Feed = iota
 	// Continuous stays connected and waits for further rows.
 	Continuous
-	// LongPoll makes a new request, which waits, after each response with rows. It is for proxies
-	// that buffer the rows of a continuous feed.
+	// LongPoll waits for further rows with one request after another, each of which ends once it has
+	// rows. It is for proxies that buffer the rows of a continuous feed.
 	LongPoll
 )
 
