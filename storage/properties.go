@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// As returns the first store in the chain of wrappers that starts at store which
-// implements T, such as [Watcher]. A wrapper has a method Unwrap() Store that returns
-// the wrapped store; interfaces that the wrapper does not implement are used on the
-// wrapped store directly. A wrapper that must not be bypassed has no such method.
+// As returns the first store that implements T, such as [Watcher], in the chain of wrappers that
+// begins with the given store. A wrapper has a method Unwrap() Store that returns the wrapped
+// store; interfaces that the wrapper does not implement are used on the wrapped store directly. A
+// wrapper that must not be bypassed has no such method.
 func As[T any](store Store) (T, bool) {
 	for store != nil {
 		if t, ok := store.(T); ok {
@@ -26,7 +26,7 @@ func As[T any](store Store) (T, bool) {
 	return none, false
 }
 
-// Sync makes the object at key durable as it is now. It does nothing unless the store is a
+// Sync makes the current state of the object at key durable. It does nothing unless the store is a
 // [Syncer].
 func Sync(ctx context.Context, store Store, key string) error {
 	syncer, ok := As[Syncer](store)
@@ -39,7 +39,8 @@ func Sync(ctx context.Context, store Store, key string) error {
 	return nil
 }
 
-// Now returns the time of the store's [Clock] or, if it has none, what now returns.
+// Now returns the time of the store's [Clock] or, if the store has none, the result of the function
+// now.
 func Now(ctx context.Context, store Store, now func() time.Time) (time.Time, error) {
 	clock, ok := As[Clock](store)
 	if !ok {
@@ -69,7 +70,7 @@ type Locator interface {
 	Remote() bool
 }
 
-// Properties are the optional features of a store, beyond [Store].
+// Properties says which optional features a store has, beyond [Store].
 type Properties struct {
 	Remote   bool // is behind a network; see [Locator]
 	Watches  bool // is a [Watcher]

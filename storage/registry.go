@@ -21,8 +21,8 @@ type Opener func(ctx context.Context, u *url.URL) (Store, error)
 //	storage.Registry{"file": file.Open, "memory": memory.Open}
 type Registry map[string]Opener
 
-// Open opens the store at rawURL, such as "file:./data". Errors do not contain
-// passwords from the URL.
+// Open opens the store at rawURL, such as "file:./data". Errors never contain passwords from the
+// URL.
 func (r Registry) Open(ctx context.Context, rawURL string) (Store, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {

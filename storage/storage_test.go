@@ -98,7 +98,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// A countedBody counts how many readers of it are open.
+// A countedBody counts its open readers.
 type countedBody struct {
 	storage.Body
 	open *int
@@ -216,5 +216,5 @@ func TestOpenFrom(t *testing.T) {
 	}
 }
 
-// A plainBody can only be opened at its beginning.
+// A plainBody is a body that can be opened only at its beginning.
 type plainBody struct{ storage.Body }

@@ -34,11 +34,11 @@ func TestStore(t *testing.T) {
 	testStore(t, pgtest.StartOwn(t, "fsync=on").URL("a"), func(s storage.Store) storage.Store { return s })
 }
 
-// allTests enables tests that take a long time and rarely find more.
+// allTests enables longer tests, which rarely find more.
 var allTests = flag.Bool("all", false, "run all of the suite through PgBouncer, too, longer races, and a body of 1 GiB")
 
 // TestPgBouncer runs the suite with wrapped stores, through PgBouncer in transaction mode. It
-// leaves out the part that the suite repeats with other keys, and tests of hints, which depend on
+// leaves out the tests that the suite repeats with other keys, and tests of hints, which depend on
 // time.
 func TestPgBouncer(t *testing.T) {
 	testStore(t, pgtest.PgBouncer(t, pgtest.Start(t), "a"), func(s storage.Store) storage.Store {
@@ -52,7 +52,7 @@ var skipped = regexp.MustCompile("^TestPgBouncer/(shallow/|(deep/)?watch$)")
 // connections, so that the writers also compete for connections.
 const counters = 10
 
-// testStore runs the suite, with a separate schema for each store.
+// testStore runs the suite for stores, with a separate schema for each store.
 func testStore(t *testing.T, database string, wrap func(storage.Store) storage.Store) {
 	kills := 15
 	if *allTests {

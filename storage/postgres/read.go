@@ -14,10 +14,10 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// batchSize is the number of bytes of a body read at a time.
+// batchSize is the number of bytes of a body that are read at a time.
 const batchSize = 32 * chunkSize
 
-// errGone: chunks have been deleted.
+// errGone means that chunks of the body have been deleted.
 var errGone = errors.New("the body was replaced or deleted while it was read")
 
 // stat reads the row of an object.
@@ -32,7 +32,7 @@ func (t tables) stat(ctx context.Context, db database, key string) (storage.Info
 	return info, err
 }
 
-// remove deletes an object if it is at the given version.
+// remove deletes an object if it has the given version, and reports whether it did.
 func (t tables) remove(ctx context.Context, db database, key string, at storage.Version) (bool, error) {
 	var body int64
 	err := db.QueryRow(ctx, t.sql.remove, mode, key, string(at)).Scan(&body)
@@ -42,8 +42,8 @@ func (t tables) remove(ctx context.Context, db database, key string, at storage.
 	return err == nil, err
 }
 
-// opened is a consistent view of the state of an object and the beginning of the
-// requested range.
+// opened holds the state of an object and the beginning of the requested range, read at the same
+// moment.
 type opened struct {
 	info   storage.Info
 	id     int64  // of the body
@@ -53,14 +53,14 @@ type opened struct {
 	buffer []byte
 }
 
-// open reads the row of an object and the first batch of its body in one statement, so
-// that an object of one batch is consistent even if it is replaced meanwhile.
+// open reads the row of an object and the first batch of its body in one statement, so a body that
+// fits into one batch is consistent even if the object is replaced meanwhile.
 func (t tables) open(ctx context.Context, db database, key string, offset, length int64) (opened, error) {
 	end := int64(math.MaxInt64)
 	if length >= 0 && length < end-offset {
 		end = offset + length
 	}
-	// The chunk that contains offset may begin before it.
+	// The chunk that contains the byte at offset may begin before that byte.
 	o := opened{info: storage.Info{Key: key}, at: offset, end: end}
 	rows, err := db.Query(ctx, t.sql.open, mode, key, offset, min(end, addNoOverflow(offset, batchSize)))
 	if err != nil {
@@ -111,7 +111,8 @@ func addNoOverflow(a, b int64) int64 {
 	return a + b
 }
 
-// join appends a chunk to data, which begins at offset at. The chunk must continue data.
+// join appends to data, which begins at the offset at, the part of a chunk that follows it. There
+// must be no gap between data and the chunk.
 func join(data []byte, at, position int64, chunk []byte) ([]byte, error) {
 	next := at + int64(len(data))
 	skip := next - position
@@ -121,8 +122,8 @@ func join(data []byte, at, position int64, chunk []byte) ([]byte, error) {
 	return append(data, chunk[skip:]...), nil
 }
 
-// read reads the chunks of a body into the buffer: from the one that begins at offset from up to
-// the last one that begins before to.
+// read reads into the buffer the chunks of a body that begin in [from, to). The first of them
+// begins at from.
 func (t tables) read(ctx context.Context, db database, id, from, to int64, buffer []byte) ([]byte, error) {
 	rows, err := db.Query(ctx, t.sql.read, mode, id, from, to)
 	if err != nil {
@@ -149,17 +150,17 @@ func (t tables) read(ctx context.Context, db database, id, from, to int64, buffe
 	return data, nil
 }
 
-// A fetch is [tables.read] bound to a database.
+// A fetch is the method [tables.read] for a particular database.
 type fetch func(id, from, to int64, buffer []byte) ([]byte, error)
 
-// object returns the object. Its body fetches the rest on demand.
+// object returns the object. Its body fetches further batches on demand.
 func (o opened) object(ctx context.Context, fetch fetch) *storage.Object {
 	b := &body{ctx: ctx, key: o.info.Key, id: o.id, next: o.at + int64(len(o.first)), end: o.end, fetch: fetch, buffer: o.buffer}
 	b.rest = o.first[:min(int64(len(o.first)), o.end-o.at)]
 	return &storage.Object{Info: o.info, Body: b}
 }
 
-// A body is read in batches. It holds no connection between batches.
+// A body reads the body of an object in batches. It holds no connection between batches.
 type body struct {
 	ctx    context.Context
 	key    string

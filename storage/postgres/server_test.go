@@ -23,8 +23,8 @@ func TestRestart(t *testing.T) {
 	testRestart(t, server, server.URL("a"), 4)
 }
 
-// TestRestartBehindPgBouncer: clients of PgBouncer lose their connections together with
-// those to the server.
+// TestRestartBehindPgBouncer is like TestRestart, through PgBouncer, whose clients lose their
+// connections when PgBouncer loses its own.
 func TestRestartBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	server := pgtest.StartOwn(t, "fsync=on")
@@ -89,7 +89,7 @@ func testRestart(t *testing.T, server *pgtest.TestServer, url string, restarts i
 	checkWholeDatabase(t, url)
 }
 
-// countOn appends a byte to the counter, whose length is its value.
+// countOn increments the counter: it appends a byte to an object, whose size is the value.
 func countOn(ctx context.Context, store storage.Store) error {
 	info, err := store.Stat(ctx, "counter")
 	if err != nil {
@@ -139,7 +139,7 @@ func TestDurable(t *testing.T) {
 	}
 }
 
-// openVariable is set in the environment of a process that only opens the store.
+// openVariable is set in the environment of a process that only opens a store.
 const openVariable = "FEEDCTL_POSTGRES_OPEN"
 
 // TestFirstOpen: ten processes open a new store concurrently.
@@ -173,8 +173,8 @@ func openOnly(url string) {
 	}
 }
 
-// TestRights: a reader only needs the right to read, and errors name what is missing. A
-// writer needs rights on the tables.
+// TestRights: a reader needs only the right to read, a writer needs more rights on the tables, and
+// errors name the missing right.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	url := pgtest.StartOwn(t).URL("a")
@@ -235,7 +235,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// TestStatementTimeout waits for a lock longer than the server allows.
+// TestStatementTimeout makes a write wait for a lock longer than the server allows.
 func TestStatementTimeout(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")

@@ -31,22 +31,22 @@ type Store struct {
 
 // Open opens the store at a URL, such as
 // "postgres://user@host/database?schema=feedctl"; see the package documentation
-// for the parameters. It returns [storage.ErrNoStore] if there is none, and writes
-// nothing. The version of the schema need only be readable. Open is a
-// [storage.Opener] for the schemes "postgres" and "postgresql".
+// for the parameters. It returns [storage.ErrNoStore] if there is no store, and writes nothing. The
+// schema may have any version that can be read. Open is a [storage.Opener] for the schemes
+// "postgres" and "postgresql".
 func Open(ctx context.Context, u *url.URL) (storage.Store, error) {
 	return newStore(ctx, u, slog.Default(), func(config *pgx.ConnConfig, name string) error {
 		return schema.Check(ctx, config, name, schema.Read)
 	})
 }
 
-// Create is like [Open] but for writing: it creates the schema if it does not exist. It
-// returns [storage.ErrLayout] if the schema must be migrated first.
+// Create is like [Open], but the store can be written: Create creates the schema if it does not
+// exist, and returns [storage.ErrLayout] if the schema must be migrated first.
 func Create(ctx context.Context, u *url.URL) (storage.Store, error) {
 	return Connect(ctx, u, slog.Default())
 }
 
-// Connect is [Create] with a logger for warnings.
+// Connect is like [Create], with a logger for warnings.
 func Connect(ctx context.Context, u *url.URL, log *slog.Logger) (*Store, error) {
 	return newStore(ctx, u, log, func(config *pgx.ConnConfig, name string) error {
 		return schema.Create(ctx, config, name)
@@ -57,15 +57,15 @@ func Connect(ctx context.Context, u *url.URL, log *slog.Logger) (*Store, error) 
 type Options struct {
 	// Schema is the schema that holds the tables; by default "feedctl".
 	Schema string
-	// ReadOnly requires an existing schema that can be read, and does not create one.
+	// ReadOnly means that the schema must exist and is only read; New does not create one.
 	ReadOnly bool
 	// Log receives warnings; nil discards them.
 	Log *slog.Logger
 }
 
-// New is [Create] with the caller's pool, which the store does not close. To check the schema and
-// to watch for changes, it opens connections outside the pool, with the pool's ConnConfig but
-// without its hooks.
+// New is like [Create], but uses the caller's pool, which the store does not close. To check the
+// schema and to watch for changes, it opens connections outside the pool, with the pool's
+// ConnConfig but without its hooks.
 func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	name := cmp.Or(o.Schema, schema.Default)
 	if err := schema.CheckName(name); err != nil {
@@ -131,7 +131,8 @@ func newStore(ctx context.Context, u *url.URL, log *slog.Logger, prepare func(co
 	return s, nil
 }
 
-// over returns a store that uses a pool, and config for the connection that watches.
+// over returns a store that uses the given pool, and the given configuration for the connection
+// that watches.
 func over(pool *pgxpool.Pool, config *pgx.ConnConfig, name string, log *slog.Logger) *Store {
 	return &Store{
 		pool:  pool,
@@ -169,8 +170,8 @@ func (s *Store) Replace(ctx context.Context, key string, at storage.Version, met
 	return s.write(ctx, &write{kind: replace, key: key, at: at, meta: meta, body: body})
 }
 
-// write retries a write until its outcome is known. All attempts write the same version, by which
-// an attempt that took effect unnoticed is recognized.
+// write retries a write until its outcome is known. All attempts write the same version, so that an
+// attempt that took effect unnoticed is recognized by it.
 func (s *Store) write(ctx context.Context, w *write) (storage.Version, error) {
 	defer w.done(s.table)
 	if err := w.prepare(ctx, s.table); err != nil {
@@ -208,7 +209,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := checkKey(ctx, key); err != nil {
 		return failed("delete", key, err)
 	}
-	var at storage.Version // the version that an attempt may have deleted
+	var at storage.Version // the version that an earlier attempt may have deleted
 	err := retryWrite(ctx, func(bool) error {
 		for {
 			info, err := s.table.stat(ctx, s.pool, key)
@@ -224,7 +225,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 			if deleted, err := s.table.remove(ctx, s.pool, key, at); err != nil || deleted {
 				return err
 			}
-			at = "" // another writer has just changed it
+			at = "" // nothing was deleted: another writer has just changed the object
 		}
 	})
 	if err != nil {
@@ -234,8 +235,8 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// Get implements [storage.Store]. The body holds no connection between reads. If the
-// object is replaced or deleted, only the current batch can still be read. The context
+// Get implements [storage.Store]. The body holds no connection between reads. If the object is
+// replaced or deleted, the body can be read only up to the end of the current batch. The context
 // also applies to reading the body.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
 	if err := checkRange(ctx, key, offset); err != nil {
@@ -294,7 +295,7 @@ func (s *Store) page(ctx context.Context, statement, prefix string) func(after s
 	}
 }
 
-// Now implements [storage.Clock] with the server's clock, which also sets Info.Modified.
+// Now implements [storage.Clock] with the server's clock, from which Info.Modified is also taken.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	err = retry(ctx, func() error {
 		return s.pool.QueryRow(ctx, "SELECT clock_timestamp()", mode).Scan(&now)
@@ -315,5 +316,5 @@ func (s *Store) WatchKeys(ctx context.Context, prefix string, changed func(key s
 	return s.watch.add(ctx, &subscription{prefix, changed, func() {}})
 }
 
-// WithTx returns a store that operates within the caller's transaction; see [Tx].
+// WithTx returns a store that reads and writes within the caller's transaction; see [Tx].
 func (s *Store) WithTx(tx pgx.Tx) *Tx { return newTx(tx, s.table, s.hints.channel) }

@@ -27,7 +27,7 @@ type statements struct {
 func newTables(schema string) tables {
 	expand := strings.NewReplacer(
 		"objects", schema+".objects", "chunks", schema+".chunks", "CHUNK", strconv.Itoa(chunkSize),
-		// Overrides "off" in any setting. Values that wait for more than "on" are kept.
+		// Overrides the value "off", wherever it is set. Other values are kept.
 		"DURABLE", "CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END",
 	).Replace
 	call := func(procedure, args string) string {
@@ -50,8 +50,8 @@ SELECT body FROM o`),
 		stat: expand(`
 SELECT version, size, modified, content_type, cache_control, data FROM objects WHERE key = $1`),
 
-		// The metadata is in the first row only. A row of chunks begins less than
-		// CHUNK bytes before its last byte.
+		// Only the first row has the metadata. The first byte of a chunk is less than CHUNK bytes
+		// before its last byte.
 		open: expand(`
 SELECT o.body, o.version, o.size, o.modified, first.*, c.position, c.bytes
 FROM objects AS o
@@ -67,8 +67,9 @@ SELECT position, bytes FROM chunks WHERE body = $1 AND position >= $2 AND positi
 SELECT key, size, modified FROM objects
 WHERE key >= $1 AND key < $1 || '~' AND key > $2 ORDER BY key LIMIT $3`),
 
-		// The first key of each name, with one index search each. After a name, all of
-		// its keys are skipped; after a key without a name, only that key.
+		// Selects the first key of each name, and each key without a name, with an index search for
+		// each. Each search begins after all keys of the previous name or, if the previous key has
+		// no name, after that key.
 		names: expand(`
 WITH RECURSIVE first (n, key) AS (
 	SELECT 1, (SELECT o.key FROM objects AS o WHERE o.key >= $1 AND o.key < $1 || '~' AND o.key > $2 ORDER BY o.key LIMIT 1)

@@ -28,7 +28,7 @@ type Tx struct {
 	tx      pgx.Tx
 	table   tables
 	channel string
-	mu      *sync.Mutex // one statement at a time
+	mu      *sync.Mutex // held during a statement
 }
 
 func newTx(tx pgx.Tx, table tables, channel string) *Tx {
@@ -92,7 +92,7 @@ func (t *Tx) Delete(ctx context.Context, key string) error {
 				return err
 			}
 			if deleted, err = t.table.remove(ctx, t.tx, key, info.Version); !deleted {
-				return err // nil if another writer has just changed it
+				return err // nil, to try again, if another writer has just changed the object
 			}
 			return t.notify(ctx, key)
 		})

@@ -49,8 +49,8 @@ func keys(t *testing.T, store storage.Store) (keys []string) {
 	return keys
 }
 
-// TestTx: a transaction sees its own writes. Others see them, together with the caller's rows, once
-// it has been committed, or never.
+// TestTx: a transaction sees its own writes. Others see these, together with the caller's rows,
+// only if and when the transaction has been committed.
 func TestTx(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("a")
@@ -77,7 +77,7 @@ func TestTx(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// A refused write leaves the transaction usable.
+			// After a write that is refused, the transaction can still be used.
 			if _, err := within.Create(ctx, key, storage.Meta{}, body("other")); !errors.Is(err, storage.ErrExists) {
 				t.Errorf("Create again: %v", err)
 			}

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// pollEvery is the interval of hints when there are no notifications.
+	// pollEvery is the interval of hints while there are no notifications from the server.
 	pollEvery = time.Second
 	// checkEvery is how long a connection may be silent before it is checked.
 	checkEvery = 30 * time.Second
 )
 
-// watches holds the subscriptions of a store, which share one connection that listens
-// from the first Watch until Close.
+// watches holds the subscriptions of a store. They share one connection, which listens from the
+// first Watch until Close.
 type watches struct {
 	config  *pgx.ConnConfig
 	channel string
@@ -46,7 +46,8 @@ func newWatches(config *pgx.ConnConfig, channel string, log *slog.Logger) *watch
 	return &watches{config: config, channel: channel, log: log, subs: make(map[*subscription]struct{}), done: make(chan struct{})}
 }
 
-// channelOf subscribes with a channel that holds one value.
+// channelOf subscribes to prefix, and returns the channel of the subscription, which holds at most
+// one value.
 func (w *watches) channelOf(ctx context.Context, prefix string) (<-chan struct{}, error) {
 	changed := make(chan struct{}, 1)
 	notify := func(string) {
@@ -109,7 +110,7 @@ func (w *watches) close() {
 	}
 }
 
-// changed notifies the subscriptions of a key; "" stands for any.
+// changed notifies the subscriptions of a change of key; "" means that any key may have changed.
 func (w *watches) changed(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,11 +121,11 @@ func (w *watches) changed(key string) {
 	}
 }
 
-// errNoListen: LISTEN does not work, because of a proxy.
+// errNoListen means that LISTEN does not work because of a proxy.
 var errNoListen = errors.New("the session is not the client's own, as with PgBouncer")
 
-// run listens and reconnects until ctx ends. While disconnected, it reports possible changes every
-// pollEvery.
+// run listens and reconnects until ctx ends. While it is disconnected, it notifies all
+// subscriptions every pollEvery.
 func (w *watches) run(ctx context.Context) {
 	defer close(w.done)
 	tick := time.NewTicker(pollEvery)
@@ -184,8 +185,8 @@ func (w *watches) listen(ctx context.Context, listening func()) error {
 	}
 }
 
-// next waits for a notification and returns its key. It returns nil if there was none for
-// checkEvery and the connection works.
+// next waits for a notification and returns its key. It returns nil if there was no notification
+// for checkEvery but the connection works.
 func next(ctx context.Context, conn *pgx.Conn) (*string, error) {
 	silence, cancel := context.WithTimeout(ctx, checkEvery)
 	defer cancel()

@@ -86,8 +86,7 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// listens waits until a session other than the given one listens, and returns its process
-// ID.
+// listens waits until a session other than that of process not listens, and returns its process ID.
 func listens(t *testing.T, conn *pgx.Conn, not int) (process int) {
 	t.Helper()
 	for process == 0 {
@@ -101,7 +100,7 @@ func listens(t *testing.T, conn *pgx.Conn, not int) (process int) {
 	return process
 }
 
-// TestNotificationsThroughPgBouncer: the log says once that there are no notifications.
+// TestNotificationsThroughPgBouncer: it is logged once that there are no notifications.
 func TestNotificationsThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)

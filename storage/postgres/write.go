@@ -16,15 +16,15 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// mode makes every statement unnamed, so that it does not depend on a session.
+// mode makes every statement unnamed, so that no statement depends on the session.
 const mode = pgx.QueryExecModeCacheDescribe
 
-// pieceSize is the number of bytes of a body sent at a time and held in memory. A page of 1 MiB
-// with its closing delimiter, as producers write it, is one piece and so takes one statement; a
-// larger body takes five.
+// pieceSize is the number of bytes of a body that are sent at a time and held in memory. A page of
+// 1 MiB with its closing delimiter, as written by producers, is one piece and therefore takes one
+// statement; a larger body takes five.
 const pieceSize = 130 * chunkSize
 
-// minPooled is the size in bytes from which bodies are read into a pooled buffer.
+// minPooled is the size, in bytes, from which a body is read into a pooled buffer.
 const minPooled = 32 << 10
 
 // rollbackTime limits how long a rollback may take before the connection is closed.
@@ -57,15 +57,15 @@ type write struct {
 	body storage.Body
 
 	version storage.Version // the new version
-	id      int64           // of its body, if that is new
+	id      int64           // ID of the body, if the write makes a new one
 	size    int64           // of body
-	small   []byte          // body, if it fits into one piece
+	small   []byte          // the body, if it fits into one piece
 	buffer  *[]byte         // holds small, if it is from the pool of tables
 }
 
 func (w *write) failed(err error) error { return failed(w.kind.String(), w.key, err) }
 
-// prepare does the checks that do not need the server, and reads a small body.
+// prepare makes the checks for which the server is not needed, and reads a small body.
 func (w *write) prepare(ctx context.Context, table tables) error {
 	if err := checkKey(ctx, w.key); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (w *write) do(ctx context.Context, db database, table tables) error {
 		_, err := w.put(ctx, db, table, w.small)
 		return err
 	}
-	tx, err := db.Begin(ctx) // a savepoint, in a transaction
+	tx, err := db.Begin(ctx) // begins a savepoint if db is a transaction
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (w *write) do(ctx context.Context, db database, table tables) error {
 		// Roll back even if ctx has ended: the caller's transaction must be restored.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 		defer cancel()
-		_ = tx.Rollback(ctx) // fails only if the connection, and so the transaction, is gone
+		_ = tx.Rollback(ctx) // fails only if the connection, and with it the transaction, is gone
 		return uncommittedError{err}
 	}
 	return tx.Commit(ctx)
@@ -167,7 +167,7 @@ func (w *write) stream(ctx context.Context, tx pgx.Tx, table tables) (err error)
 	return nil
 }
 
-// A target is the body and the position at which the bytes of a write begin.
+// A target says to which body, and at which position in it, the bytes of a write are written.
 type target struct{ body, position int64 }
 
 // put writes the object's row and the first piece of the body.
@@ -207,8 +207,8 @@ func (w *write) put(ctx context.Context, db database, table tables, piece []byte
 	}
 }
 
-// readPiece fills the buffer, or reads the rest of the body if that is less. After the
-// last piece it checks that the body ends.
+// readPiece fills the buffer from the body, or reads the last left bytes of the body if these are
+// fewer. After the last piece it checks that the body ends.
 func readPiece(r io.Reader, buffer []byte, left int64) ([]byte, error) {
 	piece := buffer[:min(int64(len(buffer)), left)]
 	if _, err := io.ReadFull(r, piece); err != nil {
@@ -229,13 +229,13 @@ func closeBody(r io.Closer) error {
 	return nil
 }
 
-// A bodyError is an error of reading the body to be written. It says nothing about the
-// server, even if it wraps a network error.
+// A bodyError is an error from reading the body to be written. Even if it wraps a network error,
+// that is not an error of the server.
 type bodyError struct{ error }
 
 func (e bodyError) Unwrap() error { return e.error }
 
-// isVersion reports whether v has the form of a version, which the server accepts as text.
+// isVersion reports whether v has the form of a version, so the server accepts it as text.
 func isVersion(v storage.Version) bool {
 	for _, c := range []byte(v) {
 		if (c < 'A' || c > 'Z') && (c < '2' || c > '7') {

@@ -27,7 +27,7 @@ import (
 
 const immutable = "public, max-age=31536000, immutable"
 
-// since returns the requests that f sends, by operation.
+// since returns the number of requests that are sent during f, by operation.
 func since(s *s3.Store, f func()) map[string]uint64 {
 	before := s.Requests()
 	f()
@@ -103,7 +103,7 @@ func TestRequests(t *testing.T) {
 	check("last append", s, put, func() {
 		version = must[storage.Version](t)(s.Append(ctx, "a", version, storage.Meta{}, storage.Last(text(" and last"))))
 	})
-	check("append after the last", s, both, func() { // the body is not cached
+	check("append after the last", s, both, func() { // the body is not cached after the last append
 		version = must[storage.Version](t)(s.Append(ctx, "a", version, storage.Meta{}, text("!")))
 	})
 	check("create", s, put, func() { must[storage.Version](t)(s.Create(ctx, "b", storage.Meta{}, text("0"))) })
@@ -128,8 +128,8 @@ func TestRequests(t *testing.T) {
 }
 
 // TestConsistentReads makes writers increment a counter while readers read it. Every read must
-// return one state, and every increment must count. The lengths of the states differ widely, so
-// that a mixture would be detected.
+// return a single state, and every increment must be counted. The lengths of the states differ
+// widely, so a mixture would be detected.
 func TestConsistentReads(t *testing.T) {
 	server := s3test.Start(t)
 	type count struct {
@@ -247,8 +247,8 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// TestPlainRecreated replaces a plain object that was deleted and created again with the
-// same bytes, and therefore has the same ETag.
+// TestPlainRecreated: a write for a plain object fails if the object was deleted and created again
+// with the same bytes, and therefore has the same ETag.
 func TestPlainRecreated(t *testing.T) {
 	s := newStore(t, s3test.Start(t), "plain")
 	ctx := t.Context()
@@ -276,7 +276,7 @@ func TestPlainRecreated(t *testing.T) {
 	}
 }
 
-// TestMetaSizes: metadata of any length survives every way of reading.
+// TestMetaSizes: metadata of any length is returned unchanged by every kind of read.
 func TestMetaSizes(t *testing.T) {
 	server := s3test.Start(t)
 	small, large := newStore(t, server, "meta"), newStore(t, server, "meta", func(c *s3.Config) { c.Memory = 16 })
@@ -326,7 +326,7 @@ func TestCorrupt(t *testing.T) {
 			t.Errorf("%s: append: %v", name, err)
 		}
 		if name == "trailer" {
-			continue // a stream ends before it
+			continue // a streaming reader stops before the trailer
 		}
 		o := must[*storage.Object](t)(large.Get(t.Context(), "a", 0, -1))
 		got, err := io.ReadAll(o.Body)
@@ -369,7 +369,7 @@ func TestMemoryExhausted(t *testing.T) {
 			o.Body.Close()
 		}
 	}
-	// A range of an object that fits into memory is verified, too.
+	// If an object fits into memory, it is verified even if only a range of it is read.
 	was := must[*sdk.HeadObjectOutput](t)(client.HeadObject(t.Context(), &sdk.HeadObjectInput{Bucket: bucket, Key: objectOf(server, "room", "a")}))
 	rotten := strings.Repeat("x", int(*was.ContentLength))
 	var open []*storage.Object

@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A cachedBody is the body of an object as it was last written or read, and the state of its
-// SHA-256. It is kept for an append.
+// A cachedBody holds the body of an object as it was last written or read, and the state of its
+// SHA-256, for the next append.
 type cachedBody struct {
 	key     string
 	version storage.Version
@@ -24,7 +24,7 @@ func newCachedBody(key string, version storage.Version, body []byte) *cachedBody
 	return &cachedBody{key: key, version: version, body: body, sum: sum}
 }
 
-// A bodyCache is an LRU cache of bodies, limited by size.
+// A bodyCache is an LRU cache of bodies, of limited size.
 type bodyCache struct {
 	limit int64
 
@@ -38,8 +38,8 @@ func newBodyCache(limit int64) *bodyCache {
 	return &bodyCache{limit: limit, byKey: make(map[string]*list.Element)}
 }
 
-// take removes and returns the body of key if it has the given version. The caller may
-// use the spare capacity of the body.
+// take removes the body of key from the cache and returns it, if it has the given version. The
+// caller may use the spare capacity of the body.
 func (c *bodyCache) take(key string, version storage.Version) *cachedBody {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +50,7 @@ func (c *bodyCache) take(key string, version storage.Version) *cachedBody {
 	return c.remove(e)
 }
 
-// put adds n, replacing any other body of its key.
+// put adds a body, which replaces any other body with the same key.
 func (c *bodyCache) put(n *cachedBody) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

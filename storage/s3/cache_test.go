@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBodyCache: the cache keeps recently used bodies up to the limit, and hands over a
-// body only at its version.
+// TestBodyCache: the cache keeps the most recently used bodies up to the limit, and returns a body
+// only for its version.
 func TestBodyCache(t *testing.T) {
 	bodies := newBodyCache(1000)
 	for i := range 20 {

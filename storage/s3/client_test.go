@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// TestClient: a store with the caller's client writes what another store reads.
+// TestClient: an object written by a store with the caller's client can be read by another store.
 func TestClient(t *testing.T) {
 	server := s3test.Start(t)
 	own := newStore(t, server, "shared")

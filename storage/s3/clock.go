@@ -11,22 +11,23 @@ import (
 )
 
 const (
-	// clockAge is how long a time from the server is used before the server is asked again.
+	// clockAge is how long a time received from the server is used before another request is sent
+	// for it.
 	clockAge = time.Minute
-	// dateLag limits how far the Date header may lag: it has whole seconds, and
+	// dateLag is the most by which the Date header may lag behind: it has whole seconds, and
 	// servers update it only once a second.
 	dateLag = 2 * time.Second
 )
 
-// A clock tracks the server's clock from the responses.
+// A clock tracks the server's clock by means of the responses.
 type clock struct {
 	mu   sync.Mutex
 	time time.Time // a lower bound of the server's time
-	seen time.Time // when it was received, by the local clock
+	seen time.Time // when time was received, by the local clock
 }
 
-// see updates the clock from a response. A Last-Modified shortly after the Date shows
-// that the Date lags.
+// see updates the clock from the header of a response. If Last-Modified is shortly after Date, the
+// Date lags behind.
 func (c *clock) see(h http.Header) {
 	received := time.Now()
 	date, err := http.ParseTime(h.Get("Date"))
@@ -45,7 +46,7 @@ func (c *clock) see(h http.Header) {
 	}
 }
 
-// now returns the time, unless it was last updated too long ago.
+// now returns the server's time; ok is false if the clock was last updated too long ago.
 func (c *clock) now() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,8 +57,8 @@ func (c *clock) now() (time.Time, bool) {
 	return c.time.Add(age).Truncate(time.Second).UTC(), true
 }
 
-// Now implements [storage.Clock] with the Date of the server's responses, in whole
-// seconds. It sends a request if there was none in the last minute.
+// Now implements [storage.Clock] with the Date of the server's responses, in whole seconds. It
+// sends a request if there was no response in the last minute.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if err := ctx.Err(); err != nil {
 		return time.Time{}, s.failed("read clock of", "", err)
@@ -65,7 +66,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if now, ok := s.clock.now(); ok {
 		return now, nil
 	}
-	err := s.readProbe(ctx) // any response will do, even that the object does not exist
+	err := s.readProbe(ctx) // any response has a Date, even one that says that the object does not exist
 	if now, ok := s.clock.now(); ok {
 		return now, nil
 	}

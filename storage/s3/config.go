@@ -18,27 +18,26 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Config configures a store. Bucket is required; zero values of the other fields mean
-// the defaults.
+// Config configures a store. Bucket is required; the zero values of the other fields stand for
+// their defaults.
 type Config struct {
 	Bucket string
-	// Prefix begins the names of all objects of the store, without the "/" after
-	// it. It is a valid key of package storage, of at most 400 bytes.
+	// The names of all objects of the store begin with Prefix and a "/". Prefix, which does not
+	// include the "/", is a valid key of package storage, of at most 400 bytes.
 	Prefix string
-	// Region is the region of the bucket. The default is that of the AWS
-	// configuration or, if that has none and Endpoint is set, us-east-1.
+	// Region is the region of the bucket. The default is the region of the AWS configuration or, if
+	// there is none and Endpoint is set, us-east-1.
 	Region string
 	// Endpoint is the http or https URL of a server other than AWS.
 	Endpoint string
 	// PathStyle puts the bucket in the path of URLs instead of the host.
 	PathStyle bool
 
-	// SSE is the server-side encryption, and KMSKeyID the key for "aws:kms".
-	// StorageClass and ACL apply to every object. The values are those of the S3
-	// API.
+	// SSE is the kind of server-side encryption, and KMSKeyID is the key for "aws:kms".
+	// StorageClass and ACL are set for every object. The values are those of the S3 API.
 	SSE, KMSKeyID, StorageClass, ACL string
 
-	// Transport wraps the HTTP transport, for tests, benchmarks and proxies.
+	// Transport, if set, wraps the HTTP transport, for tests, benchmarks and proxies.
 	Transport func(http.RoundTripper) http.RoundTripper
 
 	// Attempts is the maximum number of attempts of a request, by default 8.
@@ -48,17 +47,18 @@ type Config struct {
 	// random, between half of the longest wait and all of it.
 	Backoff time.Duration
 	// Stall is how long a connection may make no progress in either direction,
-	// by default 20 seconds. The default lets a commit with a time limit of a minute retry after a
-	// connection was lost unnoticed. There is no limit for a whole request.
+	// by default 20 seconds. With the default, a commit with a time limit of a minute can be
+	// retried after a connection was lost unnoticed. There is no limit for a whole request.
 	Stall time.Duration
 
 	// PartSize is the size in bytes from which objects are uploaded in parts, and the size of each
 	// part unless there would be too many parts; by default 16 MiB. S3 requires at least 5 MiB. An
-	// append to an object too large to be read whole always uses a multipart upload.
+	// append to an object that is too large to be read whole always uses a multipart upload.
 	PartSize int64
-	// Memory limits the bytes in buffers, by default 64 MiB. While there is room, objects up to a
-	// sixteenth of Memory are read whole and verified before any byte is returned. An additional
-	// quarter of Memory caches recently written objects, so that an append need not read them.
+	// Memory is the maximum number of bytes in buffers, by default 64 MiB. As long as it suffices,
+	// objects of up to a sixteenth of Memory are read whole and verified before any byte is
+	// returned. An additional quarter of Memory caches recently written objects, so that an append
+	// need not read them.
 	Memory int64
 }
 
@@ -69,12 +69,13 @@ const (
 	defaultPartSize = 16 << 20
 	defaultMemory   = 64 << 20
 
-	// maxPrefix leaves room for a key, or the name of one of the driver's own
-	// objects, within S3's limit of 1024 bytes.
+	// maxPrefix is the maximum length of a prefix. It leaves room for a key, or for the name of one
+	// of the driver's own objects, within S3's limit of 1024 bytes.
 	maxPrefix = 400
 )
 
-// parameters holds the parameters of a store URL, each with a function that sets it.
+// parameters holds the names of the parameters of a store URL, each with a function that sets its
+// value.
 var parameters = map[string]func(*Config, string) error{
 	"region":        func(c *Config, v string) error { c.Region = v; return nil },
 	"endpoint":      func(c *Config, v string) error { c.Endpoint = v; return nil },
@@ -104,9 +105,8 @@ func Open(ctx context.Context, u *url.URL) (storage.Store, error) {
 //
 //	s3://BUCKET/PREFIX?region=&endpoint=&path_style=&sse=&kms_key_id=&storage_class=&acl=
 //
-// All parameters are optional. path_style defaults to true if the endpoint is not one
-// of AWS, since few servers have a host name for each bucket. The URL must not contain
-// credentials.
+// All parameters are optional. path_style defaults to true unless the endpoint belongs to AWS,
+// since few other servers have a host name for each bucket. The URL must not contain credentials.
 func ParseURL(u *url.URL) (Config, error) {
 	switch {
 	case u.Scheme != "s3":
@@ -190,7 +190,7 @@ func (c *Config) check() error {
 	)
 }
 
-// oneOf checks that a value is one that the API defines.
+// oneOf checks that a value is empty or one of those that the API defines.
 func oneOf[T interface {
 	~string
 	Values() []T

@@ -26,8 +26,8 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// before returns the address of a server in front of the test server, with or without TLS,
-// that injects the faults.
+// before starts a proxy in front of the test server, with or without TLS, that injects faults, and
+// returns its address.
 func before(t *testing.T, server *s3test.Server, tls bool, decide func(s3fault.Request) s3fault.Fault) *url.URL {
 	t.Helper()
 	u := must[*url.URL](t)(url.Parse(server.URL("")))
@@ -51,7 +51,8 @@ func before(t *testing.T, server *s3test.Server, tls bool, decide func(s3fault.R
 	return must[*url.URL](t)(url.Parse(proxy.URL))
 }
 
-// writeAndRead creates, appends and reads, with and without parts.
+// writeAndRead creates, appends to and reads an object that is uploaded in parts and one that is
+// not.
 func writeAndRead(t *testing.T, s *s3.Store) {
 	t.Helper()
 	for key, body := range map[string]string{"short": "body", "parts": string(pattern(partSize + 17))} {
@@ -63,7 +64,7 @@ func writeAndRead(t *testing.T, s *s3.Store) {
 	}
 }
 
-// TestTLS: even over TLS, the signature covers a digest of the stored bytes. AWS_CA_BUNDLE
+// TestTLS: even over TLS, the signature includes a digest of the bytes to be stored. AWS_CA_BUNDLE
 // names additional certificates. A redirect to a server without TLS is not followed.
 func TestTLS(t *testing.T) {
 	server := s3test.Start(t)
@@ -165,8 +166,8 @@ func TestRenewedCredentials(t *testing.T) {
 	}
 }
 
-// TestCredentialsUnavailable: the source of credentials may be unavailable for a moment when
-// they expire.
+// TestCredentialsUnavailable: if the source of credentials is unavailable for a moment when they
+// expire, the driver tries again.
 func TestCredentialsUnavailable(t *testing.T) {
 	server := s3test.Start(t)
 	good := must[aws.Credentials](t)(must[aws.Config](t)(awsconfig.LoadDefaultConfig(t.Context())).Credentials.Retrieve(t.Context()))

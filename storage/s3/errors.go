@@ -15,12 +15,13 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrCorrupt is matched by errors of reads that repeatedly returned bytes other than those that
-// were written. Restore the object from another version in the bucket or from a copy.
+// ErrCorrupt is matched by the error of a read for which the server repeatedly sent bytes other
+// than those that were written. Restore the object from another version in the bucket or from a
+// copy.
 var ErrCorrupt = errors.New("object is corrupt")
 
-// errRenew: credentials were available before, but cannot be renewed at present.
-// Nothing was sent.
+// errRenew means that credentials were available before, but cannot be renewed at present. The
+// request was not sent.
 var errRenew = errors.New("renew credentials")
 
 const credentialsAdvice = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or use the role of the machine"
@@ -29,7 +30,7 @@ const credentialsAdvice = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or A
 type answer int
 
 const (
-	again              answer = iota // outcome unknown: it may have taken effect
+	again              answer = iota // outcome unknown: the request may have taken effect
 	later                            // had no effect; a retry may succeed
 	preconditionFailed               // the precondition failed
 	missing                          // the object does not exist
@@ -39,21 +40,21 @@ const (
 // unknownUser is the code of versitygw, with status 404, for an unknown access key.
 const unknownUser = "XAdminUserNotFound"
 
-// codeOfKMS is the prefix of error codes from KMS that S3 passes on.
+// codeOfKMS is the prefix of the error codes that S3 passes on from KMS.
 const codeOfKMS = "KMS."
 
 // statusGaveUp is the status of MinIO for a request that timed out waiting for a lock.
 const statusGaveUp = 499
 
-// passing lists the codes of client errors that are transient.
+// passing lists the codes of transient errors among those with a 4xx status.
 var passing = []string{
 	"RequestTimeout", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch",
 	"XAmzContentChecksumMismatch", "InvalidDigest", "OperationAborted", "ConditionalRequestConflict", "NoSuchUpload",
 }
 
-// blocked lists the codes for requests that had no effect but may succeed later. The SDK
-// corrects its clock after the first. versitygw returns the others while a directory is
-// being created or removed.
+// blocked lists the codes for requests that had no effect but may succeed later. After the first of
+// these, the SDK corrects its clock. versitygw returns the others while a directory is being
+// created or removed.
 var blocked = []string{"RequestTimeTooSkewed", "ExistingObjectIsDirectory", "ObjectParentIsFile"}
 
 func classify(err error) answer {
@@ -87,9 +88,9 @@ func classify(err error) answer {
 	return again
 }
 
-// explain makes an error match those of package storage and adds a remedy.
+// explain makes err match an error of package storage, if one applies, and adds a remedy.
 func explain(err error) error {
-	// Errors of credentials are explained already; a status in them is not from S3.
+	// Errors about credentials have been explained already; any status in them is not from S3.
 	if err == nil || errors.Is(err, storage.ErrPermission) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -142,9 +143,9 @@ func explain(err error) error {
 	return err
 }
 
-// codeOf returns the error code of the response, or "" if it has none. The SDK uses the
-// name of the status as the code of a response without one; codeOf ignores that, so that
-// a proxy's 404 does not seem to be about an object.
+// codeOf returns the error code of the response, or "" if the response has none. In this case, the
+// SDK reports the name of the status as the code; codeOf ignores that name, so that a proxy's 404
+// does not seem to be about an object.
 func codeOf(err error) string {
 	e, ok := errors.AsType[smithy.APIError](err)
 	name := http.StatusText(statusOf(err))

@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// TestErrorResponses checks the errors for a server that sends the same response to every request.
-// Writes fail when they read the outcome of the probe, or later.
+// TestErrorResponses checks the errors of operations on a server that sends the same response to
+// every request. A write fails when it reads the record of the probe, or later.
 func TestErrorResponses(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -94,8 +94,8 @@ func TestErrorResponses(t *testing.T) {
 	}
 }
 
-// TestKMSErrors: transient errors of KMS are retried, and are not reported as
-// missing permissions if they persist.
+// TestKMSErrors: transient errors of KMS are retried and, if they persist, not reported as missing
+// permissions.
 func TestKMSErrors(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -128,8 +128,9 @@ func TestKMSErrors(t *testing.T) {
 	}
 }
 
-// TestNoS3: the URL of another kind of server is an error at once, but a failing proxy is
-// retried if an S3 server has responded before. Neither error is ErrNotFound.
+// TestNoS3: if the URL is that of another kind of server, the error is returned at once; but if an
+// S3 server has responded before, requests to a failing proxy are retried. Neither error is
+// ErrNotFound.
 func TestNoS3(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")

@@ -18,11 +18,12 @@ import (
 const (
 	// faultPart is the size of parts in these tests, the minimum of S3.
 	faultPart = 5 << 20
-	// faultMemory limits the memory of the stores: an object is large if it exceeds a sixteenth of it.
+	// faultMemory is the limit of the stores' memory: an object is large if it exceeds a sixteenth of
+	// the limit.
 	faultMemory = 1 << 20
 )
 
-// calls returns every method of the store, on each kind of object.
+// calls returns calls of every method of a store, on each kind of object.
 func calls() []call {
 	plain := storage.Meta{ContentType: "text/plain", CacheControl: "no-cache", Data: []byte("data of the old state")}
 	other := storage.Meta{ContentType: "text/html", CacheControl: "no-store", Data: []byte("data of the new state")}
@@ -118,29 +119,31 @@ func calls() []call {
 	return all
 }
 
-// A callFunc calls a method at the version. A read returns an error of type wrongReadError
-// if its result is wrong.
+// A callFunc calls a method for the object at key, with the version at. If the result of a read is
+// wrong, it returns a wrongReadError.
 type callFunc func(ctx context.Context, store storage.Store, key string, at storage.Version) (storage.Version, error)
 
-// A call is a method of a store, the object to call it on, and the expected outcome.
+// A call is a call of a store's method, with the state of the object before it and the expected
+// outcome.
 type call struct {
 	name string
-	// before is the object at the key, written by Create and, if own, Append.
+	// before is the state of the object before the call, written by Create and, if own is set, by
+	// Append.
 	before *faultState
-	own    bool     // the same store wrote it, and may have cached it
-	below  []string // appended to the key for further objects
+	own    bool     // the object was written by the same store, which may have cached it
+	below  []string // suffixes of the key that make the keys of further objects
 	do     callFunc
-	read   bool        // it changes nothing
+	read   bool        // the method changes nothing
 	after  *faultState // after a successful call
 	want   error       // without a fault
-	stale  bool        // it is called at an earlier version of the object
-	large  bool        // its body is too large to be read whole
-	parts  bool        // its body is uploaded in parts, which is slow
-	// unverified: it reads a range of a large object, and cannot detect a wrong byte.
+	stale  bool        // the method is called with an earlier version of the object
+	large  bool        // the body is too large to be read whole
+	parts  bool        // the body is uploaded in parts, which is slow
+	// unverified means that a range of a large object is read, so a wrong byte cannot be detected.
 	unverified bool
 }
 
-// redundant reports whether another call sends the same requests, or the same with larger
+// redundant reports whether another call sends the same requests as c, though perhaps with other
 // bodies.
 func (c call) redundant() bool {
 	return c.own || c.large || strings.Contains(c.name, " ") && c.want == nil
@@ -188,7 +191,7 @@ func callDelete(name string, before *faultState) call {
 	}}
 }
 
-// callGet returns a Get of a range, read to its end.
+// callGet returns a call of Get for a range, whose body is read to the end.
 func callGet(name string, before *faultState, offset, length int64) call {
 	return call{name: name, before: before, read: true, do: func(ctx context.Context, s storage.Store, key string, at storage.Version) (storage.Version, error) {
 		got, err := s.Get(ctx, key, offset, length)
@@ -211,7 +214,7 @@ func callGet(name string, before *faultState, offset, length int64) call {
 	}}
 }
 
-// callRange returns a Get of a range of an object that is too large to be read whole.
+// callRange returns a call of Get for a range of an object that is too large to be read whole.
 func callRange(name string, before *faultState, offset, length int64) call {
 	c := callGet(name, before, offset, length)
 	c.unverified = true
@@ -256,7 +259,7 @@ func callList() call {
 	}
 }
 
-// A wrongReadError is the wrong result of a read, which no fault excuses.
+// A wrongReadError describes a wrong result of a read, which no fault may cause.
 type wrongReadError struct{ what string }
 
 func (w wrongReadError) Error() string { return w.what }

@@ -11,20 +11,21 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A faultCase is a fault and the behaviour expected of the driver.
+// A faultCase is a fault, with the behaviour that is expected of the driver.
 type faultCase struct {
 	name  string
 	fault s3fault.Fault
-	late  *s3fault.Late // to be released; nil if there is none
+	late  *s3fault.Late // the request that the fault holds, to be released after the call; or nil
 	twice bool          // the server receives the request twice
-	alike bool          // another fault looks the same to the driver
-	// hidden: the caller must not notice.
+	alike bool          // the driver cannot tell this fault from another one
+	// hidden means that the caller must not notice the fault.
 	hidden bool
-	// corrupts: the body is wrong, which is detected only at the end of a large body.
+	// corrupts means that the fault changes the body; if the body is large, that is detected only
+	// at its end.
 	corrupts bool
 	// sentinel is an error that the driver may return for this fault.
 	sentinel error
-	// only restricts the fault to some operations; nil means all.
+	// only reports whether the fault applies to an operation; nil means that it applies to all.
 	only func(s3fault.Operation) bool
 }
 
@@ -46,13 +47,13 @@ func onConditional(o s3fault.Operation) bool {
 
 var allFaults = flag.Bool("all-faults", false, "test all faults, calls and tests of the suite, not a sample")
 
-// distinctFaults returns one of each group of faults that the driver does not distinguish,
-// or all faults if the flag is set. TestClassify tests the grouping.
+// distinctFaults returns one fault of each group that the driver cannot tell apart or, with
+// -all-faults, all faults. TestClassify tests the grouping.
 func distinctFaults(elsewhere *url.URL) []faultCase {
 	return slices.DeleteFunc(faultCases(elsewhere), func(f faultCase) bool { return f.alike && !*allFaults })
 }
 
-// faultCases returns all faults that one request can have.
+// faultCases returns all faults that can be injected into one request.
 func faultCases(elsewhere *url.URL) []faultCase {
 	conflict := s3fault.Answer(http.StatusConflict, "ConditionalRequestConflict")
 	internal := s3fault.Answer(http.StatusInternalServerError, "InternalError")

@@ -84,7 +84,8 @@ func hasKey(path, key string) bool {
 	return len(path) > len(key) && path[len(path)-len(key)-1:] == "/"+key
 }
 
-// TestMixedStates: the headers of responses to reads are those of the previous state.
+// TestMixedStates: reads must return the current state even if a response has the headers of the
+// previous one.
 func TestMixedStates(t *testing.T) {
 	bed := newFaultBed(t)
 	ctx := t.Context()
@@ -122,7 +123,7 @@ func TestMixedStates(t *testing.T) {
 	}
 }
 
-// headerOf returns the header of the response to Get.
+// headerOf returns the header of the response to the request that Get sends.
 func headerOf(t *testing.T, bed *faultBed, key string) (header http.Header) {
 	t.Helper()
 	store := bed.open(t, func(r s3fault.Request) s3fault.Fault {

@@ -24,8 +24,8 @@ const (
 )
 
 // TestRandomFaults makes requests fail at random while writers increment a counter by
-// compare-and-swap and create keys. The body of the counter has the line of each write that took
-// effect.
+// compare-and-swap and create keys. Each write that takes effect adds a line to the body of the
+// counter.
 func TestRandomFaults(t *testing.T) {
 	bed := newFaultBed(t)
 	runs := *seeds
@@ -39,7 +39,7 @@ func TestRandomFaults(t *testing.T) {
 	}
 }
 
-// A history maps the line of each write to its outcome as reported to the writer.
+// A history records the outcome of each write, as reported to the writer, by the line written.
 type history struct {
 	mu   sync.Mutex
 	said map[string]error // nil: acknowledged
@@ -80,9 +80,9 @@ func testRandom(t *testing.T, bed *faultBed, seed uint64, verb string) {
 	checkCreated(t, bed, names, created)
 }
 
-// randomly injects a fault into about one request in five. No request is duplicated in
-// transit: if the first copy succeeds, another client writes and the second copy is
-// rejected, the outcome cannot be determined.
+// randomly injects a fault into about one request in five. It never duplicates a request: if the
+// first copy succeeded, then another client wrote and the second copy was rejected, the outcome
+// could not be determined.
 func randomly(bed *faultBed, rng *rand.Rand) func(s3fault.Request) s3fault.Fault {
 	var mu sync.Mutex
 	cases := faultCases(bed.elsewhere)
@@ -97,14 +97,14 @@ func randomly(bed *faultBed, rng *rand.Rand) func(s3fault.Request) s3fault.Fault
 	}
 }
 
-// count adds one line to the counter, and 1 to the number of lines in its metadata. It
-// reads again after a conflict, and gives up after an unknown outcome. It returns an error
-// if a read is inconsistent.
+// count adds a line to the body of the counter, and 1 to the number of lines in its metadata. After
+// a conflict it reads the counter and tries again; after an unknown outcome it gives up. It returns
+// an error if a read is inconsistent.
 func count(ctx context.Context, store storage.Store, key, verb, line string, h *history) error {
 	for {
 		is, version, err := look(ctx, store, key)
 		if err != nil || is == nil {
-			h.note(line, storage.ErrNotFound) // reading failed: nothing was written
+			h.note(line, storage.ErrNotFound) // the counter cannot be read, so nothing was written
 			return nil
 		}
 		lines := bytes.Count(is.body, []byte("\n"))
@@ -164,8 +164,8 @@ func checkCount(t *testing.T, bed *faultBed, key string, h *history) {
 	}
 }
 
-// checkCreated compares the object at each key with the outcomes reported to those who
-// tried to create it.
+// checkCreated compares the object at each key with the outcomes reported to the writers that tried
+// to create it.
 func checkCreated(t *testing.T, bed *faultBed, prefix string, h *history) {
 	t.Helper()
 	for i := range randomKeys {

@@ -14,21 +14,21 @@ import (
 	"github.com/feedctl/feedctl/storage/storagetest"
 )
 
-// suiteEvery is the distance between requests that fail. It is coprime to the number of requests of
-// every method.
+// suiteEvery is the distance between requests with a fault. It is coprime to the number of requests
+// of every method.
 const suiteEvery = 7
 
-// contended matches keys that several writers write concurrently. If a write to such a key has a
-// fault, and then finds another writer's object, its outcome is unknown: it may have taken effect
-// in between.
+// contended matches keys that several writers write concurrently. If a request to write such a key
+// has a fault, and the driver then finds another writer's object, the outcome is unknown: the write
+// may have taken effect before the other one.
 var contended = regexp.MustCompile("race/|counter-|all/in/one")
 
-// skipped matches tests of the suite that send many similar requests. TestRandomFaults increments a
-// counter under more faults.
+// skipped matches tests of the suite that send many similar requests. TestRandomFaults also
+// increments a counter, with more faults.
 var skipped = regexp.MustCompile("/(shallow/.*|race_to_create|race_to_increment)$")
 
 // TestStoreOverFaults runs the suite while every seventh request has a fault that the driver must
-// hide, of each kind in turn.
+// hide. The kinds of faults take turns.
 func TestStoreOverFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the whole contract again")
@@ -41,7 +41,7 @@ func TestStoreOverFaults(t *testing.T) {
 		}
 	}
 	config := bed.config
-	config.Memory, config.PartSize = 0, 0 // the defaults, so that everything can be read whole
+	config.Memory, config.PartSize = 0, 0 // the defaults, with which every object can be read whole
 	var stores, all, faults, turn atomic.Int64
 	storagetest.Run(t, func(t *testing.T) storage.Store {
 		if skipped.MatchString(t.Name()) && !*allFaults {
@@ -50,7 +50,7 @@ func TestStoreOverFaults(t *testing.T) {
 		config := config
 		config.Prefix = bed.config.Prefix + "/" + bed.key()
 		var requests atomic.Int64
-		requests.Store(stores.Add(1)) // not the same requests for each store
+		requests.Store(stores.Add(1)) // so that the faults are in different requests for each store
 		store, err := openOver(t.Context(), config, func(r s3fault.Request) s3fault.Fault {
 			all.Add(1)
 			if requests.Add(1)%suiteEvery != 0 || !r.Operation.Reads() && contended.MatchString(r.Path) {
@@ -72,8 +72,8 @@ func TestStoreOverFaults(t *testing.T) {
 	t.Logf("%d faults in %d requests", faults.Load(), all.Load())
 }
 
-// asking repeats a refused conditional write if its outcome is unknown because of a fault,
-// as a caller that needs the outcome would.
+// asking repeats a conditional write if its outcome is unknown because of a fault, as a caller that
+// needs the outcome would.
 type asking struct{ *s3.Store }
 
 func (a asking) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
@@ -104,8 +104,8 @@ func isUnknown(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() == nil && !isDefinite(err)
 }
 
-// onSmall skips long bodies for faults that are detected only at their end, and for faults
-// that hold the body in memory, which the suite measures.
+// onSmall restricts faults that are detected only at the end of a long body, and faults that hold
+// the body in memory, which the suite measures, to short bodies.
 func onSmall(f faultCase) s3fault.Fault {
 	if !f.corrupts && !f.twice {
 		return f.fault
@@ -125,7 +125,7 @@ func onSmall(f faultCase) s3fault.Fault {
 	}
 }
 
-// answered is a transport for a response that the server has already sent.
+// answered is a transport that returns a response that the server has already sent.
 type answered struct{ response *http.Response }
 
 func (a answered) RoundTrip(*http.Request) (*http.Response, error) { return a.response, nil }

@@ -24,14 +24,14 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// A faultBed is a server with two stores: one without faults, which shows the actual state,
-// and one with the faults set for each key.
+// A faultBed is a server with two stores: clean, without faults, which shows the actual state, and
+// faulty, with the faults that are set for each key.
 type faultBed struct {
 	config        s3.Config
 	clean, faulty *s3.Store
 	elsewhere     *url.URL // another address of the server; nil if there is none
 	keys          atomic.Int64
-	faults        sync.Map // from a key to func(s3fault.Request) s3fault.Fault
+	faults        sync.Map // by key, a func(s3fault.Request) s3fault.Fault
 }
 
 func newFaultBed(t *testing.T) *faultBed {
@@ -59,7 +59,7 @@ func newFaultBed(t *testing.T) *faultBed {
 	}
 	bed.clean = bed.open(t, pass)
 	bed.faulty = bed.open(t, bed.decide)
-	for _, store := range []*s3.Store{bed.clean, bed.faulty} { // which then need not probe the server
+	for _, store := range []*s3.Store{bed.clean, bed.faulty} { // so that the stores need not probe the server later
 		if _, err := store.Create(t.Context(), bed.key(), storage.Meta{}, storage.Bytes()); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func pass(s3fault.Request) s3fault.Fault { return nil }
 
 func (b *faultBed) key() string { return fmt.Sprintf("key/%06d", b.keys.Add(1)) }
 
-// A faultState is the state of an object; nil if the object does not exist.
+// A faultState is the state of an object; a nil *faultState means that the object does not exist.
 type faultState struct {
 	meta storage.Meta
 	body []byte
@@ -166,7 +166,8 @@ func isDefinite(err error) bool {
 	return false
 }
 
-// prepare creates the object to call the method on and returns the version to call it at.
+// prepare creates the object for the call and returns the version with which the method is to be
+// called.
 func (c call) prepare(ctx context.Context, bed *faultBed, key string) (storage.Version, error) {
 	store := bed.clean
 	if c.own {
@@ -199,8 +200,8 @@ func (c call) prepare(ctx context.Context, bed *faultBed, key string) (storage.V
 	return version, nil
 }
 
-// try makes the call with the faults of decide, and returns an error unless the outcome is
-// correct.
+// try makes the call with the faults that decide returns, and returns an error unless the outcome
+// is correct.
 func (c call) try(t *testing.T, bed *faultBed, f faultCase, decide func(s3fault.Request) s3fault.Fault) error {
 	ctx, key := t.Context(), bed.key()
 	at, err := c.prepare(ctx, bed, key)
@@ -211,12 +212,12 @@ func (c call) try(t *testing.T, bed *faultBed, f faultCase, decide func(s3fault.
 	version, err := c.do(ctx, bed.faulty, key, at)
 	bed.faults.Delete(key)
 	if f.late != nil {
-		_, _ = f.late.Release(ctx) // its effect shows in the object
+		_, _ = f.late.Release(ctx) // whether it takes effect is seen in the object
 	}
 	return c.check(ctx, bed, f, key, at, version, err)
 }
 
-// check compares the result of the call with the object.
+// check compares the result of the call with the state of the object.
 func (c call) check(ctx context.Context, bed *faultBed, f faultCase, key string, at, version storage.Version, err error) error {
 	is, now, lerr := look(ctx, bed.clean, key)
 	if lerr != nil {
@@ -291,9 +292,9 @@ func (c call) requests(t *testing.T, bed *faultBed) []s3fault.Operation {
 	return operations
 }
 
-// sampled returns the distance between the faults that are injected into a call: 16 with multipart
-// uploads, which are slow, and 4 if another call sends the same requests. Faults that corrupt
-// bodies are always injected.
+// sampled returns n if one in n faults is injected into a call: 16 for multipart uploads, which are
+// slow, and 4 if another call sends the same requests. Faults that corrupt bodies are always
+// injected.
 func (c call) sampled() int {
 	switch {
 	case *allFaults:
@@ -328,7 +329,7 @@ func (c call) tryAll(t *testing.T, bed *faultBed) {
 	pool := newPool(32)
 	defer pool.Wait()
 	for n, operation := range operations {
-		// A Late holds one request, so each case needs its own faults.
+		// A Late can hold only one request, so each case needs its own.
 		for i := range distinctFaults(bed.elsewhere) {
 			f := distinctFaults(bed.elsewhere)[i]
 			if !f.fits(operation) || f.corrupts && c.unverified || !f.corrupts && (n+i)%every != first {
@@ -377,7 +378,7 @@ func TestLastingFaults(t *testing.T) {
 	}
 }
 
-// nth injects one fault, into the nth request from now.
+// nth injects a fault into the nth request, and no other.
 func nth(n int, fault s3fault.Fault) func(s3fault.Request) s3fault.Fault {
 	var requests atomic.Int64
 	return func(s3fault.Request) s3fault.Fault {

@@ -13,8 +13,8 @@ import (
 )
 
 // List implements [storage.Store]. It skips objects whose names are not keys, such as
-// the driver's own. [storage.Entry.Size] is that of the stored object, which is slightly
-// larger than the body.
+// the driver's own. [storage.Entry.Size] is the size of the stored object, which is slightly larger
+// than the body.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
 		if err := storage.CheckPrefix(prefix); err != nil {

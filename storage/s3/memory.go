@@ -2,18 +2,18 @@ package s3
 
 import "sync"
 
-// memoryUnit is the granularity of memory for objects, in bytes.
+// memoryUnit is the size, in bytes, of which the capacity of memory for objects is a multiple.
 const memoryUnit = 64 << 10
 
-// A memory keeps memory for objects, so that it can be reused without being cleared by the garbage
-// collector in between. The zero value is ready to use. Store.buffers limits how much is in use at
-// a time.
+// A memory is a pool of memory for objects, which can be reused without being cleared by the
+// garbage collector. The zero value is ready to use. Store.buffers limits how much memory is in use
+// at a time.
 type memory struct {
 	mu   sync.Mutex
 	free map[int64]*sync.Pool // of *[]byte, by the number of units
 }
 
-// get returns memory of the given length, with any content.
+// get returns memory of the given length, whose content is arbitrary.
 func (m *memory) get(size int64) []byte {
 	units := (size + memoryUnit - 1) / memoryUnit
 	if used, ok := m.pool(units).Get().(*[]byte); ok {
@@ -22,14 +22,15 @@ func (m *memory) get(size int64) []byte {
 	return make([]byte, size, units*memoryUnit)
 }
 
-// A borrowed is memory for an object.
+// A borrowed holds memory for an object.
 type borrowed struct {
 	bytes   []byte
-	unlimit func() // excludes it from the limit
-	free    func() // the bytes are no longer used
+	unlimit func() // no longer counts the memory toward the limit
+	free    func() // gives the memory back; bytes must not be used after that
 }
 
-// borrow returns memory. The caller must have made room for it within the limit.
+// borrow returns memory of the given length. The caller must have acquired the length from
+// Store.buffers.
 func (s *Store) borrow(size int64) *borrowed {
 	b := &borrowed{bytes: s.memory.get(size), unlimit: sync.OnceFunc(func() { s.buffers.Release(size) })}
 	b.free = sync.OnceFunc(func() {

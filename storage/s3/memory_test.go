@@ -10,7 +10,7 @@ import (
 )
 
 // TestMemoryReused: memory is reused for other objects only after the body in it has been closed,
-// and a body that is kept for an append does not share it.
+// and is not shared with a body that is kept for an append.
 func TestMemoryReused(t *testing.T) {
 	s := newStore(t, s3test.Start(t), "memory")
 	body := func(c byte) []byte { return bytes.Repeat([]byte{c}, 100_000) }

@@ -20,7 +20,7 @@ const (
 	// maxParts and minPart are limits of S3.
 	maxParts = 10000
 	minPart  = 5 << 20
-	// partsAtOnce is the number of parts of an object sent concurrently.
+	// partsAtOnce is the number of parts of an object that are sent concurrently.
 	partsAtOnce = 4
 	// abortTimeout limits how long a cancelled write waits for an abort.
 	abortTimeout = 5 * time.Second
@@ -78,8 +78,8 @@ func (s *Store) abort(ctx context.Context, object, id *string) error {
 	})
 }
 
-// abortAtWork aborts an upload until it no longer exists: a part that the server is still
-// storing may survive the first abort. If this fails, Sweep removes the rest.
+// abortAtWork aborts an upload repeatedly until it no longer exists: a part that the server is
+// still storing may survive the first abort. If abortAtWork fails, Sweep removes the rest.
 func (s *Store) abortAtWork(ctx context.Context, object, id *string) {
 	for attempt := 1; attempt <= s.config.Attempts; attempt++ {
 		err := s.abort(ctx, object, id)
@@ -92,8 +92,8 @@ func (s *Store) abortAtWork(ctx context.Context, object, id *string) {
 	}
 }
 
-// sendParts sends parts concurrently if the body can be opened at an offset, and
-// sequentially, reading it once, otherwise.
+// sendParts sends the parts concurrently if the body can be opened at an offset. Otherwise, it
+// reads the body once and sends the parts sequentially.
 func (s *Store) sendParts(ctx context.Context, u *upload, id *string) ([]types.CompletedPart, error) {
 	done := make([]types.CompletedPart, len(u.parts))
 	group, ctx := errgroup.WithContext(ctx)
@@ -142,8 +142,8 @@ func (s *Store) sendPart(ctx context.Context, u *upload, id *string, number int3
 	return etag, err
 }
 
-// complete turns the parts into an object. It is safe to retry: if an earlier attempt succeeded,
-// the upload no longer exists.
+// complete turns the parts into an object. The request can be retried safely: if an earlier attempt
+// succeeded, the upload no longer exists.
 func (s *Store) complete(ctx context.Context, u *upload, at *version, id *string, parts []types.CompletedPart) (
 	etag string, unsure bool, err error,
 ) {
@@ -230,8 +230,8 @@ func (s *Store) Sweep(ctx context.Context, age time.Duration) (freed int64, err 
 	return uploads + probes, nil
 }
 
-// left reports whether since is not after until. It compares whole seconds, the precision of the
-// store's clock.
+// left reports whether an upload or object made at time since was left behind, which is the case if
+// since <= until. It compares whole seconds, the precision of the store's clock.
 func left(since *time.Time, until time.Time) bool {
 	return !utc(since).Truncate(time.Second).After(until)
 }
@@ -274,7 +274,7 @@ func (s *Store) sweepUpload(ctx context.Context, upload types.MultipartUpload) (
 	for more := true; more; {
 		err := s.repeat(ctx, func(opts ...options) error {
 			out, err := s.client.ListParts(ctx, in, opts...)
-			if codeOf(err) == "NoSuchUpload" { // it was completed or aborted meanwhile
+			if codeOf(err) == "NoSuchUpload" { // the upload was completed or aborted meanwhile
 				more = false
 				return nil
 			}

@@ -27,7 +27,7 @@ const partSize = 5 << 20
 
 func smallParts(c *s3.Config) { c.PartSize = partSize }
 
-// pattern returns a body of n bytes in which every block of 8 is unique.
+// pattern returns a body of n bytes in which each block of 8 bytes is unique.
 func pattern(n int) []byte {
 	b := make([]byte, 0, n+8)
 	for i := 0; len(b) < n; i += 8 {
@@ -36,7 +36,7 @@ func pattern(n int) []byte {
 	return b[:n]
 }
 
-// A forwardBody can only be read from its beginning.
+// A forwardBody is a body that can be read only from its beginning.
 type forwardBody struct {
 	storage.Body
 	opened *atomic.Int32
@@ -59,7 +59,7 @@ func uploads(t *testing.T, server *s3test.Server) []string {
 	return keys
 }
 
-// TestParts writes multipart bodies from all kinds of sources.
+// TestParts writes bodies of all kinds in parts.
 func TestParts(t *testing.T) {
 	server := s3test.Start(t)
 	s := newStore(t, server, "parts", smallParts)
@@ -99,7 +99,7 @@ func TestParts(t *testing.T) {
 			t.Errorf("%s: Replace at the previous version: %v", name, err)
 		}
 	}
-	// Each of four uploads opens the body once for the digest, and once for the parts.
+	// Each of four uploads opens the body twice: for the digest, and for the parts.
 	if n := opened.Load(); n != 8 {
 		t.Errorf("a body that can only be read forward was opened %d times, want 8", n)
 	}
@@ -193,8 +193,8 @@ func TestSweepActiveUpload(t *testing.T) {
 	}
 }
 
-// TestSweepProbes: Sweep removes what a killed probe left behind, once it is too old to
-// belong to a running one.
+// TestSweepProbes: Sweep removes objects that a killed probe has left behind, once they are too old
+// to belong to a running probe.
 func TestSweepProbes(t *testing.T) {
 	server := s3test.Start(t)
 	s := newStore(t, server, "parts")
@@ -209,7 +209,7 @@ func TestSweepProbes(t *testing.T) {
 		t.Errorf("Sweep of a probe that may be running: %d, %v", freed, err)
 	}
 	if server.Dir == "" {
-		return // its clock cannot be set
+		return // the times of the server's objects cannot be set
 	}
 	old := time.Now().Add(-3 * time.Hour)
 	if err := os.Chtimes(filepath.Join(server.Dir, "parts", "!feedctl", "try-X"), old, old); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// maxPresign is S3's limit for how long a URL is valid.
+// maxPresign is S3's limit for the time during which a presigned URL is valid.
 const maxPresign = 7 * 24 * time.Hour
 
 // Presign implements [storage.Presigner]. A URL is valid for at most a week and

@@ -21,14 +21,14 @@ const (
 	privatePrefix = "!feedctl/"
 	// probeKey is the object that records a successful probe.
 	probeKey = privatePrefix + "probe"
-	// probeText is the body of that object, which is created only once: a different set of checks
-	// needs another key.
+	// probeText is the body of the object at probeKey, which is created only once: a different set
+	// of checks needs another key.
 	probeText = "feedctl probe 1: the server honours conditional writes\n"
 	// triesPrefix begins the names of objects that a probe writes and deletes.
 	triesPrefix = privatePrefix + "try-"
 
-	// probeAge is the minimum age of a probe's objects to be swept, so that a running
-	// probe is not disturbed.
+	// probeAge is the minimum age at which a probe's objects are swept, so that a running probe is
+	// not disturbed.
 	probeAge = time.Hour
 	creators = 8 // number of concurrent creates in a probe
 	// cleanTimeout limits the removal of the objects of a probe.
@@ -38,7 +38,7 @@ const (
 const unsafeAdvice = "use a server, or a version of it, that honours If-Match and If-None-Match on writes" +
 	" and stores 2 KB of metadata, as S3 does; a proxy in between must forward them"
 
-// A probeState is what this process knows about the server.
+// A probeState holds what this process knows about the server from probes.
 type probeState struct {
 	good    atomic.Bool
 	turn    chan struct{} // a semaphore held while probing
@@ -82,8 +82,9 @@ func (s *Store) probed(ctx context.Context) error {
 	return nil
 }
 
-// readProbe reads the record of a successful probe, so that the first write need not. A write that
-// needs the record meanwhile waits for readProbe, and readProbe waits for a probe.
+// readProbe reads the record of a successful probe, so that the first write need not read it.
+// Meanwhile, a write that needs the record waits for readProbe, and readProbe waits for a running
+// probe.
 func (s *Store) readProbe(ctx context.Context) error {
 	select {
 	case s.probe.turn <- struct{}{}:
@@ -98,7 +99,7 @@ func (s *Store) readProbe(ctx context.Context) error {
 	return err
 }
 
-// verdict returns an error that lists the failed checks, or nil.
+// verdict returns an error that lists the failed checks, or nil if there are none.
 func verdict(checks []storage.Check) error {
 	var details []string
 	for _, c := range checks {
@@ -131,8 +132,8 @@ func (s *Store) remembered(ctx context.Context) (known bool, err error) {
 	return known, err
 }
 
-// remember records the successful probe, unless another process has. It uses a
-// conditional write, since a bucket policy may allow no other writes.
+// remember records a successful probe, unless another process has done so. It uses a conditional
+// write, since a bucket policy may allow no other writes.
 func (s *Store) remember(ctx context.Context) error {
 	_, err := (&try{ctx: ctx, s: s}).put(probeKey, probeText, nil, nil)
 	return explain(err)
@@ -153,7 +154,7 @@ func (s *Store) Probe(ctx context.Context) ([]storage.Check, error) {
 	s.probe.refusal = verdict(checks)
 	s.probe.good.Store(s.probe.refusal == nil)
 	if s.probe.refusal != nil {
-		err = s.remove(ctx, probeKey) // other processes must not rely on it
+		err = s.remove(ctx, probeKey) // other processes must not rely on an earlier record
 	} else {
 		err = s.remember(ctx)
 	}
@@ -163,7 +164,7 @@ func (s *Store) Probe(ctx context.Context) ([]storage.Check, error) {
 	return checks, nil
 }
 
-// sweepProbes deletes what killed probes left behind.
+// sweepProbes deletes the objects that killed probes have left behind.
 func (s *Store) sweepProbes(ctx context.Context, until time.Time) (freed int64, err error) {
 	in := &s3.ListObjectsV2Input{Bucket: s.bucket(), Prefix: s.object(triesPrefix)}
 	for {

@@ -32,7 +32,7 @@ func objectNames(t *testing.T, server *s3test.Server, prefix string) (names []st
 	return names
 }
 
-// TestProbe: a conforming server passes all checks, and only the outcome remains stored.
+// TestProbe: a conforming server passes all checks, and the probe leaves only its record behind.
 func TestProbe(t *testing.T) {
 	server := s3test.Start(t)
 	s := newStore(t, server, "probe")
@@ -58,8 +58,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestProbeConflict: a server that refuses to complete an upload because of another write under
-// way, as any server may, has not failed the probe.
+// TestProbeConflict: any server may refuse to complete an upload because of another write in
+// progress, so this must not make it fail the probe.
 func TestProbeConflict(t *testing.T) {
 	server := s3test.Start(t)
 	conflict := s3fault.Answer(http.StatusConflict, "ConditionalRequestConflict")
@@ -113,8 +113,8 @@ func TestConcurrentProbes(t *testing.T) {
 	}
 }
 
-// TestUnsafeServer writes to servers that ignore conditions or reject them, simulated by a
-// transport that strips headers from some requests or responds to them.
+// TestUnsafeServer writes to servers that ignore or reject conditions. They are simulated by a
+// transport that removes headers from some requests, or responds to these itself.
 func TestUnsafeServer(t *testing.T) {
 	server := s3test.Start(t)
 	strip := func(method, header string) s3fault.Fault {
@@ -181,7 +181,7 @@ func TestUnsafeServer(t *testing.T) {
 func TestPolicies(t *testing.T) {
 	server := s3test.Start(t)
 	deny := s3fault.Answer(http.StatusForbidden, "AccessDenied")
-	begins := func(r *http.Request) bool { // an object, or an upload in parts
+	begins := func(r *http.Request) bool { // begins to write an object, in one request or in parts
 		return r.Method == http.MethodPut && !r.URL.Query().Has("partNumber") || r.Method == http.MethodPost && r.URL.Query().Has("uploads")
 	}
 	for name, c := range map[string]struct {

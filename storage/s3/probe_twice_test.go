@@ -7,9 +7,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestProbeSentTwice: a proxy sends each write twice, so the server reports that the
-// condition does not hold for a write that took effect. The probe must not blame the
-// server.
+// TestProbeSentTwice: a proxy sends each write twice, so the server reports that the condition does
+// not hold, although the write took effect. The probe must not blame the server.
 func TestProbeSentTwice(t *testing.T) {
 	bed := newFaultBed(t)
 	config := bed.config

@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestNoCredentials: when the SDK finds no credentials, it writes nothing to standard
-// error, and the error says once that access is denied.
+// TestNoCredentials: if there are no credentials, the SDK writes nothing to standard error, and the
+// error says only once that access is denied.
 func TestNoCredentials(t *testing.T) {
 	role := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)

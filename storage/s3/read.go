@@ -16,13 +16,13 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// tailSize is the number of bytes read from the end of an object to get its state. It
-// covers any short trailer and most long ones.
+// tailSize is the number of bytes that are read from the end of an object to get its state. They
+// include any short trailer and most long ones.
 const tailSize = 4 << 10
 
-// A response is an object, or a range of it, sent by the server.
+// A response is an object, or a range of an object, as sent by the server.
 type response struct {
-	storage.Info         // Meta may not be known yet
+	storage.Info         // Meta may be in the trailer, and is then set when that has been read
 	rec          *record // the object's record
 	version      version
 	total        int64 // length of the object, including the trailer
@@ -30,8 +30,8 @@ type response struct {
 	body         io.ReadCloser
 }
 
-// get requests a range of the object, or all of it if byteRange is "", on the condition that it has
-// the given ETag, unless etag is "". The response's body is open.
+// get requests a range of the object, or the whole object if byteRange is "". If etag is not "",
+// the object must have this ETag. The body of the response is open.
 func (s *Store) get(ctx context.Context, key, byteRange, etag string, opts ...options) (*response, error) {
 	in := &s3.GetObjectInput{Bucket: s.bucket(), Key: s.object(key)}
 	if byteRange != "" {
@@ -80,11 +80,12 @@ func parseContentRange(text string) (first, total int64, err error) {
 
 // state returns the state of the object at key, without the body.
 //
-// It uses GetObject, not HeadObject. HeadObject does not return the trailer, and to serve it, some
-// servers, such as versitygw, read first the metadata and then the ETag: if the object is
-// overwritten in between, they combine the ETag of the new state with the metadata of the old one,
-// and a write with that ETag as its condition would undo another write. For GetObject they read the
-// ETag first and the rest from one open file; an outdated ETag only makes a condition fail.
+// It uses GetObject, not HeadObject. HeadObject does not return the trailer. Besides, for
+// HeadObject some servers, such as versitygw, read first the metadata and then the ETag: if the
+// object is overwritten in between, they combine the ETag of the new state with the metadata of the
+// old one, and a write with that ETag as its condition would undo another write. For GetObject they
+// read the ETag first and the rest from one open file; an outdated ETag only makes a condition
+// fail.
 func (s *Store) state(ctx context.Context, key string) (*response, error) {
 	var r *response
 	err := s.read(ctx, func(opts ...options) (err error) {
@@ -94,7 +95,8 @@ func (s *Store) state(ctx context.Context, key string) (*response, error) {
 	return r, err
 }
 
-// tail reads at least the last length bytes of an object and all of its trailer.
+// tail reads an object's state from its end. It requests the last length bytes, or more if the
+// trailer is longer.
 func (s *Store) tail(ctx context.Context, key string, length int, opts ...options) (*response, error) {
 	r, err := s.get(ctx, key, fmt.Sprintf("bytes=-%d", length), "", opts...)
 	if err != nil {
@@ -133,11 +135,10 @@ func (s *Store) Stat(ctx context.Context, key string) (storage.Info, error) {
 
 // Get implements [storage.Store]. The context also applies to reading the body.
 //
-// An object up to a sixteenth of [Config.Memory] is read whole and verified before Get
-// returns, and read again if it is damaged. Larger objects, and all objects while the
-// memory is exhausted, are streamed: the last byte is returned only if the digest of the
-// whole body is correct; otherwise the error matches [ErrCorrupt]. A range of a large
-// object is not verified.
+// An object of up to a sixteenth of [Config.Memory] is read whole and verified before Get returns,
+// and read again if it is damaged. Larger objects, and all objects while the memory is exhausted,
+// are streamed: the last byte is returned only if the digest of the whole body is correct;
+// otherwise the error matches [ErrCorrupt]. A range of a large object is not verified.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (*storage.Object, error) {
 	if err := storage.CheckKey(key); err != nil {
 		return nil, fmt.Errorf("get: %w", err)
@@ -193,10 +194,10 @@ func (s *Store) open(ctx context.Context, key string, offset, length int64) (*st
 	return o, err
 }
 
-// wholeRange returns the range that covers any object small enough to be read whole.
+// wholeRange returns a range that includes all of any object that is small enough to be read whole.
 func (s *Store) wholeRange() string { return fmt.Sprintf("bytes=0-%d", s.whole-1) }
 
-// load reads an object to append to it. The body is nil if it is large.
+// load reads an object to append to it. The body is nil if the object is large.
 func (s *Store) load(ctx context.Context, key string) (r *response, body []byte, err error) {
 	err = s.read(ctx, func(opts ...options) (err error) {
 		if r, err = s.get(ctx, key, s.wholeRange(), "", opts...); err != nil {
@@ -213,7 +214,7 @@ func (s *Store) load(ctx context.Context, key string) (r *response, body []byte,
 	return r, body, err
 }
 
-// cut returns the bounds of a range of a body.
+// cut returns the bounds of the requested range within a body of the given size.
 func cut(size, offset, length int64) (begin, end int64) {
 	begin, end = min(offset, size), size
 	if length >= 0 && length < end-begin {
@@ -222,8 +223,8 @@ func cut(size, offset, length int64) (begin, end int64) {
 	return begin, end
 }
 
-// readWhole reads the whole object into a slice of its length, verifies it and returns its body. It
-// closes the response.
+// readWhole reads the whole object into a slice, which has the length of the object, verifies it
+// and returns its body. It closes the body of the response.
 func (r *response) readWhole(object []byte) ([]byte, error) {
 	defer r.body.Close()
 	if _, err := io.ReadFull(r.body, object); err != nil {
@@ -242,7 +243,8 @@ func (r *response) readWhole(object []byte) ([]byte, error) {
 
 var errDigest = errors.New("its SHA-256 is not the one that was written; restore it from another version or a copy")
 
-// refresh caches a body that was read if this process appends to the object.
+// refresh caches a body that was read, if an earlier state is in the cache: then this process
+// appends to the object.
 func (s *Store) refresh(r *response, body []byte) {
 	if r.version.plain || !s.bodies.has(r.Key) {
 		return
@@ -259,7 +261,7 @@ func (r *response) memoryBody(body []byte, begin, end int64, m *borrowed) io.Rea
 	return &wholeBody{part, body, r.rec.sum}
 }
 
-// A memoryBody is a body, or a part of one, in memory.
+// A memoryBody is a body, or a part of a body, in memory.
 type memoryBody struct {
 	*bytes.Reader
 	memory *borrowed
@@ -271,7 +273,7 @@ func (b *memoryBody) Close() error {
 	return nil
 }
 
-// A wholeBody is a whole body. It implements [storage.Loaded].
+// A wholeBody is a whole body in memory. It implements [storage.Loaded].
 type wholeBody struct {
 	memoryBody
 	bytes []byte

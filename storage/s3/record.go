@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// metaName is the user metadata with the record: x-amz-meta-feedctl.
+	// metaName is the name of the user metadata that holds the record: x-amz-meta-feedctl.
 	metaName      = "feedctl"
 	recordVersion = "1"
-	idLen         = 26 // of a write id, in characters
+	idLen         = 26 // length of the ID of a write, in characters
 
-	// maxInline limits the payload in a record, in bytes, so that the metadata stays
+	// maxInline is the maximum size of a payload in a record, in bytes, so that the metadata stays
 	// below S3's limit of 2 KB.
 	maxInline = 1300
 
@@ -35,7 +35,7 @@ type record struct {
 	sum     [sha256.Size]byte // of the body
 	size    int64             // of the body
 	trailer int               // length of the trailer; 0 if the object has none
-	payload []byte            // storage.Meta; nil if it is in the trailer
+	payload []byte            // encoded storage.Meta; nil if it is in the trailer
 }
 
 var (
@@ -110,7 +110,7 @@ func decodeMeta(payload []byte) (meta storage.Meta, err error) {
 	return meta, nil
 }
 
-// makeTrailer returns the trailer of an object, with the payload unless that is nil.
+// makeTrailer returns the trailer of an object. It includes the payload unless that is nil.
 func makeTrailer(id string, payload []byte) []byte {
 	var b bytes.Buffer
 	b.WriteString(trailerBegin + id)

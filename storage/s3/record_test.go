@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// FuzzRecord: any metadata survives a round trip through record and trailer, and a change
+// FuzzRecord: any metadata is unchanged after a round trip through record and trailer, and a change
 // of one character is detected.
 func FuzzRecord(f *testing.F) {
 	f.Add("text/plain", "no-cache", []byte("data"), int64(5), 3)

@@ -22,16 +22,16 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// options change one request.
+// options changes one request.
 type options = func(*s3.Options)
 
 const (
 	maxRedirects = 3
-	// maxBackoff is the longest wait, as a multiple of the first.
+	// maxBackoff is the longest wait, as a multiple of the first wait.
 	maxBackoff = 100
-	// throttleBackoff multiplies the waits when the server is busy.
+	// throttleBackoff is the factor by which waits are longer when the server is busy.
 	throttleBackoff = 10
-	// maxDamaged is how many times a damaged object is read before giving up.
+	// maxDamaged is how many times a damaged object is read before the driver gives up.
 	maxDamaged = 5
 )
 
@@ -76,7 +76,8 @@ func (s *Store) send(ctx context.Context, do func(...options) error) error {
 }
 
 // read is like repeat, but explains errors to the caller. A 404 that is not from an S3 server means
-// that the URL is wrong, unless an S3 server has responded before; then the fault may be transient.
+// that the URL is wrong, unless an S3 server has responded before, in which case the fault may be
+// transient.
 func (s *Store) read(ctx context.Context, do func(...options) error) error {
 	err := s.repeat(ctx, do)
 	if statusOf(err) == http.StatusNotFound && codeOf(err) == "" && !s.answered.Load() {
@@ -106,8 +107,8 @@ func (s *Store) repeat(ctx context.Context, do func(...options) error) error {
 	}
 }
 
-// pause waits before the next attempt, for a random time or as long as a busy server
-// asks for, limited by maxBackoff.
+// pause waits before the next attempt, for a random time or, if longer, for the time that a busy
+// server asks for; maxBackoff limits both.
 func (s *Store) pause(ctx context.Context, attempt int, err error) error {
 	pauses := backoff.Backoff{Min: s.config.Backoff, Max: s.config.Backoff * maxBackoff}
 	least := time.Duration(0)
@@ -118,7 +119,7 @@ func (s *Store) pause(ctx context.Context, attempt int, err error) error {
 	return backoff.Sleep(ctx, max(least, pauses.After(attempt)))
 }
 
-// redirected makes a request go to another server.
+// redirected sends a request to another server.
 func redirected(location *url.URL) options {
 	return addMiddleware(func(stack *middleware.Stack) error {
 		return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("FeedctlRedirect", func(
@@ -149,7 +150,7 @@ func addMiddleware(add func(*middleware.Stack) error) options {
 	return func(o *s3.Options) { o.APIOptions = append(o.APIOptions, add) }
 }
 
-// observe counts the requests and reads the server's clock.
+// observe counts the requests, and updates the clock from the responses.
 func (s *Store) observe(stack *middleware.Stack) error {
 	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("FeedctlObserve", func(
 		ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler,

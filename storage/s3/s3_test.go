@@ -74,7 +74,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// rawClient returns a client that uses the server without the driver, and the bucket.
+// rawClient returns the bucket, and a client with which the server is used without the driver.
 func rawClient(t testing.TB, server *s3test.Server) (client *sdk.Client, bucket *string) {
 	t.Helper()
 	u, err := url.Parse(server.URL(""))

@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// TestNotReadWhileReplaced appends to objects that are too large for memory, on a server
-// that locks an object during a PutObject, so that reading it would block for ever.
+// TestNotReadWhileReplaced appends to objects that are too large for memory, on a server that locks
+// an object during a PutObject, so reading it would block for ever.
 func TestNotReadWhileReplaced(t *testing.T) {
 	server := s3test.Start(t)
 	var replacing atomic.Int32
@@ -47,8 +47,8 @@ func TestNotReadWhileReplaced(t *testing.T) {
 }
 
 // TestRejectedWhileSending: versitygw rejects a condition and closes the connection before
-// it has read a long body, so its response may be lost. A body that was not sent completely
-// was not written, so the outcome is known nonetheless.
+// it has read a long body, so its response may be lost. The outcome is known nonetheless, since a
+// body that was not sent completely was not written.
 func TestRejectedWhileSending(t *testing.T) {
 	s := newStore(t, s3test.Start(t), "refused")
 	body := storage.Bytes(pattern(12 << 20))

@@ -25,11 +25,11 @@ import (
 type Store struct {
 	config      Config
 	client      *s3.Client
-	transport   *http.Transport // nil if the client is the caller's
+	transport   *http.Transport // nil if the caller passed the client to New
 	credentials aws.CredentialsProvider
 	authorized  atomic.Bool // credentials have been available
 	answered    atomic.Bool // an S3 server has responded
-	whole       int64       // objects up to this size in bytes are read whole
+	whole       int64       // objects of up to this size, in bytes, are read whole
 	buffers     *semaphore.Weighted
 	memory      memory
 	bodies      *bodyCache
@@ -48,8 +48,8 @@ var (
 )
 
 // New returns a store that uses the given client, with its credentials, region, endpoint and HTTP
-// client; Region, Endpoint, Transport and Stall of config are ignored. The store does its own
-// retries and checksums. New sends no request.
+// client; Region, Endpoint, Transport and Stall of config are ignored. The store retries requests
+// and computes checksums itself. New sends no request.
 func New(client *s3.Client, config Config) (*Store, error) {
 	options := client.Options()
 	config.Region, config.Endpoint = options.Region, aws.ToString(options.BaseEndpoint)
@@ -126,16 +126,16 @@ func newStore(config Config) (*Store, error) {
 	}, nil
 }
 
-// adapt sets the options of a client that the protocol of the store depends on.
+// adapt sets the options of a client on which the protocol of the store depends.
 func (s *Store) adapt(o *s3.Options) {
-	// After an attempt with an unknown outcome, the driver reads the object
-	// before it retries.
+	// The driver retries by itself: after an attempt with an unknown outcome, it first reads the
+	// object.
 	o.Retryer = aws.NopRetryer{}
 	// The payload hash in the signature protects writes, and the record protects reads. Not every
 	// server supports other checksums.
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-	o.ContinueHeaderThresholdBytes = -1 // a commit is one round trip
+	o.ContinueHeaderThresholdBytes = -1 // do not wait for 100 Continue: a commit is one round trip
 	o.Logger = logging.Nop{}
 	o.APIOptions = append(o.APIOptions, s.observe)
 }
@@ -152,7 +152,7 @@ func firstOf(values ...string) string {
 // Remote implements [storage.Locator].
 func (s *Store) Remote() bool { return true }
 
-// Close closes idle connections, unless the client is the caller's.
+// Close closes idle connections, unless the client was passed to New.
 func (s *Store) Close() error {
 	if s.transport != nil {
 		s.transport.CloseIdleConnections()
@@ -160,7 +160,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// object returns the name of a key in the bucket.
+// object returns the name in the bucket for a key.
 func (s *Store) object(key string) *string {
 	if s.config.Prefix == "" {
 		return &key
@@ -175,8 +175,8 @@ func (s *Store) failed(verb, key string, err error) error {
 	return fmt.Errorf("%s s3://%s/%s: %w", verb, s.config.Bucket, *s.object(key), err)
 }
 
-// A version identifies a state of an object: by the ETag, for conditions, and by the
-// ID of the write, since states with the same bytes may have the same ETag.
+// A version identifies a state of an object, by the ETag, which conditions need, and by the ID of
+// the write, since states with the same bytes may have the same ETag.
 type version struct {
 	plain bool   // the object has no trailer, so its ETag may recur
 	id    string // of the write
@@ -199,10 +199,10 @@ func parseVersion(text storage.Version) (version, error) {
 	return version{plain: v[0] == 'p', id: v[1 : 1+idLen], etag: v[1+idLen:]}, nil
 }
 
-// normalETag returns an ETag in the form for If-Match.
+// normalETag returns an ETag in the form that If-Match requires.
 func normalETag(etag *string) string {
 	return `"` + strings.Trim(strings.TrimPrefix(aws.ToString(etag), "W/"), `"`) + `"`
 }
 
-// utc returns a time for [storage.Info.Modified].
+// utc returns a time in UTC, as for [storage.Info.Modified].
 func utc(t *time.Time) time.Time { return aws.ToTime(t).UTC() }

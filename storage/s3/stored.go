@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// A storedBody is the body of an object that is appended to. It is read from the store
-// each time it is opened. Reading fails if the object has changed.
+// A storedBody is the existing body of an object to which a write appends. It is read from the
+// store each time it is opened. Reading fails if the object has changed.
 type storedBody struct {
 	ctx context.Context
 	s   *Store
@@ -15,10 +15,10 @@ type storedBody struct {
 
 func (b *storedBody) Size() int64 { return b.r.Size }
 
-// Open opens the whole body, which is verified at its end.
+// Open opens the whole body, which is verified when its end is read.
 func (b *storedBody) Open() (io.ReadCloser, error) { return b.OpenFrom(0) }
 
-// OpenFrom implements the interface used by [storage.OpenFrom].
+// OpenFrom opens the body at an offset; see [storage.OpenFrom].
 func (b *storedBody) OpenFrom(offset int64) (io.ReadCloser, error) {
 	r := *b.r
 	r.body = nil

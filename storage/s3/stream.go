@@ -11,23 +11,23 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A stream reads a body on demand. If the connection breaks, it continues on another at
-// the same byte, provided that the object has not changed.
+// A stream reads a body on demand. If the connection breaks, it continues at the same byte on
+// another connection, provided that the object has not changed.
 type stream struct {
 	ctx context.Context
 	s   *Store
 	r   *response
 
-	src        io.ReadCloser // reads from pos; nil if there is no connection
-	pos        int64         // of the next byte of the body
-	begin, end int64         // the range returned to the caller
-	stop       int64         // where reading ends: at end, or at the end of the body to verify it
-	sum        hash.Hash     // of the body up to pos; nil if it is not verified
+	src        io.ReadCloser // its next byte is that at pos; nil if there is no connection
+	pos        int64         // offset of the next byte of the body
+	begin, end int64         // the range of the body that is returned to the caller
+	stop       int64         // where reading ends: at end or, to verify the body, at its end
+	sum        hash.Hash     // of the body up to pos; nil if the body is not verified
 	err        error         // sticky
 }
 
-// stream returns the object with a body that is read on demand. If the response is
-// open, it must be at its beginning.
+// stream returns the object with a body that is read on demand. If the response has an open body,
+// that must begin at the first byte of the object, and nothing may have been read from it.
 func (s *Store) stream(ctx context.Context, r *response, offset, length int64) (*storage.Object, error) {
 	b := &stream{ctx: ctx, s: s, r: r}
 	b.begin, b.end = cut(r.Size, offset, length)
@@ -57,10 +57,10 @@ func (s *Store) stream(ctx context.Context, r *response, offset, length int64) (
 	return &storage.Object{Info: r.Info, Body: b}, nil
 }
 
-// verify makes the stream, which must be at its beginning, check the whole body.
+// verify makes the stream, from which nothing may have been read yet, check the whole body.
 func (b *stream) verify() { b.stop, b.sum = b.r.Size, sha256.New() }
 
-// errChanged ends a body whose object was replaced or deleted.
+// errChanged is the error of reading a body whose object was replaced or deleted.
 var errChanged = errors.New("the object was replaced or deleted while it was read; read it again")
 
 func (b *stream) Read(p []byte) (int, error) {
@@ -78,8 +78,8 @@ func (b *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next reads bytes for the caller. If the body is verified, the last byte is returned
-// only after all of it has been read.
+// next reads bytes for the caller. If the body is verified, the last byte is returned only after
+// the whole body has been read.
 func (b *stream) next(p []byte) (int, error) {
 	if b.sum == nil {
 		if b.pos == b.end {
@@ -111,7 +111,7 @@ func (b *stream) next(p []byte) (int, error) {
 	return n, io.EOF
 }
 
-// discard reads up to a position.
+// discard reads and discards the bytes up to an offset.
 func (b *stream) discard(to int64) error {
 	if b.pos == to {
 		return nil
@@ -125,7 +125,7 @@ func (b *stream) discard(to int64) error {
 	return nil
 }
 
-// fill reads at least one byte, and none at or after limit.
+// fill reads at least one byte, but none at or after the offset limit.
 func (b *stream) fill(p []byte, limit int64) (int, error) {
 	p = p[:min(int64(len(p)), limit-b.pos)]
 	for attempt := 1; ; attempt++ {
@@ -157,8 +157,8 @@ func (b *stream) fill(p []byte, limit int64) (int, error) {
 	}
 }
 
-// connect requests the rest. It checks the write ID in addition to the ETag: some servers
-// compare the ETag of one file and send the bytes of another.
+// connect requests the rest of the bytes. It checks the ID of the write in addition to the ETag,
+// since some servers compare the ETag of one file and send the bytes of another.
 func (b *stream) connect() error {
 	changed := false
 	err := b.s.read(b.ctx, func(opts ...options) error {

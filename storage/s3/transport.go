@@ -11,7 +11,7 @@ import (
 
 const (
 	connectTimeout = 10 * time.Second
-	// idleConns limits the number of idle connections.
+	// idleConns is the maximum number of idle connections.
 	idleConns = 128
 )
 
@@ -30,7 +30,7 @@ func newTransport(stall time.Duration) *http.Transport {
 		},
 		TLSHandshakeTimeout:   connectTimeout,
 		ResponseHeaderTimeout: stall,
-		// Shorter than the deadline of an idle connection.
+		// Shorter than stall, after which reading from an idle connection fails.
 		IdleConnTimeout:     stall * 3 / 4,
 		MaxIdleConns:        0,
 		MaxIdleConnsPerHost: idleConns,
@@ -41,8 +41,8 @@ func newTransport(stall time.Duration) *http.Transport {
 }
 
 // A watchedConn fails if there is no progress for a given time. Reads and writes extend each
-// other's deadline: a read begins when the connection becomes idle, long before the next request is
-// written.
+// other's deadlines, since a read begins when the connection becomes idle, long before the next
+// request is written.
 type watchedConn struct {
 	net.Conn
 	stall time.Duration

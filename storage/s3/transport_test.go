@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestStall: a connection stays open while bytes pass in either direction, and fails when
-// none do.
+// TestStall: a connection works as long as bytes pass in either direction, and fails when none do
+// for too long.
 func TestStall(t *testing.T) {
 	const stall = time.Minute
 	for name, pass := range map[string]func(ours, theirs net.Conn) error{

@@ -29,7 +29,7 @@ type try struct {
 	checks []storage.Check
 }
 
-// tryOut runs all checks. An error means that one could not be run.
+// tryOut runs all checks. An error means that a check could not be run.
 func (s *Store) tryOut(ctx context.Context) (checks []storage.Check, err error) {
 	t := &try{ctx: ctx, s: s}
 	defer func() {
@@ -47,7 +47,7 @@ func (s *Store) tryOut(ctx context.Context) (checks []storage.Check, err error) 
 	return t.checks, nil
 }
 
-// errNoConditions: the server rejects conditional requests.
+// errNoConditions means that the server rejects conditional requests.
 var errNoConditions = errors.New("the server does not support conditional writes")
 
 func (t *try) note(name string, ok bool, detail string, args ...any) {
@@ -58,7 +58,7 @@ func (t *try) note(name string, ok bool, detail string, args ...any) {
 	t.checks = append(t.checks, c)
 }
 
-// key returns the name of an object that does not exist.
+// key returns the key of a scratch object that does not exist yet.
 func (t *try) key() string {
 	key := triesPrefix + rand.Text()
 	t.mu.Lock()
@@ -67,8 +67,8 @@ func (t *try) key() string {
 	return key
 }
 
-// clean deletes the objects written. Those that it has no permission to delete are left
-// for Sweep.
+// clean deletes the scratch objects. If permission to delete them is missing, they are left for
+// Sweep.
 func (t *try) clean() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), cleanTimeout)
 	defer cancel()
@@ -91,9 +91,9 @@ func (t *try) input(key string) *s3.PutObjectInput {
 	}
 }
 
-// put writes an object and reports whether the condition held. One attempt may break the
-// condition for the next; since the object has no other writer, the caller notices that. If the
-// server rejects conditional writes, put adds a failed check.
+// put writes an object and reports whether the condition held. If one attempt takes effect, the
+// condition may not hold for the next; the caller notices that, since the object has no other
+// writer. If the server rejects conditional writes, put adds a failed check.
 func (t *try) put(key, body string, metadata map[string]string, at *version) (held bool, err error) {
 	in := t.input(key)
 	in.Metadata = metadata
@@ -113,8 +113,8 @@ func (t *try) put(key, body string, metadata map[string]string, at *version) (he
 	return err == nil, err
 }
 
-// notDone reports whether the server may have rejected a request because of a header that
-// it does not support.
+// notDone reports whether the server may have rejected a request because it does not support one of
+// the headers.
 func notDone(err error) bool {
 	return statusOf(err) == http.StatusNotImplemented ||
 		statusOf(err) == http.StatusBadRequest && classify(err) == refused && !expired(err)
@@ -131,7 +131,7 @@ func (t *try) plain(in *s3.PutObjectInput, body string) error {
 	})
 }
 
-// get reads an object; the body is empty if it does not exist. If good returns false, the
+// get reads an object; the body is empty if the object does not exist. If good returns false, the
 // object is read again, since it may have been damaged in transit.
 func (t *try) get(key string, good func(body string, metadata map[string]string) bool) (body string, metadata map[string]string, etag string, err error) {
 	for range maxDamaged {
@@ -163,7 +163,7 @@ func is(want string) func(string, map[string]string) bool {
 // create creates an object twice.
 func (t *try) create() error {
 	key := t.key()
-	// As long as the longest record, with every character of its alphabet.
+	// The value is as long as the longest record, and has all characters that records may have.
 	value := strings.Repeat("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.", 29)
 	_, err := t.put(key, "first", map[string]string{metaName: value}, nil)
 	tooLarge := codeOf(err) == "MetadataTooLarge"
@@ -195,7 +195,8 @@ func (t *try) create() error {
 	return err
 }
 
-// replace replaces an object at its version, and then at the version before.
+// replace replaces an object at its current version, and then tries to replace it at the previous
+// version.
 func (t *try) replace() error {
 	key := t.key()
 	if _, err := t.put(key, "first", nil, nil); err != nil {
@@ -260,7 +261,7 @@ func (t *try) race() error {
 	all.Wait()
 	body, _, _, err := t.get(key, func(body string, _ map[string]string) bool { return len(body) == 1 })
 	n := winners.Load()
-	// A proxy may have retried a request that succeeded, and got a 412.
+	// A proxy may have sent again a request that succeeded, and received a 412.
 	t.note("one of several concurrent creates succeeds", n == 1 || n == 0 && (unknown.Load() > 0 || body != ""),
 		"%d of %d PutObject with If-None-Match: * succeeded, and the object is %q", n, creators, body)
 	return err
@@ -327,7 +328,7 @@ func (t *try) uploadOnce(key string, at *version) (held bool, err error) {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), abortTimeout)
 		defer cancel()
-		_ = t.s.abort(ctx, t.s.object(key), id) // what remains is for Sweep
+		_ = t.s.abort(ctx, t.s.object(key), id) // if this fails, Sweep aborts the upload
 	}()
 	data := []byte("parts")
 	sum := sha256.Sum256(data)

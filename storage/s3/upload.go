@@ -16,16 +16,16 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// An upload is a state of an object to be written.
+// An upload holds a state of an object that is to be written.
 type upload struct {
 	key    string
 	meta   storage.Meta
 	rec    record
 	object storage.Body // the body and the trailer
 	sum    string       // SHA-256 of the object, in hexadecimal
-	parts  []part       // of a multipart upload; nil for a PutObject
+	parts  []part       // parts of a multipart upload; nil for a PutObject
 
-	// The following are set if the body is in memory, to be cached for an append.
+	// These are set if the body is in memory, so that it can be cached for an append.
 	body  []byte
 	state hash.Hash // the SHA-256 of body
 }
@@ -36,16 +36,16 @@ type part struct {
 	sum          string // SHA-256 in hexadecimal
 }
 
-// A content is the body of an object to be written: for an append, the existing body,
-// in memory or in the store, followed by the new bytes.
+// A content is the body of an object to be written. For an append, it is the existing body, in
+// memory or in the store, followed by the new bytes.
 type content struct {
 	begun  *cachedBody // the existing body; nil if it is not in memory
 	stored *storedBody // the existing body; nil if there is none or it is in begun
 	new    storage.Body
 }
 
-// prepare reads the content and returns how to write it. It may use the spare capacity
-// of the body in memory. The caller calls release when the upload has ended.
+// prepare reads the content and returns an upload that writes it. It may use the spare capacity of
+// a body in memory. The caller must call release when the upload has ended.
 func (s *Store) prepare(ctx context.Context, key string, meta storage.Meta, plain bool, c content) (
 	u *upload, release func(), err error,
 ) {
@@ -67,8 +67,8 @@ func (s *Store) prepare(ctx context.Context, key string, meta storage.Meta, plai
 		body = storage.Concat(c.stored, body)
 	}
 	size := body.Size()
-	// A body with a known digest will not be appended to: it is neither read before it
-	// is sent nor cached.
+	// If the digest of a body is known, no append to the object is expected: the body is neither
+	// read before it is sent nor cached.
 	if d, ok := body.(storage.Digested); ok && c.begun == nil && size+int64(len(trailer)) < s.partSize(size) {
 		u.rec.size = size
 		u.object = storage.Concat(body, storage.Bytes(trailer))
@@ -83,8 +83,8 @@ func (s *Store) prepare(ctx context.Context, key string, meta storage.Meta, plai
 		}
 		err = u.readThrough(body, trailer, s.partSize(body.Size()+int64(len(trailer))))
 		release = func() {}
-		// A server may lock the object for the duration of a PutObject, so that
-		// reading it meanwhile would block for ever. UploadPart does not lock it.
+		// A server may lock the object during a PutObject, so reading the object meanwhile would
+		// block for ever. UploadPart does not lock it.
 		if len(u.parts) == 1 && c.stored == nil {
 			u.parts = nil
 		}
@@ -115,7 +115,7 @@ func (u *upload) readWhole(begun *cachedBody, body storage.Body, trailer []byte)
 	return u.finish(u.state, trailer)
 }
 
-// readThrough reads the body to compute its digests.
+// readThrough reads the body without holding it in memory, to compute the digests.
 func (u *upload) readThrough(body storage.Body, trailer []byte, partSize int64) error {
 	state, parts := sha256.New(), &partSums{size: partSize, sum: sha256.New()}
 	if err := readBody(io.MultiWriter(state, parts), body); err != nil {
@@ -128,7 +128,7 @@ func (u *upload) readThrough(body storage.Body, trailer []byte, partSize int64) 
 	return u.finish(state, trailer)
 }
 
-// finish sets the fields derived from the digest of the body.
+// finish sets the fields that depend on the digest of the body.
 func (u *upload) finish(state hash.Hash, trailer []byte) error {
 	u.rec.sum = [sha256.Size]byte(state.Sum(nil))
 	all, err := state.(hash.Cloner).Clone()
@@ -159,7 +159,7 @@ func readInto(b []byte, body storage.Body) error {
 		return err
 	}
 	if _, err = io.ReadFull(r, b); err == nil {
-		_, err = io.Copy(io.Discard, r) // checks that the body ends
+		_, err = io.Copy(io.Discard, r) // checks that the body has no more bytes
 	}
 	if cerr := r.Close(); err == nil && cerr != nil {
 		err = fmt.Errorf("close body: %w", cerr)
@@ -196,7 +196,7 @@ func (p *partSums) next() {
 	p.begin = p.at
 }
 
-// end returns the parts, at least one.
+// end returns the parts, of which there is at least one.
 func (p *partSums) end() []part {
 	if p.at > p.begin || len(p.done) == 0 {
 		p.next()
@@ -204,14 +204,14 @@ func (p *partSums) end() []part {
 	return p.done
 }
 
-// A source is the body of one request. It records read errors, which the HTTP client
-// hides, and can be shut, since the client may read a body even after it has returned.
+// A source is the body of one request. It records read errors, which the HTTP client hides. It can
+// be shut, since the client may still read the body after the call has returned.
 type source struct {
 	mu     sync.Mutex
 	r      io.ReadCloser
 	left   int64
 	err    error
-	open   bool // r is not closed with the request
+	open   bool // shut does not close r
 	closed bool
 }
 
@@ -245,8 +245,8 @@ func (b *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unsent reports whether part of the body was not read. That part was not sent either, so the write
-// cannot have taken effect.
+// unsent reports whether a part of the body was not read. That part was not sent, either, so the
+// write cannot have taken effect.
 func (b *source) unsent() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -266,7 +266,7 @@ func (b *source) shut() error {
 	return b.err
 }
 
-// A bodyError is an error of reading the caller's body.
+// A bodyError is an error from reading the caller's body.
 type bodyError struct{ error }
 
 func (e bodyError) Unwrap() error { return e.error }
@@ -286,5 +286,6 @@ func isUnsent(err error) bool {
 	return ok
 }
 
-// isPlain reports whether an object needs no trailer, if the payload fits into the record.
+// isPlain reports whether an object needs no trailer, provided that the payload fits into the
+// record.
 func isPlain(meta storage.Meta) bool { return strings.Contains(meta.CacheControl, "immutable") }

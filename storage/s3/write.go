@@ -47,7 +47,8 @@ func (s *Store) replace(ctx context.Context, key string, at storage.Version, met
 	return s.write(ctx, key, meta, false, &from, content{new: body})
 }
 
-// Append implements [storage.Store]. If the body is cached, an append is one PutObject.
+// Append implements [storage.Store]. If the existing body is cached, an append sends a single
+// PutObject.
 func (s *Store) Append(ctx context.Context, key string, at storage.Version, meta storage.Meta, tail storage.Body) (storage.Version, error) {
 	v, err := s.append(ctx, key, at, meta, tail)
 	if err != nil {
@@ -83,7 +84,7 @@ func (s *Store) append(ctx context.Context, key string, at storage.Version, meta
 		return s.write(ctx, key, meta, false, &from, content{begun: newCachedBody(key, at, begun), new: tail})
 	}
 	v, err := s.write(ctx, key, meta, false, &from, content{stored: &storedBody{ctx: ctx, s: s, r: r}, new: tail})
-	if errors.Is(err, errChanged) { // while reading it, before anything was written
+	if errors.Is(err, errChanged) { // the stored body changed while it was read, so nothing was written
 		return "", errVersion
 	}
 	return v, err
@@ -91,7 +92,8 @@ func (s *Store) append(ctx context.Context, key string, at storage.Version, meta
 
 var errVersion = fmt.Errorf("%w: another writer changed it", storage.ErrConflict)
 
-// checkWrite does the checks common to all writes, and probes the server before the first write.
+// checkWrite makes the checks that are common to all writes, and probes the server before the first
+// write.
 func (s *Store) checkWrite(ctx context.Context, key string, meta storage.Meta) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -105,8 +107,8 @@ func (s *Store) checkWrite(ctx context.Context, key string, meta storage.Meta) e
 	return s.probed(ctx)
 }
 
-// checkPlain checks that an object without a trailer is at the given version. The
-// condition of the write is not enough, since another state with the same bytes may
+// checkPlain checks that an object has the given version if that version has no trailer. In this
+// case, the condition of the write does not suffice, since another state with the same bytes may
 // have the same ETag. If the object is deleted, and created again with the same bytes, between this
 // check and the write, the new object is replaced.
 func (s *Store) checkPlain(ctx context.Context, key string, at version) error {
@@ -148,12 +150,12 @@ func (s *Store) write(ctx context.Context, key string, meta storage.Meta, plain 
 //
 // An attempt has an unknown outcome if there is no response, a response from a proxy, or a 409. A
 // 412 may be caused by this same write, retried by a proxy. The object is therefore read after each
-// of these. If it has the ID of this write, the write has succeeded. If the condition still holds,
-// the write is sent again with the same condition and ID; only one of the attempts can take effect.
-// Otherwise there was another write. If an earlier attempt had an unknown outcome, the other write
-// may have followed it, and the outcome remains unknown. An attempt whose body was not sent
-// completely is known to have failed: a server that rejects a condition may close the connection
-// before its response is read.
+// of these. If the object has the ID of this write, the write has succeeded. If the condition still
+// holds, the write is sent again with the same condition and ID; only one of the attempts can take
+// effect. Otherwise there was another write. If an earlier attempt had an unknown outcome, the
+// other write may have followed that attempt, and the outcome remains unknown. An attempt whose
+// body was not sent completely is known to have failed: a server that rejects a condition may close
+// the connection before its response is read.
 func (s *Store) commit(ctx context.Context, u *upload, at *version) (etag string, err error) {
 	unknown := false
 	for attempt := 1; ; attempt++ {
@@ -210,8 +212,8 @@ func (s *Store) commit(ctx context.Context, u *upload, at *version) (etag string
 	}
 }
 
-// outcome returns the error of a write whose last attempt had no effect; unknown reports whether an
-// earlier attempt may have had one.
+// outcome returns the error of a write whose last attempt had no effect; unknown says whether an
+// earlier attempt may have taken effect.
 func outcome(err error, unknown bool) error {
 	if unknown {
 		return unknownOutcome(err)
@@ -224,8 +226,8 @@ func unknownOutcome(err error) error {
 	return fmt.Errorf("the outcome is unknown, read again: %v", err) //nolint:errorlint // must match no sentinel
 }
 
-// put makes one attempt at an upload. Unsure means that the attempt may have taken effect,
-// regardless of the error.
+// put makes one attempt at an upload. If unsure is true, the attempt may have taken effect,
+// whatever the error is.
 func (s *Store) put(ctx context.Context, u *upload, at *version) (etag string, unsure bool, err error) {
 	in := &s3.PutObjectInput{
 		Bucket: s.bucket(), Key: s.object(u.key),

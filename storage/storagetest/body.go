@@ -14,10 +14,10 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// writeFunc is Append or Replace.
+// A writeFunc is the method Append or Replace of a store.
 type writeFunc func(context.Context, string, storage.Version, storage.Meta, storage.Body) (storage.Version, error)
 
-// A testBody declares one size and may have another.
+// A testBody is a body whose declared size may be wrong.
 type testBody struct {
 	size int64
 	open func() (io.ReadCloser, error)
@@ -32,13 +32,13 @@ type badClose struct{ io.Reader }
 
 func (badClose) Close() error { return errBody }
 
-// testBodies writes bodies that fail or do not have their declared size, both small ones
-// and ones larger than any buffer.
+// testBodies writes small bodies, and bodies larger than any buffer, that cannot be read or do not
+// have their declared size.
 func testBodies(t *testing.T, s *suite) {
 	for name, size := range map[string]int{"small": 10, "large": 600<<10 + 7} {
 		t.Run(name, func(t *testing.T) { testBadBodies(t, s, name, strings.Repeat("x", size)) })
 	}
-	// Readers may return few bytes at a time, and io.EOF with the last ones.
+	// Readers may return a few bytes at a time, and io.EOF together with the last bytes.
 	data := bytes.Repeat([]byte("0123456789"), 1000)
 	for name, wrap := range map[string]func(io.Reader) io.Reader{
 		"one byte": iotest.OneByteReader, "half": iotest.HalfReader, "end with data": iotest.DataErrReader,
@@ -55,7 +55,7 @@ func testBodies(t *testing.T, s *suite) {
 	}
 }
 
-// testDigested writes bodies with a known digest by each method.
+// testDigested writes bodies with a known digest with each method.
 func testDigested(t *testing.T, s *suite) {
 	digested := func(text string) storage.Body {
 		state := sha256.New().(hash.Cloner)
@@ -129,7 +129,7 @@ func testBadBodies(t *testing.T, s *suite, key, data string) {
 		wantError(t, "Replace: "+bad.name, err, bad.want)
 		unchanged(t, s.store, key, was)
 	}
-	// The object can still be written.
+	// Other writes to the object must still succeed.
 	version, err := s.store.Append(ctx, key, was.Info.Version, storage.Meta{}, storage.Bytes([]byte(" and more")))
 	if err != nil {
 		t.Fatal(err)

@@ -62,7 +62,7 @@ func testCancelList(t *testing.T, s *suite) {
 	}
 }
 
-// cancelReader cancels when it is first read.
+// A cancelReader cancels a context when it is first read.
 type cancelReader struct {
 	io.Reader
 	cancel func()
@@ -102,8 +102,7 @@ func testCancelBody(t *testing.T, s *suite, was *snapshot) {
 	}
 }
 
-// testCancelWaiting cancels a write that may be waiting for another one, whose body is
-// delayed.
+// testCancelWaiting cancels a write that may be waiting for another write, whose body is delayed.
 func testCancelWaiting(t *testing.T, s *suite) {
 	key := s.key("waiting")
 	version := s.create(t, key, storage.Meta{}, "")
@@ -128,7 +127,7 @@ func testCancelWaiting(t *testing.T, s *suite) {
 	close(release)
 	err1 := <-done
 
-	// A store without locks may have performed the second write.
+	// In a store without locks, the second write may have succeeded.
 	if err2 != nil && !errors.Is(err2, context.Canceled) {
 		t.Errorf("cancelled Append: %v", err2)
 	}

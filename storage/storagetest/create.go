@@ -23,7 +23,7 @@ func testCreate(t *testing.T, s *suite) {
 	version = s.create(t, s.key("empty"), storage.Meta{}, "")
 	is(t, s.store, s.key("empty"), version, storage.Meta{}, nil)
 
-	// A body in pieces, one of them empty.
+	// A body may consist of several slices, even empty ones.
 	version, err = s.store.Create(t.Context(), s.key("pieces"), storage.Meta{},
 		storage.Concat(storage.Bytes([]byte("one"), nil, []byte("two")), storage.Bytes(), storage.Bytes([]byte("three"))))
 	if err != nil {
@@ -82,7 +82,7 @@ func testMeta(t *testing.T, s *suite) {
 	version := s.create(t, key, largest, "x")
 	is(t, s.store, key, version, largest, []byte("x"))
 
-	// Later changes to the metadata's slice do not affect the store.
+	// If the caller changes the slice of the metadata later, the store is not affected.
 	mine := storage.Meta{Data: []byte("mine")}
 	version = s.create(t, s.key("b"), mine, "x")
 	mine.Data[0] = 'X'

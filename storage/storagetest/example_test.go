@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/storage/storagetest"
 )
 
-// This is the test of a driver, in its package.
+// This is a test in the package of a driver.
 func ExampleRun() {
 	TestStore := func(t *testing.T) {
 		storagetest.Run(t, func(*testing.T) storage.Store { return memory.New() }, storagetest.Options{

@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// testRanges compares ranges with slices.
+// testRanges compares ranges of a body with slices of it.
 func testRanges(t *testing.T, s *suite) {
 	data := []byte("0123456789")
 	for _, n := range []int{0, 1, len(data)} {

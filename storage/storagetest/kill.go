@@ -13,12 +13,12 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// killKeys is the number of objects that a process writes until it is killed.
+// killKeys is the number of objects that a process writes in turn until it is killed.
 const killKeys = 3
 
-// workWrite takes objects through states 1, 2, 3 and so on, for ever: it creates, appends,
-// replaces and deletes. It continues from the state in the store, and prints each state
-// before it is written and when it is acknowledged.
+// workWrite takes objects through the states 1, 2, 3 and so on, for ever, by Create, Append,
+// Replace and Delete. It continues from the state in the store, and prints the number of each state
+// before writing it and after the write was acknowledged.
 func workWrite(ctx context.Context, store storage.Store, job task) error {
 	for {
 		for i := range killKeys {
@@ -29,7 +29,7 @@ func workWrite(ctx context.Context, store storage.Store, job task) error {
 			}
 			err = writeNext(ctx, store, key, info, c)
 			if errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrExists) {
-				continue // a write of a killed process landed late
+				continue // a late write of a killed process took effect
 			}
 			if err != nil {
 				return err
@@ -59,8 +59,8 @@ func writeNext(ctx context.Context, store storage.Store, key string, info storag
 	return nil
 }
 
-// killCycle is the number of states from one Create to the next: 1 is a create, 5 a
-// replace, 8 a delete, the others appends.
+// killCycle is the number of states from one Create to the next: state 1 is made by a Create, 5 by
+// a Replace, 8 by a Delete, and the others by an Append.
 const killCycle = 8
 
 func verbOf(n int) string {
@@ -88,9 +88,9 @@ func killBody(n int) []byte {
 }
 
 // testKill kills writing processes at random moments, until at least one was killed during
-// a write. After each kill, and when the next process starts, every object must be intact
-// and in the state acknowledged last or the one requested after it, which a server may
-// write even after the process has been killed.
+// a write. After each kill, and when the next process starts, every object must be intact, and in
+// the last acknowledged state or in the state requested after it, which a server may write even
+// after the process has been killed.
 func testKill(t *testing.T, s *suite) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	lines, between := 0, 0
@@ -159,7 +159,7 @@ func runAndKill(t *testing.T, job task, rng *rand.Rand) []byte {
 		output.Write(line)
 	}
 	for range rng.IntN(1000) {
-		runtime.Gosched() // until some moment during the next write
+		runtime.Gosched() // wait until some moment during the next write
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func runAndKill(t *testing.T, job task, rng *rand.Rand) []byte {
 	for {
 		line, err := reader.ReadBytes('\n')
 		if err != nil {
-			break // an unfinished line is dropped: it was not printed
+			break // ignore an incomplete line, which was not fully printed
 		}
 		output.Write(line)
 	}

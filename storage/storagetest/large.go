@@ -65,7 +65,7 @@ func testLarge(t *testing.T, s *suite) {
 	}
 }
 
-// A largeReader reads an endless sequence of blocks of 64 KiB, all different.
+// A largeReader yields an endless sequence of different blocks of 64 KiB.
 type largeReader struct {
 	seed  byte
 	block [64 << 10]byte
@@ -82,7 +82,7 @@ func (r *largeReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A heapMeter samples the memory in use while bytes pass through it.
+// A heapMeter measures the memory in use from time to time while bytes pass through it.
 type heapMeter struct {
 	off        bool
 	base, peak int64

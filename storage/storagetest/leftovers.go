@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// testLeftovers checks that the leftovers of killed writers, for existing and missing
-// objects, are invisible and do no harm.
+// testLeftovers checks that the leftovers of killed writers are invisible and do no harm, whether
+// their object exists or not.
 func testLeftovers(t *testing.T, s *suite) {
 	ctx := t.Context()
 	key, none := s.key("dir/there"), s.key("dir/not-there")
@@ -61,8 +61,8 @@ func testLeftovers(t *testing.T, s *suite) {
 	s.create(t, key, storage.Meta{}, "again")
 }
 
-// everything is an age that covers all leftovers: a store's clock may lag a few seconds behind the
-// clock that sets their times.
+// everything is an age with which Sweep removes all leftovers: a store's clock may lag a few
+// seconds behind the clock that sets the times of leftovers.
 const everything = -time.Minute
 
 // testSweep checks that Sweep removes leftovers that are old enough, and nothing else.
@@ -81,8 +81,8 @@ func testSweep(t *testing.T, s *suite, version, created storage.Version) {
 	is(t, s.store, s.key("dir/not-there"), created, storage.Meta{}, []byte("created"))
 }
 
-// testSweepWhileWriting sweeps leftovers of any age while writers are active, which must
-// not lose anything.
+// testSweepWhileWriting sweeps leftovers of any age while writers are active. Nothing that they
+// write may be lost.
 func testSweepWhileWriting(t *testing.T, s *suite) {
 	sweeper := optional[storage.Sweeper](t, s)
 	var writers sync.WaitGroup
@@ -110,7 +110,7 @@ func testSweepWhileWriting(t *testing.T, s *suite) {
 	}
 }
 
-// writeAll performs every write on an object, from Create to Delete.
+// writeAll calls every method that writes an object, from Create to Delete.
 func writeAll(t *testing.T, s *suite, key string) error {
 	ctx := t.Context()
 	version, err := s.store.Create(ctx, key, claimOf("x", 1, []byte("one")), storage.Bytes([]byte("one")))

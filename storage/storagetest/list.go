@@ -27,10 +27,10 @@ func (s *suite) list(t *testing.T, prefix, after string) []string {
 	return keys
 }
 
-// testList compares listings with a sorted slice, for prefixes and starting points equal
-// to, between and beyond keys.
+// testList compares listings with a sorted slice. The prefixes and starting points are equal to
+// keys, between keys, and beyond all keys.
 func testList(t *testing.T, s *suite) {
-	// "-" and "." sort before "/", everything else after it.
+	// "-" and "." sort before "/", and all other characters of keys sort after it.
 	names := []string{
 		"a-b", "a.b", "a/b", "a/b-c", "a/bb", "a0", "aa", "a-/b", "a-/b.", "a./b", "a0/b", "a/c/d/e", "a/c/d-e",
 		"A/b", "_/b", "-/b", "0", "z/0", "z/1", "z/10", "z/2", "z/a/0", "z/a-", "z.", "zz/..z",
@@ -109,7 +109,8 @@ func checkList(t *testing.T, s *suite, keys []string, prefix, after string) {
 	}
 }
 
-// testPages lists a few entries at a time, each time beginning after the last one.
+// testPages lists a few entries at a time, each time beginning after the last entry that was
+// listed.
 func testPages(t *testing.T, s *suite, keys []string) {
 	for _, size := range []int{1, 3, len(keys)} {
 		var got []string
@@ -153,7 +154,7 @@ func testListWhileWriting(t *testing.T, s *suite) {
 			for i := 0; ctx.Err() == nil; i++ {
 				key := s.key(fmt.Sprintf("d%d/%02d-%d", w, i%50, w))
 				if w == 1 {
-					key = s.key(fmt.Sprintf("e%d/x", i%3)) // its directory comes and goes, too
+					key = s.key(fmt.Sprintf("e%d/x", i%3)) // the directory of this key is created and removed, too
 				}
 				if _, err := s.store.Create(t.Context(), key, storage.Meta{}, storage.Bytes()); err != nil {
 					t.Errorf("Create: %v", err)

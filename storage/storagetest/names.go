@@ -20,7 +20,7 @@ func testNames(t *testing.T, s *suite) {
 	} {
 		s.create(t, s.key(name), storage.Meta{}, name)
 	}
-	var many []string // more than a driver's batch
+	var many []string // more names than a driver reads at a time
 	for i := range 40 {
 		many = append(many, strconv.Itoa(100+i))
 		s.create(t, s.key("many/"+many[i]+"/1"), storage.Meta{}, "")

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// optional returns the store as a T, and fails the test if it does not implement T.
+// optional returns the store as a T, and fails the test if the store does not implement T.
 func optional[T any](t *testing.T, s *suite) T {
 	t.Helper()
 	o, ok := storage.As[T](s.store)
@@ -33,8 +33,8 @@ func testProperties(t *testing.T, s *suite) {
 	}
 }
 
-// testSync syncs an existing object, a deleted one and one that never existed. Only a
-// driver's own tests can check the state after a crash.
+// testSync syncs an object that exists, one that was deleted, and one that never existed. The state
+// after a crash can be checked only by a driver's own tests.
 func testSync(t *testing.T, s *suite) {
 	syncer := optional[storage.Syncer](t, s)
 	ctx := t.Context()
@@ -63,7 +63,7 @@ func testSync(t *testing.T, s *suite) {
 	wantError(t, "Sync", syncer.Sync(ended, key), context.Canceled)
 }
 
-// testPresign reads objects over plain HTTP. Data added by the driver follows the body.
+// testPresign reads objects over HTTP. Any data that the driver adds must follow the body.
 func testPresign(t *testing.T, s *suite) {
 	presigner := optional[storage.Presigner](t, s)
 	key, late := s.key("a/there"), s.key("a/late")
@@ -99,7 +99,7 @@ func testPresign(t *testing.T, s *suite) {
 	}
 }
 
-// fetched fails the test unless the URL returns the given body.
+// fetched fails the test unless a request for the URL returns the given body.
 func (s *suite) fetched(t *testing.T, url string, body []byte) {
 	t.Helper()
 	status, contentType, got := fetch(t, url)
@@ -131,7 +131,7 @@ func fetch(t *testing.T, url string) (status int, contentType string, body []byt
 	return response.StatusCode, response.Header.Get("Content-Type"), body
 }
 
-// testRequests compares the counts before and after operations.
+// testRequests compares the numbers of requests before and after operations.
 func testRequests(t *testing.T, s *suite) {
 	counter := optional[storage.Counter](t, s)
 	total := func() (n uint64) {
@@ -172,7 +172,7 @@ func testRequests(t *testing.T, s *suite) {
 	}
 	all.Wait()
 	more("Stat at the same time", 8)
-	clear(counter.Requests()) // the map is the caller's
+	clear(counter.Requests()) // the caller may change the returned map
 	if now := total(); now < seen {
 		t.Errorf("%d requests after %d: Requests does not return a copy", now, seen)
 	}
@@ -211,7 +211,7 @@ func testProbe(t *testing.T, s *suite) {
 	wantError(t, "Probe", err, context.Canceled)
 }
 
-// testRecover restores an object to an earlier state of its body.
+// testRecover restores an object with an earlier state of its body.
 func testRecover(t *testing.T, s *suite) {
 	recoverer := optional[storage.Recoverer](t, s)
 	ctx, key := t.Context(), s.key("a/b")

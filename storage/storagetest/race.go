@@ -19,7 +19,7 @@ const (
 	raceKeys       = 10
 	counterWriters = 32
 	counterSteps   = 5
-	longer         = 4 // times as many with Options.Long
+	longer         = 4 // with Options.Long, the numbers are multiplied by this
 )
 
 // testRaceCreate makes 64 writers create each of 10 keys, or of 40 with Options.Long. Exactly one
@@ -65,7 +65,7 @@ func testRaceCreate(t *testing.T, s *suite) {
 }
 
 // testRaceIncrement makes 32 writers, or Options.Counters, add 1 to a number 5 times each, or 20
-// times with Options.Long. They use Append and sometimes Replace.
+// times with Options.Long. They use Append or, sometimes, Replace.
 func testRaceIncrement(t *testing.T, s *suite) {
 	steps := counterSteps
 	if s.opts.Long {
@@ -105,8 +105,8 @@ func checkCounter(t *testing.T, s *suite, key string, want int) {
 	}
 }
 
-// increment adds 1 to the number in the metadata and one byte to the body, and retries
-// until there is no conflict.
+// increment adds 1 to the number in the metadata and a byte to the body, and tries again after each
+// conflict.
 func increment(ctx context.Context, store storage.Store, key, verb, writer string) error {
 	for {
 		o, err := store.Get(ctx, key, 0, -1)

@@ -24,14 +24,15 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Options describe the optional features of a driver, which are then tested.
+// Options describe a driver: its optional features, which are then tested, and the extent of some
+// tests.
 type Options struct {
-	// URL returns the URL with which the function given to [Main] opens the same store
-	// in another process. Nil if that is impossible.
+	// URL returns the URL with which the function given to [Main] opens the same store in another
+	// process. URL is nil if that is impossible.
 	URL func(storage.Store) string
 
-	// Leftovers leaves in the store what a writer leaves behind if it is killed while it
-	// writes key, which may exist. Nil if there can be no leftovers.
+	// Leftovers leaves in the store what a writer leaves behind if it is killed while it writes the
+	// object at key, which may exist. Leftovers is nil if writers leave nothing behind.
 	Leftovers func(t *testing.T, store storage.Store, key string)
 
 	// Kills is the number of writing processes to kill. 0 if URL is nil.
