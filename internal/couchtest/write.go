@@ -116,7 +116,7 @@ func (f *Fake) store(db *database, in *input, newEdit bool, sent parts) (string,
 	return r.name(), nil
 }
 
-// graft stores a revision under its own name.
+// graft stores a revision under the name that the document gives for it.
 func (f *Fake) graft(db *database, d *document, in *input, sent parts) error {
 	generation, hash, err := parseRev(in.rev)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// ReadCouch reads the one credential for a CouchDB server. A bearer token in a file may be renewed there.
+// ReadCouch reads the one credential for a CouchDB server. If it is a bearer token in a file, the file is
+// read again for each request, so the token may be renewed there.
 func (s Source) ReadCouch() (auth couchdb.Auth, err error) {
 	where, text, err := s.lines()
 	if err != nil || where == "" {
@@ -37,7 +38,7 @@ func (s Source) ReadCouch() (auth couchdb.Auth, err error) {
 	return auth, nil
 }
 
-// tokenFile reads the token for each request.
+// tokenFile returns a function that reads the bearer token in a file. It is called for each request.
 func tokenFile(path string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		c, err := Source{File: path}.Read()
@@ -50,7 +51,7 @@ func tokenFile(path string) func(context.Context) (string, error) {
 
 var errCouchAuth = errors.New("want basic USER:PASSWORD, session USER:PASSWORD, bearer TOKEN or proxy USER SECRET [ROLES]")
 
-// parseCouch reads one line. Its errors do not repeat it.
+// parseCouch parses one line of credentials. Its errors do not contain the line.
 func parseCouch(line string) (couchdb.Auth, error) {
 	scheme, rest, _ := strings.Cut(line, " ")
 	switch strings.ToLower(scheme) {

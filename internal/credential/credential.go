@@ -11,11 +11,11 @@ import (
 	"github.com/feedctl/feedctl/consumer"
 )
 
-// ErrEmpty is wrapped by the error of a file or a variable without a credential.
+// ErrEmpty means that a file or a variable has no credential.
 var ErrEmpty = errors.New("is empty: write a credential on a line of it, or do not set it")
 
-// A Source is where credentials are: in File or, if that is empty, in the environment variable
-// Variable. The zero Source has none.
+// A Source says where credentials are: in File or, if that is empty, in the environment variable Variable.
+// The zero Source has none.
 type Source struct {
 	File, Variable string
 	// Required makes it an error if the variable is not set.
@@ -32,11 +32,12 @@ func ParseReference(reference string) (Source, error) {
 	case scheme == "file" && name != "":
 		return Source{File: name}, nil
 	}
-	return Source{}, errors.New("want env:NAME or file:PATH") // and not the reference, which may be a secret
+	return Source{}, errors.New("want env:NAME or file:PATH") // does not contain the reference, which may be a secret
 }
 
-// ReadAll reads the credentials of a source. If there is neither a file nor a variable, there are none. A
-// file or a variable without a credential is an error: a server without credentials would be open.
+// ReadAll reads the credentials of a source. If there is neither a file nor a variable, it returns none. A
+// file or a variable without a credential is an error, since a server without credentials would be open to
+// all.
 func (s Source) ReadAll() ([]consumer.Credentials, error) {
 	return readAll(s, parse)
 }
@@ -79,8 +80,8 @@ func (s Source) ReadPassword() (string, error) {
 	return text, nil
 }
 
-// lines returns the lines of credentials, and the name of the file or variable with them: "" if there is
-// none.
+// lines returns the text with the credentials, and the name of the file or variable that holds it, or "" if
+// there is neither.
 func (s Source) lines() (source, text string, err error) {
 	if s.File != "" {
 		data, err := os.ReadFile(s.File)
@@ -99,12 +100,12 @@ func (s Source) lines() (source, text string, err error) {
 	return "variable " + s.Variable, text, nil
 }
 
-// empty returns the error for a source that has lines, but no credential.
+// empty returns the error for a source that exists but has no credential.
 func empty(source string) error {
 	return fmt.Errorf("read credentials: %s %w", source, ErrEmpty)
 }
 
-// Read reads the one credential of a source.
+// Read reads the only credential of a source.
 func (s Source) Read() (consumer.Credentials, error) {
 	list, err := s.ReadAll()
 	switch {
@@ -118,8 +119,7 @@ func (s Source) Read() (consumer.Credentials, error) {
 	return list[0], nil
 }
 
-// parse reads "basic USER:PASSWORD" or "bearer TOKEN". Its errors do
-// not repeat the line.
+// parse parses "basic USER:PASSWORD" or "bearer TOKEN". Its errors do not contain the line.
 func parse(line string) (consumer.Credentials, error) {
 	scheme, rest, _ := strings.Cut(line, " ")
 	rest = strings.TrimSpace(rest)
@@ -139,8 +139,8 @@ func parse(line string) (consumer.Credentials, error) {
 	return consumer.Credentials{}, errors.New("want basic USER:PASSWORD or bearer TOKEN")
 }
 
-// Authorization returns the header field of a credential (RFC 7617, RFC 6750), or "" if it
-// is empty.
+// Authorization returns the value of the Authorization field for a credential (RFC 7617, RFC 6750), or "" if
+// the credential is empty.
 func Authorization(c consumer.Credentials) string {
 	switch {
 	case c.Bearer != "":

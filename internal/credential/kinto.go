@@ -6,7 +6,8 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// ReadKinto reads the one credential for a Kinto server. A bearer token in a file may be renewed there.
+// ReadKinto reads the one credential for a Kinto server. If it is a bearer token in a file, the token
+// may be renewed there.
 func (s Source) ReadKinto() (kinto.Auth, error) {
 	c, err := s.Read()
 	auth := kinto.Auth{Username: c.Username, Password: c.Password}

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// farStep is the distance between the bits that are changed in a remote store.
+// farStep is the distance between the bits of an object in a remote store that are changed.
 const farStep = 333
 
 // TestS3 changes, truncates and exchanges the objects of a bucket, and changes their
@@ -73,7 +73,7 @@ func TestS3(t *testing.T) {
 	}
 }
 
-// attributes returns the names of the attributes that the server stores with an object.
+// attributes returns the names of the extended attributes that the server stores with an object.
 func attributes(t *testing.T, path string) []string {
 	t.Helper()
 	names := make([]byte, 4<<10)

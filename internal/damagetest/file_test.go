@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-// A fileStore is a file store whose files are damaged.
+// A fileStore is a file store whose files can be damaged and restored.
 type fileStore struct {
 	t     *testing.T
 	dir   string
@@ -38,7 +38,7 @@ func newFileStore(t *testing.T) *fileStore {
 	return f
 }
 
-// key returns the part of the store that a file belongs to, as the prefix of a key.
+// key returns a prefix of the key of the object to which a file belongs.
 func key(name string) string {
 	key, _, _ := strings.Cut(strings.TrimPrefix(name, "objects/"), "@")
 	return key
@@ -69,12 +69,12 @@ func TestFlips(t *testing.T) {
 	t.Parallel()
 	f := newFileStore(t)
 	for name, data := range f.files {
-		step := 31 // a bit of every fourth byte, different ones in each run
+		step := 31 // about one bit in every four bytes, different ones in each run
 		switch {
 		case *all:
 			step = 1
 		case strings.HasSuffix(name, "@meta"):
-			step = 131 // the driver's own tests change more of them
+			step = 131 // the driver's own tests change more bits of these
 		}
 		flips := 0
 		for i, bit := range sample(len(data)*8, step) {
@@ -88,13 +88,13 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// padding reports whether a byte of a file only fills a slot of the metadata. Most bytes of the metadata do,
-// and they are all alike to a reader.
+// padding reports whether a byte of a file only fills a slot of the metadata. Most bytes of the metadata are
+// padding, and damage to any of them looks the same to a reader.
 func padding(data []byte, i int) bool {
 	return i > 0 && data[i-1] == '\n' && data[i] == '\n'
 }
 
-// TestFiles removes, empties and truncates each file, and exchanges each pair.
+// TestFiles removes, empties and truncates each file, and exchanges the contents of each pair of files.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	f := newFileStore(t)

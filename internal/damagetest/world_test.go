@@ -33,8 +33,8 @@ import (
 
 var all = flag.Bool("all", false, "damage every bit, and run every reader each time")
 
-// sample returns one of every step bits, different ones in each run; with -short, for the race detector, a tenth as
-// many.
+// sample returns one of every step bits, different ones in each run. With -short, as for the race detector, it
+// returns a tenth as many.
 func sample(bits, step int) (chosen []int) {
 	if testing.Short() {
 		step *= 10
@@ -47,8 +47,8 @@ func sample(bits, step int) (chosen []int) {
 
 const origin = "http://store.example"
 
-// fill creates the store to damage: feed f of pages 1 to 4, the first of which is pruned
-// and the last of which is open, and a snapshot s of two pages.
+// fill fills the store to be damaged. It creates the feed f with pages 1 to 4, of which the first is pruned
+// and the last is open, and the snapshot s with two pages.
 func fill(t testing.TB, store storage.Store) {
 	t.Helper()
 	now := time.Date(2023, 11, 27, 3, 10, 0, 0, time.UTC)
@@ -89,7 +89,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// A reader returns the data that it reads from a store.
+// A reader reads data from a store in one of several ways.
 type reader struct {
 	name  string
 	about string // prefix of the keys that it reads
@@ -143,7 +143,7 @@ func consume(ctx context.Context, c consumer.Config, store storage.Store, read e
 	return consumeBy(ctx, c, "", read)
 }
 
-// consumeServed returns all entities that a consumer of a server of the store receives.
+// consumeServed returns all entities that a consumer receives from a server of the store.
 func consumeServed(ctx context.Context, store storage.Store, read entitiesOf) (_ string, err error) {
 	s, err := server.New(store, server.Config{ReadAhead: -1, PublicURL: origin})
 	if err != nil {
@@ -169,7 +169,7 @@ func consumeBy(ctx context.Context, c consumer.Config, name string, read entitie
 	return out.String(), nil
 }
 
-// verified reports whether verify finds nothing wrong with a store.
+// verified reports whether verify finds nothing wrong with the feed or snapshot to which a key belongs.
 func verified(ctx context.Context, store storage.Store, key string) bool {
 	if strings.HasPrefix(key, "snapshots/") {
 		name := strings.Split(key, "/")[1]
@@ -185,7 +185,7 @@ func verified(ctx context.Context, store storage.Store, key string) bool {
 	return err == nil && len(report.Violations) == 0
 }
 
-// truth returns the result of each reader for an intact store.
+// truth returns the result of each reader, by name, for an intact store.
 func truth(t testing.TB, store storage.Store) map[string]string {
 	t.Helper()
 	for _, key := range []string{"feeds/", "snapshots/s/", "snapshots/f/"} {
@@ -202,7 +202,8 @@ func truth(t testing.TB, store storage.Store) map[string]string {
 	return data
 }
 
-// inspect lets readers read a store in which one object, or one of several with a common prefix, was damaged.
+// inspect lets the readers read a store in which the object with the given key, or one whose key begins with
+// it, was damaged.
 func inspect(t testing.TB, store storage.Store, what, key string, data map[string]string, thorough bool) {
 	t.Helper()
 	ctx := t.Context()
@@ -221,7 +222,7 @@ func inspect(t testing.TB, store storage.Store, what, key string, data map[strin
 	}
 }
 
-// An overlay is a store whose snapshots are written to another store.
+// An overlay is a store that creates objects in another store instead.
 type overlay struct {
 	storage.Store
 	over storage.Store

@@ -1,4 +1,4 @@
-// Package directory reads what a server lists: the names and URLs of its feeds and snapshots.
+// Package directory reads the directory of a server: the names and URLs of its feeds and snapshots.
 package directory
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// maxSize is how large a page of a directory may be, in bytes.
+// maxSize is the maximum size of a page of a directory, in bytes.
 const maxSize = 4 << 20
 
 // maxNames is the number of names to request from a server at a time.
@@ -30,15 +30,15 @@ const maxNames = 1000
 // pageTime is how long a server may take for a page of its directory.
 const pageTime = 30 * time.Second
 
-// An Entry is a feed or a name of snapshots that a server lists.
+// An Entry is a feed that a server lists, or a name that has snapshots.
 type Entry struct {
 	server.DirectoryEntry
 	Snapshot bool
 }
 
-// Entries yields what the server at base lists, feeds before snapshots, both in the order of their
-// names, beginning with the first name after the given one. It asks for limit names at a time, unless that is
-// 0 or more than maxNames. Each request takes 30 s at most.
+// Entries yields the entries that the server at base lists, feeds before snapshots, and both in the order of
+// their names, beginning with the first name after the given one. It requests limit names at a time; 0, or
+// more than maxNames, leaves the number to the server. Each request takes 30 s at most.
 func Entries(ctx context.Context, c consumer.Config, base *url.URL, limit int, after string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for page, err := range pages(ctx, c, base, limit, after) {
@@ -67,7 +67,7 @@ func checkName(kind string, e server.DirectoryEntry) error {
 	return nil
 }
 
-// pages yields the pages of the directory.
+// pages yields the pages of the directory, beginning after the given name.
 func pages(ctx context.Context, c consumer.Config, base *url.URL, limit int, after string) iter.Seq2[*server.Directory, error] {
 	return func(yield func(*server.Directory, error) bool) {
 		next := base.JoinPath("/")
@@ -129,11 +129,11 @@ func Read(ctx context.Context, c consumer.Config, target string) (*server.Direct
 	return &d, nil
 }
 
-// errPages is why the next page of a directory is not requested.
+// errPages means that the next page of a directory leads back, and so is not requested.
 var errPages = errors.New("its directory never ends")
 
-// sameOrigin returns the URL of the page that follows another page of a directory. It must be on the same
-// server, since credentials are sent there, and must lead further.
+// sameOrigin returns the URL of the page that follows the one at from. It must be on the same server, since
+// credentials are sent there, and must lead further in the directory.
 func sameOrigin(from *url.URL, text string) (*url.URL, error) {
 	next, err := from.Parse(text)
 	switch {
@@ -147,6 +147,6 @@ func sameOrigin(from *url.URL, text string) (*url.URL, error) {
 	return next, nil
 }
 
-// further reports whether a directory has one entry after another: feeds precede snapshots,
-// and both are in the order of their keys.
+// further reports whether a directory lists the entry after later than the entry before. Feeds precede
+// snapshots, and both are in the order of their keys.
 func further(before, after string) bool { return after != "" && after+"/" > before+"/" }

@@ -1,4 +1,4 @@
-// Package disktest provides small disks for tests to fill.
+// Package disktest provides small disks that tests can fill.
 package disktest
 
 import (
@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Mount mounts an empty disk of a size such as 1m, in memory, until the test ends. This needs Linux and root,
-// with CAP_SYS_ADMIN in a container; otherwise the test is skipped, and .ci/run reports that.
+// Mount mounts an empty disk in memory until the test ends. The size has the form 1m. This requires Linux and
+// root, with CAP_SYS_ADMIN in a container; otherwise, the test is skipped, and .ci/run reports that.
 func Mount(t testing.TB, size string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -29,7 +29,7 @@ func Mount(t testing.TB, size string) (dir string) {
 	return dir
 }
 
-// Fill fills the disk of a directory, until the function that it returns is called.
+// Fill fills the disk that a directory is on. The returned function frees the space again.
 func Fill(t testing.TB, dir string) (free func()) {
 	t.Helper()
 	filler := filepath.Join(dir, "filler")

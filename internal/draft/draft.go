@@ -1,4 +1,4 @@
-// Package draft fills a page with entities before it is written to a store.
+// Package draft fills a page with entities before the page is written to a store.
 package draft
 
 import (
@@ -18,14 +18,14 @@ import (
 // ErrInvalid means that an entity cannot be on a page.
 var ErrInvalid = errors.New("entity is invalid")
 
-// A Draft is a page being filled, or the addition to an existing one.
+// A Draft is a new page that is being filled, or an addition to an existing page.
 type Draft struct {
 	Boundary string
 	Entities int         // on the page
 	Base     int64       // size of the existing body
-	Hash     hash.Cloner // SHA-256 of the existing body; of the whole body after Finish
-	Closed   bool        // the closing delimiter has been added
-	Copies   bool        // bodies are copied: their owner may change them after Put
+	Hash     hash.Cloner // SHA-256 of the existing body or, after Finish, of the whole body
+	Closed   bool        // whether the closing delimiter has been added
+	Copies   bool        // whether bodies are copied, so that the caller may change them after Put
 
 	Spool *Spool // holds the body of the only entity, between buf[:split] and buf[split:]
 	split int
@@ -34,22 +34,23 @@ type Draft struct {
 	sharedBytes int64
 }
 
-// Memory holds the content of a draft. The zero value is empty, and grows; see [Draft.Release].
+// Memory holds the content of a draft. The zero value is empty, and grows as required. Memory can be used
+// again; see [Draft.Release].
 type Memory struct {
 	buf    []byte       // without shared bodies
-	shared []sharedBody // bodies between two pieces of buf, in order
+	shared []sharedBody // bodies that go between two pieces of buf, in order
 }
 
-// Cap returns how many bytes m can hold without growing, besides shared bodies.
+// Cap returns how many bytes m can hold without growing, not counting shared bodies.
 func (m Memory) Cap() int { return cap(m.buf) }
 
 // A sharedBody is a body that is not copied to the page, so that it is in memory only once.
 type sharedBody struct {
-	at   int // it precedes buf[at:]
+	at   int // the body precedes buf[at:]
 	body []byte
 }
 
-// minSharedBody is the length in bytes from which a body is shared instead of copied.
+// minSharedBody is the length, in bytes, at or above which a body is shared instead of copied.
 const minSharedBody = 256
 
 // New returns an empty page with a random boundary. It is built in m.
@@ -58,12 +59,13 @@ func New(m Memory) Draft {
 }
 
 // Append returns a draft of an addition to a page that has the given boundary, number of entities and body
-// size; h is the state of the SHA-256 of its body. The draft is built in m.
+// size. h must be the SHA-256 state after that body. The draft is built in m.
 func Append(boundary string, entities int, size int64, h hash.Cloner, m Memory) Draft {
 	return Draft{Boundary: boundary, Entities: entities, Base: size, Hash: h, Memory: m}
 }
 
-// Release returns the memory that the page was built in, for the next page, and drops the bodies.
+// Release drops the shared bodies, and returns the memory in which the page was built, for use by the next
+// page.
 func (d *Draft) Release() Memory {
 	m := d.Memory
 	d.Memory = Memory{}
@@ -83,11 +85,11 @@ func (d *Draft) Added() int64 {
 	return n
 }
 
-// Put adds a part with a body, which is in the spool if there is one. It reports false, and
-// adds nothing, if the entity belongs on another page: it would make this page larger than limit, or its body
-// contains the boundary, with which it could forge entities. The first entity of a page always belongs there.
-// A page with a spooled body has no other entity, and is closed. An error that matches [ErrInvalid] is caused
-// by the entity.
+// Put adds a part with the given header and body; if s is not nil, the body is that of the spool. It returns
+// false, and adds nothing, if the entity belongs on another page, because it would make this page larger than
+// limit, or because its body contains the boundary, with which it could forge entities. The first entity of a
+// page always belongs on that page. A page with a spooled body has no other entity, and is closed. An error
+// that matches [ErrInvalid] is caused by the entity.
 func (d *Draft) Put(h page.Header, body []byte, s *Spool, limit int64) (bool, error) {
 	if s != nil && d.Entities > 0 {
 		return false, nil
@@ -150,8 +152,8 @@ func (d *Draft) Close() {
 	d.Closed = true
 }
 
-// Body returns the addition. If it ends the page, drivers learn that nothing follows, and
-// if it is the whole page, they receive its SHA-256 from Finish.
+// Body returns the addition. If the addition ends the page, the Body tells drivers that nothing follows. If
+// it is also the whole page, the Body gives drivers the SHA-256 that Finish computes.
 func (d *Draft) Body() storage.Body {
 	if d.Spool != nil {
 		return storage.Concat(storage.Bytes(d.buf[:d.split]), d.Spool, storage.Bytes(d.buf[d.split:]))
@@ -198,8 +200,8 @@ func (d *Draft) Finish() (string, error) {
 	if _, err := io.Copy(io.MultiWriter(d.Hash, &boundary), body); err != nil {
 		return "", fmt.Errorf("read spooled body: %w", err)
 	}
-	// The boundary must occur once at the beginning of the page and once at its end. It was drawn after the
-	// body had been received, so the sender of the body cannot have known it.
+	// The boundary must occur once at the beginning of the page and once at its end. The boundary was chosen
+	// after the body had been received, so the sender of the body cannot have known it.
 	if boundary.count != 2 {
 		return "", fmt.Errorf("%w: %w", ErrInvalid, page.ErrBoundaryInBody)
 	}
@@ -217,7 +219,7 @@ type scanner struct {
 
 func (s *scanner) Write(b []byte) (int, error) {
 	keep := len(s.want) - 1
-	// The text may begin in tail and end in b.
+	// An occurrence may begin in tail and end in b.
 	seam := append(s.tail, b[:min(len(b), keep)]...)
 	s.count += bytes.Count(seam, s.want) + bytes.Count(b, s.want)
 	if len(b) >= keep {

@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// TestDraft puts bodies on a page, copied and shared. The bytes are the same, and an entity
-// that belongs on another page leaves no bytes behind.
+// TestDraft: a page has the same bytes whether bodies are copied or shared, and an entity that
+// belongs on another page leaves no bytes behind.
 func TestDraft(t *testing.T) {
 	const boundary = "boundary"
 	header := page.Header{{Name: []byte("Content-Type"), Value: []byte("text/plain")}}
@@ -58,7 +58,8 @@ func TestDraft(t *testing.T) {
 	}
 }
 
-// TestDraftChangesBoundary: the first body of a page always belongs there.
+// TestDraftChangesBoundary: the first body of a page always belongs on it. If the body contains the
+// boundary, the page gets another boundary.
 func TestDraftChangesBoundary(t *testing.T) {
 	d := New(Memory{})
 	d.Boundary = "boundary"
@@ -68,8 +69,8 @@ func TestDraftChangesBoundary(t *testing.T) {
 	}
 }
 
-// TestDraftReusesMemory: a page that is built in the memory of another has none of its content, and
-// the memory keeps no bodies.
+// TestDraftReusesMemory: a page that is built in the memory of another page has none of that page's
+// content, and memory that was released holds no bodies.
 func TestDraftReusesMemory(t *testing.T) {
 	body := func(c byte) []byte { return bytes.Repeat([]byte{c}, minSharedBody) }
 	build := func(m Memory, parts int, c byte) (*Draft, string) {
@@ -117,8 +118,9 @@ func TestDraftReusesMemory(t *testing.T) {
 	}
 }
 
-// TestDraftReleasedWhileRead: a transport may read the body of an attempt that was given up after
-// another has succeeded. What the transport gets does not matter, but it must not panic.
+// TestDraftReleasedWhileRead: a transport may still read the body of an attempt that was given up
+// when another attempt has succeeded and the memory was released. What the transport reads does not
+// matter, but reading must not panic.
 func TestDraftReleasedWhileRead(t *testing.T) {
 	d := New(Memory{})
 	for range 3 {

@@ -9,16 +9,16 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// A Spool is a temporary file with the body of an entity whose stream can be read only once, for
-// a write that may have to be repeated. It is a [storage.Body]. The file has no name where the
-// system allows it, so nothing remains if the process is killed.
+// A Spool is a temporary file with the body of an entity. It is used for writes that may have to be
+// repeated, since the stream of an entity can be read only once. A Spool implements [storage.Body].
+// If the system allows it, the file has no name, so nothing remains if the process is killed.
 type Spool struct {
 	file *os.File
 	size int64
 }
 
-// NewSpool reads the stream of e to its end, into a file in dir. A positive limit is the largest
-// size that is read, in bytes; the spool of a larger body has one byte more.
+// NewSpool reads the stream of e into a file in dir. If limit is positive, it reads at most limit+1
+// bytes, so the spool of a body that is too large has limit+1 bytes.
 func NewSpool(ctx context.Context, dir string, e *feed.Entity, limit int64) (*Spool, error) {
 	file, err := os.CreateTemp(dir, "feedctl-spool-*")
 	if err != nil {
@@ -28,7 +28,7 @@ func NewSpool(ctx context.Context, dir string, e *feed.Entity, limit int64) (*Sp
 	s := &Spool{file: file}
 	source := e.Stream
 	if limit > 0 {
-		source = io.LimitReader(source, limit+1) // one more byte than allowed
+		source = io.LimitReader(source, limit+1) // one byte more than allowed
 	}
 	if s.size, err = io.Copy(file, contextReader{ctx, source}); err != nil {
 		s.Remove()
@@ -52,7 +52,7 @@ func (s *Spool) OpenFrom(offset int64) (io.ReadCloser, error) {
 	return io.NopCloser(s.NewReader(offset)), nil
 }
 
-// NewReader returns a reader of the body, starting at an offset. It does not need to be closed.
+// NewReader returns a reader of the body, starting at an offset. The reader need not be closed.
 func (s *Spool) NewReader(offset int64) io.Reader {
 	return io.NewSectionReader(s.file, offset, s.size-offset)
 }
@@ -63,7 +63,7 @@ func (s *Spool) Remove() {
 	_ = os.Remove(s.file.Name())
 }
 
-// contextReader stops reading when its context ends.
+// A contextReader is a reader that returns an error once its context has ended.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

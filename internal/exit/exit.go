@@ -1,5 +1,5 @@
-// Package exit defines the exit statuses of feedctl, which are part of its contract, and finds the status of
-// an error and what the user can do about it.
+// Package exit defines the exit statuses of feedctl, which are part of its contract. It determines the
+// status for an error, and a hint that says what the user can do about it.
 package exit
 
 import (
@@ -36,7 +36,7 @@ const (
 	Invalid     = 5
 	Quarantine  = 6
 	Differs     = 7
-	Interrupted = 130 // 128 + SIGINT, as a shell reports it
+	Interrupted = 130 // 128 + SIGINT, the status that a shell reports
 )
 
 var meanings = map[int]string{
@@ -62,7 +62,7 @@ func Help(others ...int) string {
 	return b.String()
 }
 
-// A statusError is an error whose status is given where it occurs.
+// A statusError is an error with a status that was given when the error was made.
 type statusError struct {
 	error
 	status int
@@ -112,7 +112,7 @@ func isNotFound(err error) bool {
 		return true
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
-		return false // a missing socket means that the server is not running
+		return false // if a socket does not exist, the server is not running
 	}
 	return isAny(err, consumer.ErrNotFound, consumer.ErrNoDigest, chain.ErrNoFeed, chain.ErrNoPage, chain.ErrPruned, storage.ErrNotFound, storage.ErrNoStore,
 		fs.ErrNotExist, outbox.ErrNotCaptured, couchdb.ErrNotFound, kinto.ErrNotFound)
@@ -129,8 +129,8 @@ func HTTPStatus(err error) int {
 	return 0
 }
 
-// isInvalid reports whether err is about the contents of a server or store, not about
-// reaching it or the limits of the reader.
+// isInvalid reports whether err is about the contents of a feed or snapshot, and not about reaching the
+// server or store, or about limits of the reader.
 func isInvalid(err error) bool {
 	switch {
 	case HTTPStatus(err) != 0, isAny(err, consumer.ErrOrigin, consumer.ErrTooLarge):

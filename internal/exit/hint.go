@@ -21,10 +21,11 @@ type hintError struct {
 
 func (e *hintError) Unwrap() error { return e.error }
 
-// WithHint returns err with what the user can do about it, as the object of "try".
+// WithHint returns err with a hint that says what the user can do about it. The hint is worded to
+// follow "Try:".
 func WithHint(err error, hint string) error { return &hintError{err, hint} }
 
-// Hint returns what the user can do about err, or "".
+// Hint returns a hint that says what the user can do about err, or "" if there is none.
 func Hint(err error) string {
 	if h, ok := errors.AsType[*hintError](err); ok {
 		return h.hint
@@ -55,7 +56,7 @@ func Hint(err error) string {
 		return "\"feedctl doctor STORE\", which checks the permissions and guarantees of the store"
 	case errors.Is(err, snapshots.ErrPresign):
 		return "--public-url URL, if the store's objects can be read there"
-	case errors.Is(err, storage.ErrFull): // before ErrUnknown, which may wrap it
+	case errors.Is(err, storage.ErrFull): // checked before ErrUnknown, since an ErrUnknown may wrap it
 		return "freeing space, or \"feedctl prune\", and then the same command again; acknowledged entities are not lost"
 	case errors.Is(err, producer.ErrUnknown):
 		return "publishing the same input again; entities with a Content-ID are not published twice"

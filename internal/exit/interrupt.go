@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// ErrInterrupted is the cause of a context that a signal ended.
+// ErrInterrupted is the cause of a context that was ended by a signal.
 var ErrInterrupted = errors.New("interrupted")
 
 // ErrTerminated is the cause if the signal was SIGTERM, with which service managers end
 // long-running commands.
 var ErrTerminated = fmt.Errorf("%w by SIGTERM", ErrInterrupted)
 
-// An interruptedError is the error of a command that a signal ended.
+// An interruptedError is the error of a command that was ended by a signal.
 type interruptedError struct{ error }
 
 func (e *interruptedError) Error() string {
@@ -28,9 +28,10 @@ func (e *interruptedError) Error() string {
 
 func (e *interruptedError) Unwrap() []error { return []error{ErrInterrupted, e.error} }
 
-// Signal returns the error of a command whose context a signal may have ended: not every
-// library names the context as the cause of its error. A follower runs until it is ended, so
-// it is not an error if SIGTERM ends it and nothing has failed.
+// Signal returns the error of a command that has returned err. If a signal has ended ctx, the
+// result matches ErrInterrupted even if err does not, since not every library names the context as
+// the cause of its error. A follower runs until it is ended, so Signal returns nil if SIGTERM has
+// ended a follower and nothing has failed.
 func Signal(ctx context.Context, err error, follower bool) error {
 	cause := context.Cause(ctx)
 	switch {
@@ -42,7 +43,7 @@ func Signal(ctx context.Context, err error, follower bool) error {
 	return &interruptedError{err}
 }
 
-// OnlyEnded reports whether err has no cause but the end of a context.
+// OnlyEnded reports whether err has no other cause than the end of a context.
 func OnlyEnded(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // every layer is examined
 	case interface{ Unwrap() []error }:

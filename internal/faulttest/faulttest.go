@@ -1,4 +1,5 @@
-// Package faulttest makes the operations of a program on a store fail, one after another.
+// Package faulttest runs a program many times, and makes a different one of its operations on a store fail each
+// time.
 package faulttest
 
 import (
@@ -20,8 +21,8 @@ import (
 // A Path is something that a program does with a store, and may do again after an error.
 type Path struct {
 	Name string
-	// Setup prepares the store. It is called once; each case begins with a copy of the store, at the time at which
-	// Setup returned.
+	// Setup prepares the store. It is called once; each case begins with a copy of that store, at the time at
+	// which Setup returned.
 	Setup func(t *testing.T, store storage.Store)
 	Do    func(ctx context.Context, store storage.Store) error
 	// Check fails the test if the store is in a state that it must not be in. done reports whether Do
@@ -29,8 +30,9 @@ type Path struct {
 	Check func(t *testing.T, store storage.Store, done bool)
 }
 
-// Run makes each operation of each path fail, once or from then on, before or after it takes effect. It then
-// repeats the path on a working store. With -short it does that for a random tenth of the cases.
+// Run makes each operation of each path fail, either before or after it takes effect, and either only that
+// operation or all later ones as well. It then repeats the path on a working store. With -short, it runs a
+// random tenth of the cases.
 func Run(t *testing.T, paths []Path) {
 	for _, p := range paths {
 		t.Run(strings.ReplaceAll(p.Name, " ", "_"), func(t *testing.T) {
@@ -64,7 +66,7 @@ func Run(t *testing.T, paths []Path) {
 	}
 }
 
-// A state is the store that Setup left, and the time at which it returned.
+// A state is the store as Setup left it, and the time at which Setup returned.
 type state struct {
 	store *memory.Store
 	at    time.Time

@@ -1,5 +1,5 @@
-// Package filepart reads a part of a file in a form that a connection can send without
-// copying it through user space.
+// Package filepart reads a part of a file. A connection can send the part without copying it
+// through user space.
 package filepart
 
 import (

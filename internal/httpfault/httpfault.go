@@ -17,7 +17,7 @@ type Faults struct {
 }
 
 type pending struct {
-	left  int // requests to spoil; 0: all
+	left  int // how many more requests to spoil; 0: all
 	match func(*http.Request) bool
 	fault Fault
 }
@@ -37,7 +37,7 @@ func (f *Faults) Heal() {
 	f.all = nil
 }
 
-// For returns the fault that a request meets; nil for none.
+// For returns the fault for a request, or nil if there is none. The fault counts as used.
 func (f *Faults) For(r *http.Request) Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -54,21 +54,22 @@ func (f *Faults) For(r *http.Request) Fault {
 	return nil
 }
 
-// On matches requests by their method and by a part of their path and query; an empty string matches any.
+// On returns a function that matches requests by their method and by a part of their path and query. An
+// empty string matches any.
 func On(method, part string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		return (method == "" || r.Method == method) && strings.Contains(r.URL.RequestURI(), part)
 	}
 }
 
-// Cut breaks the connection after some bytes of the body: the last chunk is missing.
+// Cut breaks the connection after some bytes of the body, before the last chunk is sent.
 func Cut(after int) Fault {
 	return Spoil(after, func(*http.Request) { panic(http.ErrAbortHandler) })
 }
 
 // Stall sends some bytes of the body and then nothing more, not even a heartbeat, until the client
-// disconnects or release is closed. Each value received from release lets one more write through,
-// so that rows arrive slowly.
+// disconnects or the channel is closed. Each value that is sent to the channel lets one more write
+// through, so that rows arrive slowly.
 func Stall(after int, release <-chan struct{}) Fault {
 	return Spoil(after, func(r *http.Request) {
 		select {
@@ -79,7 +80,8 @@ func Stall(after int, release <-chan struct{}) Fault {
 	})
 }
 
-// Spoil calls then before each write after the first bytes of a body.
+// Spoil lets the given number of bytes of a body through, and calls the given function before each
+// write after these.
 func Spoil(after int, then func(*http.Request)) Fault {
 	return func(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc) {
 		healthy(&spoiledWriter{w, after, func() { then(r) }}, r)
@@ -101,7 +103,7 @@ func (w *spoiledWriter) Write(p []byte) (int, error) {
 	if err != nil || whole == len(p) {
 		return n, err
 	}
-	_ = http.NewResponseController(w.ResponseWriter).Flush() // the client must get the healthy part
+	_ = http.NewResponseController(w.ResponseWriter).Flush() // so that the client gets the part before the fault
 	w.then()
 	rest, err := w.ResponseWriter.Write(p[whole:])
 	return n + rest, err

@@ -2,9 +2,9 @@ package httpfield
 
 import "strings"
 
-// MatchesETag reports whether a list of entity tags, as in If-Match and
-// If-None-Match, has the tag, or is "*". A weak comparison ignores "W/"; a strong
-// one never matches a weak tag (RFC 9110, section 8.8.3.2).
+// MatchesETag reports whether a list of entity tags, as in If-Match and If-None-Match, contains the
+// tag or is "*". A weak comparison ignores "W/"; a strong one never matches a weak tag (RFC 9110,
+// section 8.8.3.2).
 func MatchesETag(header []string, etag string, weak bool) bool {
 	for _, line := range header {
 		for {

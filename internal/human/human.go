@@ -49,7 +49,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", value, "KMGTPE"[unit])
 }
 
-// Time writes a time in UTC, and nothing for the zero time.
+// Time writes a time in UTC, and "-" for the zero time.
 func Time(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -57,7 +57,7 @@ func Time(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// Duration writes a duration with the precision a reader can use.
+// Duration writes a duration with a precision that is useful to a reader.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -88,8 +88,8 @@ func Plural(n int64, one, many string) string {
 	return Count(n) + " " + many
 }
 
-// Printable returns text for one column of a line: characters that are not printable become
-// "\ufffd", breaks and tabs become spaces. An empty text becomes "-".
+// Printable returns text in a form for one column of a line. Characters that are not printable
+// become "\ufffd", line breaks and tabs become spaces, and empty text becomes "-".
 func Printable(text string) string {
 	if text == "" {
 		return "-"
@@ -105,7 +105,8 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Preview returns the first bytes of a string, up to a limit, for one column of a line.
+// Preview returns up to limit bytes from the beginning of a text, in a form for one column of a
+// line.
 func Preview(text []byte, limit int) string {
 	more := ""
 	if len(text) > limit {

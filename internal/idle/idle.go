@@ -12,21 +12,21 @@ import (
 // ErrTimeout means that a body delivered too little data within the time limit.
 var ErrTimeout = errors.New("too little data within the time limit")
 
-// A Body is the body of a response. It fails if Reads wait longer than Timeout for Least
-// bytes or the end. Time between Reads does not count.
+// A Body is the body of a response. It fails if calls of Read wait longer than Timeout, in total, for Least
+// bytes or for the end of the body. The time between the calls does not count.
 type Body struct {
 	Src io.ReadCloser
-	// Cancel ends the request, whose context is Context. Close calls it too.
+	// Cancel ends the request, whose context is Context. Close also calls Cancel.
 	Context context.Context
 	Cancel  context.CancelCauseFunc
 	Timeout time.Duration
 	Least   int // 0 means 1
-	// Broken returns the error of a Read, given its cause: that of Context, such as ErrTimeout, or the error
-	// of Src. It is not called for io.EOF.
+	// Broken returns the error that Read returns for a cause. The cause is that of Context, such as
+	// ErrTimeout, or the error of Src. Broken is not called for io.EOF.
 	Broken func(error) error
 
 	timer  *time.Timer
-	came   int           // bytes received of the current Least
+	came   int           // how many of the next Least bytes have been received
 	waited time.Duration // time spent waiting for them
 	once   sync.Once
 }
@@ -54,7 +54,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, b.Broken(err)
 }
 
-// Close closes the response. It may be called concurrently with Read.
+// Close ends the request and closes its response. It may be called concurrently with Read.
 func (b *Body) Close() error {
 	b.once.Do(func() {
 		b.Cancel(nil)

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// body returns a Body whose source is a pipe. The request ends with its context, like a request of net/http.
+// body returns a Body whose source is a pipe, and the end of the pipe to write to. As with net/http, the
+// body ends with the context of the request.
 func body(t *testing.T) (*Body, *io.PipeWriter) {
 	r, w := io.Pipe()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -47,7 +48,7 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// TestTooSlow: a byte from time to time is not enough.
+// TestTooSlow: a body that delivers a byte from time to time times out, too, if that is less than Least.
 func TestTooSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, w := body(t)
@@ -73,7 +74,7 @@ func TestTooSlow(t *testing.T) {
 			}
 		}
 		b.Close()
-		time.Sleep(7 * time.Second) // the writer gets an error
+		time.Sleep(7 * time.Second) // by then, the writer has got an error and ended
 	})
 }
 

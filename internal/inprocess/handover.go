@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// A handover is a pipe from a handler to the reader of its response. Unlike [io.Pipe], it lets
-// the reader read from the handler's [io.Reader] itself, without a copy and without waking the
-// handler for each piece.
+// A handover is a pipe from a handler to the reader of its response. Unlike with [io.Pipe], the
+// reader reads directly from the [io.Reader] that the handler sends, without a copy and without
+// waking the handler for each piece.
 type handover struct {
 	mu      sync.Mutex
 	changed sync.Cond
-	src     io.Reader // being sent by the handler; nil between its calls
+	src     io.Reader // what the handler is sending; nil between its calls
 	busy    bool      // src is being read
-	sent    int64     // bytes of src that were read
+	sent    int64     // how many bytes of src were read
 	failed  error     // error of src
 	end     error     // returned by Read once the pipe is closed
 }
@@ -31,8 +31,8 @@ func (h *handover) Write(p []byte) (int, error) {
 	return int(n), err
 }
 
-// ReadFrom implements [io.ReaderFrom]. It returns when src ends or the pipe is closed, but
-// not while src is being read. It must not be called concurrently.
+// ReadFrom implements [io.ReaderFrom]. It returns when src ends or the pipe is closed, but never
+// while src is being read. There must be only one call at a time.
 func (h *handover) ReadFrom(src io.Reader) (int64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -48,7 +48,7 @@ func (h *handover) ReadFrom(src io.Reader) (int64, error) {
 	return h.sent, io.ErrClosedPipe
 }
 
-// Read implements [io.Reader]. It must not be called concurrently.
+// Read implements [io.Reader]. There must be only one call at a time.
 func (h *handover) Read(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,7 +73,7 @@ func (h *handover) readSource(p []byte) (int, error) {
 	h.mu.Unlock()
 	n, err := src.Read(p)
 	if data, ok := src.(*bytes.Reader); ok && data.Len() == 0 && err == nil {
-		err = io.EOF // Write returns as soon as all is read, not at the next Read
+		err = io.EOF // lets Write return as soon as all bytes are read, not only at the next Read
 	}
 	h.mu.Lock()
 	h.busy = false

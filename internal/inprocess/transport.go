@@ -12,10 +12,11 @@ import (
 	"sync"
 )
 
-// Transport returns a RoundTripper that lets h answer requests in the same process, without a network. Bodies
-// stream: h blocks while the client does not read. The host of a URL only becomes the request's Host.
-// Cancelling a request, or closing the body of its response, cancels the context of h's request. A panic of h
-// is returned as an error of the request, or of the response's body.
+// Transport returns a RoundTripper that lets h respond to requests in the same process, without a network.
+// Bodies are streamed: h blocks while the client does not read. The host of a URL has no effect, except that
+// it becomes the request's Host. Cancelling a request, or closing the body of its response, cancels the
+// context of the request that h gets. A panic of h is returned as an error of the request, or of the
+// response's body.
 func Transport(h http.Handler) http.RoundTripper { return transport{handler: h} }
 
 type transport struct{ handler http.Handler }
@@ -35,7 +36,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
-		// The handler ends when it notices; what it writes is discarded.
+		// The handler continues until it notices this; what it writes is discarded.
 		cancel()
 		pipe.close(io.ErrClosedPipe)
 		return nil, context.Cause(ctx)
@@ -77,7 +78,7 @@ type pipeWriter struct {
 	once   sync.Once
 	status int
 	sent   http.Header
-	err    error // the handler panicked before it answered
+	err    error // set if the handler panicked before it sent the header
 }
 
 func (w *pipeWriter) Header() http.Header { return w.header }
@@ -113,7 +114,7 @@ func (w *pipeWriter) bodiless() bool {
 	return w.head || w.status == http.StatusNoContent || w.status == http.StatusNotModified
 }
 
-// Flush implements [http.Flusher]. It sends the header; bodies are not buffered.
+// Flush implements [http.Flusher]. It only sends the header, since bodies are not buffered.
 func (w *pipeWriter) Flush() { w.WriteHeader(http.StatusOK) }
 
 // finish ends the response, with an error if the handler has panicked or ctx has
@@ -121,7 +122,7 @@ func (w *pipeWriter) Flush() { w.WriteHeader(http.StatusOK) }
 func (w *pipeWriter) finish(ctx context.Context, panicked any) {
 	if panicked == nil {
 		w.WriteHeader(http.StatusOK)
-		w.body.close(context.Cause(ctx)) // nil means a normal end
+		w.body.close(context.Cause(ctx)) // a nil cause means that the response is complete
 		return
 	}
 	err, ok := panicked.(error)
@@ -163,7 +164,8 @@ type pipeBody struct {
 // Read implements [io.Reader].
 func (b *pipeBody) Read(p []byte) (int, error) { return b.pipe.Read(p) }
 
-// Close ends the handler if it has not ended yet.
+// Close implements [io.Closer]. It cancels the context of the handler, in case the handler has not ended
+// yet.
 func (b *pipeBody) Close() error {
 	b.stop()
 	b.pipe.close(io.ErrClosedPipe)

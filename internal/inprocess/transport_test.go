@@ -132,7 +132,7 @@ func TestTransportWithoutBody(t *testing.T) {
 	}
 }
 
-// A slowSource takes a minute for each read.
+// A slowSource is a reader that takes a minute for each read.
 type slowSource struct{ reading *atomic.Bool }
 
 func (s slowSource) Read(p []byte) (int, error) {
@@ -142,8 +142,8 @@ func (s slowSource) Read(p []byte) (int, error) {
 	return copy(p, "data"), nil
 }
 
-// TestTransportReadsFromSource: the client reads directly from a reader that a handler sends, but not after
-// the handler has returned, even if the client disconnects meanwhile.
+// TestTransportReadsFromSource: the client reads directly from a reader that a handler sends. Even if the
+// client disconnects during a read, the handler does not return before the read has ended.
 func TestTransportReadsFromSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reading, after atomic.Bool

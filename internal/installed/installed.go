@@ -1,4 +1,4 @@
-// Package installed finds what make installs for tests.
+// Package installed finds the programs and packages that make installs for tests.
 package installed
 
 import (
@@ -9,17 +9,17 @@ import (
 	"path/filepath"
 )
 
-// Packages are the packages that a lock file names. The name of their directory has the digest of the lock
-// file, so a changed lock file means a new installation.
+// Packages describes the packages that a lock file names. The name of their directory contains the digest
+// of the lock file, so they are installed again if the lock file changes.
 type Packages struct {
-	Name   string // of the directory, before the digest
-	Source string // directory of the lock file, below the module's root
+	Name   string // name of the packages' directory, without the digest
+	Source string // directory of the lock file, relative to the module's root
 	Lock   string // the lock file
-	Has    string // a file that the installation has when it is complete
-	Target string // of make, which installs it
+	Has    string // a file that exists in a complete installation
+	Target string // the target of make that installs the packages
 }
 
-// Find returns the directories of the sources and of the packages.
+// Find returns the directory of the lock file and the directory of the packages.
 func (p Packages) Find() (source, dir string, err error) {
 	top, err := root()
 	if err != nil {
@@ -40,7 +40,7 @@ func Tool(name, target string) (string, error) {
 	return inCache(filepath.Join("bin", name), "", target)
 }
 
-// Previous returns the path of feedctl as it was at the commit that scripts/previous-state names.
+// Previous returns the path of feedctl, built from the commit that scripts/previous-state names.
 func Previous() (string, error) {
 	top, err := root()
 	if err != nil {
@@ -56,7 +56,8 @@ func Previous() (string, error) {
 	return Tool("previous-"+string(commit[:12]), "previous")
 }
 
-// inCache returns the path of what make installs, if the file named by has is in it.
+// inCache returns the path of something that make installs. It returns an error if the path has no file
+// with the name has.
 func inCache(name, has, target string) (string, error) {
 	top, err := root()
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestFind looks from a directory below the root for packages that are missing, and then installed.
+// TestFind looks, from a directory below the root, for packages that are installed, and for
+// packages that are not.
 func TestFind(t *testing.T) {
 	top := t.TempDir()
 	below := filepath.Join(top, "a", "b")

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestNeed runs scripts/need on machines of several kinds, on which neither of the commands one and two exists.
+// TestNeed runs scripts/need as on machines of several kinds, on which the commands it asks for are missing.
 func TestNeed(t *testing.T) {
 	const debian, root, user, sudo = "apt-get", "id 0", "id 1000", "sudo"
 	line := "\n  apt-get install --no-install-recommends one deux\n"
@@ -71,8 +71,8 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// TestTargetsNeedAllAtTheStart: a target names all commands that it and the targets below it need
-// before it builds anything.
+// TestTargetsNeedAllAtTheStart: before a target builds anything, it checks for all commands that it and the
+// targets it calls need.
 func TestTargetsNeedAllAtTheStart(t *testing.T) {
 	targets := []string{"demo", "demo-s3", "demo-postgres", "demo-couchdb", "demo-backup", "demo-kinto", "demo-jobs", "test", "race", "bench"}
 	called := regexp.MustCompile(`(?m)^scripts/need (.*)$`)

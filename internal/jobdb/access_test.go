@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// TestAccess opens databases that do not exist or are empty, and then tests what a program may do
-// with one that has tables.
+// TestAccess opens databases that do not exist or are empty, and then tests the kinds of access to
+// databases with tables.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

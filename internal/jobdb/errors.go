@@ -14,7 +14,7 @@ import (
 // statement failed.
 func Passes(err error) bool {
 	if e, ok := errors.AsType[*modernc.Error](err); ok {
-		switch e.Code() & 0xff { // without the part that has the details
+		switch e.Code() & 0xff { // the primary code, without the details of the extended code
 		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL:
 			return true
 		}
@@ -25,7 +25,7 @@ func Passes(err error) bool {
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch e.Code {
-		case "25006", // read_only_sql_transaction: the server is a standby, such as after a failover
+		case "25006", // read_only_sql_transaction: the server is a standby, perhaps after a failover
 			"25P03", // idle_in_transaction_session_timeout: this process was frozen
 			"53100": // disk_full
 			return true

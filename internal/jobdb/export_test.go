@@ -5,18 +5,19 @@ import (
 	"net"
 )
 
-// Dial connects as a database in PostgreSQL does.
+// Dial connects in the same way as a database in PostgreSQL does.
 func (db *DB) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return db.driver.(*postgres).pool.Config().ConnConfig.DialFunc(ctx, network, address)
 }
 
-// Kept returns how many statements are kept in the dialect.
+// Kept returns how many statements are kept after they were translated to the dialect of the
+// database.
 func (db *DB) Kept() (n int) {
 	db.rewritten.Range(func(any, any) bool { n++; return true })
 	return n
 }
 
-// Compare compares the version of tables with the known version.
+// Compare compares the version of the tables with the version that this program knows.
 var Compare = compare
 
 // Prepared returns how many statements of an SQLite database are prepared.

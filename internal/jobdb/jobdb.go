@@ -1,10 +1,9 @@
-// Package jobdb is the database of the scheduler: PostgreSQL or SQLite, with the same
-// tables, the same statements and the same queue of runs.
+// Package jobdb provides the database of the scheduler. It is PostgreSQL or SQLite, with the same tables, the
+// same statements and the same queue of runs.
 //
-// Statements are written once. They name tables as @job, and may contain @now, the
+// Statements are written once for both. They name tables as @job, and may contain @now, the time of the
 // database's clock in microseconds since 1970. At the end of a SELECT, @lock locks the selected rows; @skip
-// locks those that no other transaction has locked, and leaves out the others. Parameters are $1, $2 and so
-// on.
+// locks those that no other transaction has locked, and omits the others. Parameters are $1, $2 and so on.
 package jobdb
 
 import (
@@ -21,20 +20,20 @@ import (
 	"github.com/feedctl/feedctl/internal/suggest"
 )
 
-// ErrOld is returned for tables of an older program, if they are not to be migrated.
+// ErrOld means that the tables are those of an older program, and are not to be migrated.
 var ErrOld = errors.New("tables of the scheduler are those of an older version")
 
-// ErrVersion is returned for tables that a newer program has migrated, or that do not exist.
+// ErrVersion means that the tables were migrated by a newer program, or do not exist.
 var ErrVersion = errors.New("tables of the scheduler do not have the expected version")
 
-// ErrNone is returned for a database without tables of the scheduler, and for a file that does not
-// exist, if they are not to be created.
+// ErrNone means that the database has no tables of the scheduler, or that its file does not exist, and that
+// they are not to be created.
 var ErrNone = errors.New("no jobs database")
 
-// ErrURL is returned for a URL that does not name a database.
+// ErrURL means that a URL does not name a database.
 var ErrURL = errors.New("invalid URL")
 
-// ErrReserved is returned for a database that only one node may use, and that another node uses.
+// ErrReserved means that only one node may use the database, and that another node is using it.
 var ErrReserved = errors.New("another node uses it")
 
 // A Tx is a transaction.
@@ -44,7 +43,7 @@ type Tx interface {
 	Query(ctx context.Context, sql string, args ...any) (Rows, error)
 }
 
-// Rows are the result of a query. Close must be called, and returns the error of the query.
+// Rows is the result of a query. Close must be called; it returns the error of the query.
 type Rows interface {
 	Next() bool
 	Scan(into ...any) error
