@@ -128,7 +128,8 @@ func walkChain(t *testing.T, store storage.Store, floor int64) []visiblePage {
 	}
 }
 
-// contentIDs returns the Content-IDs of the entities of a page, read with another implementation.
+// contentIDs returns the Content-IDs of the entities on a page. It reads the page with a
+// different implementation.
 func contentIDs(t *testing.T, p *chain.Page, body []byte) []string {
 	t.Helper()
 	end := []byte("--" + p.Boundary + "--\r\n")

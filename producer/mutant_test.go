@@ -15,15 +15,15 @@ import (
 
 var allMutants = flag.Bool("mutants", false, "test the tests: remove each rule of the commit protocol")
 
-// A mutant is the code without one rule of the commit protocol.
+// A mutant is the code of this package without one rule of the commit protocol.
 type mutant struct {
 	name  string
 	edits []edit
 }
 
-// rare holds a seed for each mutant that only one in hundreds of schedules finds. The schedule with that seed runs
-// first. If a change means that another seed is the first to find the mutant, the search still finds it, but takes
-// longer: write the new seed here.
+// rare maps mutants that only one in hundreds of schedules finds to the seed of such a schedule, which then runs
+// first. After a change, that schedule may no longer find the mutant. The search still finds it, but takes longer:
+// write the new seed here.
 var rare = map[string]string{
 	"accept a page below the floor":                                                 "747",
 	"read the floor before the page has landed":                                     "524",
@@ -84,7 +84,7 @@ var mutants = []mutant{
 	}},
 }
 
-// deleteMutants lists mutants that lack a rule of the deletion of a feed.
+// deleteMutants lists mutants without one rule of the deletion of a feed.
 var deleteMutants = []mutant{
 	{"do not record that the feed is being deleted", []edit{
 		{"chain/delete.go", "if !r.Deleting {\n\t\t\tr.Deleting = true", "if false {\n\t\t\tr.Deleting = true"},
@@ -103,7 +103,7 @@ var deleteMutants = []mutant{
 	}},
 }
 
-// TestMutants removes one rule at a time and expects a test to fail.
+// TestMutants removes one rule at a time from the code, and expects a test to fail.
 func TestMutants(t *testing.T) {
 	if !*allMutants {
 		t.Skip("compiles the package once for every rule: run by \"make mutants\"")
@@ -118,7 +118,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// isFound expects a test to fail. Only the files that the test needs are compiled, since others link whole
+// isFound expects a test to fail. Only the files that the test needs are compiled, since other tests link whole
 // servers.
 func (m mutant) isFound(t *testing.T, test string, files []string, args ...string) {
 	t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
@@ -133,7 +133,7 @@ func (m mutant) isFound(t *testing.T, test string, files []string, args ...strin
 	})
 }
 
-// runMutant runs "go test" with an -overlay that replaces files of the module.
+// runMutant runs "go test" with an -overlay that replaces files of the module with those of the mutant.
 func runMutant(t *testing.T, m mutant, args []string) (string, error) {
 	t.Helper()
 	root, err := filepath.Abs("..")

@@ -18,8 +18,8 @@ import (
 
 type writeKey struct{}
 
-// TestObserve: each write of a page is observed, with the traces of its entities and the outcome, and
-// the store gets the context that the observer returned.
+// TestObserve: each write of a page is observed, with the traces of its entities and its outcome, and
+// the store receives the context that the observer returned.
 func TestObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log []string

@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestInOrder begins many batches, each after the previous batch, on a remote store that loses some
-// requests or responses.
+// TestInOrder begins many batches, each with After set to the previous batch, on a remote store that
+// loses some requests or responses.
 func TestInOrder(t *testing.T) {
 	for _, outcome := range []fault.Outcome{fault.Pass, fault.Lost, fault.Landed} {
 		synctest.Test(t, func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// TestAfterFailure begins batches after a batch that cannot be published because of its checkpoint,
-// or because the store is full for a while.
+// TestAfterFailure begins batches whose After is a batch that cannot be published, because of its
+// checkpoint, or because the store is full for a while.
 func TestAfterFailure(t *testing.T) {
 	t.Run("checkpoint", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,8 @@ func TestAfterFailure(t *testing.T) {
 	})
 }
 
-// waitAfter begins batches after a batch that fails, and checks that they fail with the same error.
+// waitAfter begins batches whose After is a batch that fails, and checks that they fail with the same
+// error.
 func waitAfter(t *testing.T, f *producer.Feed, first *producer.Publication, want error) {
 	t.Helper()
 	begun := []*producer.Publication{first}

@@ -10,32 +10,32 @@ import (
 )
 
 // A pipeline writes the items of a batch, and of requests that join it, as consecutive pages. It
-// writes several pages at the same time: up to chain.Ahead beyond the last that is known to be in
+// writes several pages at the same time: up to chain.Ahead pages beyond the last one known to be in
 // the store. Each write goes through these states:
 //
 //	planned    its metadata is complete, with the digest of the page before
 //	landed     the store has it; if all before it have landed, it is on the chain
 //	confirmed  the floor was read after it had landed, and is not above it
 //
-// Items are removed from the batch, and their requests end, in order, when their page and all pages
-// before it are confirmed. After an error nothing more is planned, and the pipeline waits for
-// writes under way.
+// In order, when a page and all pages before it are confirmed, the items on it are removed from the
+// batch, and their requests end. After an error, no more writes are planned, and the pipeline waits
+// for those under way.
 type pipeline struct {
 	feed    *Feed
 	batch   *batch
 	planner planner
-	writes  []*write // planned and not yet confirmed in order, oldest first
-	planned int      // number of items of the batch that are on these writes
-	top     int64    // the last page that has landed together with all before it
-	settled int64    // the last closed page up to top
-	checked int64    // the last page for which the floor was read, or is being read
-	running int      // number of goroutines that will report
+	writes  []*write // planned but not yet confirmed in order, oldest first
+	planned int      // number of items of the batch in these writes
+	top     int64    // number of the last page that has landed together with all pages before it
+	settled int64    // number of the last closed page up to top
+	checked int64    // number of the last page for which the floor was read, or is being read
+	running int      // number of goroutines that have yet to report
 	reports chan report
-	failed  error // why nothing more is planned, other than a failed write
+	failed  error // why no more writes are planned, other than a failed write
 	broken  bool  // whether a write failed
 }
 
-// A report is the result of a write or, if floor is set, of reading the floor after all writes up
+// A report is the result of a write or, if floor is true, of reading the floor after all writes up
 // to this one had landed.
 type report struct {
 	write *write
@@ -43,7 +43,7 @@ type report struct {
 	err   error
 }
 
-// advance writes the items of the batch and removes them from it. After an error some of them
+// advance writes the items of the batch and removes them from it. After an error, some of the items
 // may have been written and removed.
 func (f *Feed) advance(ctx context.Context, b *batch) error {
 	if len(b.items) == 0 {
@@ -73,7 +73,7 @@ func (f *Feed) advance(ctx context.Context, b *batch) error {
 	return p.outcome()
 }
 
-// fill plans as many pages as may be under way, and starts to write them.
+// fill plans as many pages as may be under way, and begins to write them.
 func (p *pipeline) fill(ctx context.Context) {
 	for p.free() && p.begins() {
 		p.feed.lookAround(ctx)
@@ -88,11 +88,11 @@ func (p *pipeline) fill(ctx context.Context) {
 	}
 }
 
-// begins reports whether to begin a page, if necessary with items from the queue. Items that do not
-// fill a page are better left to the next commit, which more publishers may join. The same holds
-// for the rest of a batch that is followed by another, while there are writes to wait for.
+// begins reports whether to begin a page, if necessary with items from the queue. As long as writes
+// are under way, items that do not fill a page are better left to the next commit, which more
+// publishers may join. The same holds for the rest of a batch that is followed by another.
 func (p *pipeline) begins() bool {
-	for { // again if all items that joined were already in the feed
+	for { // repeats if all items that joined were already in the feed
 		rest := p.batch.items[p.planned:]
 		if n := len(rest); n > 0 && (len(p.writes) == 0 || !rest[n-1].request.more) {
 			return true
@@ -109,9 +109,9 @@ func (p *pipeline) begins() bool {
 	}
 }
 
-// supply reports whether there is an item to plan, if necessary from the queue.
+// supply reports whether there is an item to plan. If necessary, it takes items from the queue.
 func (p *pipeline) supply() bool {
-	for p.planned == len(p.batch.items) { // again if all items that joined were already in the feed
+	for p.planned == len(p.batch.items) { // repeats if all items that joined were already in the feed
 		if !p.feed.join(p.batch, amount{}) {
 			return false
 		}
@@ -119,8 +119,9 @@ func (p *pipeline) supply() bool {
 	return true
 }
 
-// free reports whether another page may be written now. It may not after an open page, which is
-// going to change, nor after a page that replaces an orphan, because there may be more orphans.
+// free reports whether another page may be written now. No page may be written after an open page,
+// which is going to change, or after a page that replaces an orphan, because there may be more
+// orphans.
 func (p *pipeline) free() bool {
 	if p.failed != nil || p.broken || len(p.writes) >= 2*chain.Ahead {
 		return false
@@ -128,7 +129,7 @@ func (p *pipeline) free() bool {
 	if len(p.writes) == 0 {
 		return true
 	}
-	// Pages after a write that loses a race are useless, and get in the way of other producers.
+	// Pages after a write that loses a race are useless, and hinder other producers.
 	if t := &p.feed.turn; !t.ours && (!p.feed.tail.ours || t.shared()) && !p.writes[0].landed {
 		return false
 	}
@@ -139,8 +140,8 @@ func (p *pipeline) free() bool {
 	return last.page.Number < p.top+chain.Ahead
 }
 
-// more returns a channel from which a value can be received when requests are waiting, or nil if
-// they could not join.
+// more returns a channel that receives a value when requests are waiting. It returns nil if they
+// could not join now.
 func (p *pipeline) more() <-chan struct{} {
 	if p.free() {
 		return p.feed.queue.wake
@@ -148,8 +149,7 @@ func (p *pipeline) more() <-chan struct{} {
 	return nil
 }
 
-// plan returns the next write. It takes requests from the queue as long as the
-// page is not full.
+// plan returns the next write. It takes requests from the queue until the page is full.
 func (p *pipeline) plan(ctx context.Context) (*write, error) {
 	w, err := p.planner.begin(ctx)
 	if err != nil {
@@ -171,7 +171,7 @@ func (p *pipeline) plan(ctx context.Context) (*write, error) {
 		full = !fits
 	}
 	if last := p.feed.turn.plan(w.Added()); last && w.Size() >= p.feed.config.MaxPageBytes/2 {
-		full = true // the next producer need not read it
+		full = true // the page is closed, so that the next producer need not read it
 	}
 	return w, p.planner.finish(w, full)
 }
@@ -181,14 +181,15 @@ func (p *pipeline) perform(ctx context.Context, w *write) {
 	version, err := p.feed.put(ctx, w)
 	w.version = version
 	if err == nil && w.replaces() && w.Closed {
-		// After an orphan there may be another. If this cannot be found out, or if the other may
-		// not be replaced, the next write will fail.
+		// After an orphan there may be another. If that cannot be determined, or if the other orphan
+		// must not be replaced, the next write will fail.
 		w.orphan, _ = p.feed.chain.Orphan(ctx, &w.page)
 	}
 	p.reports <- report{write: w, err: err}
 }
 
-// confirm reads the floor once for all pages that have landed in order since it was last read.
+// confirm reads the floor once, for all pages that have landed in order since the floor was last
+// read.
 func (p *pipeline) confirm(ctx context.Context) {
 	var first, last *write
 	for _, w := range p.writes {
@@ -217,8 +218,8 @@ func (p *pipeline) confirm(ctx context.Context) {
 }
 
 // checkFloor returns an error if page n, which was read or created, is below the floor, or if the
-// feed is being deleted. A page can be below the floor if this process was suspended for long, or
-// the feed was deleted.
+// feed is being deleted. A page can be below the floor if this process was suspended for a long
+// time, or if the feed was deleted.
 func (f *Feed) checkFloor(ctx context.Context, n int64) error {
 	ctx, cancel := context.WithTimeout(ctx, f.config.RetryFor)
 	defer cancel()
@@ -234,7 +235,7 @@ func (f *Feed) checkFloor(ctx context.Context, n int64) error {
 
 func (w *write) replaces() bool { return !w.grow && w.at != "" }
 
-// note processes a report.
+// note updates the pipeline according to a report.
 func (p *pipeline) note(r report) {
 	p.running--
 	w := r.write
@@ -243,8 +244,8 @@ func (p *pipeline) note(r report) {
 		w.err, p.broken = r.err, true
 	case r.floor:
 		for _, before := range p.writes {
-			// An append to the page may have begun since the floor was read, and may not have
-			// landed.
+			// An append to the page may have begun since the floor was read, so the page is
+			// confirmed only if it has landed.
 			before.confirmed = before.confirmed || before.landed && before.page.Number <= w.page.Number
 		}
 	default:
@@ -274,8 +275,8 @@ func (p *pipeline) note(r report) {
 	}
 }
 
-// take makes the last of the given writes the known end of the feed, and completes the items of all
-// of them.
+// take makes the last of these writes the known end of the feed, and completes the items of all of
+// them.
 func (p *pipeline) take(done []*write) {
 	f, last := p.feed, done[len(done)-1]
 	newest := last.page
@@ -295,8 +296,8 @@ func (p *pipeline) take(done []*write) {
 	}
 }
 
-// outcome returns the error of the first write that failed; the writes after it are beyond the end
-// of the chain.
+// outcome returns the error of the first write that failed; the writes after that one are beyond the
+// end of the chain.
 func (p *pipeline) outcome() error {
 	n := 0
 	for _, w := range p.writes {
@@ -315,11 +316,11 @@ func (p *pipeline) outcome() error {
 	return p.failed
 }
 
-// slowest is the lowest rate at which a streamed body may be sent to the store, in bytes per second.
-// The drivers detect stores that do not respond at all.
+// slowest is the lowest rate, in bytes per second, at which a streamed body may be sent to the
+// store. The drivers detect stores that do not respond at all.
 const slowest = 128 << 10
 
-// put performs the conditional write.
+// put performs the conditional write that w describes.
 func (f *Feed) put(ctx context.Context, w *write) (version storage.Version, err error) {
 	limit := f.config.RetryFor
 	if w.Spool != nil {

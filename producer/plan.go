@@ -12,14 +12,14 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A write is one conditional write of a commit.
+// A write is one of the conditional writes of a commit.
 type write struct {
 	draft.Draft
-	page  chain.Page      // the metadata that is written
-	at    storage.Version // the version that is appended to or replaced; empty: create
+	page  chain.Page      // the metadata to be written
+	at    storage.Version // the version to append to or to replace; empty: create the page
 	grow  bool            // whether to append
 	items int             // number of items of the batch on this page; they follow those of earlier writes
-	// traces holds the traces of the items, if Config.Observe is set.
+	// traces holds the traces of the items. It is set only if Config.Observe is.
 	traces feed.Traces
 
 	begun     time.Time
@@ -31,19 +31,19 @@ type write struct {
 }
 
 // A planner turns items into writes that follow the newest page: an append if that page is open,
-// and pages after it. It plans ahead while writes are under way: the next write depends only on
-// what the end of the feed will be after the previous write.
+// and new pages after it. It plans ahead while writes are under way, since the next write depends
+// only on what the end of the feed will be after the previous write.
 type planner struct {
 	feed       *Feed
-	end        *chain.Page // the page after which the next one comes; nil: none
-	first      int64       // number of the next page if there is no page before it
-	hash       hash.Cloner // of the body of end, if that is open
-	orphan     *chain.Page // the page in the place after end, if any
-	checkpoint []byte      // the checkpoint that the next page carries
+	end        *chain.Page // the page after which the next page is written; nil: none
+	first      int64       // number of the next page if end is nil
+	hash       hash.Cloner // of the body of end, if end is open
+	orphan     *chain.Page // the page with the number after end, if any
+	checkpoint []byte      // the checkpoint of the next page
 	stamp      time.Time   // Last-Modified of the entities on the page
 }
 
-// begin returns a write that adds to the end of the feed.
+// begin returns an empty write at the end of the feed.
 func (p *planner) begin(ctx context.Context) (*write, error) {
 	previous := p.stamp
 	if p.end != nil && p.end.Last.After(previous) {
@@ -76,7 +76,7 @@ func (p *planner) begin(ctx context.Context) (*write, error) {
 	return w, nil
 }
 
-// add puts an item on the page. It returns false if the item belongs on the next page.
+// add adds an item to the page of w. It returns false if the item belongs on the next page.
 func (p *planner) add(w *write, i item) (bool, error) {
 	if w.Closed || w.Entities >= p.feed.config.MaxPageEntities {
 		return false, nil
@@ -99,9 +99,9 @@ func (p *planner) add(w *write, i item) (bool, error) {
 	return true, nil
 }
 
-// finish completes the metadata of the page, which is then the end of the feed. A page is closed if
-// it is full, or if it would not hold as much again: this way, the next commit need not write to
-// two pages.
+// finish completes the metadata of the page, which becomes the end of the feed. A page is closed if
+// it is full, or if it could not hold as much again, so that the next commit need not write to two
+// pages.
 func (p *planner) finish(w *write, full bool) error {
 	limits := &p.feed.config
 	full = full || w.Size()+w.Added() > limits.MaxPageBytes || w.Entities >= limits.MaxPageEntities

@@ -12,41 +12,41 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// minPruneAge is the minimum age at which a page may be pruned: no producer that is alive can still
-// be trying to write near such a page.
+// minPruneAge is the minimum age of pages that may be pruned: no producer can still be trying to
+// write near a page of this age.
 const minPruneAge = chain.MaxCommit
 
-// A PrunePolicy says which pages at the old end of a feed may be deleted: those that no rule keeps.
-// The newest page is always kept.
+// A PrunePolicy says which of a feed's oldest pages may be deleted: those that no rule keeps. The
+// newest page is always kept.
 type PrunePolicy struct {
-	// KeepAge keeps pages that have an entity younger than this.
+	// KeepAge keeps pages with entities younger than this.
 	KeepAge time.Duration
 	// KeepPages keeps this many of the newest pages.
 	KeepPages int64
-	// Before keeps the page with this number and all pages after it: for instance the page at which
-	// the oldest snapshot continues in the feed.
+	// Before keeps the page with this number and all pages after it: for instance, the page at
+	// which the feed is read after the oldest snapshot.
 	Before int64
-	// Entry keeps a page that is strictly older than this time, in whole seconds as on the wire,
-	// and all pages after it: for instance the createdAt of the oldest snapshot. A consumer that
-	// knows only the specification enters the feed at such a page (section "Consumer Algorithm":
-	// crawl back via timestamp).
+	// Entry keeps the last page that is strictly older than this time, in whole seconds as on the
+	// wire, and all pages after that page. It is, for instance, the createdAt of the oldest
+	// snapshot. A consumer that knows only the specification enters the feed at such a page
+	// (section "Consumer Algorithm": crawl back via timestamp).
 	Entry time.Time
-	// MinAge keeps pages that were written to less than this time ago, by the
-	// store's clock. It may not be less than 1 hour, the default.
+	// MinAge keeps pages that were last written less than this time ago, according to the store's
+	// clock. It may not be less than 1 hour, the default.
 	MinAge time.Duration
 	// DryRun only reports.
 	DryRun bool
-	// Now is the clock for stores that have none. Defaults to time.Now.
+	// Now returns the current time for stores that have no clock. Defaults to time.Now.
 	Now func() time.Time
 }
 
-// A PruneReport says what was pruned.
+// A PruneReport describes what was pruned.
 type PruneReport struct {
 	Floor   int64 `json:"oldestPage"`   // the oldest page that is left
 	Newest  int64 `json:"newestPage"`   // the newest page
 	Pages   int64 `json:"pagesDeleted"` // pages that were deleted
 	Bytes   int64 `json:"bytesDeleted"` // the size of these pages
-	Limited bool  `json:"limited"`      // MinAge kept pages from being deleted
+	Limited bool  `json:"limited"`      // whether MinAge kept pages from being deleted
 }
 
 // Prune removes old pages from a feed. First it raises the floor, which hides the pages from all
@@ -95,7 +95,7 @@ func prune(ctx context.Context, store storage.Store, name string, policy PrunePo
 		return report, err
 	}
 	if !policy.DryRun {
-		if report.Floor > floor { // the floor is written anyway
+		if report.Floor > floor { // the floor object is written in any case, so it may as well get an identity
 			if err := reader.Identify(ctx); err != nil {
 				return report, err
 			}
@@ -107,7 +107,7 @@ func prune(ctx context.Context, store storage.Store, name string, policy PrunePo
 	return report, sweep(ctx, store, name, &report, policy.DryRun)
 }
 
-// raise raises the floor in the report to the first page that is kept.
+// raise raises the floor in the report to the number of the first page that the policy keeps.
 func (policy PrunePolicy) raise(ctx context.Context, reader *chain.Reader, newest *chain.Page, now time.Time, report *PruneReport) error {
 	if report.Floor >= newest.Number {
 		return nil
@@ -132,7 +132,7 @@ func (policy PrunePolicy) raise(ctx context.Context, reader *chain.Reader, newes
 	return err
 }
 
-// keeps reports whether page p has to stay; after is the page that follows it.
+// keeps reports whether the policy keeps page p; after is the page that follows it.
 func (policy PrunePolicy) keeps(p, after, newest *chain.Page, now time.Time) bool {
 	return policy.KeepAge > 0 && now.Sub(p.Last) < policy.KeepAge ||
 		policy.KeepPages > 0 && p.Number > newest.Number-policy.KeepPages ||

@@ -14,8 +14,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// tenPages makes a feed with one page per hour: page 1 is ten hours old, page 10 is one hour old, and
-// the open page 11 is new.
+// tenPages creates a feed with a page for each hour: page 1 is ten hours old, page 10 is one hour
+// old, and page 11 is new and open.
 func tenPages(t *testing.T) storage.Store {
 	store := memory.New()
 	for n := range 10 {
@@ -86,8 +86,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestPruneLeftovers: an earlier call was killed after it raised the floor and before it deleted the
-// pages, and a suspended producer then created one of the pages again.
+// TestPruneLeftovers: an earlier call was killed between raising the floor and deleting the pages,
+// and a suspended producer then created one of the pages again.
 func TestPruneLeftovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := tenPages(t)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An amount is a number of entities and their size on pages.
+// An amount is a number of entities and the size that they have on pages.
 type amount struct {
 	bytes    int64
 	entities int
@@ -14,8 +14,8 @@ type amount struct {
 func (a amount) plus(b amount) amount  { return amount{a.bytes + b.bytes, a.entities + b.entities} }
 func (a amount) minus(b amount) amount { return amount{a.bytes - b.bytes, a.entities - b.entities} }
 
-// reaches reports whether a is at least b in bytes or in entities, so that it fills a page that has
-// room for b.
+// reaches reports whether a is at least b in bytes or in entities, so that it fills a page with room
+// for b.
 func (a amount) reaches(b amount) bool { return a.bytes >= b.bytes || a.entities >= b.entities }
 
 // queue holds the requests that wait for a commit.
@@ -25,7 +25,7 @@ type queue struct {
 	load    amount // the sum of all waiting requests
 	closed  bool
 	wake    chan struct{} // wakes the goroutine that commits
-	target  int           // number of requests that await waits for; 0: await is not waiting
+	target  int           // number of requests for which await waits; 0: await is not waiting
 	reached chan struct{}
 }
 
@@ -57,7 +57,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// await returns when that many requests are waiting, or after d.
+// await returns when at least the given number of requests are waiting, or after d.
 func (q *queue) await(requests int, d time.Duration) {
 	q.mu.Lock()
 	if len(q.waiting) >= requests || q.closed {
@@ -73,7 +73,7 @@ func (q *queue) await(requests int, d time.Duration) {
 	case <-timer.C:
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if q.target == 0 { // the target was reached at the last moment
+		if q.target == 0 { // the target was reached just now
 			<-q.reached
 		}
 		q.target = 0
@@ -86,8 +86,8 @@ func (q *queue) len() int {
 	return len(q.waiting)
 }
 
-// withdraw removes r, and makes r and the requests that must come after it fail with err. It returns
-// false if r was no longer waiting.
+// withdraw removes r from the queue, and makes r and the requests that must come after it fail with
+// err. It returns false if r was no longer in the queue.
 func (q *queue) withdraw(r *request, err error) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,8 +102,9 @@ func (q *queue) withdraw(r *request, err error) bool {
 	return false
 }
 
-// take moves requests into b until they have at least most bytes, or one is not accepted. It moves
-// none if the waiting requests do not add up to what is lacking. It reports whether it moved any.
+// take moves requests into b until their size is at least most bytes, or until accept returns false
+// for one. It moves none if the waiting requests do not add up to lacking. It reports whether it
+// moved any.
 func (q *queue) take(b *batch, lacking amount, most int64, accept func(*request) bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -126,7 +127,7 @@ func (q *queue) take(b *batch, lacking amount, most int64, accept func(*request)
 	return n > 0
 }
 
-// within estimates how many of the waiting entities add up to that many bytes.
+// within estimates how many of the waiting entities have a total size of the given number of bytes.
 func (q *queue) within(bytes int64) int {
 	if q.load.bytes <= bytes {
 		return q.load.entities

@@ -11,9 +11,9 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestLostRaceReads has a producer lose a race after another has written many pages. The producer reads
-// these pages only if they may contain what it publishes: if the caller set the Content-ID, or if an
-// earlier write of its own had an unknown outcome.
+// TestLostRaceReads: a producer loses a race after another has written many pages. It reads these pages
+// only if they may contain the entity that it publishes: because the caller set the Content-ID, or
+// because an earlier write of this producer had an unknown outcome.
 func TestLostRaceReads(t *testing.T) {
 	const none = ""
 	for _, test := range []struct {
@@ -21,7 +21,7 @@ func TestLostRaceReads(t *testing.T) {
 		outcome    fault.Outcome // of the first write
 		reads      bool
 		duplicates int
-		pages      int64 // pages in the feed, each with one entity
+		pages      int64 // number of pages in the feed, each with one entity
 	}{
 		{"generated", none, fault.Pass, false, 0, 11},
 		{"given", "<own@test>", fault.Pass, true, 0, 11},

@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/chain"
 )
 
-// window is the number of a feed's newest pages on which a Content-ID is recognized, in addition to
-// as many pages as its batch may take up itself.
+// window is the number of a feed's newest pages on which a Content-ID is recognized. As many pages
+// as the batch itself may take up are added to it.
 const window = 16
 
 // An idHash represents a Content-ID in less memory.
@@ -21,9 +21,9 @@ func hashID(id string) idHash {
 	return idHash(sum[:16])
 }
 
-// recent holds the Content-IDs on the newest pages of a feed.
+// recent remembers the Content-IDs on the newest pages of a feed.
 type recent struct {
-	first int64 // the first page whose Content-IDs are known; 0: none are
+	first int64 // the first page whose Content-IDs are known; 0: none is known
 	last  int64 // the last page whose Content-IDs were known when fresh was last true
 	fresh bool  // whether no other producer can have written since
 	pages map[int64][]idHash
@@ -34,7 +34,7 @@ func newRecent() recent {
 	return recent{pages: map[int64][]idHash{}, ids: map[idHash]int64{}}
 }
 
-// page returns the page that an entity is on.
+// page returns the number of the page on which an entity is.
 func (r *recent) page(id idHash) (int64, bool) {
 	n, ok := r.ids[id]
 	return n, ok
@@ -46,7 +46,7 @@ func (r *recent) has(i item) bool {
 	return ok
 }
 
-// add adds an entity that was written to page n.
+// add records that an entity is on page n.
 func (r *recent) add(n int64, id idHash) {
 	if _, ok := r.ids[id]; !ok {
 		r.ids[id] = n
@@ -68,14 +68,14 @@ func (r *recent) trim(n int64) {
 	}
 }
 
-// fill makes sure that the Content-IDs on page from and all later pages are known, and reads the
-// pages whose Content-IDs are not. newest is nil in a feed without pages.
+// fill makes sure that the Content-IDs on page from and all later pages are known. It reads the
+// pages whose Content-IDs are not known yet. If the feed has no pages, newest is nil.
 func (r *recent) fill(ctx context.Context, c *chain.Reader, newest *chain.Page, from int64) error {
 	if r.fresh && r.first <= from {
 		return nil
 	}
 	if r.first == 0 || r.first > from || r.last < from {
-		*r = newRecent() // otherwise there would be a gap
+		*r = newRecent() // without this, there would be a gap
 		r.first, r.last = from, from
 	}
 	if newest != nil {
@@ -83,7 +83,7 @@ func (r *recent) fill(ctx context.Context, c *chain.Reader, newest *chain.Page, 
 		if err != nil {
 			return err
 		}
-		for n := max(floor, r.first, r.last); n <= newest.Number; n++ { // the last page may have grown
+		for n := max(floor, r.first, r.last); n <= newest.Number; n++ { // the last page may have grown since it was read
 			if err := r.read(ctx, c, n); err != nil && !errors.Is(err, chain.ErrPruned) {
 				return err
 			}
@@ -94,7 +94,7 @@ func (r *recent) fill(ctx context.Context, c *chain.Reader, newest *chain.Page, 
 	return nil
 }
 
-// read adds the entities of page n.
+// read adds the Content-IDs on page n.
 func (r *recent) read(ctx context.Context, c *chain.Reader, n int64) error {
 	p, object, err := c.Open(ctx, n, 0, -1)
 	if err != nil {

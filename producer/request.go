@@ -9,25 +9,25 @@ import (
 	"github.com/feedctl/feedctl/internal/draft"
 )
 
-// A request is one publish on its way to its commit.
+// A request is a call of Publish or Begin on its way to a commit.
 type request struct {
 	feed       *Feed
 	items      []item
-	one        [1]item // the memory of items, if there is only one item
-	bytes      int64   // size of all headers, and of bodies that are not spooled
+	one        [1]item // the memory for items if there is only one item
+	bytes      int64   // size of all headers, and of the bodies that are not spooled
 	spools     int     // number of spooled bodies
 	spooled    int64   // size of the spooled bodies
-	given      bool    // whether the caller set the Content-ID of an item
+	given      bool    // whether the caller set the Content-ID of any item
 	checkpoint []byte
 	previous   []byte
-	known      int64 // a page before which none of the items is; 0: not known
+	known      int64 // the number of a page before which there are no items of the request; 0: not known
 
 	after  *request // the request that must be published before this one
 	more   bool     // whether another request follows at once
 	weight int64    // how much of Feed.room the request holds
 
-	tried   bool // whether some entity is or may be in the feed
-	left    int  // items that are neither written nor found to be duplicates
+	tried   bool // whether any entity is or may be in the feed
+	left    int  // number of items that have neither been written nor found to be duplicates
 	receipt Receipt
 	err     error
 	done    chan struct{} // closed when receipt and err are set
@@ -35,16 +35,16 @@ type request struct {
 	publication Publication
 }
 
-// An item is one entity on its way to its commit.
+// An item is one entity of a request, on its way to a commit.
 type item struct {
 	request *request
 	entity  *Entity
 	id      idHash       // hash of the Content-ID
-	spool   *draft.Spool // holds the body, if the entity came with a stream
+	spool   *draft.Spool // holds the body if the entity came with a stream
 	load    int64        // how many bytes the item adds to a page
 	place   int          // place in the batch
 	given   bool         // whether the caller set the Content-ID, so that it may already be in the feed
-	tried   bool         // whether the item was part of a write that may have taken effect
+	tried   bool         // whether a write that contained the item may have taken effect
 }
 
 func (i item) size() int64 {
@@ -54,7 +54,8 @@ func (i item) size() int64 {
 	return int64(len(i.entity.Body))
 }
 
-// loadOf returns the bytes that an entity with a body of this size adds to a page.
+// loadOf returns the number of bytes that an entity with a body of the given size
+// adds to a page.
 func loadOf(e *Entity, size int64) int64 {
 	const boundary = 26 // characters of page.NewBoundary
 	n := len("--") + boundary + len("\r\nContent-Length: ") + len("\r\n\r\n") + len("\r\n")
@@ -129,13 +130,13 @@ func (f *Feed) newRequest(ctx context.Context, entities []*Entity, b Batch) (_ *
 // load returns the amount that the request adds to pages.
 func (r *request) load() amount { return amount{r.bytes + r.spooled, len(r.items)} }
 
-// release releases what the request holds.
+// release frees what the request occupies.
 func (r *request) release() {
 	r.feed.room.Release(r.weight)
 	r.discard()
 }
 
-// discard removes the spooled bodies.
+// discard removes the spooled bodies of the request.
 func (r *request) discard() {
 	for _, i := range r.items {
 		if i.spool != nil {

@@ -24,7 +24,7 @@ func TestRequestAllocates(t *testing.T) {
 	}
 }
 
-// TestLoad compares the expected size of a part with its size on a page.
+// TestLoad compares the estimated size of a part with its actual size on a page.
 func TestLoad(t *testing.T) {
 	for _, size := range []int{0, 9, 10, 99, 100, 999, 1000, 12_345} {
 		e := feed.Entity{ContentID: "<1@test>", Operation: feed.Put, ContentType: "text/plain", Body: make([]byte, size)}

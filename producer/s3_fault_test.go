@@ -32,14 +32,14 @@ import (
 
 var s3Part = flag.Int("s3-part", 20, "one in how many cases of the fault tables runs on S3, a sixth of them with -short; 1: all")
 
-// s3Retry is how long a producer that meets faults retries. patience is how long a producer that meets
-// no faults retries: it must not give up on a slow machine.
+// s3Retry is how long a producer retries in the presence of faults. A producer without faults retries
+// for patience: it must not give up on a slow machine.
 const (
 	s3Retry  = 100 * time.Millisecond
 	patience = 5 * time.Minute
 )
 
-// An s3Bed opens stores on an S3 server, with a prefix for each case.
+// An s3Bed opens stores on an S3 server, with a separate prefix for each case.
 type s3Bed struct {
 	config s3.Config
 	n      int
@@ -71,7 +71,7 @@ func (b *s3Bed) next(t *testing.T) (prefix string, clean storage.Store) {
 	return prefix, clean
 }
 
-// open opens a store. decide, if not nil, chooses the outcome of each request.
+// open opens a store. If decide is not nil, it chooses the outcome of each request.
 func (b *s3Bed) open(t *testing.T, prefix string, decide func(s3fault.Request) s3fault.Fault) storage.Store {
 	t.Helper()
 	config := b.config
@@ -91,8 +91,8 @@ func (b *s3Bed) open(t *testing.T, prefix string, decide func(s3fault.Request) s
 	return store
 }
 
-// s3Paths returns the paths in which each request in turn is made to fail. Each path does one kind of
-// write, and retries it for the given time.
+// s3Paths returns paths; tests make each of their requests fail in turn. Each path performs one kind
+// of write, and retries it for the given time.
 func s3Paths(retryFor time.Duration) []faulttest.Path {
 	publishing := func(name string, from, to int) faulttest.Path {
 		p := publishing(name, from, to)
@@ -117,7 +117,7 @@ func s3Paths(retryFor time.Duration) []faulttest.Path {
 	}
 }
 
-// snapshotting writes a snapshot.
+// snapshotting returns a path that writes a snapshot.
 func snapshotting(retryFor time.Duration) faulttest.Path {
 	return faulttest.Path{
 		Name:  "snapshot",
@@ -180,8 +180,8 @@ func publishOnce(ctx context.Context, store storage.Store, retryFor time.Duratio
 	return errors.Join(err, f.Close())
 }
 
-// floorRaising prunes the first two of four pages, whatever their age: it raises the floor and deletes
-// the pages, as Prune does.
+// floorRaising returns a path that prunes the first two of four pages, whatever their age: it raises
+// the floor and deletes the pages, as Prune does.
 func floorRaising() faulttest.Path {
 	return faulttest.Path{
 		Name:  "floor",
@@ -202,7 +202,7 @@ func floorRaising() faulttest.Path {
 	}
 }
 
-// An s3Fault is a fault that a request can meet.
+// An s3Fault is a fault that may occur in a request.
 type s3Fault struct {
 	name  string
 	fits  func(s3fault.Operation) bool
@@ -240,7 +240,7 @@ func s3Faults() []s3Fault {
 	}
 }
 
-// chosen returns a function that selects the cases to run: a different sample each time.
+// chosen returns a function that selects the cases to run: a different sample in each run of the test.
 func chosen(t *testing.T) func() bool {
 	t.Helper()
 	part := *s3Part
@@ -253,8 +253,8 @@ func chosen(t *testing.T) func() bool {
 	return func() bool { n++; return n%part == 0 }
 }
 
-// TestFaultsS3 has each HTTP request of each path meet each applicable fault. Then another producer
-// repeats the write and publishes more.
+// TestFaultsS3 makes each applicable fault occur in each HTTP request of each path. Then another
+// producer repeats the write and publishes more.
 func TestFaultsS3(t *testing.T) {
 	bed := newS3Bed(t)
 	chosen := chosen(t)
@@ -276,7 +276,7 @@ func testName(parts ...any) string {
 	return strings.ReplaceAll(strings.TrimSuffix(fmt.Sprintln(parts...), "\n"), " ", "_")
 }
 
-// operations returns the requests of a path when nothing fails.
+// operations returns the requests that a path makes when none fails.
 func (b *s3Bed) operations(t *testing.T, p faulttest.Path) (all []s3fault.Operation) {
 	t.Helper()
 	prefix, clean := b.next(t)
@@ -295,7 +295,7 @@ func (b *s3Bed) operations(t *testing.T, p faulttest.Path) (all []s3fault.Operat
 	return all
 }
 
-// meet performs the write of a path, in which the fault hits the request with the given number.
+// meet performs the write of a path, with the fault in the request with the given number.
 func (b *s3Bed) meet(t *testing.T, p faulttest.Path, do func(context.Context, storage.Store) error, f s3Fault, number int) {
 	prefix, clean := b.next(t)
 	p.Setup(t, clean)
@@ -315,8 +315,8 @@ func (b *s3Bed) meet(t *testing.T, p faulttest.Path, do func(context.Context, st
 	})
 }
 
-// goOn has another producer repeat the write and publish more, and checks that what readers see
-// afterwards stays the same when delayed requests land.
+// goOn makes another producer repeat the write and publish more. It checks that readers then see the
+// same before and after delayed requests land.
 func goOn(t *testing.T, p faulttest.Path, store storage.Store, land func()) {
 	t.Helper()
 	if err := p.Do(t.Context(), store); err != nil {
@@ -338,7 +338,7 @@ func goOn(t *testing.T, p faulttest.Path, store storage.Store, land func()) {
 	}
 }
 
-// TestStorageFaultsS3 has each operation of each path fail, alone or with all later ones. The
+// TestStorageFaultsS3 makes each operation of each path fail, alone or with all later operations. The
 // operation may have landed, be lost, or land later.
 func TestStorageFaultsS3(t *testing.T) {
 	bed := newS3Bed(t)
@@ -360,7 +360,7 @@ func TestStorageFaultsS3(t *testing.T) {
 	}
 }
 
-// verbs returns the operations of a path when nothing fails.
+// verbs returns the operations that a path performs when none fails.
 func (b *s3Bed) verbs(t *testing.T, p faulttest.Path) (all []fault.Verb) {
 	t.Helper()
 	_, clean := b.next(t)

@@ -15,11 +15,11 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// errLost is the error of an operation whose outcome its writer does not learn.
+// errLost is the error of an operation whose writer does not learn the outcome.
 var errLost = errors.New("connection lost")
 
 // A scheduler decides when the operations of many writers take effect, and what the writers learn:
-// the outcome, or nothing while the operation takes effect now, later or never.
+// either the outcome, or nothing, while the operation takes effect now, later or never.
 type scheduler struct {
 	base storage.Store
 	rnd  *rand.Rand
@@ -38,15 +38,15 @@ type operation struct {
 	answer   chan error
 }
 
-// A writer is a store as one producer sees it.
+// A writer is the store as used by one producer.
 type writer struct {
 	*scheduler
 	name    string
 	dead    bool
-	noTurns bool // whether the producer, like an older version, does not use the list of turns
+	noTurns bool // whether the producer does not use the list of turns, like those of older versions
 }
 
-// call waits until the scheduler answers.
+// call submits an operation, and waits until the scheduler answers.
 func (w *writer) call(name string, read bool, do func() error) error {
 	op := &operation{writer: w, name: name, do: do, read: read, answer: make(chan error, 1)}
 	w.mu.Lock()
@@ -59,8 +59,8 @@ func (w *writer) call(name string, read bool, do func() error) error {
 	return <-op.answer
 }
 
-// waiting returns the operations that have not taken effect, in an order that does not depend on
-// the scheduling of goroutines.
+// waiting returns the operations that have not taken effect yet, in an order that does not depend
+// on how goroutines are scheduled.
 func (s *scheduler) waiting() []*operation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *scheduler) drop(op *operation) {
 	s.pending = slices.DeleteFunc(s.pending, func(o *operation) bool { return o == op })
 }
 
-// land has an operation take effect, and returns the outcome to the writer if the writer still
+// land makes an operation take effect, and returns the outcome to the writer if the writer still
 // waits for it.
 func (s *scheduler) land(op *operation) string {
 	s.drop(op)
@@ -93,7 +93,8 @@ func (op *operation) tell(err error) {
 	}
 }
 
-// lose makes an operation fail with errLost. Unless never is set, a write may still take effect.
+// lose makes an operation fail with errLost. Unless never is true, a write may still take effect
+// later.
 func (s *scheduler) lose(op *operation, never bool) {
 	op.tell(errLost)
 	if op.read || never {
@@ -101,10 +102,10 @@ func (s *scheduler) lose(op *operation, never bool) {
 	}
 }
 
-// die ends a writer; its operations may still take effect.
+// die ends a writer. Operations of the writer may still take effect.
 func (s *scheduler) die(w *writer) {
 	s.mu.Lock()
-	w.dead = true // before lose, after which the writer would begin its next operation
+	w.dead = true // set before lose is called, after which the writer would begin its next operation
 	s.mu.Unlock()
 	for _, op := range s.waiting() {
 		if op.writer == w {
@@ -113,7 +114,7 @@ func (s *scheduler) die(w *writer) {
 	}
 }
 
-// copied returns a copy of a body that it reads at once, because the operation may take effect
+// copied returns a copy of a body. The body is read at once, because the operation may take effect
 // after its writer has ended.
 func copied(b storage.Body) storage.Body {
 	r, err := b.Open()

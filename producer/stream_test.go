@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// emptyDir is an empty stream that checks, when it is read, that a directory has no files.
+// emptyDir is an empty stream. When it is read, it checks that a directory has no files.
 type emptyDir struct {
 	t    *testing.T
 	path string
@@ -69,8 +69,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestSlowStream publishes a stream to a slow store. The write takes longer than RetryFor, but not
-// longer than a body of that size may take.
+// TestSlowStream publishes a stream to a slow store. The write takes longer than RetryFor, but
+// less than the time allowed for a body of that size.
 func TestSlowStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t, slow{memory.New()}, producer.Config{RetryFor: time.Second, SpoolDir: t.TempDir()})
@@ -85,7 +85,8 @@ func TestSlowStream(t *testing.T) {
 	})
 }
 
-// slow is a store that takes a second for each 256 KiB.
+// slow is a store that takes one second to create an object of 256 KiB, and longer for larger
+// ones.
 type slow struct{ storage.Store }
 
 func (s slow) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {

@@ -13,53 +13,54 @@ import (
 
 // Limits of a producer's turn.
 const (
-	// While others wait for their turn, a producer writes turnPages full pages, or for sharedTurn if
-	// that is less. So producers with equal work end at about the same time, even if the work takes
-	// only a few turns.
+	// While others wait for their turn, a producer writes until it has filled turnPages pages or
+	// sharedTurn has passed, whichever comes first. So producers with equal work end at about the same
+	// time, even if the work takes only a few turns.
 	turnPages  = 4
 	sharedTurn = 100 * time.Millisecond
-	// longestLook limits the time between two checks whether others wait, unless a write takes longer.
+	// longestLook is the maximum time between two checks for whether others wait, unless a write takes
+	// longer.
 	longestLook = 300 * time.Millisecond
-	// A producer that does not take turns pauses after soloTurn, but after sharedTurn once it has
-	// noticed another. While it notices none, each turn is four times as long as the one before, up to
-	// soloTurn.
+	// A producer that does not take turns pauses after soloTurn or, once it has noticed another
+	// producer, after sharedTurn. As long as it notices none after that, each turn is four times as
+	// long as the one before, up to soloTurn.
 	soloTurn = 4 * time.Second
 	// competitorAge is how long another producer counts as active after it was noticed.
 	competitorAge = 5 * time.Second
-	// maxPause limits the pause between turns.
+	// maxPause is the maximum length of a pause between turns.
 	maxPause = 500 * time.Millisecond
 )
 
-// A turn is a time in which a producer writes. A producer that has just written knows the end of the
-// feed, which all others must first read. It would win each race, and the others would wait until it
-// has nothing more to write.
+// A turn is a time in which one of several producers writes. A producer that has just written knows
+// the end of the feed, which all others must read first. It would win each race, and the others would
+// wait until it has nothing more to write.
 //
 // So producers that lose races take turns, in the order of a list in the store. A producer that writes
-// without a turn checks from time to time whether there is a list, and joins it. It also pauses, for
-// the sake of producers that do not use the list.
+// without a turn checks from time to time whether there is a list, and joins it. It also pauses, so
+// that producers that do not use the list can write.
 type turn struct {
 	*turns
 	joined  bool  // whether this producer is in the list
 	ours    bool  // whether it is this producer's turn
-	written int64 // bytes that were added to the feed in the turn
-	planned int64 // bytes that were added or are being added
+	written int64 // number of bytes added to the feed in the turn
+	planned int64 // number of bytes that have been added or are being added
 	quota   int64 // limit of both
 
 	lookAt   time.Time // when this producer next checks whether others wait
-	lookWhen int64     // or the number of planned bytes at which it does
+	lookWhen int64     // or, if that is earlier, the number of planned bytes after which it checks
 	looking  sync.WaitGroup
 	busy     atomic.Bool // whether it is checking
 	wanted   atomic.Bool // whether others wait
 
-	length     time.Duration // of a turn; 0, before the first pause, means soloTurn
+	length     time.Duration // of a turn; 0 means soloTurn, before the first pause
 	began      time.Time     // zero between turns
-	ended      time.Time     // end of the last write
+	ended      time.Time     // when the last write ended
 	competitor time.Time     // when another producer was last noticed
-	crowded    bool          // whether others must be given turns: there are several, or they are faster
+	crowded    bool          // whether others must be given turns, because there are several or they are faster
 }
 
-// begin begins a turn unless one has begun. If a producer had nothing to write for a moment, this
-// counts as a pause.
+// begin begins a turn, unless one has already begun. If a producer had nothing to write for a moment,
+// that counts as a pause.
 func (t *turn) begin(took time.Duration) {
 	now := time.Now()
 	if t.began.IsZero() || now.Sub(t.ended) > took && !t.ours {
@@ -68,7 +69,7 @@ func (t *turn) begin(took time.Duration) {
 	}
 }
 
-// shared reports whether others write to the feed, too.
+// shared reports whether other producers also write to the feed.
 func (t *turn) shared() bool {
 	return !t.competitor.IsZero() && time.Since(t.competitor) < competitorAge
 }
@@ -77,14 +78,15 @@ func (t *turn) shared() bool {
 func (t *turn) over() bool {
 	spent := time.Since(t.began)
 	if t.ours {
-		// Waiting for the next turn takes several round trips.
+		// The turn is not shorter than this, since waiting for the next turn takes several round
+		// trips.
 		return t.planned > 0 && spent >= 4*t.rtt && (t.planned >= t.quota || spent >= sharedTurn)
 	}
 	return t.wanted.Load() || spent > cmp.Or(t.length, soloTurn)
 }
 
-// plan records that a page with that many bytes is planned in this turn. It reports whether the page
-// is the last of the turn.
+// plan records that a page is planned in this turn to which the given number of bytes is added. It
+// reports whether the page is the last of the turn.
 func (t *turn) plan(added int64) bool {
 	t.planned += added
 	return t.ours && t.over()
@@ -99,8 +101,8 @@ func (t *turn) crowd() {
 	t.crowded = true
 }
 
-// lookLater determines when to check whether others wait: first after the time or the amount of a
-// turn, and then at intervals that grow with the time that has passed.
+// lookLater sets when to check whether others wait: first after the time or the amount of a turn, and
+// then at intervals that grow with the time that has passed.
 func (t *turn) lookLater() {
 	now := time.Now()
 	t.lookAt = now.Add(min(max(sharedTurn, now.Sub(t.began)/8), longestLook))
@@ -123,7 +125,7 @@ func (f *Feed) lookAround(ctx context.Context) {
 	})
 }
 
-// awaitTurn waits for this producer's turn if others write to the feed, too.
+// awaitTurn waits for this producer's turn if other producers also write to the feed.
 func (f *Feed) awaitTurn(ctx context.Context) {
 	t := &f.turn
 	if t.wanted.Swap(false) {
@@ -150,15 +152,15 @@ func (f *Feed) queueUp(ctx context.Context) {
 	t := &f.turn
 	t.crowd()
 	had, began, written := t.ours, t.began, t.written
-	t.ours = false // another producer may have ended the turn
+	t.ours = false // another producer may have ended our turn
 	f.awaitTurn(ctx)
 	if had && t.ours {
 		t.began, t.written = began, written
 	}
 }
 
-// endTurn gives up this producer's turn, or its place in the list. With again, the producer takes the
-// last place in the list, unless no other producer waits.
+// endTurn gives up this producer's turn, or its place in the list. If again is true, the producer
+// takes the last place in the list, unless no other producer waits.
 func (f *Feed) endTurn(ctx context.Context, again bool) {
 	t := &f.turn
 	page, digest := f.tail.lastClosed()
@@ -174,19 +176,20 @@ func (f *Feed) endTurn(ctx context.Context, again bool) {
 // leave gives up this producer's turn, or its place in the list, for good.
 func (f *Feed) leave(ctx context.Context) {
 	if f.turn.joined {
-		ctx, cancel := context.WithTimeout(ctx, turnLimit) // others do not wait longer than that
+		ctx, cancel := context.WithTimeout(ctx, turnLimit) // others do not wait longer than this
 		defer cancel()
 		f.endTurn(ctx, false)
 	}
 	f.turn.looking.Wait()
 }
 
-// pause ends the turn if it is over, and waits so that another producer can read the end of the feed
-// and write; then it checks whether one has. took is how long a write takes.
+// pause ends the turn if it is over, and waits long enough for another producer to read the end of the
+// feed and write. Then it checks whether another producer has written. The parameter took is how long
+// a write takes.
 func (f *Feed) pause(ctx context.Context, took time.Duration) {
 	t := &f.turn
 	if t.ended.Before(t.began) {
-		t.lookLater() // not counting the time that the reads of the first commit took
+		t.lookLater() // the time for the reads of the first commit does not count
 	}
 	t.ended = time.Now()
 	switch {
@@ -196,7 +199,7 @@ func (f *Feed) pause(ctx context.Context, took time.Duration) {
 		f.endTurn(ctx, f.queue.len() > 0)
 		return
 	case t.wanted.Load():
-		return // the caller then waits for a turn
+		return // the caller then waits for its turn
 	}
 	t.began, t.length = time.Time{}, min(4*cmp.Or(t.length, soloTurn), soloTurn)
 	pause := took
@@ -213,8 +216,8 @@ func (f *Feed) pause(ctx context.Context, took time.Duration) {
 	}
 }
 
-// idle returns when requests are waiting. If there are none for a moment, it gives up this producer's
-// turn.
+// idle returns as soon as requests are waiting. If there are none for a moment, it gives up this
+// producer's turn.
 func (f *Feed) idle(ctx context.Context, took time.Duration) {
 	if f.turn.joined {
 		timer := time.NewTimer(min(max(took, time.Millisecond), sharedTurn/4))

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A farStore takes 10 ms for each write and 1 ms for each read.
+// A farStore is a store that takes 10 ms for each write and 1 ms for each read.
 type farStore struct{ storage.Store }
 
 const (
@@ -44,7 +44,8 @@ func (s farStore) Stat(ctx context.Context, key string) (storage.Info, error) {
 	return s.Store.Stat(ctx, key)
 }
 
-// TestTurns has producers with equal work write to one feed. None has to wait until another is done.
+// TestTurns: several producers with equal work write to one feed. None has to wait until another has
+// finished.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := farStore{memory.New()}
@@ -81,8 +82,8 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestListLeftBehind has two producers publish to a feed whose list of turns is damaged, or contains
-// only producers that are dead.
+// TestListLeftBehind: two producers publish to a feed whose list of turns is damaged, or contains
+// only dead producers.
 func TestListLeftBehind(t *testing.T) {
 	const members = `{"format":1,"feed":"test","producers":[%s{"id":"dead"}]}`
 	for name, test := range map[string]struct {

@@ -16,9 +16,10 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// turns is the list of producers that wait for their turn to write to a feed, as this producer sees
-// it. The list is an object of its own, and nothing depends on it for safety: all writes to the feed
-// are conditional. So no harm is done if the list is lost, or if some producers do not use it.
+// turns is this producer's view of the list of producers that wait for their turn to write to a
+// feed. The list is an object of its own, and nothing depends on it for safety, since all writes to
+// the feed are conditional. So it is harmless if the list is lost, or if some producers do not use
+// it.
 type turns struct {
 	store storage.Store
 	feed  string
@@ -26,41 +27,41 @@ type turns struct {
 
 	list  turnList // as last read or written
 	at    storage.Version
-	since time.Time     // when that version was first seen; zero: the list has to be read
+	since time.Time     // when that version was first seen; zero: the list must be read
 	moved time.Time     // when this producer's place in the list last changed
 	rtt   time.Duration // the shortest time that reading the list has taken
 	pace  time.Duration // how long the turns of others take
 }
 
-// A turnList is the metadata of the object, whose body is empty.
+// A turnList is the list as stored in the metadata of an object, whose body is empty.
 type turnList struct {
 	Format int    `json:"format"`
 	Feed   string `json:"feed"`
-	// Producers lists the producers that take turns. It is the turn of the first one.
+	// Producers lists the producers that take turns. The first one's turn is now.
 	Producers []waiter `json:"producers"`
-	// Page is the last closed page of the feed when the last turn ended, and Digest its digest:
-	// the next producer need not search for the end of the feed.
+	// Page is the number of the feed's last closed page when the last turn ended, and Digest is the
+	// digest of that page. With these, the next producer need not search for the end of the feed.
 	Page   int64  `json:"page,omitempty"`
 	Digest string `json:"digest,omitempty"`
 }
 
-// A waiter is a producer in the list.
+// A waiter is an entry of the list: a producer that waits for its turn.
 type waiter struct {
 	ID string `json:"id"`
-	// Skip is how many of its turns the producer lets pass, because it has already written that much
-	// without a turn.
+	// Skip is the number of its own turns that the producer lets pass, because it has already
+	// written that much without a turn.
 	Skip int `json:"skip,omitempty"`
 }
 
 const (
 	turnsFormat = 1
-	// maxSkip limits waiter.Skip. When a producer notices that others wait, it has about that many
-	// turns' worth of pages in flight.
+	// maxSkip is the maximum of waiter.Skip. When a producer notices that others wait, the pages
+	// that it has in flight amount to about that many turns.
 	maxSkip = chain.Ahead / turnPages
-	// turnLimit is how long the list may stay the same before the producers ahead are presumed dead.
-	// More time is allowed if turns take long.
+	// turnLimit is how long the list may remain unchanged before the producers ahead are presumed
+	// dead. More time is allowed if turns take long.
 	turnLimit = time.Second
-	// longestPoll limits the time between two reads of the list.
+	// longestPoll is the maximum time between two reads of the list.
 	longestPoll = 200 * time.Millisecond
 )
 
@@ -68,7 +69,7 @@ func newTurns(store storage.Store, feed string) *turns {
 	return &turns{store: store, feed: feed, id: rand.Text()[:10], pace: 20 * time.Millisecond}
 }
 
-// read reads the list.
+// read reads the list from the store.
 func (t *turns) read(ctx context.Context) error {
 	begun, before := time.Now(), t.place()
 	list, at, err := loadTurns(ctx, t.store, t.feed)
@@ -84,7 +85,7 @@ func (t *turns) read(ctx context.Context) error {
 	}
 	t.list, t.at, t.since = list, at, now
 	if after := t.place(); before > 0 && 0 <= after && after < before {
-		// A turn that took long may have belonged to a producer that has died.
+		// A turn that took long may have belonged to a producer that died, so pace grows slowly.
 		t.pace = min(now.Sub(t.moved)/time.Duration(before-after), t.pace*5/4)
 		t.moved = now
 	}
@@ -112,19 +113,20 @@ func loadTurns(ctx context.Context, store storage.Store, feed string) (turnList,
 	return list, info.Version, nil
 }
 
-// place returns how many producers are ahead of this one, or -1 if it is not in the list.
+// place returns the number of producers ahead of this one, or -1 if this one is not in the list.
 func (t *turns) place() int { return t.list.place(t.id) }
 
 func (l turnList) place(id string) int {
 	return slices.IndexFunc(l.Producers, func(w waiter) bool { return w.ID == id })
 }
 
-// others reports whether the list has producers other than the one with this ID.
+// others reports whether the list has any producer other than the one with the given ID.
 func (l turnList) others(id string) bool {
 	return slices.ContainsFunc(l.Producers, func(w waiter) bool { return w.ID != id })
 }
 
-// change edits the list and writes it, and starts again if another producer has changed the list.
+// change edits the list and writes it. If another producer has changed the list meanwhile, it starts
+// again.
 func (t *turns) change(ctx context.Context, edit func(*turnList)) error {
 	if t.since.IsZero() {
 		if err := t.read(ctx); err != nil {
@@ -177,7 +179,7 @@ func (t *turns) write(ctx context.Context, list turnList) (storage.Version, erro
 	return at, nil
 }
 
-// join adds this producer at the end of the list, unless it is already in the list.
+// join adds this producer to the end of the list, unless it is already in the list.
 func (t *turns) join(ctx context.Context, skip int) error {
 	return t.change(ctx, func(l *turnList) {
 		if l.place(t.id) < 0 {
@@ -186,8 +188,9 @@ func (t *turns) join(ctx context.Context, skip int) error {
 	})
 }
 
-// end ends the turn of this producer. With again, the producer goes to the end of the list, if the
-// list has others. page and digest are the number and the digest of the last closed page.
+// end ends the turn of this producer. If again is true, the producer moves to the end of the list,
+// if the list has other producers. The parameters page and digest are the number and the digest of
+// the last closed page.
 func (t *turns) end(ctx context.Context, again bool, skip int, page int64, digest string) error {
 	return t.change(ctx, func(l *turnList) {
 		l.Page, l.Digest = page, digest
@@ -206,8 +209,9 @@ func (t *turns) end(ctx context.Context, again bool, skip int, page int64, diges
 	})
 }
 
-// await returns when it is this producer's turn, which is at once if no others are in the list. If
-// the producer is not in the list, it joins at the end, and lets skip of its turns pass.
+// await returns when it is this producer's turn. That is at once if no other producers are in the
+// list. If the producer is not in the list, it is added at the end, and lets the first skip of its
+// turns pass.
 func (t *turns) await(ctx context.Context, skip int) error {
 	if err := t.read(ctx); err != nil {
 		return err
@@ -220,7 +224,7 @@ func (t *turns) await(ctx context.Context, skip int) error {
 		if n == 0 {
 			return nil
 		}
-		// The farther back a producer is in the list, the longer it waits, so that only one of them
+		// The farther back a producer is in the list, the longer it waits, so that only one producer
 		// acts.
 		limit := turnLimit + 4*t.pace
 		limit += time.Duration(n-1) * limit / 8
@@ -241,7 +245,7 @@ func (t *turns) await(ctx context.Context, skip int) error {
 }
 
 // drop removes the first n producers, which are presumed dead, unless another producer has changed
-// the list. If one of them is alive after all, it joins again.
+// the list. If one of them is still alive, it joins again.
 func (t *turns) drop(ctx context.Context, n int) error {
 	at := t.at
 	return t.change(ctx, func(l *turnList) {

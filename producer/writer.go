@@ -8,22 +8,23 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// WriterOptions limits what a [Writer] holds. The zero value of a field means its default.
+// WriterOptions holds the limits of a [Writer]. The zero value of a field means its default.
 type WriterOptions struct {
-	// MaxEntities and MaxBytes limit the number of entities in a batch and the bytes of their bodies.
-	// A larger entity is a batch by itself. The defaults are 1000 and 1 MiB.
+	// MaxEntities and MaxBytes are the maximum number of entities in a batch, and the maximum size of
+	// their bodies in bytes. A larger entity is a batch by itself. The defaults are 1000 and 1 MiB.
 	MaxEntities int
 	MaxBytes    int64
-	// Ahead is how many batches may be under way when a method of the writer returns. If it is 0,
-	// batches are durable when the method returns.
+	// Ahead is the number of batches that may be under way when a method of the writer returns. If it
+	// is 0, batches are durable when the method returns.
 	Ahead int
-	// Memory, if set, limits in bytes what several writers hold together. Each entity counts, from
-	// Add until it is durable, with its body and 768 bytes for the rest. Writers never wait for one
-	// another: an entity for which there is no room is published at once, as soon as nothing else of
-	// its writer is under way.
+	// Memory, if set, limits the memory of several writers together, in bytes. Each entity counts,
+	// from Add until it is durable, with the size of its body plus 768 bytes for the rest. Writers
+	// never wait for one another: an entity for which there is no room is published at once, as soon
+	// as nothing else of its writer is under way.
 	Memory *semaphore.Weighted
-	// Done, if set, is called when a batch is durable or has failed: in order, one at a time, and not
-	// again after the first batch that failed. If it returns an error, the writer has failed.
+	// Done, if set, is called when a batch is durable or has failed. Calls are made one at a time, in
+	// the order of the batches, and none is made after the first batch that failed. If Done returns an
+	// error, the writer has failed.
 	Done func(Outcome) error
 }
 
