@@ -34,8 +34,8 @@ func (v *visit) checkCache(ctx context.Context) result {
 	case !noCache && !noStore && control["max-age"] != "0":
 		return problem(fmt.Sprintf("the newest page has Cache-Control: %q", strings.Join(v.entry.header.Values("Cache-Control"), ", ")), cacheFix)
 	}
-	// A cache does not always identify itself. Request the page past the cache, and then as consumers do: the second
-	// response must not be older.
+	// A cache does not always identify itself. Request the page in a way that bypasses caches, and then as consumers
+	// do: the second response must not be older.
 	past := *v.feed
 	past.RawQuery = strings.TrimPrefix(past.RawQuery+"&feedctl-doctor="+rand.Text(), "&")
 	fresh, err := v.do(ctx, http.MethodGet, &past, fields{identity, {"Cache-Control", "no-cache"}})
