@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// digests holds the digests in a Repr-Digest header that can be checked; a digest
-// that is absent is nil.
+// digests holds those digests of a Repr-Digest header that can be checked; a digest that is absent
+// is nil.
 type digests struct{ sha256, sha512 []byte }
 
 // reprDigests reads Repr-Digest (RFC 9530): a dictionary of byte sequences (RFC
@@ -35,7 +35,7 @@ func reprDigests(h http.Header) (digests, error) {
 	return d, nil
 }
 
-// check compares the digests with those of the bytes received.
+// check compares the digests with those of the received bytes.
 func (d digests) check(report *Report, url string, sha256, sha512 hash.Hash) {
 	for _, c := range []struct {
 		name string

@@ -1,27 +1,23 @@
-// Package verify checks a feed or a snapshot from outside, as a consumer sees
-// it, and reports all violations of the datareplication.io specification in one
-// pass. [Store] also checks what only the store knows: the hash chain and the
-// metadata of pages.
+// Package verify checks a feed or a snapshot from outside, as a consumer sees it, and reports all violations of the
+// datareplication.io specification in one pass. [Store] also checks what is visible only in the store: the hash chain
+// and the metadata of pages.
 //
-// It is an independent oracle and shares no code with package consumer: it has
-// its own way of finding, ordering and comparing pages.
+// The package is independent of package consumer and shares no code with it: it finds, orders and compares pages in
+// its own way.
 //
 // # How a feed is read
 //
 // A check follows prev links back from the entry point with HEAD (with GET if
-// the server does not support HEAD), then reads every page forward with GET. The
-// feed may grow and be pruned during a check: pages that appear at its end are
-// read too, and pages that vanish at its beginning are not violations. Requests
-// are not retried; a request that fails is a violation of [Reachable].
+// the server does not support HEAD), then reads every page forward with GET. The feed may grow and be pruned during a
+// check: pages that appear at its end are read, too, and it is not a violation if pages vanish at its beginning.
+// Requests are not retried; a request that fails is a violation of [Reachable].
 //
 // # Memory
 //
-// Bodies are streamed, so an entity of any size takes constant memory. A page
-// takes 8 to 22 bytes, to detect loops; its URL is written to a temporary file.
-// An entity takes no memory: 32 bytes are written to another temporary file, to
-// find duplicate Content-IDs in a feed of any length; sorting takes 4 MiB. A [State] adds
-// about 250 bytes and a URL for each page. At most [Config.MaxViolations] violations are listed; the
-// rest are counted.
+// Bodies are streamed, so an entity of any size takes constant memory. A page takes 8 to 22 bytes of memory, to detect
+// loops; its URL is written to a temporary file. An entity takes no memory: 32 bytes are written to another temporary
+// file, to find duplicate Content-IDs in a feed of any length; sorting these takes 4 MiB. A [State] adds about 250
+// bytes and a URL for each page. At most [Config.MaxViolations] violations are listed; the others are only counted.
 //
 // # The report as JSON
 //

@@ -18,9 +18,9 @@ import (
 type pageCheck struct {
 	*visit
 	url   string
-	index int // of the page, from 0
+	index int // number of the page, from 0
 
-	was    PageState // on an earlier visit, if known
+	was    PageState // the page as seen on an earlier visit, if known is set
 	known  bool
 	now    PageState
 	prefix Sum // Digest of the first was.Entities entities
@@ -29,12 +29,12 @@ type pageCheck struct {
 	newest time.Time // Last-Modified of the newest entity
 	dated  bool      // every entity has a Last-Modified
 
-	delimiters lineSearch // in the body of an entity
-	bodies     io.Writer  // the digest and the search
+	delimiters lineSearch // finds delimiters in the body of an entity
+	bodies     io.Writer  // writes bodies to the digest and to delimiters
 }
 
-// entities checks the parts of a page. It returns only errors of the check itself; violations go to
-// the report.
+// entities checks the parts of a page. It returns only errors of the check itself; violations are
+// added to the report.
 func (c *pageCheck) entities(body *bodyReader, boundary string) error {
 	digest := sha256.New()
 	digest.Write([]byte(boundary))
@@ -52,7 +52,7 @@ func (c *pageCheck) entities(body *bodyReader, boundary string) error {
 		var violation *page.Error
 		switch {
 		case err == nil:
-		case body.err != nil: // the body ended early; that is reported as unreachable
+		case body.err != nil: // the body ended early, which the caller reports as unreachable
 			return nil
 		case errors.As(err, &violation):
 			c.report.addPart(PageFormat, c.url, violation.Part, violation.Offset, "%v", violation.Err)
@@ -104,7 +104,7 @@ func (c *pageCheck) entity(digest hash.Hash, part *page.Part) error {
 	return nil
 }
 
-// appendFramed appends an unambiguous encoding of a header.
+// appendFramed appends an unambiguous encoding of a header to dst.
 func appendFramed(dst []byte, h page.Header) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(h)))
 	for _, f := range h {
@@ -122,7 +122,7 @@ func copyBody(w io.Writer, part *page.Part) (size int64, err error) {
 	return int64(n), err
 }
 
-// finish makes the checks that need the whole page.
+// finish makes the checks for which the whole page must have been read.
 func (c *pageCheck) finish() {
 	if c.isFeed() && c.whole && c.dated && !c.now.LastModified.IsZero() && !c.now.LastModified.Equal(c.newest) {
 		c.report.add(PageTime, c.url, "its Last-Modified is %s, but that of its newest entity is %s",
@@ -141,7 +141,7 @@ func (c *pageCheck) finish() {
 	}
 }
 
-// A partCheck checks one entity's header.
+// A partCheck checks the header of an entity.
 type partCheck struct {
 	*pageCheck
 	part   int
@@ -180,7 +180,7 @@ func (c *partCheck) required(name string) (value []byte, ok bool) {
 	return value, len(value) > 0
 }
 
-// modified checks Last-Modified, and compares it with that of the previous entity.
+// modified checks Last-Modified, and compares it with the Last-Modified of the previous entity.
 func (c *partCheck) modified() {
 	value, ok := c.required("Last-Modified")
 	if !ok {

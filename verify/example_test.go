@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// The only entity of the page lacks two headers.
+// The page has one entity, which lacks two headers.
 func ExampleFeed() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", `multipart/mixed; boundary="b"`)

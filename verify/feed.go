@@ -10,13 +10,12 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// Feed checks the feed with the entry point url, which is the URL of the newest page, or of any
+// Feed checks the feed whose entry point is url, which is the URL of the newest page, or of any
 // other page of the feed.
 //
-// Violations are in the report. Feed returns an error only if it could not check
-// the feed: ctx ended, a temporary file could not be written, or the entry point
-// is not available (see [StatusError]). An entry point that answers 204 is that of
-// an empty feed.
+// Violations are in the report. Feed returns an error only if it could not check the feed: ctx
+// ended, a temporary file could not be written, or the entry point is not available (see
+// [StatusError]). If the status of the entry point is 204, the feed is empty.
 func Feed(ctx context.Context, url string, c Config) (report *Report, err error) {
 	v, err := newVisit(ctx, c, "feed", url)
 	if err != nil {
@@ -39,15 +38,15 @@ func Feed(ctx context.Context, url string, c Config) (report *Report, err error)
 	return v.report, v.finish()
 }
 
-// A feedWalk goes back to the oldest page, then forward over all pages.
+// A feedWalk follows links back to the oldest page and then forward, reading all pages.
 type feedWalk struct {
 	*visit
 	cut    bool       // there may be pages before the oldest one listed
-	before feed.Chain // of the page read last; zero if it could not be read
+	before feed.Chain // of the page that was read last; zero if reading failed
 	index  indexCheck
 }
 
-// head returns what the headers of a page say, without reading it.
+// head returns what the headers of a page say, without reading the body.
 func (v *visit) head(url string) (seen, error) {
 	s, err := v.ask(http.MethodHead, url)
 	switch {
@@ -78,7 +77,7 @@ func (v *visit) ask(method, url string) (seen, error) {
 	return s, response.Body.Close()
 }
 
-// crawl lists the pages from the entry point back.
+// crawl follows prev links back from the entry point and lists the pages.
 func (w *feedWalk) crawl(entry string) error {
 	s, err := w.head(entry)
 	if hasStatus(err, http.StatusNoContent) {
@@ -119,31 +118,31 @@ func (w *feedWalk) crawl(entry string) error {
 	return w.pages.err
 }
 
-// permanent returns the permanent URL of the page at the entry point, which may be an alias: the
-// URL in its rel=self, unless that leads to no page, or to a page with another prev. If HEAD fails
-// for another reason, reading the page reports the error.
+// permanent returns the permanent URL of the page at the entry point, which may be an alias. This
+// is the URL in the page's rel=self link, unless there is no page at that URL, or one with another
+// prev link. If HEAD fails for another reason, the error is reported when the page is read.
 func (w *feedWalk) permanent(entry string, s seen) string {
 	if s.links.Self == "" || s.links.Self == entry {
 		return entry
 	}
 	self, err := w.head(s.links.Self)
-	// If prev is missing, it may have been pruned by now.
+	// If the prev link is missing, the page before may have been pruned in the meantime.
 	otherPage := err == nil && self.links.Prev != "" && self.links.Prev != s.links.Prev
 	if isGone(err) || otherPage {
-		return entry // reading it reports the wrong self link
+		return entry // the wrong self link is reported when the page is read
 	}
 	return s.links.Self
 }
 
-// hasNoPrev reports whether a page has no link to an older one at this time.
+// hasNoPrev reports whether a page has no link to an older page now.
 func (v *visit) hasNoPrev(url string) bool {
 	s, err := v.head(url)
 	return err == nil && s.hasLinks && s.links.Prev == ""
 }
 
-// pruned returns the first page after the i-th that still exists and has no prev:
+// pruned returns the index of the first page after the i-th that still exists and has no prev link:
 // the pages before it have been pruned since they were listed. err is the error from reading the
-// i-th page; if it has another cause, pruned returns i.
+// i-th page; if that error has another cause, pruned returns i.
 func (w *feedWalk) pruned(i int, err error) int {
 	for j := i + 1; isGone(err) && j < w.pages.count; j++ {
 		var s seen
@@ -154,7 +153,7 @@ func (w *feedWalk) pruned(i int, err error) int {
 	return i
 }
 
-// walk reads the listed pages and those that follow the last of them.
+// walk reads the listed pages, and then the pages that follow the last of them.
 func (w *feedWalk) walk() error {
 	for i := 0; i < w.pages.count; i++ {
 		p := w.pages.at(i)
@@ -194,8 +193,8 @@ func (w *feedWalk) walk() error {
 	return nil
 }
 
-// checkChain checks the digests that the i-th page names against the page before it
-// and against those that HEAD returned.
+// checkChain compares the digests that the i-th page names with that of the page before it, and
+// with those in the response to HEAD.
 func (w *feedWalk) checkChain(i int, before, now feed.Chain) {
 	p := w.pages.at(i)
 	if before.Self != "" && now.Prev != "" && now.Prev != before.Self {
@@ -233,7 +232,8 @@ func (w *feedWalk) checkPrev(i int, prev string) {
 		return
 	}
 	url := w.pages.at(i).url
-	// The link may have been removed since the crawl; in that case, HEAD shows this, too.
+	// The link may have been removed since the crawl; if so, it is also missing in the response to
+	// HEAD.
 	if s, err := w.head(url); err != nil || s.links.Prev != prev {
 		w.report.add(Head, url, "HEAD gives rel=prev %s, GET gives %s", link(s.links.Prev), link(prev))
 	} else if prev != "" {
@@ -241,8 +241,8 @@ func (w *feedWalk) checkPrev(i int, prev string) {
 	}
 }
 
-// checkNext checks that the i-th page names the one after it, and adds a page to the list if the
-// last one names it.
+// checkNext checks that the i-th page names the one after it. If it is the last page of the list
+// and names another one, that page is added to the list.
 func (w *feedWalk) checkNext(i int, next string) {
 	url := w.pages.at(i).url
 	if i+1 < w.pages.count {
@@ -257,7 +257,7 @@ func (w *feedWalk) checkNext(i int, next string) {
 		w.report.add(Loop, url, "it is the last of %d pages, but its rel=next leads to a newer one", w.pages.count)
 	case !w.pages.has(next):
 		w.pages.add(listed{url: next})
-	case !w.cut: // else the loop was found on the way back
+	case !w.cut: // otherwise the loop was found during the crawl
 		w.report.add(Loop, url, "its rel=next leads to %s, which comes before it", next)
 	}
 }

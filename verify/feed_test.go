@@ -72,7 +72,7 @@ func TestCleanFeed(t *testing.T) {
 	}
 }
 
-// TestEmptyFeed: the entry point of a feed without entities answers 204.
+// TestEmptyFeed: if the status of the entry point is 204, the feed has no entities.
 func TestEmptyFeed(t *testing.T) {
 	for _, noHead := range []bool{false, true} {
 		s := newSite(t)
@@ -107,7 +107,7 @@ func TestReportOfCleanFeed(t *testing.T) {
 	}
 }
 
-// TestFeedRules breaks one rule at a time. Exactly that violation must be found.
+// TestFeedRules breaks one rule at a time. The check must find exactly that violation.
 func TestFeedRules(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s *site, pages []*fakePage)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A server may take stallLimit for the header, for each stallBytes of a body, and for the rest of
-// the body.
+// A server may take stallLimit for the header of a response, for every stallBytes of the body, and
+// for the rest of the body.
 const (
 	stallLimit = time.Minute
 	stallBytes = 64 << 10
@@ -29,7 +29,7 @@ type fetcher struct {
 	client      http.Client
 	header      http.Header
 	credentials Credentials
-	origin      string // the only one that gets header and credentials
+	origin      string // the only origin to which header and credentials are sent
 	allowed     map[string]bool
 	stall       time.Duration
 }
@@ -88,8 +88,8 @@ func (f *fetcher) permit(u *url.URL) error {
 	return nil
 }
 
-// authorize sets the configured header and credentials in a request to our origin, and removes them
-// from others: a redirected request starts with the headers of the request before it.
+// authorize sets the configured header and credentials in a request to f.origin, and removes them
+// from a request to another origin: a redirected request has the headers of the previous request.
 func (f *fetcher) authorize(r *http.Request) {
 	r.Header.Del("Authorization")
 	for name := range f.header {
@@ -108,18 +108,18 @@ func (f *fetcher) authorize(r *http.Request) {
 			r.Header.Set("Authorization", "Bearer "+f.credentials.Bearer)
 		}
 	}
-	// Set last: the stored bytes are checked, without a content coding.
+	// This is set last, since the stored bytes, without a content coding, are to be checked.
 	r.Header.Set("Accept-Encoding", "identity")
 }
 
-// A StatusError is a response other than 200 to the first request of a check.
+// A StatusError means that the status of the first response of a check is not 200.
 type StatusError struct{ StatusCode int }
 
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("answered %d %s, not 200", e.StatusCode, http.StatusText(e.StatusCode))
 }
 
-// isGone reports whether err is a response which means that a page does not exist.
+// isGone reports whether err means that, according to the server, a page does not exist.
 func isGone(err error) bool {
 	return hasStatus(err, http.StatusNotFound, http.StatusGone)
 }
@@ -163,13 +163,13 @@ func (f *fetcher) do(ctx context.Context, method, rawURL string) (*http.Response
 	return response, nil
 }
 
-// A stallReader reads a body, and fails if it arrives too slowly.
+// A stallReader reads a body, and fails if the body arrives too slowly.
 type stallReader struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	timer    *time.Timer
 	limit    time.Duration
-	received int // bytes since the timer was set
+	received int // bytes received since the timer was set
 	body     io.ReadCloser
 }
 

@@ -78,7 +78,7 @@ func TestFeedErrors(t *testing.T) {
 	}
 }
 
-// TestCancelled: a cancelled context is an error, not a violation.
+// TestCancelled: if the context is cancelled, that is an error and not a violation.
 func TestCancelled(t *testing.T) {
 	for _, request := range []string{"HEAD " + path(2), "HEAD " + path(0), "GET " + path(0), "GET " + path(2)} {
 		s, _ := newFeed(t)
@@ -86,7 +86,7 @@ func TestCancelled(t *testing.T) {
 		s.observer = func(r *http.Request) {
 			if r.Method+" "+r.URL.Path == request {
 				cancel()
-				<-r.Context().Done() // otherwise the response may be faster
+				<-r.Context().Done() // wait, so that the response is not sent before the cancellation
 			}
 		}
 		if report, err := verify.Feed(ctx, s.url("/feeds/zones"), verify.Config{}); !errors.Is(err, context.Canceled) {

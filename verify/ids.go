@@ -14,8 +14,8 @@ import (
 	"slices"
 )
 
-// idsInMemory is how many Content-IDs, of 32 bytes each, are held in memory before
-// they are written to disk.
+// idsInMemory is the number of Content-IDs, of 32 bytes each, that are held in memory before they
+// are written to disk.
 const idsInMemory = 1 << 17
 
 // An occurrence is one use of a Content-ID.
@@ -46,14 +46,14 @@ func decodeOccurrence(b []byte) occurrence {
 	}
 }
 
-// ids finds duplicate Content-IDs with an external merge sort. The memory does not depend on their
-// number.
+// ids finds duplicate Content-IDs with an external merge sort, whose memory does not depend on the
+// number of Content-IDs.
 type ids struct {
 	dir  string
 	max  int // occurrences in memory
 	held []occurrence
 	file *os.File // all runs in sequence; nil if there are none
-	ends []int64  // of the runs in the file
+	ends []int64  // ends of the runs in the file
 }
 
 func newIDs(dir string, maxInMemory int) *ids { return &ids{dir: dir, max: maxInMemory} }
@@ -69,7 +69,7 @@ func (s *ids) add(id []byte, page, part int, offset int64) error {
 	return nil
 }
 
-// spill writes the occurrences in memory to disk as one sorted run.
+// spill writes the occurrences that are in memory to disk, as one sorted run.
 func (s *ids) spill() error {
 	if s.file == nil {
 		file, err := os.CreateTemp(s.dir, "feedctl-verify-*")
@@ -98,7 +98,7 @@ func (s *ids) spill() error {
 	return nil
 }
 
-// duplicates calls found for each occurrence of a Content-ID after its first.
+// duplicates calls found for each occurrence of a Content-ID after the first.
 func (s *ids) duplicates(found func(first, again occurrence)) error {
 	slices.SortFunc(s.held, occurrence.compare)
 	merge := merger{{memory: s.held}}
@@ -174,7 +174,7 @@ func (s *run) advance() (bool, error) {
 	return true, nil
 }
 
-// A merger is a heap of runs, the one with the smallest occurrence on top.
+// A merger is a heap of runs, with the run whose next occurrence is smallest on top.
 type merger []*run
 
 func (m merger) Len() int           { return len(m) }

@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/pageindex"
 )
 
-// An indexCheck compares the pages of a feed with its page index, an extension (package pageindex). It
-// holds one tile at a time.
+// An indexCheck compares the pages of a feed with the feed's page index, an extension of the specification
+// (package pageindex). It holds one tile at a time.
 type indexCheck struct {
 	url   string
 	pages map[string]pageindex.Page // by URL; nil if the tile could not be read
@@ -23,7 +23,7 @@ func (w *feedWalk) checkIndex(s seen) error {
 		return nil
 	}
 	listed, ok := w.index.pages[s.page.URL]
-	if w.index.url != s.links.Timemap || w.index.pages != nil && !ok && !w.index.full { // another tile, or one that has grown
+	if w.index.url != s.links.Timemap || w.index.pages != nil && !ok && !w.index.full { // it is another tile, or the tile has grown
 		if err := w.readTile(s); err != nil {
 			return err
 		}
@@ -61,8 +61,8 @@ func (w *feedWalk) checkIndex(s seen) error {
 	return nil
 }
 
-// readTile reads the tile that a page links to. The index of another program may have another form, so the
-// index of a feed without chain digests is not checked.
+// readTile reads the tile that a page links to. If the feed has no chain digests, its index may be that of
+// another program, in another form, so it is not checked.
 func (w *feedWalk) readTile(s seen) error {
 	w.index = indexCheck{url: s.links.Timemap}
 	response, err := w.fetch.do(w.ctx, http.MethodGet, s.links.Timemap)

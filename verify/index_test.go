@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// TestPageIndex makes a page index of two tiles tell lies.
+// TestPageIndex falsifies statements of a page index of two tiles.
 func TestPageIndex(t *testing.T) {
 	const pages = pageindex.Size + 20
 	store := memory.New()
@@ -43,7 +43,7 @@ func TestPageIndex(t *testing.T) {
 	})
 	for name, c := range map[string]struct {
 		lie  func(*pageindex.Tile)
-		want string // a part of the violation
+		want string // a part of the violation's text
 		on   int    // page
 	}{
 		"true":         {func(*pageindex.Tile) {}, "", 0},

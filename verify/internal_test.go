@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestDuplicates compares the sort on disk with a map.
+// TestDuplicates compares the duplicates found by sorting on disk with those found with a map.
 func TestDuplicates(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int{0, 1, 2, 7, 8, 9, 100, 5000} {
@@ -64,8 +64,8 @@ func TestDuplicatesFullDisk(t *testing.T) {
 	}
 }
 
-// TestStall: a request fails if the server sends nothing, or almost nothing, before its
-// headers or within its body.
+// TestStall: a request fails if the server sends nothing, or almost nothing, for too long, whether
+// before the header or within the body.
 func TestStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, err := newFetcher(Config{HTTPClient: &http.Client{Transport: stalling{}}}, "http://x/")
@@ -95,7 +95,7 @@ func TestStall(t *testing.T) {
 }
 
 // stalling responds shortly before the time limit. The first bytes of the body also arrive shortly
-// before the time limit, then one byte every seven seconds, for ever. It does not respond to
+// before the time limit, and then one byte every seven seconds, for ever. There is no response to
 // /header.
 type stalling struct{}
 

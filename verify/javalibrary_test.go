@@ -44,8 +44,8 @@ func (s recorded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header(header), Request: r, Body: io.NopCloser(bytes.NewReader(body))}, nil
 }
 
-// TestJavaLibrary checks the recorded feed and snapshot. The only violation is that pages
-// of the snapshot have no Last-Modified.
+// TestJavaLibrary checks the recorded feed and snapshot. The only violations are that the pages of
+// the snapshot have no Last-Modified.
 func TestJavaLibrary(t *testing.T) {
 	s := recorded{}
 	s.add(t, "/feed/f", "feed-page-from-newest-0.http")

@@ -2,17 +2,17 @@ package verify
 
 import "bytes"
 
-// A lineSearch finds the first line of a body that begins with a page's delimiter.
-// The body is written to it in pieces.
+// A lineSearch finds the first line of a body that begins with a page's delimiter. The body is
+// written to the lineSearch in pieces.
 type lineSearch struct {
 	pattern []byte // LF and the delimiter
 	found   int64  // offset of the line, in bytes; -1 if there is none
 
-	size int64  // of the text so far
-	tail []byte // the end of it, shorter than the pattern
+	size int64  // of the body so far
+	tail []byte // the end of the body so far, shorter than the pattern
 }
 
-// reset starts the search of a new body, at the start of a line.
+// reset begins the search in a new body, whose first byte begins a line.
 func (s *lineSearch) reset() {
 	s.found, s.size, s.tail = -1, 0, append(s.tail[:0], '\n')
 }
@@ -24,7 +24,7 @@ func (s *lineSearch) Write(b []byte) (int, error) {
 	if s.found >= 0 {
 		return len(b), nil
 	}
-	// Search across the border between the pieces, then in b alone.
+	// Search across the border between the tail and b, then in b alone.
 	border := append(s.tail, b[:min(len(b), len(s.pattern)-1)]...)
 	if i := bytes.Index(border, s.pattern); i >= 0 {
 		s.found = start - int64(len(s.tail)) + int64(i) + 1

@@ -9,7 +9,7 @@ import (
 // TestLiveFeed changes the feed during the check, as producers and retention do.
 func TestLiveFeed(t *testing.T) {
 	for name, c := range map[string]struct {
-		request string // before the first response to it
+		request string // the feed changes before the first response to this request
 		change  func(s *site, pages []*fakePage)
 		pages   int
 	}{

@@ -11,36 +11,38 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// listBlock is how many pages of a list are written to disk at a time.
+// listBlock is the number of pages of a list that are written to disk at a time.
 const listBlock = 256
 
 // A listed is a page to be read.
 type listed struct {
 	url string
-	// nameless: the page has no valid link to itself, so other pages may link to it by another URL.
+	// nameless means that the page has no valid link to itself, so other pages may link to it by
+	// another URL.
 	nameless bool
-	// modified is from HEAD; zero if there was no HEAD request for the page.
+	// modified is the Last-Modified in the response to HEAD; zero if no HEAD request was sent for
+	// the page.
 	modified time.Time
 	chain    feed.Chain
-	final    bool // it had a next link
+	final    bool // the page had a next link
 }
 
-// A pageList lists the pages of a check in a temporary file; it takes about 16 bytes
-// of memory per page. An error of the file is kept in err; the list is then unusable.
+// A pageList lists the pages of a check in a temporary file; it takes about 16 bytes of memory per
+// page. After an error with the file, which is kept in err, the list cannot be used.
 type pageList struct {
 	dir   string
 	count int
-	// backward is the number of pages, from the first, that were added newest first.
+	// backward is the number of pages, at the beginning of the list, that were added newest first.
 	backward int
 	seen     urlSet
 
 	file   *os.File // blocks in sequence; nil if there are none
-	starts []int64  // of the blocks in the file
+	starts []int64  // where the blocks begin in the file
 	end    int64
 	tail   []listed // not in the file yet
 
 	number int      // of block
-	block  []listed // the block read last, or nil
+	block  []listed // the block that was read last, or nil
 	err    error
 }
 
@@ -52,7 +54,7 @@ func (l *pageList) add(p listed) {
 	}
 }
 
-// reverse reverses the list: its oldest page was added last.
+// reverse reverses the list, whose oldest page was added last.
 func (l *pageList) reverse() { l.backward = l.count }
 
 func (l *pageList) has(url string) bool { return l.seen.has(url) }
@@ -75,8 +77,7 @@ func (l *pageList) at(i int) listed {
 	return l.block[within]
 }
 
-// numbers returns the numbers of pages, from 1 for the oldest, for those URLs of
-// urls that are in the list.
+// numbers returns the numbers of the pages, from 1 for the oldest, whose URLs are in the given set.
 func (l *pageList) numbers(urls map[string]bool) map[string]int {
 	found := make(map[string]int)
 	if len(urls) == 0 {
@@ -173,11 +174,11 @@ func decodeListed(b []byte) (p listed, rest []byte) {
 	return p, b
 }
 
-// A urlSet is a set of 64-bit hashes of URLs. Among 10^9 URLs, the probability that a
-// lookup is wrong is about 10^-10.
+// A urlSet is a set of URLs, stored as hashes of 64 bits. In a set of 10^9 URLs, the probability
+// that a lookup is wrong is about 10^-10.
 type urlSet struct {
 	seed  maphash.Seed
-	table []uint64 // open addressing; 0 is free
+	table []uint64 // open addressing; 0 marks a free slot
 	count int
 }
 
@@ -198,7 +199,7 @@ func (s *urlSet) has(url string) bool {
 
 func (s *urlSet) hash(url string) uint64 { return max(1, maphash.String(s.seed, url)) }
 
-// find returns the slot of h, or the empty slot for it.
+// find returns the slot with h or, if h is not in the table, the free slot for it.
 func (s *urlSet) find(h uint64) int {
 	mask := len(s.table) - 1
 	at := int(h) & mask

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// TestPageList compares the list on disk with a slice.
+// TestPageList compares a list on disk with a slice.
 func TestPageList(t *testing.T) {
 	for _, n := range []int{0, 1, listBlock - 1, listBlock, 3*listBlock + 7} {
 		dir := t.TempDir()

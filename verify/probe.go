@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// probeTime limits how long a server may take to respond, in IsIndex.
+// probeTime is how long a server may take to respond to IsIndex.
 const probeTime = 30 * time.Second
 
-// IsIndex reports whether the response for a URL is the index of a snapshot, by its media type. It
-// is false after an error, which the check will meet again, and after a redirect to another
-// origin, which must not get the credentials. It takes 30 s at most.
+// IsIndex reports whether the response for a URL is the index of a snapshot, judging by its media
+// type. It returns false after an error, which will recur in the check, and after a redirect to
+// another origin, to which the credentials must not be sent. It takes 30 s at most.
 func IsIndex(ctx context.Context, rawURL string, c Config) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -26,7 +26,7 @@ func IsIndex(ctx context.Context, rawURL string, c Config) bool {
 		}
 		return nil
 	}
-	for _, method := range []string{http.MethodHead, http.MethodGet} { // a presigned URL is for GET alone
+	for _, method := range []string{http.MethodHead, http.MethodGet} { // a presigned URL allows only GET
 		request, err := http.NewRequestWithContext(ctx, method, rawURL, nil)
 		if err != nil {
 			return false
@@ -44,7 +44,7 @@ func IsIndex(ctx context.Context, rawURL string, c Config) bool {
 		if err != nil {
 			return false
 		}
-		_ = response.Body.Close() // the header is all that is wanted
+		_ = response.Body.Close() // only the header is needed
 		if response.StatusCode == http.StatusOK {
 			mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 			return err == nil && mediaType == "application/json"

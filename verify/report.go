@@ -36,8 +36,7 @@ func (v *Violation) Error() string {
 	return b.String()
 }
 
-// A Report is the result of a check. See the package's documentation for its
-// form in JSON.
+// A Report is the result of a check. The documentation of the package describes its form in JSON.
 type Report struct {
 	URL        string      `json:"url"`
 	Kind       string      `json:"kind"`
@@ -49,20 +48,19 @@ type Report struct {
 	Violations []Violation `json:"violations"`
 	Omitted    int         `json:"omitted,omitempty"`
 
-	// State is what the check saw, for [Config.Since] of the next check; nil unless the Config has
-	// KeepState or Since.
+	// State holds what the check saw, for [Config.Since] of the next check; nil unless KeepState or
+	// Since was set in the Config.
 	State *State `json:"-"`
 
-	max     int     // violations to list
-	renamed *string // replaces servedOrigin in URLs; nil if nothing was requested from it
+	max     int     // maximum number of violations to list
+	renamed *string // replaces servedOrigin in URLs; set only for the check of a store
 }
 
 func newReport(kind, url string, c Config) *Report {
 	return &Report{URL: url, Kind: kind, Violations: []Violation{}, max: cmp.Or(c.MaxViolations, defaultMaxViolations), renamed: c.renamed}
 }
 
-// Err returns all violations joined, each a [*Violation], or nil if there are
-// none.
+// Err returns all violations, joined into one error, each a [*Violation], or nil if there are none.
 func (r *Report) Err() error {
 	var all []error
 	for i := range r.Violations {
@@ -74,12 +72,12 @@ func (r *Report) Err() error {
 	return errors.Join(all...)
 }
 
-// add records a violation by a page or an index as a whole.
+// add records a violation that concerns a page or an index as a whole.
 func (r *Report) add(rule Rule, url, format string, args ...any) {
 	r.addPart(rule, url, -1, -1, format, args...)
 }
 
-// addPart records a violation by a part.
+// addPart records a violation that concerns a part.
 func (r *Report) addPart(rule Rule, url string, part int, offset int64, format string, args ...any) {
 	for i, arg := range args {
 		if text, ok := arg.(string); ok {
@@ -91,7 +89,7 @@ func (r *Report) addPart(rule Rule, url string, part int, offset int64, format s
 	})
 }
 
-// shown returns a URL, or any other string, as it appears in the report.
+// shown returns a URL, or any other string, in the form for the report.
 func (r *Report) shown(url string) string {
 	if path, ok := strings.CutPrefix(url, servedOrigin); ok && r.renamed != nil {
 		return *r.renamed + path
@@ -107,7 +105,7 @@ func (r *Report) addViolation(v Violation) {
 	r.Violations = append(r.Violations, v)
 }
 
-// finish numbers the pages and puts the violations in order.
+// finish sets the page numbers of the violations and sorts the violations.
 func (r *Report) finish(number func(url string) int) {
 	for i := range r.Violations {
 		r.Violations[i].Page = number(r.Violations[i].URL)
@@ -117,7 +115,7 @@ func (r *Report) finish(number func(url string) int) {
 	})
 }
 
-// saw records an entity's time.
+// saw records the time of an entity, in the order of the feed.
 func (r *Report) saw(t time.Time) {
 	if r.First.IsZero() {
 		r.First = t

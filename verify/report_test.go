@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// TestReportAsJSON fixes the JSON form, on which other programs depend.
+// TestReportAsJSON: the JSON form of a report, on which other programs depend, must not change.
 func TestReportAsJSON(t *testing.T) {
 	s, pages := newFeed(t)
 	pages[1].entities[1].set("Operation-Type", "POST")
@@ -90,8 +90,8 @@ func TestLargeEntity(t *testing.T) {
 	}
 }
 
-// FuzzPage checks arbitrary responses: there must be no panic, and an error only if the server is
-// not to blame.
+// FuzzPage checks arbitrary responses. There must be no panic, and no error, since the server is to
+// blame for every problem.
 func FuzzPage(f *testing.F) {
 	p := feedPage(0)
 	f.Add(p.bytes(), p.header.Get("Content-Type"), p.header.Get("Last-Modified"), "</feeds/zones>; rel=self", "sha-256=:AA==:")
@@ -118,7 +118,7 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-// handed sends the same response to every request, up to a number of requests.
+// handed sends the same response to every request, up to a given number of requests.
 type handed struct {
 	header http.Header
 	body   []byte

@@ -28,8 +28,8 @@ func (s *countingStore) Get(ctx context.Context, key string, offset, length int6
 
 func (s *countingStore) Remote() bool { return true }
 
-// TestStoreRequests: each page is read twice, as stored and as a consumer sees it. Only
-// finding the newest page costs more.
+// TestStoreRequests: each page is read twice, as stored and as a consumer sees it. There are no
+// other reads except to find the newest page.
 func TestStoreRequests(t *testing.T) {
 	store := &countingStore{Store: newStore(t, 100)}
 	reader := chain.NewReader(store, "zones")

@@ -1,11 +1,11 @@
 package verify
 
-// A Rule is the name of a rule that a feed or snapshot must follow.
+// A Rule is the name of a rule for feeds or snapshots.
 type Rule string
 
-// The rules for pages of feeds and snapshots.
+// The rules for the pages of feeds and snapshots.
 const (
-	// Reachable: every URL that is linked or listed answers 200 with a complete body.
+	// Reachable: for every URL that is linked or listed, the response is 200 with a complete body.
 	Reachable Rule = "reachable"
 	// MediaType: a page is multipart with a boundary, an index is
 	// application/json, and neither has a content coding that was not asked for.
@@ -15,8 +15,8 @@ const (
 	// PageFormat: a page is a multipart document (RFC 2046) with at least one part
 	// and a closing delimiter.
 	PageFormat Rule = "page-format"
-	// EntityHeader: an entity has Last-Modified and Content-Type, and in a feed
-	// Content-ID and Operation-Type; each once and well-formed.
+	// EntityHeader: an entity has the headers Last-Modified and Content-Type and, in a feed,
+	// Content-ID and Operation-Type, each well-formed and only once.
 	EntityHeader Rule = "entity-header"
 	// OperationType: the Operation-Type of an entity is PUT, PATCH or DELETE.
 	OperationType Rule = "operation-type"
@@ -24,8 +24,8 @@ const (
 	ContentLength Rule = "content-length"
 	// ReprDigest: the Repr-Digest of a page or an index, if given, is its digest (RFC 9530).
 	ReprDigest Rule = "repr-digest"
-	// Changed: a page seen by an earlier check has not changed, except for entities
-	// appended to the newest page, and links.
+	// Changed: a page has not changed since an earlier check, except for its links, and for
+	// entities that were appended to the newest page.
 	Changed Rule = "changed"
 )
 
@@ -35,14 +35,15 @@ const (
 	LinkSyntax Rule = "link-syntax"
 	// SelfLink: a page has a link to itself.
 	SelfLink Rule = "self-link"
-	// Symmetry: a page is the prev of its next page and the next of its prev page.
+	// Symmetry: if a page links to another one by next or prev, that page links back by prev or
+	// next.
 	Symmetry Rule = "symmetry"
-	// Loop: following links never leads back to a page.
+	// Loop: links in one direction never lead to a page twice.
 	Loop Rule = "loop"
 	// Timeline: if a page declares its digest, the next page names that digest; otherwise the two
 	// pages belong to different timelines of the feed.
 	Timeline Rule = "timeline"
-	// Head: HEAD and GET give the same Link and Last-Modified.
+	// Head: the responses to HEAD and GET have the same Link and Last-Modified.
 	Head Rule = "head"
 	// TimeOrder: the Last-Modified of entities never decreases, within a page
 	// and across pages.
@@ -54,8 +55,8 @@ const (
 	// Caching: a page without a next link, which may still change, is not
 	// declared immutable (RFC 8246).
 	Caching Rule = "caching"
-	// PageIndex: if the feed has a page index (package pageindex), it lists each page that has a
-	// next link, and what it says about the pages is true.
+	// PageIndex: if the feed has a page index (package pageindex), the index lists each page that
+	// has a next link, and what the index says about the pages is true.
 	PageIndex Rule = "page-index"
 )
 
@@ -73,13 +74,13 @@ const (
 
 // The rules for feeds in a store.
 const (
-	// Chain: every page names the digest of the page before it, and all pages
-	// but the newest are closed.
+	// Chain: every page names the digest of the page before it, and all pages except the newest are
+	// closed.
 	Chain Rule = "chain"
 	// BodyDigest: the SHA-256 in a page's metadata is that of its body.
 	BodyDigest Rule = "body-digest"
-	// Metadata: a page's metadata is true of its entities and has no unknown members, and
-	// the Content-Type of the object is that of the page.
+	// Metadata: a page's metadata agrees with its entities and has no unknown members, and the
+	// Content-Type of the object is that of the page.
 	Metadata Rule = "metadata"
 	// Gap: no page is missing between the floor and the newest page.
 	Gap Rule = "gap"

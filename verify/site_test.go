@@ -16,7 +16,7 @@ import (
 
 const boundary = "0123456789abcdef"
 
-// An entity is one part of a page, as lines of its header and its body.
+// An entity is a part of a page: the lines of its header, and its body.
 type entity struct {
 	header []string
 	body   string
@@ -37,7 +37,7 @@ func (e *entity) remove(name string) {
 	e.header = kept
 }
 
-// A fakePage is a page, or an index, of a site.
+// A fakePage is a page or an index that a site serves.
 type fakePage struct {
 	header   http.Header
 	entities []*entity
@@ -72,7 +72,7 @@ type site struct {
 	pages    map[string]*fakePage // by path
 	asked    []string             // "METHOD path", in order
 	before   func(request string) // called before each response
-	noHead   bool                 // the response to HEAD is 405
+	noHead   bool                 // the response to every HEAD request is 405
 	observer func(*http.Request)
 }
 
@@ -166,7 +166,7 @@ func feedEntity(i, j int) *entity {
 	}}
 }
 
-// link sets the links of page i; -1 for none.
+// link sets the links of page i; -1 stands for no link.
 func (s *site) link(i, prev, next int) {
 	var links []string
 	for _, l := range []struct {
@@ -188,7 +188,8 @@ type place struct {
 	Part int
 }
 
-// places returns the places of the violations, and checks what every violation must have.
+// places returns the places of the violations, and checks the fields that every violation must
+// have.
 func (s *site) places(report *verify.Report) []place {
 	s.t.Helper()
 	all := []place{}

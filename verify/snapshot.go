@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/snapshot"
 )
 
-// maxIndex limits an index, in bytes: enough for about 300,000 pages.
+// maxIndex is the maximum size of an index, in bytes, enough for about 300,000 pages.
 const maxIndex = 32 << 20
 
 // Snapshot checks the snapshot whose index is at url. Violations are in the report;
@@ -57,8 +57,7 @@ func Snapshot(ctx context.Context, url string, c Config) (report *Report, err er
 	return v.report, v.finish()
 }
 
-// index checks an index and lists its pages. It returns nil if the index cannot be
-// used.
+// index checks an index and adds its pages to the list. It returns nil if the index cannot be used.
 func (v *visit) index(at string, response *http.Response) (*snapshot.Index, error) {
 	data, err := io.ReadAll(io.LimitReader(response.Body, maxIndex+1))
 	if err := errors.Join(err, response.Body.Close()); err != nil {
@@ -108,7 +107,7 @@ func (v *visit) indexHeaders(at string, h http.Header, data []byte) {
 	declared.check(v.report, at, short, long)
 }
 
-// feedPosition checks the position in a feed that an index names.
+// feedPosition checks the position in a feed that the index contains.
 func (v *visit) feedPosition(at string, index *snapshot.Index) {
 	if !absolute(index.Feed.URL) {
 		v.report.add(AbsoluteURL, at, "feed.url is %.200q", index.Feed.URL)

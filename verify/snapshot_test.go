@@ -159,7 +159,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestSnapshotChanges: the pages of a snapshot never change, nor grow.
+// TestSnapshotChanges: if a page of a snapshot changes or grows, that is a violation.
 func TestSnapshotChanges(t *testing.T) {
 	s, pages := newSnapshot(t)
 	first := s.checkSnapshot(verify.Config{})

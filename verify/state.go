@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// A State is what a check has seen, for [Config.Since] of the next check. It marshals to JSON.
+// A State holds what a check has seen, for [Config.Since] of the next check. It marshals to JSON.
 type State struct {
 	URL   string      `json:"url"`
-	Pages []PageState `json:"pages"` // oldest first; those that could be read
+	Pages []PageState `json:"pages"` // the pages that could be read, oldest first
 }
 
-// A PageState is what a check has seen of a page.
+// A PageState holds what a check has seen of a page.
 type PageState struct {
 	URL          string    `json:"url"`
 	LastModified time.Time `json:"lastModified,omitzero"`
 	Entities     int       `json:"entities"`
-	Digest       Sum       `json:"digest"` // of boundary, headers and bodies of the entities
+	Digest       Sum       `json:"digest"` // of the boundary, and of the headers and bodies of the entities
 	Size         int64     `json:"size"`   // of the page, in bytes
 	SHA256       Sum       `json:"sha256"` // of the page
 	// Final means that the page must never change again: it had a next link or
@@ -25,7 +25,7 @@ type PageState struct {
 	Final bool `json:"final"`
 }
 
-// A Sum is a SHA-256, in hex in JSON.
+// A Sum is a SHA-256, which is written in hex in JSON.
 type Sum [32]byte
 
 // MarshalText implements [encoding.TextMarshaler].
@@ -41,8 +41,8 @@ func (s *Sum) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// change describes a change of a page that is not allowed, or returns "". The prefix
-// is the Digest of the first was.Entities entities of the page as it is now.
+// change describes how a page has changed, or returns "" if the change is allowed. The prefix is
+// the Digest of the first was.Entities entities of the page as it is now.
 func change(was, now PageState, prefix Sum) string {
 	switch {
 	case was.Final && (was.Size != now.Size || was.SHA256 != now.SHA256):
@@ -67,7 +67,7 @@ func (v *visit) compareOrder(since *State) {
 		urls[p.URL] = true
 	}
 	numbers := v.pages.numbers(urls)
-	kept := 0 // pages of the earlier visit from here on must be there
+	kept := 0 // the pages of the earlier visit from this index on must still exist
 	for kept < len(since.Pages) && numbers[since.Pages[kept].URL] == 0 {
 		kept++
 	}

@@ -128,7 +128,7 @@ func TestSecondVisit(t *testing.T) {
 	}
 }
 
-// kept encodes and decodes a state, as when it is stored in a file.
+// kept encodes and decodes a state, as happens when it is stored in a file.
 func kept(t *testing.T, state *verify.State) *verify.State {
 	t.Helper()
 	data, err := json.Marshal(state)

@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/internal/regular"
 )
 
-// ReadState reads the state that an earlier check wrote to a file. The state is nil if there is no
-// such file, or the path is empty.
+// ReadState reads the state of an earlier check from a file. The state is nil if the file does not
+// exist or the path is empty.
 func ReadState(path string) (*State, error) {
 	if path == "" {
 		return nil, nil

@@ -20,13 +20,13 @@ import (
 
 // Store checks a feed in a store: first what is stored (the hash chain, gaps, and
 // the metadata of pages against their bodies), then what a consumer sees, as [Feed]
-// does. Pages below the floor and orphans beyond the newest page are invisible and not
-// checked; but pages beyond the newest one must be orphans: at most [chain.Ahead] pages
-// away, and not overdue (see [chain.Page.Overdue]).
+// does. Pages below the floor and orphans beyond the newest page are invisible to consumers and not
+// checked. However, pages beyond the newest page must be orphans: at most [chain.Ahead] pages away,
+// and not overdue (see [chain.Page.Overdue]).
 //
-// Violations are in the report. URLs in it begin with base: the name of the store, such as
-// file:///srv/data, or "" for paths only. Store returns an error only if it could not check
-// the feed; the error matches [chain.ErrNoFeed] if the feed does not exist.
+// Violations are in the report. URLs in the report begin with base, the name of the store, such as
+// file:///srv/data; if base is "", they are only paths. Store returns an error only if it could not
+// check the feed; the error matches [chain.ErrNoFeed] if the feed does not exist.
 func Store(ctx context.Context, store storage.Store, feedName, base string) (*Report, error) {
 	if err := layout.CheckName(feedName); err != nil {
 		return nil, err
@@ -58,18 +58,17 @@ func Store(ctx context.Context, store storage.Store, feedName, base string) (*Re
 	return report, nil
 }
 
-// readAhead limits the memory for pages read ahead from a remote store, in bytes. There
-// is only one reader.
+// readAhead is the maximum memory, in bytes, for pages that the server reads ahead from a remote
+// store. The check is its only reader.
 const readAhead = 12 << 20
 
-// A seenStore answers Stat without a request for objects that were read before and cannot
-// change.
+// A seenStore needs no request for Stat of objects that were read before and cannot change.
 type seenStore struct {
 	storage.Store
 	seen map[string]storage.Info
 }
 
-// maxSeen limits the size of storeCheck.seen, in bytes.
+// maxSeen is the maximum size of storeCheck.seen, in bytes.
 const maxSeen = 8 << 20
 
 // Unwrap returns the wrapped store.
@@ -83,8 +82,8 @@ func (s seenStore) Stat(ctx context.Context, key string) (storage.Info, error) {
 	return s.Store.Stat(ctx, key)
 }
 
-// StoreSnapshot checks the newest snapshot with a name in a store, as a server serves it to
-// a consumer. URLs in the report begin with base, as for [Store].
+// StoreSnapshot checks the newest snapshot of the given name in a store, as a server serves it to a
+// consumer. URLs in the report begin with base, as for [Store].
 func StoreSnapshot(ctx context.Context, store storage.Store, name, base string) (*Report, error) {
 	report, err := served(ctx, store, base, layout.SnapshotPath(name), Snapshot)
 	var status *StatusError
@@ -96,11 +95,11 @@ func StoreSnapshot(ctx context.Context, store storage.Store, name, base string) 
 
 // servedOrigin is the origin of the server in this process that serves the store: links in
 // responses are HTTP URLs (specification, section "Pagination"). A consumer.Source would need no
-// origin, but verify would then share with consumers the code that turns what is stored into links
-// and entities, and would not see what package server gets wrong.
+// origin, but then verify and consumers would share the code that turns stored data into links and
+// entities, and errors of package server would not be found.
 const servedOrigin = "http://localhost"
 
-// served runs check against a server in this process. URLs in the report begin with base.
+// served calls check with the URL of a server in this process. URLs in the report begin with base.
 func served(ctx context.Context, store storage.Store, base, path string,
 	check func(ctx context.Context, url string, c Config) (*Report, error),
 ) (report *Report, err error) {
@@ -130,14 +129,14 @@ type storeCheck struct {
 	feed    string
 	chain   *chain.Reader
 	report  *Report
-	numbers map[string]int // of pages with violations, by key
+	numbers map[string]int // numbers of the pages with violations, by key
 
-	seen     map[string]storage.Info // of pages that have a next page, by key
+	seen     map[string]storage.Info // pages that have a next page, by key
 	seenSize int                     // in bytes, roughly
 
-	endless       bool // the end of the feed cannot be found, so a server cannot serve it
+	endless       bool // the end of the feed cannot be found, so a server cannot serve the feed
 	floor, newest int64
-	before        *chain.Page // the page read last, if it was the one before; else nil
+	before        *chain.Page // the previous page; nil if it was not read
 }
 
 func (s *storeCheck) check(ctx context.Context) error {
@@ -154,7 +153,7 @@ func (s *storeCheck) check(ctx context.Context) error {
 			s.report.add(StrayObject, entry.Key, "it is among the pages but is not a page")
 			continue
 		}
-		if n > s.newest { // perhaps it was published a moment ago
+		if n > s.newest { // perhaps the page was published a moment ago
 			if err := s.ends(ctx); err != nil {
 				return err
 			}
@@ -170,7 +169,7 @@ func (s *storeCheck) check(ctx context.Context) error {
 			continue
 		case n > s.newest+chain.Ahead:
 			s.report.add(Gap, entry.Key, "the feed ends with page %d, and this page is farther away than a killed producer can leave an orphan", s.newest)
-			return nil // reported once: all pages that follow are lost for the same reason
+			return nil // reported only once: the same applies to all further pages
 		case n > s.newest:
 			if err := s.orphan(ctx, n); err != nil {
 				return err
@@ -201,8 +200,8 @@ func (s *storeCheck) unborn(ctx context.Context, n int64) (bool, error) {
 	return err == nil && p.Floor > s.floor, nil
 }
 
-// ignoreMissing returns err, or nil if err means that an object does not exist or has an unknown
-// layout.
+// ignoreMissing returns nil if err means that an object does not exist or has an unknown layout,
+// and err otherwise.
 func ignoreMissing(err error) error {
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrLayout) {
 		return nil
@@ -210,7 +209,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// orphan reports a page beyond the newest one that no producer will link.
+// orphan reports a page beyond the newest one if no producer can link it any more.
 func (s *storeCheck) orphan(ctx context.Context, n int64) error {
 	key := layout.FeedPage(s.feed, n)
 	info, err := s.store.Stat(ctx, key)
@@ -222,7 +221,7 @@ func (s *storeCheck) orphan(ctx context.Context, n int64) error {
 	}
 	newest, err := s.chain.Newest(ctx)
 	if err != nil || n <= newest.Number {
-		return err // it was published a moment ago
+		return err // the page was published a moment ago
 	}
 	now, err := storage.Now(ctx, s.store, time.Now)
 	if err != nil {
@@ -234,7 +233,7 @@ func (s *storeCheck) orphan(ctx context.Context, n int64) error {
 	return nil
 }
 
-// ends finds the floor and the newest page.
+// ends finds the floor and the newest page of the feed.
 func (s *storeCheck) ends(ctx context.Context) error {
 	floor, err := s.chain.Floor(ctx)
 	if err != nil && !errors.Is(err, chain.ErrCorrupt) {
@@ -249,7 +248,7 @@ func (s *storeCheck) ends(ctx context.Context) error {
 	case err == nil:
 		s.newest = newest.Number
 	case errors.Is(err, chain.ErrCorrupt):
-		// The cause is reported when the page is read, or found to be missing.
+		// The cause is reported when the damaged page is read or the missing page is noticed.
 		s.endless = true
 		return s.highest(ctx)
 	default:
@@ -258,7 +257,7 @@ func (s *storeCheck) ends(ctx context.Context) error {
 	return nil
 }
 
-// highest takes the page with the highest number as the newest one if the chain is broken.
+// highest takes the page with the highest number as the newest page, since the chain is broken.
 func (s *storeCheck) highest(ctx context.Context) error {
 	for entry, err := range s.store.List(ctx, layout.FeedPages(s.feed), "") {
 		if err != nil {
@@ -271,7 +270,7 @@ func (s *storeCheck) highest(ctx context.Context) error {
 	return nil
 }
 
-// gap reports that the pages from n up to but not including end are missing.
+// gap reports that the pages numbered in [n, end), if any, are missing.
 func (s *storeCheck) gap(n, end int64) {
 	if n >= end {
 		return
@@ -332,14 +331,14 @@ func (s *storeCheck) page(ctx context.Context, n int64) error {
 	return nil
 }
 
-// members lists the members of a page's metadata (docs/storage-format.md).
+// members lists the members that a page's metadata may have (docs/storage-format.md).
 var members = []string{
 	"format", "feed", "page", "boundary", "entities", "firstMs", "lastMs", "lastContentId", "sha256",
 	"prev", "closed", "checkpoint", "settled", "floor", "crc32c",
 }
 
-// record checks what readers of a page's metadata ignore: unknown members, which may be
-// known ones that were damaged, and the Content-Type.
+// record checks what readers of a page's metadata ignore: unknown members, since these may be known
+// members with a damaged name, and the Content-Type.
 func (s *storeCheck) record(p *chain.Page, info storage.Info) {
 	var found map[string]json.RawMessage
 	if err := json.Unmarshal(info.Meta.Data, &found); err != nil {
@@ -355,7 +354,7 @@ func (s *storeCheck) record(p *chain.Page, info storage.Info) {
 	}
 }
 
-// keep keeps the info of a page for seenStore, while there is room.
+// keep keeps the info of a page for seenStore, unless maxSeen would be exceeded.
 func (s *storeCheck) keep(info storage.Info) {
 	const overhead = 512
 	if size := overhead + len(info.Meta.Data); s.seenSize+size <= maxSeen {
@@ -364,7 +363,7 @@ func (s *storeCheck) keep(info storage.Info) {
 	}
 }
 
-// link checks that a page follows the one before it, which is nil if unknown.
+// link checks that a page follows the page before it, which is nil if that page was not read.
 func (s *storeCheck) link(key string, before, p *chain.Page) {
 	if !p.Closed && p.Number < s.newest {
 		s.report.add(Chain, key, "it is open, but page %d follows it", p.Number+1)

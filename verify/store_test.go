@@ -37,7 +37,7 @@ func newStore(t *testing.T, n int) *memory.Store {
 	for i := range 2*n + 1 {
 		e := &feed.Entity{Operation: feed.Put, ContentType: "text/plain", ContentID: fmt.Sprint(i), Body: []byte("hello")}
 		if i == 2 {
-			e.Body = bytes.Repeat([]byte("hello\n"), 20_000) // more than fits into memory
+			e.Body = bytes.Repeat([]byte("hello\n"), 20_000) // larger than bodies that are held in memory
 		}
 		if _, err := f.Publish(t.Context(), e); err != nil {
 			t.Fatal(err)
@@ -115,8 +115,8 @@ func TestCleanStore(t *testing.T) {
 	}
 }
 
-// TestStoreRules damages a store. The violations that the server adds depend on the damage;
-// this test compares those of the store itself.
+// TestStoreRules damages a store, and compares the violations that are found in the store itself.
+// Which violations are found in the server's responses is not compared.
 func TestStoreRules(t *testing.T) {
 	ctx := context.Background()
 	meta := func(n int64, change func(p *chain.Page)) func(*testing.T, storage.Store) {

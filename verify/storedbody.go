@@ -20,8 +20,8 @@ type bodyCheck struct {
 	page   *chain.Page
 
 	entities    int
-	end         int64     // of the last entity, in bytes
-	first, last time.Time // in whole seconds, as they are in the body
+	end         int64     // end of the last entity, in bytes
+	first, last time.Time // times of entities in whole seconds, as in the body
 	lastID      []byte
 }
 
@@ -49,8 +49,8 @@ func (c *bodyCheck) body(stored io.Reader) error {
 	return nil
 }
 
-// closing checks that only the closing delimiter of a closed page follows the
-// entities. An entity appended after anything else would never be seen.
+// closing checks that nothing follows the entities of a page except the closing delimiter of a
+// closed page. If something else did, an entity appended after it would never be seen.
 func (c *bodyCheck) closing(size int64) {
 	end := c.end
 	if c.page.Closed {
@@ -61,7 +61,7 @@ func (c *bodyCheck) closing(size int64) {
 	}
 }
 
-// parts reads the entities and reports whether all could be read.
+// parts reads the entities and reports whether all of them could be read.
 func (c *bodyCheck) parts(whole io.Reader, source *bodyReader) bool {
 	reader := page.NewReader(whole, c.page.Boundary, page.ReaderOptions{MaxWhole: maxWhole})
 	for part, err := range reader.Parts() {
@@ -74,13 +74,13 @@ func (c *bodyCheck) parts(whole io.Reader, source *bodyReader) bool {
 		}
 		if part.Stream != nil {
 			if _, err := io.Copy(io.Discard, part.Stream); err != nil {
-				continue // Parts yields the error next
+				continue // Parts yields the error in the next iteration
 			}
 		}
 		c.entities++
 		c.end = reader.Offset()
 		c.lastID = append(c.lastID[:0], part.Header.Get("Content-ID")...)
-		// Errors are reported by the check over HTTP that follows.
+		// An invalid time is reported by the check over HTTP that follows.
 		c.last, _ = feed.ParseTime(string(part.Header.Get("Last-Modified")))
 		if part.Index == 0 {
 			c.first = c.last

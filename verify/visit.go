@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// maxWhole is the size up to which bodies are held in memory, in bytes.
+// maxWhole is the size, in bytes, up to which bodies are held in memory.
 const maxWhole = 64 << 10
 
 // A visit is one check of a feed or a snapshot.
@@ -31,9 +31,9 @@ type visit struct {
 	scratch []byte
 
 	pages pageList  // oldest first
-	most  int       // pages to list, at most
-	whole int       // pages that could be read to their closing delimiter
-	last  time.Time // Last-Modified of the entity read last
+	most  int       // maximum number of pages to list
+	whole int       // number of pages that could be read to their closing delimiter
+	last  time.Time // Last-Modified of the entity that was read last
 }
 
 func newVisit(ctx context.Context, c Config, kind, url string) (*visit, error) {
@@ -59,7 +59,7 @@ func newVisit(ctx context.Context, c Config, kind, url string) (*visit, error) {
 
 func (v *visit) isFeed() bool { return v.ids != nil }
 
-// finish numbers the pages in the report and puts it in order.
+// finish numbers the pages in the report and sorts the violations.
 func (v *visit) finish() error {
 	urls := make(map[string]bool)
 	for i := range v.report.Violations {
@@ -79,17 +79,17 @@ func (v *visit) unreachable(url string, err error) error {
 	return nil
 }
 
-// seen is what the headers of a response say about a page.
+// seen holds what the headers of a response say about a page.
 type seen struct {
 	links    feed.Links
 	hasLinks bool // the links could be read
 	modified time.Time
 	chain    feed.Chain
-	page     PageState // only of a response that was read whole
+	page     PageState // only set if the whole response was read
 }
 
 // read checks the response to GET for the i-th page. It returns only errors of the check itself;
-// violations by the page go to the report.
+// violations are added to the report.
 func (v *visit) read(i int, response *http.Response) (seen, error) {
 	c := pageCheck{visit: v, url: v.pages.at(i).url, index: i}
 	c.now.URL = c.url
@@ -144,7 +144,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drain reads the rest: the epilogue, or everything if the body is not a page.
+// drain reads the rest of the body: the epilogue, or everything if the body is not a page.
 func (b *bodyReader) drain() {
 	if b.err == nil {
 		_, b.err = io.Copy(io.Discard, b)
@@ -188,8 +188,8 @@ func (c *pageCheck) lastModified(h http.Header) time.Time {
 	return t
 }
 
-// selfLink checks that a page links to itself, by the URL that was requested or
-// the one that the request was redirected to.
+// selfLink checks that a page links to itself, by the URL that was requested or the URL to which
+// the request was redirected.
 func (c *pageCheck) selfLink(self string, answered *url.URL) {
 	switch self {
 	case "":
@@ -216,7 +216,7 @@ func (c *pageCheck) boundary(h http.Header) (string, bool) {
 	return boundary, true
 }
 
-// weekday returns the day of t, and whether text, an HTTP date, begins with it.
+// weekday returns the day of the week of t, and reports whether text, an HTTP date, begins with it.
 func weekday(text string, t time.Time) (day string, ok bool) {
 	day = t.Weekday().String()
 	return day, strings.HasPrefix(strings.TrimSpace(text), day[:3])

@@ -35,30 +35,30 @@ type Options struct {
 	// object at key, which may exist. Leftovers is nil if writers leave nothing behind.
 	Leftovers func(t *testing.T, store storage.Store, key string)
 
-	// Kills is the number of writing processes to kill. 0 if URL is nil.
+	// Kills is the number of writing processes to kill. It must be 0 if URL is nil.
 	Kills int
 
-	// Counters is the number of concurrent writers that increment one counter, by default
-	// 32. Each has to wait for all the others, so a smaller number is much faster.
+	// Counters is the number of concurrent writers that increment one counter, by default 32. Each
+	// writer has to wait for all the others, so the test is much faster with fewer.
 	Counters int
 
-	// Long runs longer races and writes a larger body.
+	// Long makes races longer and the largest body larger.
 	Long bool
 
-	// BodiesInMemory: the store holds whole bodies in the memory of the process.
+	// BodiesInMemory means that the store holds whole bodies in the memory of the process.
 	BodiesInMemory bool
 
-	// LargerSizes: the size of an object in List may exceed that of its body, because
-	// of data added by the driver.
+	// LargerSizes means that the size of an object in List may exceed that of its body, because of
+	// data added by the driver.
 	LargerSizes bool
 
-	// Properties are the expected [storage.PropertiesOf] the store. Each feature is
-	// tested.
+	// Properties must be equal to the result of [storage.PropertiesOf]. Each feature that it
+	// includes is tested.
 	Properties storage.Properties
 }
 
-// A suite is one store under test. Its keys begin with prefix, so that a store
-// can be used by several suites.
+// A suite tests one store. Its keys begin with prefix, so that several suites can use the same
+// store.
 type suite struct {
 	store  storage.Store
 	prefix string
@@ -121,8 +121,8 @@ func Run(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
 	}
 }
 
-// RunOptional is the part of [Run] for optional features: it shows that a wrapper does
-// not hide any of them.
+// RunOptional runs only the tests of optional features, to show that a wrapper of the store hides
+// none of them.
 func RunOptional(t *testing.T, factory func(t *testing.T) storage.Store, opts Options) {
 	run := runner(factory, opts)
 	t.Run("properties", func(t *testing.T) { run(t, "", testProperties) })
@@ -158,8 +158,8 @@ func runner(factory func(t *testing.T) storage.Store, opts Options) func(t *test
 
 func (s *suite) key(name string) string { return s.prefix + name }
 
-// A claim describes the body in the metadata of the objects of this suite, so that a
-// mixture of two states is detected.
+// A claim, stored in the metadata of an object, describes the object's body, so that a mixture of
+// two states is detected.
 type claim struct {
 	Writer string
 	N      int
@@ -201,7 +201,8 @@ func checkWhole(o *storage.Object) (c claim, err error) {
 	return c, nil
 }
 
-// A snapshot is the complete state of an object; nil if the object does not exist.
+// A snapshot is the complete state of an object; a nil *snapshot means that the object does not
+// exist.
 type snapshot struct {
 	Info storage.Info
 	Body []byte

@@ -55,7 +55,7 @@ func testReplace(t *testing.T, s *suite) {
 		unchanged(t, s.store, key, was)
 		version = next
 	}
-	// A replaced object can be appended to.
+	// Append works for an object that was replaced, too.
 	version, err := s.store.Append(ctx, key, version, storage.Meta{}, storage.Bytes([]byte("2")))
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func conflicts(t *testing.T, s *suite, write writeFunc) {
 	wantError(t, "write to a deleted object", err, storage.ErrConflict)
 	unchanged(t, s.store, key, nil)
 
-	// The same content is not the same version.
+	// An object that is created again with the same content has another version.
 	s.create(t, key, storage.Meta{}, "body")
 	was = take(t, s.store, key)
 	_, err = write(ctx, key, first, storage.Meta{}, x)

@@ -8,8 +8,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// testWatch waits for the hint of each kind of change, including below a prefix that is
-// created and deleted. If a hint is missing, the test fails at its time limit.
+// testWatch waits for a hint after each kind of change, including the first object below a prefix
+// and the deletion of the last one. If a hint is missing, the test fails at its time limit.
 func testWatch(t *testing.T, s *suite) {
 	watcher := optional[storage.Watcher](t, s)
 	for _, prefix := range []string{"x", "../", "", "x//"} {
@@ -26,7 +26,7 @@ func testWatch(t *testing.T, s *suite) {
 		}
 		return changed
 	}
-	// No object has the prefix yet.
+	// No object with these prefixes exists yet.
 	watches := []<-chan struct{}{watch(s.key("a/b/")), watch(s.key("a/b/")), watch(s.key("a/")), watch(s.key("a/b/c/"))}
 	gone, cancelGone := context.WithCancel(t.Context())
 	defer cancelGone()
@@ -67,7 +67,8 @@ func testWatch(t *testing.T, s *suite) {
 	}
 }
 
-// keyHints receives the hints of a [storage.KeyWatcher]; it is nil if the store is not one.
+// keyHints receives the hints of a [storage.KeyWatcher]; it is nil if the store does not implement
+// that interface.
 type keyHints chan string
 
 func watchKeys(t *testing.T, s *suite, prefix string) keyHints {
@@ -76,7 +77,7 @@ func watchKeys(t *testing.T, s *suite, prefix string) keyHints {
 	if !ok {
 		return nil
 	}
-	hints := make(keyHints, 1000) // far more than the test causes
+	hints := make(keyHints, 1000) // far more than the number of hints in the test
 	if err := watcher.WatchKeys(t.Context(), "x", func(string) {}); err == nil {
 		t.Error(`WatchKeys "x": no error`)
 	}
@@ -86,7 +87,7 @@ func watchKeys(t *testing.T, s *suite, prefix string) keyHints {
 	return hints
 }
 
-// await receives hints until one covers the key. Each must be a key or a prefix.
+// await receives hints until a hint is the key or a prefix of it.
 func (h keyHints) await(key string) {
 	for h != nil {
 		hint := <-h

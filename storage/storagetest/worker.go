@@ -17,8 +17,8 @@ import (
 // workerVariable is set in the environment of a process that performs a task.
 const workerVariable = "FEEDCTL_STORAGETEST_TASK"
 
-// A task is performed on the store by another process, which prints its results on standard
-// output, one per line.
+// A task is performed on the store by a child process, which prints its results on standard output,
+// one per line.
 type task struct {
 	Name string
 	URL  string
@@ -51,7 +51,7 @@ func work(text string, open func(ctx context.Context, url string) (storage.Store
 		return err
 	}
 	defer store.Close()
-	// A line on standard input starts all processes of a test at the same time.
+	// The test sends a line to all its processes, so that they begin at the same time.
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil && err != io.EOF {
 		return err
 	}

@@ -20,12 +20,12 @@ import (
 // Forms lists the forms of store URLs, for help and errors.
 const Forms = "file:DIR, s3://BUCKET/PREFIX, postgres://USER@HOST/DATABASE?schema=feedctl, or memory: for a trial"
 
-// Options are the options for opening a store.
+// Options configure how a store is opened.
 type Options struct {
-	// Create creates an empty store if there is none. Without Create, a missing store is the error
-	// [storage.ErrNoStore].
+	// Create creates an empty store if there is none. Without Create, the error for a missing store
+	// matches [storage.ErrNoStore].
 	Create bool
-	// Memory limits the buffers of the S3 driver, in bytes; see [s3.Config].
+	// Memory is the maximum size of the S3 driver's buffers, in bytes; see [s3.Config].
 	Memory int64
 }
 
@@ -49,7 +49,7 @@ func Registry(o Options) storage.Registry {
 	return r
 }
 
-// Open opens the store at a URL. Errors do not contain passwords from the URL.
+// Open opens the store at a URL. Errors never contain passwords from the URL.
 func Open(ctx context.Context, rawURL string, o Options) (storage.Store, error) {
 	return Registry(o).Open(ctx, rawURL)
 }
@@ -79,8 +79,8 @@ func Check(u *url.URL) error {
 	return err
 }
 
-// Directory returns the absolute path of the directory of a file store; ok is false for
-// any other store.
+// Directory returns the absolute path of the directory of a file store; ok is false if the URL is
+// that of another kind of store.
 func Directory(rawURL string) (dir string, ok bool) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
