@@ -1,8 +1,8 @@
 // Package reconcile compares what a sink has with the state of its feed, and repairs the sink.
 //
 // A consumer that has read a feed knows that it received everything. It does not know what has happened to the
-// sink since: rows may have been changed by hand, a backup restored, or deletions missed in a gap. [Run] reads
-// the sink once, in the order of the keys, and compares it range by range with a state digest of the feed
+// sink since: rows may have been changed by hand, a backup restored, or deletions missed because of a gap. [Run]
+// reads the sink once, in the order of the keys, and compares it range by range with a state digest of the feed
 // (package digest). Only nodes and leaves that differ are requested.
 //
 //	report, err := reconcile.Run(ctx, reconcile.Config{
@@ -18,9 +18,9 @@
 //
 // # What is compared
 //
-// A row with a sum is equal if and only if key, content type and body are those of the feed. Some sinks
-// do not keep the body as it was published. Their rows are compared by Content-ID or, without one, only
-// by key; the report counts them, and its Remarks say why.
+// A row with a sum is equal if and only if its key, content type and body are those of the feed. Some sinks do not
+// keep the body as it was published. Their rows are compared by Content-ID or, without one, only by key; the
+// report counts them, and its Remarks say why.
 //
 // # Repair
 //

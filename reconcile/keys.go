@@ -76,7 +76,7 @@ func (r *run) wants(of digest.Range, entries []digest.Entry) iter.Seq2[want, err
 
 func (r *run) wanted(e digest.Entry) want {
 	w := want{key: e.Key, state: put, sum: e.Sum, id: e.ContentID}
-	// The number of a page is the end of its URL: see docs/wire-format.md.
+	// The URL of a page ends with its number: see docs/wire-format.md.
 	if at := r.Digest.Root.Feed.Page; e.Page > 0 && at != "" {
 		w.page = at[:strings.LastIndexByte(at, '/')+1] + strconv.FormatInt(e.Page, 10)
 		w.offset = e.Offset

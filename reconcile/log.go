@@ -25,7 +25,7 @@ type Log interface {
 
 // A LogConfig says what to compare.
 type LogConfig struct {
-	// Client reads the feed at URL. It must not follow.
+	// Client reads the feed at URL. It must not follow the feed.
 	Client *consumer.Client
 	URL    string
 	// Found, if not nil, is called with each Content-ID that differs: those that are missing or out of

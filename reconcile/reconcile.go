@@ -28,7 +28,7 @@ type Contents interface {
 
 // A Config says what to compare.
 type Config struct {
-	// Client reads the feed at URL. It must not follow.
+	// Client reads the feed at URL. It must not follow the feed.
 	Client *consumer.Client
 	URL    string
 	// KeyPointer is the key pointer of the consumer and the digest; see [consumer.Job].
@@ -43,8 +43,8 @@ type Config struct {
 	// Sink, if not nil, is repaired. It must have been opened as a consumer opens it, and its batches must
 	// be [Guard]s.
 	Sink consumer.Sink
-	// MaxDeletes reports whether a repair of a sink with the given number of rows must not delete as many as
-	// deletes. nil: no limit.
+	// MaxDeletes reports whether a number of deletes is too high for a sink with the given number of rows.
+	// nil: no limit.
 	MaxDeletes func(deletes, rows int64) bool
 
 	// Found, if not nil, is called with each key that differs and, with All, each that is equal, in the
@@ -55,7 +55,7 @@ type Config struct {
 	Progress func(Progress)
 }
 
-// A Progress says how far a comparison has come.
+// A Progress describes the progress of a comparison.
 type Progress struct {
 	Rows   int64 // of the sink, read so far
 	Keys   int64 // of the feed, compared so far
@@ -107,8 +107,8 @@ type Counts struct {
 	Changed int64 `json:"changed"`
 	Missing int64 `json:"missing"`
 	Extra   int64 `json:"extra"`
-	// ByContentID is the number of equal keys that were compared by Content-ID, and ByKey of those compared
-	// only by key.
+	// ByContentID is the number of equal keys that were compared by Content-ID, and ByKey the number of those
+	// compared only by key.
 	ByContentID int64 `json:"byContentId,omitempty"`
 	ByKey       int64 `json:"byKey,omitempty"`
 }
@@ -147,7 +147,7 @@ var (
 	ErrFilling = errors.New("the sink is being filled, and has no position in the feed yet: let its consumer finish first")
 	// ErrShared means that other consumers write to the same table.
 	ErrShared = errors.New("the table has several consumers, whose keys cannot be told apart: name a prefix of this feed's keys")
-	// ErrVersions means that the digest is of a feed in which a key may have several states.
+	// ErrVersions means that the digest belongs to a feed in which a key may have several states.
 	ErrVersions = errors.New("the feed has several versions of a key (conflicts of CouchDB), which this sink does not keep")
 	// ErrDeletes means that a repair would delete more than is allowed. Nothing was changed.
 	ErrDeletes = errors.New("repair would delete too many keys, and has changed nothing")
@@ -231,7 +231,7 @@ func (r *run) compare(ctx context.Context, report *Report) (err error) {
 		return ErrShared
 	}
 	at := contents.Position()
-	if at.ContentID == "" || at.ContentID != report.Position.ContentID { // otherwise this was done before
+	if at.ContentID == "" || at.ContentID != report.Position.ContentID { // otherwise this has already been done
 		if report.Between, err = r.readBetween(ctx, report.Digest, at); err != nil {
 			return err
 		}

@@ -115,7 +115,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// A plainSink has batches that are not a Guard.
+// A plainSink is a sink whose batches do not implement Guard.
 type plainSink struct{ consumer.Sink }
 
 func (p plainSink) Begin(ctx context.Context) (consumer.Batch, error) {

@@ -123,7 +123,7 @@ func columnText(s *sqlite.Stmt, column int) string {
 	return string(b)
 }
 
-// setBetween records what the feed has for a key after the digest.
+// setBetween records what the feed has for a key after the position of the digest.
 func (s *scratch) setBetween(w want) error {
 	w.bind(s.note)
 	return exec(s.note)
@@ -139,7 +139,7 @@ func (s *scratch) count(table string) (n int64, err error) {
 // errStop ends a query whose caller stops iterating.
 var errStop = errors.New("stop")
 
-// query yields what read returns for each row of a query, limited to keys in a range.
+// query yields the result of read for each row of a query that is limited to keys in a range.
 func query[T any](s *scratch, what string, r digest.Range, order string, read func(*sqlite.Stmt) T) iter.Seq2[T, error] {
 	text, args := what+" WHERE key >= ?1", []any{[]byte(r.From)}
 	if r.To != "" {
@@ -162,7 +162,7 @@ func query[T any](s *scratch, what string, r digest.Range, order string, read fu
 	}
 }
 
-// between yields, for the keys in a range, what the feed has after the digest.
+// between yields, for the keys in a range, what the feed has after the position of the digest.
 func (s *scratch) between(r digest.Range) iter.Seq2[want, error] {
 	return query(s, "SELECT key, state, sum, id, page, offset FROM later", r, "key", readWant)
 }
@@ -190,7 +190,7 @@ func (s *scratch) sort(ctx context.Context, contents Contents, all digest.Range)
 	return nil
 }
 
-// sorted returns contents with the rows that sort has copied.
+// sorted returns contents whose rows are those that sort has copied.
 func (s *scratch) sorted(contents Contents) Contents { return &sortedContents{contents, s} }
 
 type sortedContents struct {

@@ -155,7 +155,8 @@ func (r *run) rows(ctx context.Context, of digest.Range) iter.Seq2[sink.Row, err
 	}
 }
 
-// equal counts the keys of a range whose rows all equal the feed's, and reports the keys if All is set.
+// equal counts the keys of a range in which all rows are equal to those of the feed, and reports the keys if
+// All is set.
 func (r *run) equal(ctx context.Context, of digest.Range, count int64) error {
 	r.progress.Keys += count
 	r.report()

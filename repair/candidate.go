@@ -69,8 +69,8 @@ func follows(prev, p *chain.Page) bool {
 	return prev == nil || prev.Closed && p.Prev == prev.Digest()
 }
 
-// there reports whether the body of a page exists and has the right length. It is true in a store that cannot
-// lose a body alone.
+// there reports whether the body of a page exists and has the right length. It returns true for a store that
+// cannot lose a body alone.
 func (x *examination) there(p *chain.Page) (bool, error) {
 	if x.recoverer == nil {
 		return true, nil

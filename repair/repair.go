@@ -20,7 +20,7 @@ import (
 
 // Config holds the settings of a repair.
 type Config struct {
-	// Apply makes the changes. Otherwise the report only lists them.
+	// Apply means that the changes are made. Otherwise the report only lists them.
 	Apply bool
 	// Now is the clock for stores that have none. Defaults to time.Now.
 	Now func() time.Time
@@ -35,7 +35,7 @@ const (
 	Restore Action = "restore"
 	// RaiseFloor makes a later page the oldest one, because those before it are lost.
 	RaiseFloor Action = "raise-floor"
-	// MoveAside moves a page that the chain no longer reaches out of the feed.
+	// MoveAside moves out of the feed a page that the chain no longer reaches.
 	MoveAside Action = "move-aside"
 )
 

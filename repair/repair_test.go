@@ -143,8 +143,8 @@ func stores(t *testing.T) map[string]storage.Store {
 	return all
 }
 
-// TestLostObjects removes each page of a feed, and its floor. verify must report the loss,
-// producers must not replace it, and a repair must make the feed sound.
+// TestLostObjects removes each page of a feed in turn, and its floor. verify must report the loss, producers
+// must not replace what is lost, and a repair must make the feed sound.
 func TestLostObjects(t *testing.T) {
 	for kind, store := range stores(t) {
 		t.Run(kind, func(t *testing.T) {
@@ -403,8 +403,8 @@ func (s *interrupted) Restore(ctx context.Context, r storage.Leftover, size int6
 	return s.Recoverer.Restore(ctx, r, size, meta)
 }
 
-// TestInterrupted interrupts a repair after each of its writes. The next one must complete
-// it, and every surviving page must be in the feed or aside.
+// TestInterrupted interrupts a repair after each of its writes. The next repair must complete it, and every
+// surviving page must be in the feed or aside.
 func TestInterrupted(t *testing.T) {
 	for writes, done := 0, false; !done; writes++ {
 		dir := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// queued is the maximum number of pages of a feed that wait to be written. Memory limits
-// them as well.
+// queued is the maximum number of pages of a feed that wait to be written. The memory limit restricts their
+// number, too.
 const queued = 16
 
 const defaultMemory = 16 << 20

@@ -9,9 +9,9 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// copyDigest copies the newest state digest of a feed, and removes from the target what was
-// replaced more than a day ago, as a writer of digests does in the source. A digest that is
-// damaged, or was removed meanwhile, is not copied: the next one replaces it.
+// copyDigest copies the newest state digest of a feed, and removes from the target what newer digests
+// replaced more than a day ago, as a writer of digests does in the source. A digest that is damaged, or was
+// removed meanwhile, is not copied: the next one will replace it.
 func (c *Copy) copyDigest(ctx context.Context, name string) error {
 	copied, err := digests.Copy(ctx, c.from, c.to, name)
 	for _, cause := range []error{storage.ErrNotFound, digests.ErrBase, digests.ErrCorrupt, digest.ErrInvalid, digest.ErrVersion} {

@@ -1,11 +1,10 @@
 // Package replica copies feeds and snapshots from store to store while they are in
 // use: a migration from one kind of store to another, or a backup.
 //
-// A copy has the same pages as its source: the same bytes, Content-IDs, times and
-// digests, and the same boundaries. As the digest of a page names its feed, a copy
-// keeps the name. Pages appear in the copy in order and complete, and its newest page
-// grows by appends like that of the source, so at any moment the copy is an earlier state
-// of the source, which consumers and [chain.Reader] can read.
+// A copy has the same pages as its source: the same bytes, Content-IDs, times and digests, and the same
+// boundaries. Since the digest of a page covers the name of its feed, a copy has the same name. Pages appear
+// in the copy in order and complete, and its newest page grows by appends like that of the source, so at any
+// moment the copy is an earlier state of the source, which consumers and [chain.Reader] can read.
 //
 // The next pages are read while one is written, within a memory limit. The quarantine of a
 // bridge is copied as well, so that a bridge can continue on the copy; pages that a repair

@@ -90,7 +90,7 @@ func (f *Feed) sync(ctx context.Context) (err error) {
 	}
 	q.newest, q.covered, q.now = newest, nil, nil
 	err = f.copyPages(ctx, newest)
-	if err == nil && first { // the quarantine may have changed since the last run, though no page has
+	if err == nil && first { // the quarantine may have changed since the last run, even if no page has
 		err = f.cover(ctx, newest)
 	}
 	if err == nil {
@@ -111,7 +111,7 @@ func (f *Feed) copyPages(ctx context.Context, newest *chain.Page) error {
 				return err
 			}
 		}
-		if now := f.source.Identity(); now != f.identity { // before pages that belong to it
+		if now := f.source.Identity(); now != f.identity { // copied before any pages that belong to it
 			if err := f.source.CopyIdentity(ctx, f.to); err != nil {
 				return err
 			}
@@ -314,8 +314,7 @@ func (f *Feed) grow(ctx context.Context) (done bool, err error) {
 	return false, f.written(ctx, p, source, version, f.at.Entities, err)
 }
 
-// written records the result of writing page p; before is the number of entities that the
-// page had until then.
+// written records the result of writing page p; before is the number of entities that the page had before.
 func (f *Feed) written(ctx context.Context, p *chain.Page, source *body, version storage.Version, before int, err error) error {
 	if errors.Is(err, storage.ErrExists) || errors.Is(err, storage.ErrConflict) {
 		return f.again(ctx, p.Number) // another copy is running, or the target is published to

@@ -13,16 +13,16 @@ import (
 
 // A quarantine copies the quarantine of a bridge.
 //
-// A bridge writes an entry before the checkpoint that skips its document, and removes the
-// entry after it has published the document. So that the copy is never incomplete, entries
-// are copied before pages that were written after them, and removed after pages that were
-// written before their removal. Only a document that is published and whose entry is removed
-// while the copy lags is missing from both, until the copy has caught up.
+// A bridge writes an entry before the checkpoint that skips its document, and removes the entry after it has
+// published the document. So that the copy is never incomplete, entries are copied before pages that were
+// written after them, and removed after pages that were written before their removal. Only a document that is
+// published, and whose entry is removed, while the copy lags behind is missing from the copy until the copy
+// has caught up.
 type quarantine struct {
 	before  keys        // entries that the source had before this Sync read pages, or has had since; nil if unknown
 	now     keys        // entries when they were last listed; nil if not listed in this Sync
-	newest  *chain.Page // a state of the source that now covers
-	covered *chain.Page // the last state of the source that now covers, or nil
+	newest  *chain.Page // the source's newest page at the beginning of this Sync
+	covered *chain.Page // the last page state for which the entries were listed, or nil
 }
 
 type keys map[string]bool

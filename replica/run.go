@@ -39,7 +39,7 @@ type Config struct {
 	Memory int64
 	// Follow makes Run continue until the context ends, and copy what is published meanwhile.
 	Follow bool
-	// Progress, if set, is called after something was copied.
+	// Progress, if set, is called after something has been copied.
 	Progress func(Report)
 	// Logger receives warnings about retries. Defaults to discarding them.
 	Logger *slog.Logger

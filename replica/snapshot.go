@@ -69,7 +69,7 @@ func copyPages(ctx context.Context, from, to storage.Store, name, id string, pag
 	group, each := errgroup.WithContext(ctx)
 	for n := range pages {
 		if memory.Acquire(each, inMemory) != nil {
-			break // the group has the error, or ctx
+			break // the error is that of the group or of ctx
 		}
 		group.Go(func() error {
 			defer memory.Release(inMemory)

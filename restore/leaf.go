@@ -28,7 +28,7 @@ type Leaf struct {
 	replaced []string // its ancestors
 }
 
-// maxDocument limits a document in JSON that is read into memory, in bytes.
+// maxDocument is the maximum size, in bytes, of a JSON document that is read into memory.
 const maxDocument = 64 << 20
 
 // ErrNoRevisions means that a feed or database does not have the revisions of its documents.

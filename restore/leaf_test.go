@@ -89,8 +89,8 @@ func TestReadLeaf(t *testing.T) {
 	}
 }
 
-// TestDatabaseNotNew: a database with documents is refused, even if all were deleted; one with only the
-// position of another consumer is not.
+// TestDatabaseNotNew: a database with documents is refused, even if all of them were deleted; a database with
+// only the position of another consumer is not.
 func TestDatabaseNotNew(t *testing.T) {
 	h := newHistory(t)
 	h.now = epoch

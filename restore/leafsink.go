@@ -69,7 +69,7 @@ func writeLeaves(ctx context.Context, file string, from Documents) (err error) {
 	if err != nil {
 		return err
 	}
-	at := feed.Position{LastModified: time.Unix(0, 0).UTC()} // a table without one cannot be read
+	at := feed.Position{LastModified: time.Unix(0, 0).UTC()} // a table without a position cannot be read
 	n := 0
 	err = from.Leaves(ctx, func(leaf *Leaf) error {
 		if err := batch.put(ctx, leaf); err != nil {

@@ -23,8 +23,8 @@ import (
 
 // Config configures a [Run].
 type Config struct {
-	// Client reads the feed whose entry point is URL. It must not follow. Feed identifies the feed in
-	// positions; see [consumer.Job].
+	// Client reads the feed whose entry point is URL. It must not follow the feed. Feed identifies the feed
+	// in positions; see [consumer.Job].
 	Client *consumer.Client
 	URL    string
 	Feed   string
@@ -49,8 +49,8 @@ type Report struct {
 	consumer.Stats
 	// Resumed means that the run continued an earlier one.
 	Resumed bool `json:"resumed"`
-	// Snapshot is the URL of the index that the run began with, and SnapshotAt the time of its
-	// position; empty if it began with the feed, or continued in it.
+	// Snapshot is the URL of the index that the run began with, and SnapshotAt the time of its position. Both
+	// are empty if the run began with the feed, or continued in it.
 	Snapshot   string    `json:"snapshot,omitempty"`
 	SnapshotAt time.Time `json:"snapshotAt,omitzero"`
 	// Position is the current position of the sink.
@@ -145,8 +145,8 @@ func (c *Config) run(ctx context.Context) (*Report, error) {
 	return report, nil
 }
 
-// checkNew reports whether a position is that of this restore, and returns an error if the sink is
-// neither new nor from this restore.
+// checkNew reports whether a position belongs to this restore, and returns an error if the sink is neither
+// new nor from this restore.
 func (c *Config) checkNew(ctx context.Context, at feed.Position) (resumed bool, err error) {
 	switch {
 	case at.Restore == c.At.String() && at.Feed == c.Feed:

@@ -1,6 +1,5 @@
-// Package retention stores with each feed a policy of how much of it is kept: the age from which pages
-// may be pruned, and how often a snapshot is made first. Package retention/maintain carries out the
-// policies.
+// Package retention stores with each feed a policy of how much of it is kept: the age from which pages may be
+// pruned, and how often a snapshot is made. Package retention/maintain carries out the policies.
 package retention
 
 import (

@@ -184,8 +184,8 @@ func TestChangesPages(t *testing.T) {
 	})
 }
 
-// TestChangesLost: tokens of another server, or from before a restart, are refused, as are those
-// from a time when there were no clients.
+// TestChangesLost: tokens of another server, or from before a restart, are refused, and so are tokens after
+// more than ten minutes without a request.
 func TestChangesLost(t *testing.T) {
 	inBubble(t, memory.New(), server.Config{}, func(t *testing.T, _ *server.Server, here, there *site) {
 		_, token := here.all(t)

@@ -44,8 +44,8 @@ type Config struct {
 	// Operations adds /healthz, /readyz and /metrics, for a process that is nothing but a server.
 	// In other processes, export the metrics of Registry.
 	Operations bool
-	// Checks holds named checks of things that the server can do without, but not as well: /readyz tells
-	// every client which of the checks fail, with the error. Together they may take a few seconds.
+	// Checks holds named checks of things without which the server works less well: /readyz tells every
+	// client which of the checks fail, with the error. Together they may take a few seconds.
 	Checks map[string]func(context.Context) error
 
 	// Producer configures the feeds that are published to. Its MaxEntity is
@@ -74,10 +74,9 @@ type Config struct {
 	// tenth as often. Defaults to 1 second.
 	PollInterval time.Duration
 
-	// ReadAhead limits the memory for pages read from the store, in bytes: pages
-	// that a reader will request next, and pages that several readers request.
-	// Pages of more than a quarter of it are not kept. 0 means 32 MiB if the store
-	// is remote ([storage.Properties]) or there is a Cache, and otherwise none,
+	// ReadAhead limits the memory for pages read from the store, in bytes: pages that a reader will request
+	// next, and pages that several readers request. A page larger than a quarter of the limit is not kept. 0
+	// means 32 MiB if the store is remote ([storage.Properties]) or there is a Cache, and otherwise none,
 	// since a local disk is as fast; -1 means none.
 	ReadAhead int64
 	// Cache keeps pages on disk. The caller closes it. Without a cache each read of
@@ -87,12 +86,12 @@ type Config struct {
 	// Timeout is how long a client may take for each piece of a body: 1 KiB
 	// sent to the server, 512 KiB received from it. Defaults to 30 seconds.
 	Timeout time.Duration
-	// MaxCoded is how many responses are compressed at once, each with up to
-	// 2 MiB of memory; more are sent uncompressed. Defaults to 8.
+	// MaxCoded is how many responses are compressed at once, each with up to 2 MiB of memory; further ones
+	// are sent uncompressed. Defaults to 8.
 	MaxCoded int
-	// MaxEncoded limits the memory for compressed pages that never change, in bytes: each of
-	// them is compressed once and sent to any number of clients. Pages of more than a
-	// quarter of it are compressed for each response. Defaults to 12 MiB; -1 means none.
+	// MaxEncoded limits the memory for compressed pages that never change, in bytes: each of them is
+	// compressed once and sent to any number of clients. A page larger than a quarter of the limit is
+	// compressed for each response. Defaults to 12 MiB; -1 means none.
 	MaxEncoded int64
 
 	// Logger logs errors, and requests at level Debug. Defaults to discarding them.

@@ -25,17 +25,14 @@
 //
 // # Pages
 //
-// A page has Last-Modified (of its last entity), Link (self, prev, next and last, which
-// is the entry point; absolute) and a strong ETag. The newest page also has the links
-// first, to the oldest page, and timegate. The ETag changes with the body, with the content coding, and
-// when the next link appears. A page with a next link never changes and is
-// "immutable" to caches; the newest page is "no-cache". If read credentials are
-// configured, or links begin with the request's Host because there is no PublicURL,
-// pages are "private". Pages are sent with gzip or zstd according to
-// Accept-Encoding. A page that will not grow is encoded once and kept in memory, within
-// Config.MaxEncoded; other pages are encoded for each response. Without a coding they
-// support Range (one range of bytes) and have Repr-Digest (RFC 9530), which is always the
-// digest of the whole page.
+// A page has Last-Modified (of its last entity), Link (self, prev, next and last, which is the entry point;
+// absolute) and a strong ETag. The newest page also has the links "first", to the oldest page, and "timegate". The
+// ETag changes with the body, with the content coding, and when the next link appears. A page with a next link never
+// changes and is "immutable" to caches; the newest page is "no-cache". If read credentials are configured, or links
+// begin with the request's Host because there is no PublicURL, pages are "private". Pages are sent with gzip or zstd
+// according to Accept-Encoding. A page that will not grow is encoded once and kept in memory, within
+// Config.MaxEncoded; other pages are encoded for each response. Without a coding they support Range (one range of
+// bytes) and have Repr-Digest (RFC 9530), which is always the digest of the whole page.
 //
 // A page whose SHA-256 differs from that in its metadata is never sent to its end. A
 // range cannot be verified alone: it is sent only if the whole page has been verified, for
@@ -52,7 +49,7 @@
 // changes, is no longer the newest, or N seconds have passed. Preference-Applied has the number of seconds granted.
 //
 // A page is answered with 410 Gone at most a second after it has been pruned. The files of a store on disk are kept
-// open for at most that long between requests for a page that never changes. If there is a snapshot with the same
+// open for at most a second between requests for a page that never changes. If there is a snapshot with the same
 // name as the feed, the response links to its newest index with rel="snapshot".
 //
 // # Times

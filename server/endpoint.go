@@ -108,7 +108,7 @@ func clientGone(err error) bool {
 	if !errors.As(err, &sending) || sending.Op != "readfrom" {
 		return false
 	}
-	switch cause := sending.Err.(type) { //nolint:errorlint // a wrapped error is from the source
+	switch cause := sending.Err.(type) { //nolint:errorlint // a wrapped error is from the file
 	case *net.OpError:
 		return cause.Op == "write"
 	case *os.SyscallError:

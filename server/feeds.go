@@ -219,7 +219,8 @@ func (k linkedKey) weight() int { return 3<<10 + 4*len(k.base) }
 // maxLinked limits the memory for representations that are shared by requests, in bytes.
 const maxLinked = 1 << 20
 
-// represent describes a state of the page. The result must not be changed.
+// represent returns the representation of a state of the page. The result must not be changed, since requests
+// share that of a linked page.
 func (f *feedPage) represent(p *chain.Page) *represent.Representation {
 	if !f.linked {
 		return f.describe(p)
@@ -234,8 +235,8 @@ func (f *feedPage) represent(p *chain.Page) *represent.Representation {
 	return rep
 }
 
-// describe describes a state of the page. An open page ends with a closing
-// delimiter that is not stored.
+// describe makes the representation of a state of the page. An open page ends with a closing delimiter that
+// is not stored.
 func (f *feedPage) describe(p *chain.Page) *represent.Representation {
 	url := func(n int64) string { return f.base + layout.FeedPagePath(f.feed.Name(), n) }
 	links := feed.Links{Self: url(p.Number), Last: f.base + layout.FeedPath(f.feed.Name())}

@@ -109,8 +109,8 @@ func TestOtherHistory(t *testing.T) {
 	}
 }
 
-// TestWaitForOtherHistory: when a request finds another history, requests that wait are answered,
-// although the store is not polled again for a long time.
+// TestWaitForOtherHistory: when a request finds another history, waiting requests are answered, although the
+// store is not polled again for a long time.
 func TestWaitForOtherHistory(t *testing.T) {
 	store, copied := far(memory.New(), 0), memory.New() // a far store does not report changes
 	inBubble(t, store, server.Config{PollInterval: time.Hour}, func(t *testing.T, _ *server.Server, s, _ *site) {

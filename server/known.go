@@ -15,7 +15,7 @@ var errOutdated = errors.New("what was known of the feed is outdated")
 
 // serveKnown answers a client that requests the newest page and would wait for a change, if the client is
 // known to have missed one already. Such a client follows the feed; it gets the change at once, without a
-// poll of the store before. serveKnown reports whether it has answered.
+// poll of the store first. serveKnown reports whether it has answered.
 func (s *Server) serveKnown(w *responder, r *http.Request, name string) (bool, error) {
 	if preferredWait(r.Header.Values("Prefer"), s.config.MaxWait) == 0 || len(r.Header["If-None-Match"]) == 0 {
 		return false, nil

@@ -122,7 +122,7 @@ func TestPages(t *testing.T) {
 			checkPage(t, got, tt.parts)
 		}
 
-		// The newest page grows: its ETag and digest change, and are right.
+		// The newest page grows: its ETag and digest change, and are correct.
 		before := c.get(t, "/feeds/f")
 		publishTo(t, store, "f", 8, 1)
 		after := c.get(t, "/feeds/f")

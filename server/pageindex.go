@@ -29,7 +29,7 @@ const (
 	maxTiling = 4
 )
 
-// A tileKey identifies a tile of a feed in one timeline that will never change.
+// A tileKey identifies a tile, of a feed in one timeline, that will never change.
 type tileKey struct {
 	feed   *feedstore.Feed
 	number int64

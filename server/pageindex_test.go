@@ -159,7 +159,7 @@ type statCounter struct {
 	pages     atomic.Int64
 	fail      atomic.Bool
 	delay     time.Duration
-	now, most atomic.Int64 // requests at the same time
+	now, most atomic.Int64 // concurrent requests
 }
 
 func (s *statCounter) Unwrap() storage.Store { return s.Store }

@@ -20,7 +20,7 @@ func TestPreferredWait(t *testing.T) {
 		{[]string{"wait = 10 ; x=y"}, 10},
 		{[]string{"respond-async, wait=10"}, 10},
 		{[]string{"respond-async", "wait=10"}, 10},
-		{[]string{"wait=10, wait=20"}, 10}, // RFC 7240, section 2: the first counts
+		{[]string{"wait=10, wait=20"}, 10}, // RFC 7240, section 2: the first one is used
 		{[]string{"wait=x, wait=20"}, 0},
 		{[]string{"wait"}, 0},
 		{[]string{"wait="}, 0},

@@ -11,9 +11,9 @@ import (
 	"github.com/feedctl/feedctl/retention"
 )
 
-// explainGone adds to the response for a page that is gone where to continue: at the newest snapshot with the
-// name of the feed, if there is one. If the page was pruned, the response also says how much of the feed is
-// kept, as far as the store responds.
+// explainGone adds to the response for a page that is gone a link to where clients can continue: the newest
+// snapshot with the name of the feed, if there is one. If the page was pruned, the response also says how
+// much of the feed is kept, as far as the store responds.
 func (s *Server) explainGone(w *responder, r *http.Request, p *problem.Error) {
 	name := r.PathValue("feed")
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)

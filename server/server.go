@@ -105,10 +105,10 @@ func New(store storage.Store, c Config) (*Server, error) {
 	return s, nil
 }
 
-// Close shuts the server down: it answers waiting requests, refuses to publish,
-// stops fetching ahead, waits until ctx ends for publishes that have begun, and closes
-// the producers. Requests that are being answered may continue until the store is
-// closed. Call Close before [http.Server.Shutdown], or concurrently with it.
+// Close shuts the server down: it answers waiting requests, refuses to publish, stops fetching ahead, waits
+// for publishes that have begun, at most until ctx ends, and closes the producers. Requests that are being
+// answered may continue until the store is closed. Call Close before [http.Server.Shutdown], or concurrently
+// with it.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	select {

@@ -128,8 +128,8 @@ func TestUnfinishedSnapshot(t *testing.T) {
 	})
 }
 
-// TestIndexForOthers: an index that was written for readers of the store, with URLs of pages
-// there, is served with the server's own URLs.
+// TestIndexForOthers: an index that was written for readers of the store, with the URLs of its pages there,
+// is served with the server's own URLs.
 func TestIndexForOthers(t *testing.T) {
 	store := memory.New()
 	index := writeSnapshot(t, store, "s", 2)

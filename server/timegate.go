@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/layout"
 )
 
-// searchTimeout limits a search for a page by time, which makes several requests to the store, one after the
-// other.
+// searchTimeout limits how long the search for the page of a time may take. A search makes several requests
+// to the store, one after the other.
 const searchTimeout = 4 * storeTimeout
 
 // getAt answers /feeds/{feed}/at, the timegate of a feed (RFC 7089, section 4.2.1): it leads to the

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Interval is the time between the rounds of a [Loop], less up to a tenth of it at random, so that several
+// Interval is the time between the rounds of a [Loop], shortened by up to a tenth at random, so that several
 // processes do not begin their rounds at the same time.
 const Interval = time.Hour
 

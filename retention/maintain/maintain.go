@@ -89,8 +89,8 @@ func (r *run) run(ctx context.Context) (_ Report, err error) {
 	if r.newest, err = chain.NewReader(r.store, r.feed).Newest(ctx); err != nil {
 		return r.report, err
 	}
-	// In this order: pages go only after a snapshot has them, and snapshots only after a newer one
-	// is complete.
+	// The order matters: pages are deleted only after a snapshot covers them, and snapshots only after a
+	// newer one is complete.
 	for _, step := range []func(context.Context) error{r.list, r.snapshot, r.prune, r.deleteOld} {
 		if err := step(ctx); err != nil {
 			return r.report, err

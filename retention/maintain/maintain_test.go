@@ -18,8 +18,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestDays carries out a policy every six hours for ten days, in which a page is published every
-// twelve hours.
+// TestDays carries out a policy every six hours for ten days, while a page is published every twelve hours.
 func TestDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, h := memory.New(), &history{}

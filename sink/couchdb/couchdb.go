@@ -61,8 +61,8 @@ func Opener(c couchdb.Config) sink.Opener {
 	}
 }
 
-// Standings returns a function that reads the position of the consumer named by a sink. Unlike opening the sink,
-// the function writes nothing, and it works while a consumer has the sink open.
+// Standings returns a function that reads the position of the consumer that the spec of a sink names. Unlike
+// opening the sink, the function writes nothing, and it works while a consumer has the sink open.
 func Standings(c couchdb.Config) func(context.Context, sink.Spec) ([]sink.Standing, error) {
 	return func(ctx context.Context, s sink.Spec) ([]sink.Standing, error) {
 		if err := s.CheckParams("name"); err != nil {
@@ -94,10 +94,10 @@ func New(db *couchdb.DB, name string) (*Sink, error) {
 	return newSink(db, name, retryBudget{maxTries, backoff.Backoff{Min: minPause, Max: maxPause}})
 }
 
-// Open opens the database for the consumer with this name (empty: [DefaultName]). It creates the
-// database if it does not exist, and completes an interrupted commit. The error matches
-// [sink.ErrLocked] if the sink is open on this host; one that is open on another host is taken over.
-// The error matches [sink.ErrUnavailable] if the server does not respond, or responds with 408, 425, 429 or 5xx.
+// Open opens the database for the consumer with this name (empty: [DefaultName]). It creates the database if it
+// does not exist, and completes an interrupted commit. The error matches [sink.ErrLocked] if the sink is open on
+// this host; a sink that is open on another host is taken over. The error matches [sink.ErrUnavailable] if the
+// server does not respond, or responds with 408, 425, 429 or 5xx.
 func Open(ctx context.Context, c couchdb.Config, name string) (*Sink, error) {
 	c.Attempts = cmp.Or(c.Attempts, 1) // steps are retried as a whole
 	db, err := couchdb.Open(c)
@@ -147,7 +147,7 @@ type target struct {
 	lock *hostlock.Lock
 	retryBudget
 
-	prepared bool       // it is locked, and the database exists
+	prepared bool       // the sink is locked, and the database exists
 	state    checkpoint // as last read or written by this sink
 	owned    bool       // this sink has written the checkpoint
 	found    int64      // checkpoint.Writes before that

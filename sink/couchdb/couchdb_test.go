@@ -35,8 +35,9 @@ func TestConformanceFake(t *testing.T) {
 	sinktest.Run(t, options(t, func(t testing.TB) string { return couchtest.NewFake(t).NewDB(t) }))
 }
 
-// options returns options with a database for each directory, besides the one that newDB returns; a
-// child process has the same databases as its parent. The steps that can fail are requests.
+// options returns options with a database for each directory; the names of the databases begin with that of
+// the one from newDB. A child process has the same databases as its parent. The steps that can fail are
+// requests.
 func options(t testing.TB, newDB func(testing.TB) string) sinktest.Options {
 	begin := os.Getenv(urlVariable)
 	parent := begin == ""

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/couchdb"
 )
 
-// maxHead limits a document in multipart/related that is parsed, in bytes: CouchDB's own
+// maxHead is the maximum size, in bytes, of a document in multipart/related that is parsed: CouchDB's own
 // limit for documents.
 const maxHead = 8 << 20
 
@@ -45,15 +45,15 @@ func (t *target) decode(ctx context.Context, p *couchdb.Put) error {
 			return nil, err
 		}
 		r, w := io.Pipe()
-		go func() { w.CloseWithError(decompress(w, body, boundary)) }() // it ends with the reader
+		go func() { w.CloseWithError(decompress(w, body, boundary)) }() // the goroutine ends with the reader
 		return r, nil
 	}
 	return nil
 }
 
-// takesCompressed reports whether the server supports compressed attachments: any but PouchDB
-// Server does. The server is asked once. A server behind a proxy that exposes only databases is
-// assumed to be CouchDB.
+// takesCompressed reports whether the server supports compressed attachments: every server except PouchDB
+// Server does. The server is asked once. A server behind a proxy that exposes only databases is assumed to be
+// CouchDB.
 func (t *target) takesCompressed(ctx context.Context) (bool, error) {
 	if t.vendor == "" {
 		s, err := t.db.Server(ctx)
@@ -145,8 +145,8 @@ func copyPart(out *multipart.Writer, header textproto.MIMEHeader, content io.Rea
 	return err
 }
 
-// withoutEncoding removes the members that describe the compression from the attachments
-// of a document. Their length is already that of the decompressed content.
+// withoutEncoding removes the members that describe the compression from the attachments of a document. The
+// length of an attachment is already that of the decompressed content.
 func withoutEncoding(doc []byte) []byte {
 	text, ok := editAttachments(doc, func(a member) []byte {
 		return a.with(edit(a.value, func(m member) []byte {

@@ -46,8 +46,8 @@
 // compressed; revisions are not logged. A document that others have changed in the meantime is
 // overwritten.
 //
-// In a database that had no documents when the consumer began, documents are created without looking
-// up revisions as long as most of them are new; those that exist conflict, and are then replaced.
+// In a database that had no documents when the consumer began, documents are created without looking up
+// revisions as long as most of them are new; documents that exist already conflict, and are then replaced.
 //
 // # What the database refuses
 //

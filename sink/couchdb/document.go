@@ -30,7 +30,7 @@ type member struct {
 	value []byte
 }
 
-// with returns the text of a member with another value.
+// with returns the text of m with another value.
 func (m member) with(value []byte) []byte {
 	return slices.Concat(m.text[:len(m.text)-len(m.value)], value)
 }

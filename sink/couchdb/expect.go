@@ -63,7 +63,7 @@ func (t *target) writeExpected(ctx context.Context) error {
 			}
 		}
 	}
-	changed, err := t.settle(ctx, conflicts, &o) // without those that an earlier attempt has done
+	changed, err := t.settle(ctx, conflicts, &o) // leaves out those that an earlier attempt has done
 	if err != nil {
 		return err
 	}

@@ -42,8 +42,7 @@ func batches(t testing.TB) [][]*feed.Entity {
 	}
 }
 
-// A fault happens to the nth request: the request is lost, or its response is, or the server is
-// unavailable.
+// A fault happens to the nth request: the request or its response is lost, or the server is unavailable.
 type fault struct {
 	n    int
 	kind string
@@ -118,7 +117,7 @@ func testFaults(t *testing.T, sparse int, newDB func(*testing.T) string) {
 				url := newDB(t)
 				f := &fault{n: n, kind: c.kind}
 				err := runThrough(t, url, c.tries, f, all)
-				if c.tries > 1 && n > 2 && err != nil { // the first two do not belong to a step
+				if c.tries > 1 && n > 2 && err != nil { // the first two requests do not belong to a step
 					t.Errorf("request %d: %v", n, err)
 				}
 				if f.done < n {

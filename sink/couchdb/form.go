@@ -73,7 +73,7 @@ func (s *formatter) value(top bool) error {
 	switch {
 	case err != nil:
 		return err
-	case c == '"' && bytes.IndexByte(text, '\\') >= 0: // without escapes it is returned unchanged
+	case c == '"' && bytes.IndexByte(text, '\\') >= 0: // a string without escapes is returned unchanged
 		s.string(text)
 	case c == '-' || '0' <= c && c <= '9':
 		s.number(string(text))

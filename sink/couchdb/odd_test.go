@@ -42,7 +42,7 @@ func checkRefused(t *testing.T, db string, want, refused []string) {
 	}
 }
 
-// TestOddErrors: a validation function throws values that are not errors of CouchDB.
+// TestOddErrors: a validation function throws values that are not CouchDB errors.
 func TestOddErrors(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	fake.Validate = func(id string, _ []byte) error {
@@ -59,7 +59,7 @@ func TestOddErrors(t *testing.T) {
 	to := fake.NewDB(t)
 	k := open(t, to, nil)
 	mustWrite(t, k, put(1, "a", `{}`), put(2, "bad1", `{}`), put(3, "c", `{}`))
-	mustWrite(t, k, put(4, "bad2", `{}`)) // alone: the server responds with 500
+	mustWrite(t, k, put(4, "bad2", `{}`)) // sent alone: the server responds with 500
 	mustWrite(t, k, revised(5, "d", ""), revised(6, "bad3", ""), revised(7, "_design/bad", ""), revised(8, "bad4", ""), revised(9, "e", ""))
 	checkRefused(t, to, []string{"a", "c", "d", "e"}, []string{"_design/bad", "bad1", "bad2", "bad3", "bad4"})
 }

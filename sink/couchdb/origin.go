@@ -45,7 +45,7 @@ func isUnreadable(rev string) bool {
 	return err != nil
 }
 
-// validID reports whether id is the id of a replicated document. With new_edits=false, CouchDB would
+// validID reports whether id can be the id of a replicated document. With new_edits=false, CouchDB would
 // accept the ids of local documents, too.
 func validID(id string) bool {
 	return id != "" && utf8.ValidString(id) && (id[0] != '_' || strings.HasPrefix(id, "_design/") && id != "_design/")

@@ -65,8 +65,8 @@ func inParts[T document](t *target, all []T, o *outcome, write func([]T) error) 
 	return err
 }
 
-// retryAlone sends one document, again and again while the server fails with status 500. If the server still
-// fails after t.tries attempts, but accepts other writes in between, the error matches errDocument.
+// retryAlone sends one document, repeatedly while the server fails with status 500. If the server still fails
+// after t.tries attempts, but accepts other writes in between, the error matches errDocument.
 func (t *target) retryAlone(ctx context.Context, send func() error) error {
 	for n := 1; ; n++ {
 		err := send()

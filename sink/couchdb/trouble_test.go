@@ -26,8 +26,8 @@ import (
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
-// TestReplaced deletes and recreates the database before each of the requests. The feed must be read
-// again from its beginning.
+// TestReplaced deletes and recreates the database before each request. The feed must be read again from its
+// beginning.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	fake := couchtest.NewFake(t)

@@ -145,7 +145,7 @@ func (t *target) chunks(changes []*change, most int) iter.Seq[[]*change] {
 	}
 }
 
-// each yields the results of do for chunks.
+// each calls do for each chunk, and yields the results.
 func each[T any](chunks iter.Seq[[]*change], do func([]*change) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for some := range chunks {

@@ -79,7 +79,7 @@ func (t *target) put(name, key string, e *feed.Entity) error {
 	})
 }
 
-// patch stages the patched current file.
+// patch stages the current file, changed by a PATCH.
 func (t *target) patch(name, key string, e *feed.Entity) error {
 	change, stream, _, err := t.body.Read(e)
 	if err != nil {

@@ -113,7 +113,7 @@ func (t *target) stage(batch int64) string {
 	return filepath.Join(t.path, control, "batch-"+strconv.FormatInt(batch, 10))
 }
 
-// staged returns the paths of a staged file.
+// staged returns the paths of the body and the metadata of staged file n.
 func staged(stage string, n int) (body, meta string) {
 	path := filepath.Join(stage, strconv.Itoa(n))
 	return path, path + ".json"

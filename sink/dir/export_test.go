@@ -5,7 +5,7 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/durable"
 )
 
-// OpenFaulty opens a sink that calls before ahead of each disk operation.
+// OpenFaulty opens a sink that calls a function before each disk operation.
 func OpenFaulty(path string, before func() error) (consumer.Sink, error) {
 	return open(path, durable.FS{Before: func(string, string) error { return before() }})
 }

@@ -30,8 +30,7 @@ type head struct {
 // A change is a further line of the position file: the change of one file.
 type change struct {
 	Name string `json:"name"`
-	// Staged is the number of the staged file that replaces it, or 0 if the file
-	// is removed.
+	// Staged is the number of the staged file that replaces the file, or 0 if the file is removed.
 	Staged int `json:"staged,omitempty"`
 }
 

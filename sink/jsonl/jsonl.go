@@ -19,12 +19,11 @@
 //
 // # Exactly once
 //
-// The sink of [Open] keeps its position in a second file, FILE.position:
-// the number of bytes of FILE that are committed, and the position in the feed.
-// A commit writes the lines, syncs FILE, and then replaces FILE.position
-// atomically. Bytes after the committed ones, which a crash may leave, are removed
-// when the file is opened again. So readers should either read a file that no consumer
-// has open, or read only up to the length in FILE.position.
+// The sink that [Open] returns keeps its position in a second file, FILE.position: the number of bytes of
+// FILE that are committed, and the position in the feed. A commit writes the lines, syncs FILE, and then
+// replaces FILE.position atomically. Bytes after the committed ones, which a crash may leave, are removed
+// when the file is opened again. So readers should either read a file that no consumer has open, or read only
+// up to the length in FILE.position.
 package jsonl
 
 import (

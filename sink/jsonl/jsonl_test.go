@@ -151,7 +151,7 @@ func write(t testing.TB, k consumer.Sink, entities ...*feed.Entity) {
 	}
 }
 
-// TestRefused: files that the sink did not leave in this state are refused and not changed.
+// TestRefused: files in a state in which the sink cannot have left them are refused and not changed.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -51,7 +51,7 @@ func (t *target) write(ctx context.Context, s *chunk, position feed.Position) er
 	if len(t.refused) == 0 {
 		return nil
 	}
-	return t.advance(ctx, t.state.Position) // with what was refused last
+	return t.advance(ctx, t.state.Position) // together with the last refusals
 }
 
 // advance stores a position alone.
@@ -407,7 +407,7 @@ type foundRow struct {
 	} `json:"feedctl"`
 }
 
-// rowOf decodes a row. If its member feedctl is another client's, it has no Content-ID.
+// rowOf decodes a row. A row whose member feedctl is from another client has no Content-ID.
 func rowOf(text []byte) (r foundRow) {
 	if json.Unmarshal(text, &r) != nil {
 		r.Meta.ContentID = ""

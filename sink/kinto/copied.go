@@ -12,7 +12,7 @@ import (
 // A Copy is what a record says about the entity from which a [Sink] wrote it.
 type Copy struct {
 	Key string
-	// ContentID is empty for an entity without one, and if AsIs.
+	// ContentID is empty for an entity without one, and if AsIs is set.
 	ContentID string
 	// AsIs means that the record has no fields of an entity: it is from package bridge/kinto, or of
 	// another client.
@@ -22,8 +22,8 @@ type Copy struct {
 	Record []byte
 }
 
-// CopyOf returns what the record with an id says about its entity. If the key in a record belongs to another
-// id, another client wrote the record, and CopyOf returns the id as the key.
+// CopyOf returns what the record with the given id says about its entity. If the key in a record belongs to
+// another id, another client wrote the record, and CopyOf returns the id as the key.
 func CopyOf(id string, record []byte) Copy {
 	c := Copy{Key: id, Record: withoutStamp(record)}
 	m, body, err := contents(record)
@@ -38,8 +38,8 @@ func CopyOf(id string, record []byte) Copy {
 	return c
 }
 
-// Published returns the record, without its stamp, of an entity of package bridge/kinto with this key,
-// field ETag and body. It returns false for other entities.
+// Published returns the record, without its stamp, of an entity of package bridge/kinto with this key, ETag
+// field and body. It returns false for other entities.
 func Published(key, etag string, body []byte) (record []byte, ok bool) {
 	return origin(key, StampOf(etag), body)
 }

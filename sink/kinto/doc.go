@@ -51,10 +51,10 @@
 //
 // Records that the server refuses with status 400, 413 or 422 (a schema, a size) are logged and counted, and not
 // retried; the consumer continues with the next record. A chunk that is refused as a whole is halved until the
-// record is found. The same holds for a record on which the server fails repeatedly with 5xx, if it has since
-// made other changes of the chunk; otherwise the server is unavailable. Errors about all records (401, 403, 404,
-// 405, 410, or any error of the position) end the run, and nothing is lost. Transient errors are retried. Backoff
-// and Retry-After are obeyed by the client, package kinto.
+// refused record is found. The same holds for a record on which the server fails repeatedly with 5xx, if it has
+// since made other changes of the chunk; otherwise the server is unavailable. Errors about all records (401, 403,
+// 404, 405, 410, or any error of the position) end the run, and nothing is lost. Transient errors are retried.
+// Backoff and Retry-After are obeyed by the client, package kinto.
 //
 // # One consumer at a time
 //

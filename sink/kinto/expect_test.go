@@ -57,8 +57,8 @@ func writeExpected(ctx context.Context, k consumer.Sink, rows map[string]*sink.R
 	return b.Commit(ctx, at)
 }
 
-// TestExpectFaults lets each request of a batch with expectations fail in different ways. The records
-// end as if none had failed, and the position stays as it was.
+// TestExpectFaults lets each request of a batch with expectations fail in different ways. The records end up
+// as if no request had failed, and the position stays as it was.
 func TestExpectFaults(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]httpfault.Fault{

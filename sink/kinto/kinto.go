@@ -76,8 +76,8 @@ func nameError(name string) error {
 	return fmt.Errorf("%w: name %q: want a letter or digit, then up to 63 letters, digits, dots, underscores and hyphens", sink.ErrSpec, name)
 }
 
-// Standings returns a function that reads the position of the consumer named by a sink. Unlike opening
-// the sink, the function writes nothing, and it works while a consumer has the sink open.
+// Standings returns a function that reads the position of the consumer that the spec of a sink names. Unlike
+// opening the sink, the function writes nothing, and it works while a consumer has the sink open.
 func Standings(c kinto.Config) func(context.Context, sink.Spec) ([]sink.Standing, error) {
 	return func(ctx context.Context, s sink.Spec) ([]sink.Standing, error) {
 		if err := Check(s); err != nil {

@@ -63,8 +63,8 @@ type state struct {
 type written struct {
 	ID        string `json:"id"`
 	ContentID string `json:"contentId,omitempty"`
-	// Digest identifies a record that has no contentId. If the record is larger than maxDigest, or the
-	// state is of an earlier version, Digest is empty, and the record cannot be checked.
+	// Digest identifies a record that has no contentId. If the record is larger than maxDigest, or the state
+	// was written by an earlier version, Digest is empty, and the record cannot be checked.
 	Digest  []byte `json:"digest,omitempty"`
 	Deleted bool   `json:"deleted,omitempty"`
 }

@@ -65,7 +65,7 @@ func formOf(contentType string, body []byte) form {
 	return asMembers
 }
 
-// storable reports whether servers store an object, which is compact.
+// storable reports whether servers store an object, which must be compact.
 func storable(object []byte) bool {
 	n := notation{fits: true}
 	n.object(object, false)

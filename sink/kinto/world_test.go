@@ -200,7 +200,7 @@ func bodyHas(r *http.Request, text string) bool {
 	return err == nil && bytes.Contains(body, []byte(text))
 }
 
-// conflicting makes the second part of a batch name a stamp in the past that is taken.
+// conflicting makes the second request of a batch set a stamp in the past that another record already has.
 func conflicting(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

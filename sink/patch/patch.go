@@ -24,7 +24,7 @@ const MaxSize = 1 << 20
 var (
 	// ErrMissing means that a patch is for a key that does not exist.
 	ErrMissing = errors.New("no document with this key exists")
-	// ErrContentType means that a patch has neither content type.
+	// ErrContentType means that a patch has neither of the two content types.
 	ErrContentType = errors.New("content type is neither " + Merge + " nor " + JSON)
 	// ErrTooLarge means that a document or patch is larger than [MaxSize].
 	ErrTooLarge = fmt.Errorf("document or patch is larger than %d bytes", MaxSize)

@@ -140,8 +140,8 @@ func (v *value) append(dst []byte) []byte {
 	return append(dst, kind+2) // '}' is '{'+2, and ']' is '['+2
 }
 
-// Equal reports whether two texts are the same JSON value: numbers are compared by their value,
-// strings by their characters, and objects in any order. It is false if one of them is not valid JSON.
+// Equal reports whether two texts are the same JSON value: numbers are compared by their value, strings by
+// their characters, and objects in any order. It returns false if one of them is not valid JSON.
 func Equal(a, b []byte) bool {
 	a, valid := jsonscan.AppendCompact(nil, a)
 	b, both := jsonscan.AppendCompact(nil, b)

@@ -7,7 +7,7 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/session"
 )
 
-// NewFaulty returns a sink that calls before ahead of each request to the server.
+// NewFaulty returns a sink that calls a function before each request to the server.
 func NewFaulty(pool *pgxpool.Pool, name string, apply Func, before func() error) consumer.Sink {
 	t := newTarget(pool, name, apply)
 	t.Before = before

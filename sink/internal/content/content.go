@@ -118,9 +118,8 @@ type Reader struct {
 	buf []byte
 }
 
-// Read returns the body of e if it has up to [sink.MaxInline] bytes. A larger
-// one is returned as a stream of size bytes, or of unknown size if size is -1. Both are
-// valid until the next call.
+// Read returns the body of e if it has up to [sink.MaxInline] bytes. A larger body is returned as a stream of
+// size bytes, or of unknown size if size is -1. Both are valid until the next call.
 func (r *Reader) Read(e *feed.Entity) (whole []byte, stream io.Reader, size int64, err error) {
 	switch {
 	case e.Stream == nil && len(e.Body) <= sink.MaxInline:

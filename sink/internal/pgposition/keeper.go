@@ -22,7 +22,7 @@ import (
 
 // A Keeper manages the position of one consumer.
 type Keeper struct {
-	// Schema contains the tables. If empty, [Keeper.SetUp] sets it to the first of the search_path.
+	// Schema contains the tables. If empty, [Keeper.SetUp] sets it to the first schema of the search_path.
 	Schema string
 	// Table is the table that the consumer writes; empty for custom tables.
 	Table string

@@ -52,7 +52,7 @@ func write(ctx context.Context, t *target) error {
 	return b.Commit(ctx, feed.Position{})
 }
 
-// TestUnavailable: errors tell whether the server is unavailable, whichever call notices it.
+// TestUnavailable: errors show whether the server is unavailable, whichever call notices it.
 func TestUnavailable(t *testing.T) {
 	for _, method := range []string{"recover", "begin", "apply", "commit"} {
 		if err := write(t.Context(), &target{method, errDown}); !errors.Is(err, consumer.ErrSinkUnavailable) || !errors.Is(err, errDown) {
