@@ -64,8 +64,8 @@ func (b *bench) fairnessIn(name, store, input string, publishers, lines int) err
 	return nil
 }
 
-// publishTogether starts a process for each of the feeds, to which the process publishes the input.
-// It returns how long each process took.
+// publishTogether publishes the input to all of the feeds at the same time, with one process for
+// each, and returns how long each process took.
 func (b *bench) publishTogether(store, input string, feeds []string) ([]time.Duration, error) {
 	took, errs := make([]time.Duration, len(feeds)), make([]error, len(feeds))
 	var group sync.WaitGroup

@@ -81,8 +81,8 @@ func atMost(v float64) target {
 	return target{fmt.Sprintf("<= %g", v), func(s sample) bool { return s.ours <= v }}
 }
 
-// withinTenth is the target that a value differs from the alternative by at most a tenth of the
-// alternative.
+// withinTenth is the target of a value that may differ from the alternative by at most a tenth of
+// the latter.
 func withinTenth() target {
 	return target{"within 10 %", func(s sample) bool { return math.Abs(s.ours-s.other) <= s.other/10 }}
 }
