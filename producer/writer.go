@@ -28,7 +28,7 @@ type WriterOptions struct {
 	Done func(Outcome) error
 }
 
-// An Outcome is what became of a batch of a [Writer].
+// An Outcome is the outcome of publishing a batch of a [Writer].
 type Outcome struct {
 	Entities []*Entity
 	Marks    []any // the values added with [Writer.Mark]
@@ -36,48 +36,48 @@ type Outcome struct {
 	Err      error // why the batch was not published
 }
 
-// A BeginFunc begins to publish a batch, which comes after the batches of all earlier calls; it
-// ignores Batch.After. It reads all Streams before it returns. wait returns when the batch is durable,
-// and must return an error if an earlier batch has failed.
+// A BeginFunc begins to publish a batch, which comes after the batches of all earlier calls;
+// Batch.After is ignored. All Streams are read before it returns. The function wait returns when the
+// batch is durable, and must return an error if an earlier batch has failed.
 type BeginFunc func(ctx context.Context, b Batch) (wait func() (Receipt, error), err error)
 
-// entityOverhead estimates the memory that an entity takes in addition to its body, in bytes: the
-// header as it was read and as it is on the page, and bookkeeping.
+// entityOverhead estimates how much memory an entity takes in addition to its body, in bytes: for its
+// header, both as read and as written to the page, and for bookkeeping.
 const entityOverhead = 768
 
-// A Writer publishes entities in order, in batches. It gathers entities until a batch is full, and
-// publishes that batch while it gathers the next one. Its methods may be called concurrently.
+// A Writer publishes entities in order, in batches. It collects entities until a batch is full, and
+// publishes that batch while it collects the next one. Its methods may be called concurrently.
 //
-// A writer has failed if a batch could not be published. All methods then return the error, and
-// nothing more is published. Errors are those of [Feed.Publish].
+// A writer has failed if a batch could not be published. All methods then return the error, and no
+// more batches are published. Errors are those of [Feed.Publish].
 type Writer struct {
 	begin   BeginFunc
 	options WriterOptions
 
-	adding sync.Mutex // held while a batch is gathered and begun
+	adding sync.Mutex // held while a batch is collected and begun
 	next   *writing
 	closed bool
 
 	mu       sync.Mutex
 	underway []*writing    // in order
 	idle     chan struct{} // closed while nothing is under way
-	settled  sync.Cond     // signals that a batch was settled
+	settled  sync.Cond     // signals that a batch has been settled
 	receipt  Receipt
 	err      error // why the writer has failed
-	broken   bool  // whether a batch that had begun has failed
+	broken   bool  // whether a batch has failed after it was begun
 }
 
-// A writing is a batch of a writer.
+// A writing is a batch of a Writer.
 type writing struct {
 	entities []*Entity
 	marks    []any
 	bytes    int64 // size of the bodies
-	reserved int64 // how much of WriterOptions.Memory is reserved
+	reserved int64 // the amount of WriterOptions.Memory that is reserved
 	wait     func() (Receipt, error)
 }
 
-// NewWriter returns a writer that publishes batches with begin. Call [Writer.Close] when it is no
-// longer used.
+// NewWriter returns a writer that publishes batches by calling begin. Call [Writer.Close] when the
+// writer is no longer used.
 func NewWriter(begin BeginFunc, o WriterOptions) *Writer {
 	o.MaxEntities, o.MaxBytes = cmp.Or(o.MaxEntities, 1000), cmp.Or(o.MaxBytes, 1<<20)
 	w := &Writer{begin: begin, options: o, next: &writing{}, idle: make(chan struct{})}
@@ -86,8 +86,8 @@ func NewWriter(begin BeginFunc, o WriterOptions) *Writer {
 	return w
 }
 
-// Writer returns a writer to the feed. Call [Writer.Close] when it is no longer used. If the
-// context with which a batch was published ends before its commit has begun, the batch is not
+// Writer returns a writer that publishes to the feed. Call [Writer.Close] when it is no longer used.
+// If the context with which a batch was published ends before its commit has begun, the batch is not
 // published.
 func (f *Feed) Writer(o WriterOptions) *Writer {
 	var last *Publication
@@ -102,9 +102,9 @@ func (f *Feed) Writer(o WriterOptions) *Writer {
 	}, o)
 }
 
-// Add adds an entity to the batch. If the entity no longer fits, the batch is published first. If the
-// entity has a Stream, the batch is published at once, and Add returns when the stream has been read;
-// if reading fails, the batch is dropped, but the writer has not failed.
+// Add adds an entity to the batch. If there is no room for the entity in the batch, the batch is
+// published first. If the entity has a Stream, the batch is published at once, and Add returns when
+// the stream has been read; if reading fails, the batch is dropped, but the writer has not failed.
 func (w *Writer) Add(ctx context.Context, e *Entity) error {
 	w.adding.Lock()
 	defer w.adding.Unlock()
@@ -137,7 +137,7 @@ func (w *Writer) Mark(v any) {
 	w.next.marks = append(w.next.marks, v)
 }
 
-// Flush publishes the batch even if it is not full.
+// Flush publishes the current batch even if it is not full.
 func (w *Writer) Flush(ctx context.Context) error {
 	w.adding.Lock()
 	defer w.adding.Unlock()
@@ -147,7 +147,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 	return w.publish(ctx, false)
 }
 
-// Wait is like Flush, but returns when everything that was added is durable.
+// Wait is like Flush, but returns when everything that was added before is durable.
 func (w *Writer) Wait(ctx context.Context) error {
 	return w.WaitFor(ctx, 0)
 }
@@ -160,8 +160,8 @@ func (w *Writer) WaitFor(ctx context.Context, n int) error {
 	return w.await(n)
 }
 
-// Idle returns a channel that is closed when nothing is under way, so that a batch that is not full
-// might as well be published. It is nil if nothing has been added to the batch.
+// Idle returns a channel that is closed when no batch is under way, so that even a batch that is not
+// full might as well be published. It is nil if nothing has been added to the current batch.
 func (w *Writer) Idle() <-chan struct{} {
 	w.adding.Lock()
 	defer w.adding.Unlock()
@@ -173,8 +173,8 @@ func (w *Writer) Idle() <-chan struct{} {
 	return w.idle
 }
 
-// Close drops the batch that is being gathered, waits for the batches under way, and returns the
-// error if the writer has failed. Later calls of other methods return [ErrClosed].
+// Close drops the batch that is being collected, waits for the batches under way, and, if the writer
+// has failed, returns the error. Later calls of other methods return [ErrClosed].
 func (w *Writer) Close() error {
 	w.adding.Lock()
 	defer w.adding.Unlock()
@@ -184,7 +184,7 @@ func (w *Writer) Close() error {
 	return w.await(0)
 }
 
-// Receipt returns one receipt for all batches so far.
+// Receipt returns a single receipt for all batches so far.
 func (w *Writer) Receipt() Receipt {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -200,7 +200,8 @@ func (w *Writer) usable() error {
 	return w.err
 }
 
-// reserve reserves memory. It returns false if there is no room, even with nothing under way.
+// reserve reserves memory for the next batch. It returns false if there is no room even when no batch
+// is under way.
 func (w *Writer) reserve(weight int64) (bool, error) {
 	if w.options.Memory == nil {
 		return true, nil
@@ -226,7 +227,7 @@ func (w *Writer) release(b *writing) {
 	}
 }
 
-// publish begins to publish the batch. The caller must hold adding.
+// publish begins to publish the next batch. The caller must hold adding.
 func (w *Writer) publish(ctx context.Context, more bool) (err error) {
 	b := w.next
 	if len(b.entities) == 0 && len(b.marks) == 0 {
@@ -263,7 +264,7 @@ func (w *Writer) await(n int) error {
 	return w.err
 }
 
-// settle waits for one batch after another until nothing is under way.
+// settle waits for one batch after another until no more are under way.
 func (w *Writer) settle() {
 	for more := true; more; {
 		w.mu.Lock()
@@ -298,7 +299,7 @@ func (w *Writer) done(o Outcome) error {
 	return cmp.Or(o.Err, w.options.Done(o))
 }
 
-// add adds the receipt of a later batch.
+// add adds the receipt of a later batch to r.
 func (r *Receipt) add(later Receipt) {
 	r.Published += later.Published
 	r.Duplicates += later.Duplicates

@@ -17,8 +17,9 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A batch is published when the next entity does not fit. An entity is published at once if there is no
-// memory for it. Dropped and refused entities are not published, and their memory is freed.
+// A batch is published when the next entity does not fit into it. An entity is published at once if
+// there is no memory for it. Entities that were dropped or refused are not published, and their memory
+// is freed.
 func TestWriter(t *testing.T) {
 	store := memory.New()
 	f := open(t, store, producer.Config{MaxEntity: 600})
@@ -51,7 +52,7 @@ func TestWriter(t *testing.T) {
 	if !room.TryAcquire(3200) {
 		t.Fatal("published entities still take memory")
 	}
-	add(all[4:7]...) // there is no memory for the second entity
+	add(all[4:7]...) // the second of these entities finds no memory
 	wait()
 	room.Release(3200)
 	if want := []int{3, 1, 2, 1}; !slices.Equal(batches, want) {
@@ -77,10 +78,10 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// A target completes its batches when the test says so.
+// A target completes its batches when the test tells it to.
 type target struct {
 	begun []producer.Batch
-	end   []chan error // one for each batch, which completes with the value sent
+	end   []chan error // one channel for each batch; the batch completes with the value sent
 }
 
 func (g *target) begin(_ context.Context, b producer.Batch) (func() (producer.Receipt, error), error) {
@@ -111,8 +112,8 @@ func TestWriterMaxBytes(t *testing.T) {
 	}
 }
 
-// While batches are in flight, the next one is collected, within the limits. Batches and marks complete
-// in order, in whatever order writes end.
+// While batches are in flight, the next batch is collected, within the limits. Batches and marks
+// complete in order, whatever the order in which writes end.
 func TestWriterAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var done []string
@@ -140,7 +141,8 @@ func TestWriterAhead(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		// The seventh entity is in a batch that begins only after one of three batches has ended.
+		// The seventh entity is in a batch that can begin only after one of the three batches has
+		// ended.
 		if added != 6 || len(g.begun) != 3 || !g.begun[0].More {
 			t.Fatalf("%d entities were added, %d batches begun", added, len(g.begun))
 		}
@@ -213,7 +215,7 @@ func TestWriterFails(t *testing.T) {
 	}
 }
 
-// If the context of a batch that waits for others ends, neither this batch nor later ones are
+// If a batch waits for other batches and its context ends, neither this batch nor later ones are
 // published.
 func TestWriterWithdraws(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -232,7 +234,7 @@ func TestWriterWithdraws(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // until the page is in flight
+		synctest.Wait() // wait until the page is in flight
 		ctx, cancel := context.WithCancel(t.Context())
 		w := f.Writer(producer.WriterOptions{MaxEntities: 1, Ahead: 9})
 		add := func(ctx context.Context, from, to int) {
@@ -265,7 +267,7 @@ func TestWriterWithdraws(t *testing.T) {
 	})
 }
 
-// TestWriterForgets: the memory of entities can be collected once they are published.
+// TestWriterForgets: the memory of entities can be garbage collected once they have been published.
 func TestWriterForgets(t *testing.T) {
 	w := open(t, memory.New(), producer.Config{}).Writer(producer.WriterOptions{})
 	published := func() weak.Pointer[producer.Entity] {

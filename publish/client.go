@@ -23,7 +23,7 @@ import (
 	"github.com/feedctl/feedctl/page"
 )
 
-// maxRetryAfter limits the delay that a server may ask for.
+// maxRetryAfter is the maximum delay before a retry, even if the server asks for more.
 const maxRetryAfter = 5 * time.Minute
 
 // defaultAttempts is the default of Config.Attempts.
@@ -35,16 +35,16 @@ type Config struct {
 	// credentials.
 	URL         string
 	Credentials consumer.Credentials
-	// HTTPClient sends the requests; nil means [http.DefaultClient]. Redirects are not
-	// followed, so that entities and credentials do not go to another server.
+	// HTTPClient sends the requests; nil means that [http.DefaultClient] sends them. Redirects are
+	// not followed, so that entities and credentials do not go to another server.
 	HTTPClient *http.Client
 	// Attempts is how many times a request is sent if the network or the server fails. The pauses
-	// between attempts are at most 30 seconds, or as long as the server asks for, up to 5 minutes.
-	// 0 means 8 attempts, a negative number no limit.
+	// between attempts are at most 30 seconds or, if the server asks for more, up to 5 minutes. 0
+	// means 8 attempts; a negative number means no limit.
 	Attempts int
 }
 
-// A Client publishes to one feed on a server. It may be used by several goroutines.
+// A Client publishes to one feed on a server. It may be used by several goroutines concurrently.
 type Client struct {
 	config  Config
 	http    http.Client
@@ -54,7 +54,7 @@ type Client struct {
 // A Receipt is the outcome of publishing entities.
 type Receipt struct {
 	// Published is the number of entities that were written, and Duplicates the number of entities
-	// whose Content-ID was already in the newest pages of the feed.
+	// whose Content-IDs were already on the newest pages of the feed.
 	Published  int `json:"published"`
 	Duplicates int `json:"duplicates"`
 	// Page is the URL of the page to which the last published entity was written, and ContentID is
@@ -63,7 +63,7 @@ type Receipt struct {
 	ContentID string `json:"contentId,omitempty"`
 }
 
-// add adds the receipt of a later request.
+// add adds the receipt of a later request to r.
 func (r *Receipt) add(later Receipt) {
 	r.Published += later.Published
 	r.Duplicates += later.Duplicates
@@ -75,7 +75,7 @@ func New(config Config) (*Client, error) {
 	u, err := url.Parse(config.URL)
 	switch {
 	case err != nil:
-		return nil, errors.New("publish: the URL of the feed is invalid") // the cause may contain a password
+		return nil, errors.New("publish: the URL of the feed is invalid") // the error of url.Parse may contain a password
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return nil, fmt.Errorf("publish to %s: want a URL such as https://HOST/feeds/FEED", u.Redacted())
 	case u.User != nil:
@@ -97,17 +97,18 @@ func (c *Client) Close() error {
 }
 
 // Publish publishes entities in order and returns when they are durable. It sets the ContentID of
-// entities that have none. After an error some of the entities may have been published; if all are
-// published again soon, none of them is in the feed twice. A request with an entity that has a
-// Stream is not retried, because the stream cannot be read again.
+// entities that have none. After an error, some of the entities may have been published; if all of
+// them are published again soon, none is in the feed twice. An entity with a Stream is sent in a
+// request that is not retried, because the stream cannot be read again.
 //
 // If the status of a response is not 2xx, the error is a [consumer.StatusError]. The receipt counts
-// what was published before the error.
+// the entities that were published before the error.
 func (c *Client) Publish(ctx context.Context, entities ...*feed.Entity) (Receipt, error) {
 	return c.publish(ctx, ctx, entities)
 }
 
-// publish sends requests with the context sending. After the end of ctx it does not retry requests.
+// publish sends requests with the context sending. Once ctx has ended, requests are no longer
+// retried.
 func (c *Client) publish(ctx, sending context.Context, entities []*feed.Entity) (total Receipt, err error) {
 	for _, e := range entities {
 		if e.ContentID == "" {
@@ -132,8 +133,8 @@ func (c *Client) publish(ctx, sending context.Context, entities []*feed.Entity) 
 	return total, nil
 }
 
-// whole returns how many entities go into the next request, within the limits of a batch. An entity
-// with a stream is sent alone: if it is the first one, whole returns 0.
+// whole returns the number of entities for the next request, within the limits of a batch. An
+// entity with a stream is sent alone, so whole returns 0 if the first entity has one.
 func whole(entities []*feed.Entity) (n int) {
 	bytes := 0
 	for _, e := range entities {
@@ -151,7 +152,7 @@ func (c *Client) publishWhole(ctx, within context.Context, entities []*feed.Enti
 	if buf == nil {
 		buf = new([]byte)
 	}
-	var sending atomic.Int32 // bodies that a transport may still read, even after the response
+	var sending atomic.Int32 // number of bodies that a transport may still read, even after the response
 	defer func() {
 		if sending.Load() == 0 {
 			c.buffers.Put(buf)
@@ -185,7 +186,7 @@ func (c *Client) publishWhole(ctx, within context.Context, entities []*feed.Enti
 
 // encode encodes the entities as a multipart document with a boundary that occurs in none of them.
 func encode(buf *[]byte, entities []*feed.Entity) (boundary string, err error) {
-	const header = 512 // bytes that an entity takes in addition to its body, usually at most
+	const header = 512 // an upper estimate of what an entity takes in addition to its body, in bytes
 	size := header
 	for _, e := range entities {
 		size += header + len(e.Body)
@@ -210,7 +211,7 @@ func appendParts(buf []byte, boundary string, entities []*feed.Entity) (_ []byte
 	return page.AppendClose(buf, boundary), nil
 }
 
-// A document is the body of a request, which the transport closes after its last read.
+// A document is the body of a request. The transport closes it after the last read.
 type document struct {
 	*bytes.Reader
 	once    sync.Once
@@ -222,7 +223,7 @@ func (d *document) Close() error {
 	return nil
 }
 
-// entityHeader returns the header of a request whose body is the body of an entity.
+// entityHeader returns the header of a request whose body is that of the entity.
 func entityHeader(e *feed.Entity) http.Header {
 	h := make(http.Header)
 	for _, field := range e.AppendHeader(nil) {
@@ -233,7 +234,8 @@ func entityHeader(e *feed.Entity) http.Header {
 	return h
 }
 
-// post sends a request. If again is not nil, the transport calls it if it needs the body once more.
+// post sends a request. If again is not nil, it is the request's GetBody: it returns the body a
+// second time if the transport needs it.
 func (c *Client) post(ctx context.Context, header http.Header, body io.Reader, again func() (io.ReadCloser, error), size int64) (_ Receipt, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.config.URL, body)
 	if err != nil {
@@ -255,7 +257,7 @@ func (c *Client) post(ctx context.Context, header http.Header, body io.Reader, a
 	return readReceipt(c.config.URL, response)
 }
 
-// maxAnswer limits the body of a response, in bytes.
+// maxAnswer is the maximum size of the body of a response, in bytes.
 const maxAnswer = 64 << 10
 
 func readReceipt(at string, response *http.Response) (receipt Receipt, err error) {
@@ -274,7 +276,8 @@ func readReceipt(at string, response *http.Response) (receipt Receipt, err error
 	return receipt, nil
 }
 
-// mayRepeat reports whether a retry may succeed: after a network error, or if the response says so.
+// mayRepeat reports whether a retry may succeed: if the network failed, or if the response
+// indicates it.
 func mayRepeat(err error) bool {
 	var status *consumer.StatusError
 	if !errors.As(err, &status) {
@@ -284,10 +287,10 @@ func mayRepeat(err error) bool {
 	return consumer.Retryable(err)
 }
 
-// Ordered returns a target for an [Import]. Sending more while a server is busy with a batch gains
-// nothing, so Begin waits for the previous request. After an error nothing more is sent, so that no
-// entity gets into the feed ahead of one that failed. When ctx ends, the current request is
-// finished but not retried.
+// Ordered returns a target for an [Import]. Since nothing is gained by sending more while a server
+// is busy with a batch, Begin waits for the previous request. After an error, no more requests are
+// sent, so that no entity gets into the feed ahead of one that failed. When ctx ends, the current
+// request is finished but not retried.
 func (c *Client) Ordered() Target {
 	previous := &sending{done: make(chan struct{})}
 	close(previous.done)
@@ -301,7 +304,7 @@ type ordered struct {
 
 // A sending is a batch that is being sent.
 type sending struct {
-	done    chan struct{} // closed when the rest is set
+	done    chan struct{} // closed when the other fields are set
 	receipt Receipt
 	err     error
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// roundTripper is a server without a network, for tests in fake time.
+// A roundTripper is a server without a network, for tests in fake time.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -41,8 +41,8 @@ func answer(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// A request whose outcome is not known is repeated with the same Content-IDs, after the delay that
-// the server asks for.
+// A request whose outcome is not known is repeated with the same Content-IDs, after the delay for
+// which the server asks.
 func TestClientRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ids []string
@@ -116,7 +116,8 @@ func TestClientGivesUp(t *testing.T) {
 	}
 }
 
-// A batch that is begun before the previous batch has ended is not published ahead of it.
+// A batch that is begun before the previous batch has ended is not published ahead of the previous
+// one.
 func TestClientKeepsOrder(t *testing.T) {
 	tries := 0
 	p := newClient(t, roundTripper(func(*http.Request) (*http.Response, error) {
@@ -140,7 +141,7 @@ func TestClientKeepsOrder(t *testing.T) {
 	}
 }
 
-// Whole entities, a stream and credentials arrive at a real server.
+// Entities, one of them with a stream, and credentials arrive at a real server.
 func TestServer(t *testing.T) {
 	handler, err := server.New(memory.New(), server.Config{
 		Writable: true, WriteAuth: []server.Credential{{Username: "ann", Password: "s:cret"}},

@@ -15,8 +15,9 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestConcurrent: several goroutines each publish more than fits into one request, with a stream in
-// between. The entities of each goroutine are in the feed in the order in which it published them.
+// TestConcurrent: several goroutines each publish more entities than fit into one request, one of
+// them with a stream. The entities of each goroutine are in the feed in the order in which it
+// published them.
 func TestConcurrent(t *testing.T) {
 	handler, err := server.New(memory.New(), server.Config{Writable: true})
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A service publishes an event. If it does not learn whether the event was published, it publishes
-// the event again: the Content-ID shows that it is the same event.
+// In this example, a service publishes an event. If it does not learn whether the event was
+// published, it publishes the event again. The server recognizes the event by its Content-ID.
 func ExampleClient_Publish() {
 	url, stop := serve()
 	defer stop()
@@ -45,7 +45,8 @@ func ExampleClient_Publish() {
 	// 0 published, 1 duplicates
 }
 
-// An import breaks off, and the next import continues after the entities that were published.
+// In this example, an import fails before its end, and the next import continues after the
+// entities that were published.
 func ExampleImport() {
 	url, stop := serve()
 	defer stop()
@@ -77,7 +78,7 @@ func ExampleImport() {
 	// 2 skipped, 1 published, error: false
 }
 
-// serve starts a server, which in practice runs elsewhere.
+// serve starts a server. In practice, the server runs elsewhere.
 func serve() (url string, stop func()) {
 	handler, err := server.New(memory.New(), server.Config{Writable: true})
 	if err != nil {

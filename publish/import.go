@@ -12,17 +12,17 @@ import (
 	"github.com/feedctl/feedctl/producer"
 )
 
-// A Target makes entities durable, in order: [Client.Ordered], or a feed in a store.
+// A Target publishes entities durably and in order. It is [Client.Ordered], or a feed in a store.
 type Target interface {
 	// Begin begins to publish entities after the entities of all earlier calls, if those calls
-	// succeed. It reads all Streams before it returns. more means that another call follows at
-	// once. The returned function waits until the entities are durable. A batch that was begun is
-	// not interrupted when ctx ends.
+	// succeed. It reads all Streams before it returns. If more is true, another call follows at
+	// once. The returned function waits until the entities are durable. A batch that has been begun
+	// is not interrupted when ctx ends.
 	Begin(ctx context.Context, entities []*feed.Entity, more bool) (wait func() (Receipt, error), err error)
 }
 
-// ToFeed returns a target that publishes to a feed in a store. The name of the feed is used in
-// receipts.
+// ToFeed returns a target that publishes to a feed in a store. The name is that of the feed, for
+// use in receipts.
 func ToFeed(name string, f *producer.Feed) Target { return &stored{name: name, feed: f} }
 
 type stored struct {
@@ -48,25 +48,26 @@ func (s *stored) Begin(ctx context.Context, entities []*feed.Entity, more bool) 
 }
 
 // An Import publishes an input from its beginning to its end. The faster the input, the larger the
-// batches. With a State it continues where an earlier import ended or was killed.
+// batches. With a State, it continues where an earlier import ended or was killed.
 type Import struct {
 	To       Target
 	Entities iter.Seq2[*feed.Entity, error]
-	// Tell, if not nil, is called first, with a function that the input must call with false when
-	// it starts to wait, and with true when it has more: while the input waits, the entities read
-	// so far are published. Without Tell, the input is assumed to wait after every entity.
+	// Tell, if not nil, is called first, to pass a function to the input. The input must call that
+	// function with false when it begins to wait for more entities, and with true when it has more.
+	// While the input waits, the entities read so far are published. Without Tell, the input is
+	// assumed to wait after each entity.
 	Tell func(busy func(bool))
-	// Memory limits the memory for entities that are being published, in bytes, in addition to the
-	// memory for one batch. 0 means 4 MiB.
+	// Memory is the maximum memory for entities that are being published, in bytes, in addition to
+	// the memory for one batch. 0 means 4 MiB.
 	Memory int64
-	// BatchBytes limits the total size of the bodies in a batch. The memory for an entity is freed
-	// when its whole batch is durable, so smaller batches need less memory. 0 means 1 MiB.
+	// BatchBytes is the maximum total size of the bodies in a batch. The memory of an entity is
+	// freed when the whole batch is durable, so smaller batches need less memory. 0 means 1 MiB.
 	BatchBytes int64
-	// State, if not nil, stores how far the input was published.
+	// State, if not nil, records how much of the input has been published.
 	State *State
-	// PageEntities and PageBytes are the limits of the feed's pages. They matter with a State: all
-	// entities that are being published at a time must fit onto the pages on which Content-IDs are
-	// recognized. 0 means the defaults of a feed, 10,000 and 1 MiB.
+	// PageEntities and PageBytes are the limits of the feed's pages. They matter if State is set:
+	// all entities that are being published at the same time must fit onto the pages on which
+	// Content-IDs are recognized. 0 means the defaults of a feed, 10,000 and 1 MiB.
 	PageEntities int
 	PageBytes    int64
 	// Progress, if not nil, is called after each batch.
@@ -75,11 +76,11 @@ type Import struct {
 
 // A Result is the result of an [Import].
 type Result struct {
-	// Skipped counts entities at the start of the input that were published before,
+	// Skipped is the number of entities at the start of the input that had been published before,
 	// according to the State.
 	Skipped int64
-	// Acknowledged counts the entities published after the skipped ones, including Duplicates, and
-	// Bytes is the size of their bodies, not counting streams.
+	// Acknowledged is the number of entities published after the skipped ones, including
+	// Duplicates. Bytes is the size of their bodies, not counting streams.
 	Acknowledged, Published, Duplicates, Bytes int64
 	// Last is the receipt of the last batch.
 	Last Receipt
@@ -91,13 +92,13 @@ const (
 	batchBytes    = 1 << 20
 )
 
-// large is a size in bytes. After an entity with a larger body, no more than one batch is under way
-// while the next entity is read, since reading a large body takes twice its size in memory.
+// large is a size in bytes. After an entity with a larger body, at most one batch is under way
+// while the next entity is read, since reading a large body takes memory of twice its size.
 const large = 2 << 20
 
 // Run publishes the input and returns when all of it is durable. When ctx ends, Run finishes the
-// batches that were begun, so that their outcome is known; it does not wait for a blocked read of
-// the input.
+// batches that have been begun, so that their outcome is known; it does not wait if reading the
+// input blocks.
 func (im *Import) Run(ctx context.Context) (Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -143,7 +144,7 @@ func (im *Import) Run(ctx context.Context) (Result, error) {
 	return result, err
 }
 
-// options returns the limits of the writer.
+// options returns the options of the writer.
 func (im *Import) options() producer.WriterOptions {
 	batch := cmp.Or(im.BatchBytes, batchBytes)
 	o := producer.WriterOptions{
@@ -154,14 +155,14 @@ func (im *Import) options() producer.WriterOptions {
 		return o
 	}
 	// Entities published before a crash are recognized when they are published again, even after
-	// several crashes and in other batches, if all batches under way at a time fit onto the newest
-	// pages. Pages may be half full, and an entity has up to half a KiB of headers.
+	// several crashes and in other batches, if all batches that are under way at the same time fit
+	// onto the newest pages. Pages may be half full, and an entity has up to half a KiB of headers.
 	const pages, batches = 16, 8
 	entities, bytes := int64(cmp.Or(im.PageEntities, 10_000)), cmp.Or(im.PageBytes, 1<<20)
 	entities = min(pages*entities, pages*bytes/(2*512))
 	o.MaxEntities = min(o.MaxEntities, int(max(1, entities/batches)))
 	o.MaxBytes = min(o.MaxBytes, max(1, pages*bytes/2/batches))
-	o.Ahead = batches - 2 // besides these, one is being gathered and one is beginning
+	o.Ahead = batches - 2 // in addition, one is being collected and one is beginning
 	return o
 }
 
@@ -169,14 +170,14 @@ func (im *Import) options() producer.WriterOptions {
 func (im *Import) read(ctx context.Context, stop func(), w *producer.Writer, skip int64) error {
 	waits := func(busy bool) {
 		if !busy && w.Flush(ctx) != nil {
-			stop() // since the input may never end; Close returns the error
+			stop() // the input may never end; Close returns the error
 		}
 	}
 	if im.Tell != nil {
 		im.Tell(waits)
 	}
 	n := int64(0)
-	var broken error // what is wrong with the input
+	var broken error // the error of the input, or of comparing it with the State
 	for e, err := range im.Entities {
 		if n++; err == nil && n <= skip {
 			err = im.State.check(n, e)
@@ -209,7 +210,7 @@ func (im *Import) read(ctx context.Context, stop func(), w *producer.Writer, ski
 	return cmp.Or(w.Flush(ctx), broken)
 }
 
-// done adds the outcome of a batch to the result.
+// done adds the outcome of a batch to the result of the import.
 func (im *Import) done(r *Result, o producer.Outcome) error {
 	for _, e := range o.Entities {
 		r.Bytes += int64(len(e.Body))

@@ -14,11 +14,11 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// A recorder is a target that records batches. The test determines how they end.
+// A recorder is a target that records batches. Tests determine how the batches end.
 type recorder struct {
-	batches []string // how many entities each batch has, and whether more follow
+	batches []string // for each batch, the number of its entities, and whether more follow
 	end     []chan error
-	ended   chan struct{} // closed: all batches end without an error
+	ended   chan struct{} // if closed, all batches end without an error
 	refuse  error         // returned by Begin
 }
 
@@ -43,7 +43,7 @@ func (r *recorder) Begin(_ context.Context, entities []*feed.Entity, more bool) 
 // An input yields entities when the test sends them, and calls tell when it waits.
 type input struct {
 	entities chan []*feed.Entity
-	broken   error // the error after the last entity
+	broken   error // the error that follows the last entity
 	tell     func(bool)
 }
 
@@ -75,7 +75,7 @@ func sized(n, size int) (all []*feed.Entity) {
 	return all
 }
 
-// start starts an import in fake time.
+// start starts an import, to be run in fake time.
 func start(ctx context.Context, im *Import, in *input) (wait func() (Result, error)) {
 	in.entities = make(chan []*feed.Entity)
 	im.Entities, im.Tell = in.all(), func(busy func(bool)) { in.tell = busy }
@@ -88,8 +88,8 @@ func start(ctx context.Context, im *Import, in *input) (wait func() (Result, err
 	}
 }
 
-// Entities that arrive slowly are published at once, and entities that arrive fast in whole
-// batches. All entities before an error of the input are published.
+// Entities that arrive slowly are published at once; entities that arrive fast are published in
+// full batches. If the input returns an error, all entities before it are published.
 func TestImportBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := newRecorder()
@@ -112,7 +112,7 @@ func TestImportBatches(t *testing.T) {
 	})
 }
 
-// An import reads no more than fits into memory.
+// An import reads no more entities than fit into memory.
 func TestImportMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := newRecorder()
@@ -138,7 +138,7 @@ func TestImportMemory(t *testing.T) {
 	})
 }
 
-// While a large entity is read, no more than one other entity is being published.
+// While a large entity is read, at most one other entity is being published.
 func TestImportLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := newRecorder()
@@ -165,8 +165,8 @@ func TestImportLarge(t *testing.T) {
 	})
 }
 
-// With a state, all entities that are being published at a time fit onto the pages on which
-// Content-IDs are recognized.
+// With a state, all entities that are being published at the same time fit onto the pages on
+// which Content-IDs are recognized.
 func TestImportWindow(t *testing.T) {
 	for _, c := range []struct {
 		pageEntities int
@@ -213,7 +213,7 @@ func TestImportWindow(t *testing.T) {
 }
 
 // An import ends when its context ends or a batch fails, even if the input does not end; batches
-// that have begun are finished.
+// that have been begun are finished.
 func TestImportEnds(t *testing.T) {
 	broken := errors.New("broken")
 	for name, stop := range map[string]struct {

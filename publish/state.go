@@ -12,24 +12,24 @@ import (
 	"github.com/feedctl/feedctl/internal/regular"
 )
 
-// A State records in a file how much of an input was published. The file is written after the
+// A State records in a file how much of an input has been published. The file is written after the
 // entities are durable, so it may lag behind but is never ahead: entities that it does not count
-// yet are sent again and recognized by their Content-IDs.
+// yet are sent again, and recognized by their Content-IDs.
 type State struct {
 	path string
-	// Feed says where the input was published: it is the URL of the feed, or the name of the feed
-	// in its store. It is empty in a file of an earlier version.
+	// Feed identifies the feed to which the input was published: it is the URL of the feed, or the
+	// name of the feed in its store. It is empty in a file written by an earlier version.
 	Feed string `json:"feed,omitempty"`
 	// Published is the number of entities of the input that are in the feed.
 	Published int64 `json:"published"`
-	// Last is the SHA-256, in hex, of the body of the last of these entities. It serves to
-	// recognize a different input. It is empty if the body was a stream, and in a file of an
-	// earlier version.
+	// Last is the SHA-256, in hex, of the body of the last of these entities. It is used to detect
+	// that the input is a different one. It is empty if the body was a stream, and in a file
+	// written by an earlier version.
 	Last string `json:"last,omitempty"`
 }
 
-// A StateError is returned for a [State] of another feed or input. Nothing was published.
-// Each feed and input needs its own file.
+// A StateError is the error for a [State] that belongs to another feed or input. Nothing was
+// published. Each feed and input needs its own file.
 type StateError struct {
 	Path string
 	Err  error
@@ -43,8 +43,8 @@ func (e *StateError) Error() string {
 // Unwrap returns the cause.
 func (e *StateError) Unwrap() error { return e.Err }
 
-// OpenState reads the file path for a feed. If the file does not exist, the State is at the start
-// of the input.
+// OpenState reads the state of publishing to a feed from the file at path. If the file does not
+// exist, the State is at the start of the input.
 func OpenState(path, feedName string) (*State, error) {
 	s := &State{path: path}
 	data, err := regular.ReadFile(path)
@@ -65,8 +65,8 @@ func OpenState(path, feedName string) (*State, error) {
 	return s, nil
 }
 
-// check compares the nth entity of the input, which is to be skipped, with the State. n counts from
-// 1.
+// check compares entity n of the input, which is to be skipped, with the State. The first entity is
+// number 1.
 func (s *State) check(n int64, e *feed.Entity) error {
 	if n < s.Published || s.Last == "" || digest(e) == s.Last {
 		return nil
@@ -74,7 +74,8 @@ func (s *State) check(n int64, e *feed.Entity) error {
 	return s.refuse("entity %d of the input is not the one that was published before", n)
 }
 
-// checkEnd returns an error if the input ends after n entities, but more than n were published.
+// checkEnd returns an error if the input ends after n entities, although more than n entities were
+// published.
 func (s *State) checkEnd(n, published int64) error {
 	if n >= published {
 		return nil
@@ -86,8 +87,8 @@ func (s *State) refuse(format string, args ...any) error {
 	return &StateError{s.path, fmt.Errorf(format, args...)}
 }
 
-// save replaces the file. published is how many entities of the input are in the feed, and last is
-// the last of them.
+// save replaces the file. The parameter published is the number of entities of the input that are
+// in the feed, and last is the last of them.
 func (s *State) save(published int64, last *feed.Entity) error {
 	s.Published, s.Last = published, digest(last)
 	data, err := json.Marshal(s)
@@ -97,7 +98,7 @@ func (s *State) save(published int64, last *feed.Entity) error {
 	return regular.WriteFile(s.path, append(data, '\n'))
 }
 
-// digest returns the SHA-256 of the body of an entity, or "" for a stream.
+// digest returns the SHA-256 of the body of an entity, or "" if the body is a stream.
 func digest(e *feed.Entity) string {
 	if e.Stream != nil {
 		return ""

@@ -13,18 +13,18 @@ import (
 // A Count is a number of entities.
 type Count struct {
 	Entities int64
-	More     bool // whether there are more than these
+	More     bool // whether there are more entities than these
 }
 
 // Limits of [Behind].
 const (
-	countPages = 256     // number of pages whose metadata is read
-	countBytes = 4 << 20 // size of the page of the position
+	countPages = 256     // maximum number of pages whose metadata is read
+	countBytes = 4 << 20 // maximum size, in bytes, of the page that contains the position
 )
 
 // Behind counts the entities of a feed after a position. It reads the metadata of at most 256 pages,
-// and the body of one page if that has at most 4 MiB; beyond these limits, the Count says that there
-// are more. It returns the same errors as [feedstore.Reader.Look].
+// and the body of one page if it has at most 4 MiB; beyond these limits, the Count says that there
+// are more entities. It returns the same errors as [feedstore.Reader.Look].
 func Behind(ctx context.Context, feeds *feedstore.Reader, name string, p Position) (Count, error) {
 	f, newest, floor, err := feeds.Look(ctx, name)
 	if err != nil {
@@ -45,7 +45,7 @@ func Behind(ctx context.Context, feeds *feedstore.Reader, name string, p Positio
 			return Count{}, err
 		}
 	} else if at < floor {
-		at, c.More = floor-1, true // pruned entities are not counted
+		at, c.More = floor-1, true // pruned entities cannot be counted
 	}
 	last := min(newest.Number-1, at+countPages)
 	for page, err := range f.LinkedPages(ctx, at+1, last) {
@@ -61,7 +61,8 @@ func Behind(ctx context.Context, feeds *feedstore.Reader, name string, p Positio
 	return c, nil
 }
 
-// pageOf returns the first page that may have the entity of a position whose page is not known.
+// pageOf returns the first page that may contain the position p, for positions whose page is not
+// known.
 func pageOf(ctx context.Context, feeds *feedstore.Reader, f *feedstore.Feed, newest *chain.Page, p Position) (int64, error) {
 	at, err := feeds.PageBefore(ctx, f.Name(), p.Time)
 	if err != nil {
@@ -75,7 +76,7 @@ func pageOf(ctx context.Context, feeds *feedstore.Reader, f *feedstore.Feed, new
 	return at, nil
 }
 
-// within counts the entities after a position on the page of that position.
+// within counts the entities that follow a position on its own page, which is page at.
 func within(ctx context.Context, f *feedstore.Feed, newest *chain.Page, at int64, p Position) (Count, error) {
 	page, err := newest, error(nil)
 	if at < newest.Number {
@@ -87,7 +88,7 @@ func within(ctx context.Context, f *feedstore.Feed, newest *chain.Page, at int64
 	case err != nil:
 		return Count{}, fmt.Errorf("count the entities after a position: %w", err)
 	case p.ContentID == page.LastContentID, p.ContentID == "" && !feed.Truncate(page.Last).After(p.Time):
-		return Count{}, nil // the whole page was read
+		return Count{}, nil // the reader has read the whole page
 	case page.Size > countBytes:
 		return Count{More: true}, nil
 	}

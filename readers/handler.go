@@ -15,7 +15,7 @@ import (
 )
 
 // Handler returns a handler that passes requests to next, and records their readers in t. The paths of
-// requests are those of package layout. Responses are the same as without t.
+// requests must be those of package layout. Responses are the same as those of next.
 func (t *Tracker) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, ok := t.visit(r)
@@ -27,7 +27,7 @@ func (t *Tracker) Handler(next http.Handler) http.Handler {
 		waiting := t.begin(v)
 		cutOff := true
 		defer func() {
-			left := cutOff || r.Context().Err() != nil && !whole(answer) // a reader may disconnect at the end of its response
+			left := cutOff || r.Context().Err() != nil && !whole(answer) // a reader may disconnect as soon as it has the whole response
 			t.end(v, waiting, left, answer)
 		}()
 		next.ServeHTTP(answer, r)
@@ -35,22 +35,22 @@ func (t *Tracker) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// A visit is a request of a reader.
+// A visit is the tracker's view of a request.
 type visit struct {
 	key            key
 	agent, network string
 	asked          Asked
-	position       Position // what the reader announces; Announced is set if it announces a position
-	waits          bool     // whether the request may wait for something new
+	position       Position // the position that the reader announces; Announced is false if it announces none
+	waits          bool     // whether the request may wait for the feed to change
 	head           bool
 	credentials    [sha256.Size]byte // a digest of the credentials, if they are checked
 }
 
-// maxText limits what is kept of a request, in bytes.
+// maxText is the maximum length, in bytes, of a text that is kept from a request.
 const maxText = 120
 
-// visit returns what a request says about its reader. It returns false if the request is not for a feed or
-// snapshot.
+// visit returns the information about the reader in a request. It returns false if the request is not for
+// a feed or snapshot.
 func (t *Tracker) visit(r *http.Request) (visit, bool) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return visit{}, false
@@ -86,7 +86,7 @@ func (t *Tracker) visit(r *http.Request) (visit, bool) {
 	return v, true
 }
 
-// user returns the name that stands for the credentials of a request.
+// user returns the user name in the credentials of a request, or a name for other credentials.
 func user(r *http.Request) string {
 	if name, _, ok := r.BasicAuth(); ok {
 		return clean(name)
@@ -97,7 +97,8 @@ func user(r *http.Request) string {
 	return ""
 }
 
-// clean returns text from a request, with "?" for everything that is not printable ASCII, cut to maxText.
+// clean returns text from a request, with "?" for all characters other than printable ASCII, cut to
+// maxText.
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -108,7 +109,7 @@ func clean(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// network returns the network that an address belongs to.
+// network returns the network to which a remote address belongs.
 func network(remote string) string {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -129,9 +130,9 @@ func network(remote string) string {
 	return prefix.String()
 }
 
-// begin records that a known reader begins to wait, and returns the reader, or nil if there is nothing to
-// record. The credentials have not been checked yet, so they must be the same as in a request that was
-// answered.
+// begin records that a known reader begins to wait, and returns the reader's entry, or nil if nothing was
+// recorded. The credentials have not been checked yet, so they must be the same as in an earlier request
+// that was answered.
 func (t *Tracker) begin(v visit) *entry {
 	if !v.waits {
 		return nil
@@ -150,12 +151,12 @@ func (t *Tracker) begin(v visit) *entry {
 	return e
 }
 
-// end records a request that was answered, unless the reader left, or the response was cut off.
+// end records the answer to a request, unless the reader disconnected or the response was cut off.
 func (t *Tracker) end(v visit, waiting *entry, left bool, answer *recorded.Response) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if waiting != nil {
-		waiting.Waiting-- // the reader may have been forgotten in the meantime
+		waiting.Waiting-- // done even if the reader has been forgotten in the meantime
 	}
 	if left {
 		return
@@ -164,9 +165,9 @@ func (t *Tracker) end(v visit, waiting *entry, left bool, answer *recorded.Respo
 	failed := status >= http.StatusBadRequest
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusMisdirectedRequest:
-		return // without the right credentials, anyone may claim to be a reader
+		return // without valid credentials, anyone may claim to be a reader
 	case failed && status != http.StatusGone && t.byKey[v.key] == nil:
-		return // requests for feeds that never existed must not displace readers
+		return // requests for feeds that never existed must not displace known readers
 	}
 	now, e := t.config.Now(), t.seen(v.key)
 	e.Seen, e.Asked, e.Agent, e.Network, e.credentials = now, v.asked, v.agent, v.network, v.credentials
@@ -178,15 +179,15 @@ func (t *Tracker) end(v visit, waiting *entry, left bool, answer *recorded.Respo
 	if v.position.Announced {
 		e.Position = v.position
 	} else if e.Position.Announced {
-		e.Position = Position{} // the reader has begun again
+		e.Position = Position{} // the reader has started over
 	}
 	if !failed {
 		t.learn(e, v, answer.Header(), now)
 	}
 }
 
-// learn records what a response says about the feed and, if the reader does not announce a position, about
-// its position. The caller must hold mu.
+// learn records the information that a response contains about the feed and, if the reader does not
+// announce a position, about the reader's position. The caller must hold mu.
 func (t *Tracker) learn(e *entry, v visit, h http.Header, now time.Time) {
 	if v.asked.Kind == "snapshot page" && !v.position.Announced {
 		e.Position = Position{InSnapshot: true, SnapshotPages: v.asked.Page + 1}
@@ -218,7 +219,7 @@ func whole(w *recorded.Response) bool {
 	return w.Status() < http.StatusBadRequest && (err != nil || w.Bytes == length)
 }
 
-// String describes what was requested, in a form for people to read.
+// String describes the request in a form for people to read.
 func (a Asked) String() string {
 	text := ""
 	switch a.Kind {

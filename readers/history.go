@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/chain"
 )
 
-// The history of a lag has one value for each SampleEvery in the last hour, and the largest value in
+// The history of a lag has one value for each SampleEvery of the last hour, and the largest value in
 // each CoarseEvery of the last day.
 const (
 	SampleEvery = 10 * time.Second
@@ -23,29 +23,29 @@ const (
 // unknown stands for a lag that is not known.
 const unknown = int32(-1)
 
-// A History is the lag of a reader over time, in seconds, the oldest value first. A lag that was not
-// known is -1.
+// A History is the history of a reader's lag, in seconds, the oldest value first. If the lag was not
+// known, the value is -1.
 type History struct {
 	Hour []int32 // one for each [SampleEvery]
 	Day  []int32 // one for each [CoarseEvery]
 }
 
-// A history is a History that grows.
+// A history is a History to which values are added.
 type history struct {
 	hour, day ring
-	since     int   // samples since the last coarse value
+	since     int   // number of samples since the last coarse value
 	worst     int32 // the largest of these samples
 }
 
-// A ring holds the values that were added last.
+// A ring holds the most recent values.
 type ring struct {
 	values []int32
-	next   int // where the next value goes, once the ring is full
+	next   int // index of the next value, once the ring is full
 }
 
 func (r *ring) add(v int32, limit int) {
 	if n := len(r.values); n < limit {
-		if n == cap(r.values) { // append would allocate more than is ever used
+		if n == cap(r.values) { // append might allocate more than is ever needed
 			r.values = append(make([]int32, 0, min(2*n+8, limit)), r.values...)
 		}
 		r.values = append(r.values, v)
@@ -85,11 +85,11 @@ func (h *history) add(l Lag) {
 	}
 }
 
-// leastChange is the smallest change of a lag that counts as a trend; a change of less than a tenth does
-// not count either.
+// leastChange is the smallest change of a lag that counts as a trend. A change of less than a tenth of
+// the lag does not count either.
 const leastChange = 5 * time.Second
 
-// trend compares a lag with the lag five minutes ago, or with the oldest sample.
+// trend compares the current lag with the lag five minutes ago, or with the oldest sample.
 func (h *history) trend(now time.Duration) Trend {
 	if len(h.hour.values) == 0 {
 		return Steady
@@ -107,13 +107,13 @@ func (h *history) trend(now time.Duration) Trend {
 
 // Limits on requests for the newest pages of feeds.
 const (
-	askEvery = time.Minute     // between two requests for a feed whose readers do not request the newest page
+	askEvery = time.Minute     // minimum time between two requests for a feed whose readers do not request the newest page
 	askMost  = 50              // feeds in each SampleEvery
-	askTime  = 5 * time.Second // for all these feeds together
+	askTime  = 5 * time.Second // time limit for all these feeds together
 )
 
 // Run samples the lag of all readers until ctx ends. For feeds whose readers do not request the newest
-// page, it calls newest, which returns that page: about once a minute for each feed, and at most 50
+// page, it calls newest, which returns that page, about once a minute for each feed, and at most 50
 // times in ten seconds. Without Run, the newest page of a feed is known only from the last response that
 // contained it.
 func (t *Tracker) Run(ctx context.Context, newest func(ctx context.Context, feed string) (*chain.Page, error)) {
@@ -130,7 +130,7 @@ func (t *Tracker) Run(ctx context.Context, newest func(ctx context.Context, feed
 	}
 }
 
-// sample adds a value to the history of each reader.
+// sample adds the current lag to the history of each reader.
 func (t *Tracker) sample() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +141,7 @@ func (t *Tracker) sample() {
 	}
 }
 
-// ask gets the newest pages of the feeds whose newest page no one has requested for a while.
+// ask gets the newest pages of those feeds for which they have not been requested for a while.
 func (t *Tracker) ask(ctx context.Context, newest func(context.Context, string) (*chain.Page, error)) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -164,8 +164,8 @@ func (t *Tracker) ask(ctx context.Context, newest func(context.Context, string) 
 	}
 }
 
-// due returns the feeds whose newest pages have to be checked, beginning with those that have not been
-// checked for longest.
+// due returns the feeds whose newest pages must be checked, starting with those that have not been
+// checked for the longest time.
 func (t *Tracker) due() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -28,7 +28,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// publish appends n entities to the feed "f", two to a page.
+// publish appends n entities to the feed "f", two on each page.
 func publish(t *testing.T, store storage.Store, n int) {
 	t.Helper()
 	f, err := producer.Open(t.Context(), store, "f", producer.Config{MaxPageEntities: 2})
@@ -41,7 +41,7 @@ func publish(t *testing.T, store storage.Store, n int) {
 	}
 }
 
-// A slowSink commits each entity when the test allows it.
+// A slowSink commits each entity only when the test allows it.
 type slowSink struct {
 	at  feed.Position
 	may chan struct{}
@@ -62,8 +62,8 @@ func (s *slowSink) Commit(ctx context.Context, at feed.Position) error {
 	}
 }
 
-// TestServer: a consumer and a stranger read from a real server, and the tracker has the right
-// positions and lags for both.
+// TestServer: a consumer and a stranger read from a real server, and the tracker reports the
+// right positions and lags for both.
 func TestServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
@@ -92,7 +92,7 @@ func TestServer(t *testing.T) {
 			t.Errorf("the consumer that has caught up is %+v", got)
 		}
 
-		publish(t, store, 4) // the consumer has read one of these, and not committed it
+		publish(t, store, 4) // the consumer has read one of these entities, but not committed it
 		response, err := web.Get(url)
 		check(t, err)
 		_, err = io.Copy(io.Discard, response.Body)
@@ -134,7 +134,7 @@ func TestServer(t *testing.T) {
 func TestBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
-		publish(t, store, 7) // pages of 2, 2, 2 and 1
+		publish(t, store, 7) // on pages of 2, 2, 2 and 1 entities
 		feeds := feedstore.New(store, feedstore.Config{})
 		var ids []string
 		var times []time.Time
@@ -171,7 +171,7 @@ func TestBehind(t *testing.T) {
 	})
 }
 
-// A server whose readers are tracked.
+// This example is a server whose readers are tracked.
 func ExampleTracker() {
 	s, err := server.New(memory.New(), server.Config{})
 	if err != nil {

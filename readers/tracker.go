@@ -13,21 +13,22 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// Config configures a [Tracker]. The zero Config has the default of each field.
+// Config configures a [Tracker]. The zero Config means the defaults.
 type Config struct {
-	// Max is how many readers are remembered: those seen most recently. At most a quarter of them are
-	// strangers. A reader needs about 1 KiB of memory, and 3 KiB more for the history of its lag. 0:
-	// 4096.
+	// Max is the maximum number of readers that are remembered: those seen most recently. At most a
+	// quarter of them are strangers. A reader takes about 1 KiB of memory, and 3 KiB more for the
+	// history of its lag. 0: 4096.
 	Max int
-	// Users means that the server checks the credentials of readers, so that their user names are known.
+	// Users means that the server checks the credentials of readers, so that the user names in them can
+	// be trusted.
 	Users bool
-	// Now is the clock. nil: [time.Now].
+	// Now returns the current time. nil: [time.Now].
 	Now func() time.Time
 	// Logger logs errors at level Debug. nil: no logging.
 	Logger *slog.Logger
 }
 
-// A Tracker keeps track of the readers of the feeds of a server. Its methods may be called concurrently.
+// A Tracker keeps track of the readers of a server's feeds. Its methods may be called concurrently.
 type Tracker struct {
 	config Config
 
@@ -40,11 +41,11 @@ type Tracker struct {
 	evicted   int64
 }
 
-// A key distinguishes a reader from others. A reader that announces a name may use several programs and
-// addresses.
+// A key identifies a reader. In the key of a reader that announces a name, agent and network are empty,
+// since it may use several programs and addresses.
 type key struct{ feed, name, user, agent, network string }
 
-// id returns an opaque name of a reader.
+// id returns an opaque identifier of the reader.
 func (k key) id() string {
 	h := sha256.New()
 	for _, part := range []string{k.feed, k.name, k.user, k.agent, k.network} {
@@ -54,7 +55,7 @@ func (k key) id() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// An entry is a reader in the tracker.
+// An entry is a reader with the information that the tracker needs.
 type entry struct {
 	Reader      // without Lag
 	key         key
@@ -67,10 +68,10 @@ type entry struct {
 // announce a name.
 type group struct {
 	max   int
-	order list.List // of *entry; the most recently seen is first
+	order list.List // holds *entry, the most recently seen first
 }
 
-// A feedState is a feed that has readers.
+// A feedState is the state of a feed that has readers.
 type feedState struct {
 	readers map[*entry]struct{}
 	head    head
@@ -92,8 +93,8 @@ func New(c Config) *Tracker {
 	}
 }
 
-// seen returns the entry of a reader, which it marks as the most recently seen, and adds an entry if
-// there is none. The caller must hold mu.
+// seen returns the entry of a reader, adding it if there is none, and marks it as the most recently
+// seen. The caller must hold mu.
 func (t *Tracker) seen(k key) *entry {
 	g := &t.named
 	if k.name == "" {
@@ -132,8 +133,8 @@ func (t *Tracker) remove(g *group, e *entry) {
 	}
 }
 
-// List returns all readers, in no particular order, and how many were forgotten because there were too
-// many.
+// List returns all readers, in no particular order, and the number of those that were forgotten because
+// there were too many.
 func (t *Tracker) List() (all []Reader, forgotten int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -146,7 +147,7 @@ func (t *Tracker) List() (all []Reader, forgotten int64) {
 	return all, t.evicted
 }
 
-// Of returns the readers of a feed, in no particular order.
+// Of returns the readers of the given feed, in no particular order.
 func (t *Tracker) Of(feed string) []Reader {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,7 +174,7 @@ func (t *Tracker) Reader(id string) (Reader, History, bool) {
 	return e.reader(t.feeds[e.key.feed]), e.history.copy(), true
 }
 
-// Summary returns how many readers a feed has, and how far they are behind.
+// Summary returns how many readers a feed has, and how far behind they are.
 func (t *Tracker) Summary(feed string) Summary {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -201,7 +202,7 @@ func (t *Tracker) Feeds() map[string]int {
 	return feeds
 }
 
-// reader returns what is known about a reader of a feed. The caller must hold mu.
+// reader returns the information about a reader of a feed. The caller must hold mu.
 func (e *entry) reader(f *feedState) Reader {
 	r := e.Reader
 	r.Lag = e.lag(f)
@@ -216,7 +217,7 @@ func (e *entry) lag(f *feedState) Lag {
 	return l
 }
 
-// saw records the newest page of a feed that has readers. The caller must hold mu.
+// saw records the newest page of the feed. The caller must hold mu.
 func (f *feedState) saw(h head) {
 	if h.page == f.head.page && h.time.Equal(f.head.time) && h.contentID == "" {
 		h.contentID = f.head.contentID

@@ -18,8 +18,8 @@ import (
 	"github.com/feedctl/feedctl/feed"
 )
 
-// scripted returns a server that responds to each request as its path and its fields "X-Status" and "X-Next"
-// say.
+// scripted returns a server whose response to a request is determined by the path, and by the header fields
+// "X-Status" and "X-Next".
 func scripted(modified time.Time) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Last-Modified", feed.FormatTime(modified))
@@ -36,7 +36,7 @@ func scripted(modified time.Time) http.Handler {
 	})
 }
 
-// visitor sends requests to a tracker; fields are "Name: value".
+// visitor sends requests to a tracker. Header fields are given as "Name: value".
 type visitor struct{ h http.Handler }
 
 func (v visitor) get(method, path string, fields ...string) *httptest.ResponseRecorder {
@@ -53,13 +53,14 @@ func (v visitor) get(method, path string, fields ...string) *httptest.ResponseRe
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// announce returns the header field of a consumer that has committed an entity from s seconds after the epoch.
+// announce returns the header field that a consumer sends after it has committed an entity, whose time is s
+// seconds after the epoch.
 func announce(name string, s, page int) string {
 	a := feed.Announcement{Name: name, LastModified: epoch.Add(time.Duration(s) * time.Second), ContentID: fmt.Sprintf("<%d>", s), Page: fmt.Sprintf("/feeds/f/pages/%d", page)}
 	return feed.ConsumerHeader + ": " + a.Header()
 }
 
-// TestVisits sends single requests, and checks what is then known about the reader.
+// TestVisits sends single requests, and checks what is known about the reader after each of them.
 func TestVisits(t *testing.T) {
 	t.Parallel()
 	now := epoch.Add(time.Hour)
@@ -67,7 +68,7 @@ func TestVisits(t *testing.T) {
 	for name, test := range map[string]struct {
 		method, path string
 		fields       []string
-		want         *Reader // nil: no reader; ID, times, counts and Lag are not compared
+		want         *Reader // nil: no reader is known; ID, times, counts and Lag are not compared
 	}{
 		"a stranger": {"GET", "/feeds/f", []string{"User-Agent: curl/8"}, &Reader{Feed: "f", Agent: "curl/8", Network: "198.51.100.0/24", Asked: Asked{Kind: "feed"}, Position: whole}},
 		"a condition": {"GET", "/feeds/f", []string{`If-None-Match: "e"`, "X-Status: 304"},
@@ -114,7 +115,7 @@ func TestVisits(t *testing.T) {
 	}
 }
 
-// TestUsersUnchecked: the user name of credentials that the server does not check is not used.
+// TestUsersUnchecked: if the server does not check credentials, the user names in them are not used.
 func TestUsersUnchecked(t *testing.T) {
 	t.Parallel()
 	tracker := New(Config{})
@@ -124,8 +125,8 @@ func TestUsersUnchecked(t *testing.T) {
 	}
 }
 
-// TestImpostor: a request without the right password does not change what is known about a reader, neither when
-// it begins nor when it ends.
+// TestImpostor: a request without the right password does not change what is known about a reader, either when
+// the request begins or when it ends.
 func TestImpostor(t *testing.T) {
 	t.Parallel()
 	tracker := New(Config{Users: true})
@@ -157,7 +158,7 @@ func TestImpostor(t *testing.T) {
 	}
 }
 
-// TestUnchanged: a tracked response is the same as without the tracker, and a handler can still use an
+// TestUnchanged: responses are the same as without the tracker, and a handler can still use an
 // http.ResponseController.
 func TestUnchanged(t *testing.T) {
 	t.Parallel()
@@ -228,7 +229,7 @@ func TestTrend(t *testing.T) {
 }
 
 // TestBounded: there are never more readers than Max, strangers do not displace readers that announce a name,
-// and a reader that is forgotten is forgotten everywhere.
+// and nothing is left of a reader that is forgotten.
 func TestBounded(t *testing.T) {
 	t.Parallel()
 	tracker := New(Config{Max: 8})
@@ -267,8 +268,8 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestRun: the lag of a reader that has stopped grows, since Run then gets the newest page of its feed, but at
-// most once a minute.
+// TestRun: the lag of a reader keeps growing after the reader has stopped, since Run gets the newest page of
+// its feed, but at most once a minute.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := map[string]int{}
@@ -313,8 +314,8 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestWaiting: a reader is known to wait while the server holds its request, and its position is the one in
-// that request.
+// TestWaiting: while the server holds a request, its reader is reported as waiting, and the reader's position
+// is the one in that request.
 func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
