@@ -63,27 +63,28 @@ type driver interface {
 	reserve(ctx context.Context) (io.Closer, error)
 	// has reports whether there is a table or an index with the given name.
 	has(ctx context.Context, name string) (bool, error)
-	// name returns the URL without credentials.
+	// name returns the URL of the database without credentials.
 	name() string
 	close() error
 }
 
-// A dialect holds what differs between databases in the text of statements.
+// A dialect holds the parts of statements that differ between databases.
 type dialect struct {
-	prefix string // of the names of tables
+	prefix string // precedes the names of tables
 	now    string // microseconds since 1970
 	lock   string
 	skip   string
-	param  string // before the number of a parameter
-	// unnumbered means that a parameter without a number takes the number after the largest one before it.
-	// With thousands of numbered parameters, SQLite needs time that grows with the square of their count.
+	param  string // precedes the number of a parameter
+	// unnumbered means that a parameter without a number gets the number after the largest one before it. This
+	// matters since the time that SQLite needs for a statement grows with the square of the count of its
+	// numbered parameters, of which there may be thousands.
 	unnumbered bool
 }
 
 // A DB is an open database. Its methods may be called concurrently.
 type DB struct {
 	driver
-	rewritten sync.Map // statement → the same in the dialect
+	rewritten sync.Map // statement → its translation into the dialect
 	clock     string   // replaces dialect.now, for tests
 	before    func(ctx context.Context, sql string)
 }
@@ -102,9 +103,9 @@ type Access int
 
 // The kinds of access.
 const (
-	Migrate Access = iota // also create the database's tables and migrate them
-	Write                 // the tables must have the version of this program
-	Read                  // the same, and all transactions only read
+	Migrate Access = iota // may write, and creates the database's tables or migrates them
+	Write                 // may write; the tables must have the version of this program
+	Read                  // may only read; the tables must have the version of this program
 )
 
 // Open opens a database by URL and, with access [Migrate], creates or migrates its tables:
@@ -133,7 +134,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 		prepare = db.check
 	}
 	if err := prepare(ctx); err != nil {
-		if scheme == "sqlite" && !errors.Is(err, ErrNone) { // which names the database, as errors of PostgreSQL do
+		if scheme == "sqlite" && !errors.Is(err, ErrNone) { // ErrNone and errors of PostgreSQL name the database
 			err = fmt.Errorf("%s: %w", rest, err)
 		}
 		return nil, errors.Join(fmt.Errorf("open database of jobs: %w", err), db.Close())
@@ -144,9 +145,9 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 // Close closes the database.
 func (db *DB) Close() error { return db.driver.close() }
 
-// Reserve reserves the database for one node, until the closer is closed or the process ends. The closer is
-// nil if the database is for several nodes. Other processes can still read and write. The error matches
-// [ErrReserved] if there is a node already.
+// Reserve reserves the database for one node, until the closer is closed or the process ends. The closer is nil
+// if the database can be used by several nodes. Other processes can still read and write. The error matches
+// [ErrReserved] if another node has reserved the database.
 func (db *DB) Reserve(ctx context.Context) (io.Closer, error) {
 	c, err := db.reserve(ctx)
 	if err != nil {
@@ -155,8 +156,9 @@ func (db *DB) Reserve(ctx context.Context) (io.Closer, error) {
 	return c, nil
 }
 
-// UI returns web pages about runs, below a path, until ctx ends. They can also change runs:
-// requests that do so must be refused, as the scheduler does not learn of the changes.
+// UI returns a handler that serves web pages about runs, below the given path, until ctx ends. The pages can
+// also change runs, but the caller must refuse requests that do so, since the scheduler does not learn of the
+// changes.
 func (db *DB) UI(ctx context.Context, prefix string) (http.Handler, error) {
 	h, err := db.ui(ctx, prefix)
 	if err != nil {
@@ -171,8 +173,8 @@ func (db *DB) Begin(ctx context.Context, do func(Tx) error) error {
 	return db.driver.begin(ctx, false, func(tx Tx) error { return do(&rewriting{tx, db}) })
 }
 
-// View runs do in a transaction that only reads. It waits for no writer: @lock and @skip lock
-// nothing in it.
+// View runs do in a transaction that only reads. In it, @lock and @skip lock nothing, so it waits for no
+// writer.
 func (db *DB) View(ctx context.Context, do func(Tx) error) error {
 	return db.driver.begin(ctx, true, func(tx Tx) error { return do(&unlocked{&rewriting{tx, db}}) })
 }
@@ -186,7 +188,7 @@ func (u *unlocked) Query(ctx context.Context, sql string, args ...any) (Rows, er
 	return u.Tx.Query(ctx, withoutLocks.Replace(sql), args...)
 }
 
-// A rewriting translates statements into the dialect.
+// A rewriting is a transaction that translates statements into the dialect.
 type rewriting struct {
 	Tx
 	db *DB
@@ -208,8 +210,8 @@ func (t *rewriting) Query(ctx context.Context, sql string, args ...any) (Rows, e
 
 var token = regexp.MustCompile(`@[a-z]+|\$[0-9]+`)
 
-// maxKept is how many parameters a statement that is kept in the dialect may have: a statement with a longer
-// list has a different text for each length.
+// maxKept is the maximum number of parameters of a statement whose translation is kept. Statements with longer
+// lists are not worth keeping, since their text differs for each length.
 const maxKept = 40
 
 func (db *DB) rewrite(sql string) string {
@@ -221,7 +223,7 @@ func (db *DB) rewrite(sql string) string {
 	done := token.ReplaceAllStringFunc(sql, func(name string) string {
 		switch {
 		case name[0] == '$':
-			number, _ := strconv.Atoi(name[1:]) // the expression matches only digits
+			number, _ := strconv.Atoi(name[1:]) // cannot fail: the expression matches only digits
 			if next := largest + 1; number == next && d.unnumbered {
 				largest = next
 				return d.param

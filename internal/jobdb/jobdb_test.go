@@ -6,7 +6,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// TestListsKept executes queries with lists of all lengths up to 500.
+// TestListsKept: of queries with lists of all lengths up to 500, only some are kept.
 func TestListsKept(t *testing.T) {
 	t.Parallel()
 	db, err := jobdb.Open(t.Context(), "sqlite::memory:", jobdb.Options{})

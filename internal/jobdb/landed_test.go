@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestLanded: migrations with which databases have been migrated do not change; any difference needs a new
-// migration.
+// TestLanded: migrations that may have been applied to databases never change; any further change of the
+// tables needs a new migration.
 func TestLanded(t *testing.T) {
 	t.Parallel()
 	landed := map[string]string{

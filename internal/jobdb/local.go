@@ -7,9 +7,9 @@ import (
 	"github.com/riverqueue/river/riverdriver"
 )
 
-// A local driver is a driver of River that does without notifications from the database: they would cost a
-// connection to PostgreSQL for each node, or 20 queries a second on SQLite. Runs are added by the process
-// that executes them, which needs no notification but its own.
+// A local is a driver of River that does not use notifications from the database, which would cost a
+// connection to PostgreSQL for each node, or 20 queries a second on SQLite. Since runs are added by the
+// process that executes them, it can notify itself.
 type local[TTx any] struct {
 	riverdriver.Driver[TTx]
 	added chan string // the queues with new runs

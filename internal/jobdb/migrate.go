@@ -11,9 +11,9 @@ import (
 //go:embed sql/*.sql
 var files embed.FS
 
-// migrate applies the migrations that are missing, in one transaction, and then River's. It returns an error
-// that matches [ErrVersion] if the tables are newer than this program. Other processes that open the database
-// meanwhile wait: River's migrations are several transactions.
+// migrate applies the migrations that are missing, in one transaction, and then River's migrations. It returns an error
+// that matches [ErrVersion] if the tables are newer than this program. Other processes that open the database have to
+// wait meanwhile, since River's migrations take several transactions.
 func (db *DB) migrate(ctx context.Context) error {
 	return db.alone(ctx, func() error {
 		if err := db.migrateTables(ctx); err != nil {
@@ -24,7 +24,7 @@ func (db *DB) migrate(ctx context.Context) error {
 }
 
 func (db *DB) migrateTables(ctx context.Context) error {
-	names, err := fs.Glob(files, "sql/*.sql") // in the order of their numbers
+	names, err := fs.Glob(files, "sql/*.sql") // sorted by number
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (db *DB) migrateTables(ctx context.Context) error {
 		if version > len(names) {
 			return newer(version, len(names))
 		}
-		if version == 1 && extended { // in early programs, the first two migrations were one
+		if version == 1 && extended { // in early versions of this program, the first two migrations were one
 			version = 2
 		}
 		for _, name := range names[version:] {
@@ -92,13 +92,13 @@ func (db *DB) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if version == 0 { // or a program was ended before its first migration
+	if version == 0 { // 0 if there are no tables, or if a program ended before its first migration
 		return fmt.Errorf("%w at %s", ErrNone, db.name())
 	}
 	return compare(version, len(names))
 }
 
-// compare returns an error unless tables have the known version.
+// compare returns an error unless the version of the tables is the one that this program knows.
 func compare(version, known int) error {
 	switch {
 	case version > known:
@@ -125,8 +125,8 @@ func (db *DB) prepare(ctx context.Context) error {
 	})
 }
 
-// createSchema creates a schema that does not exist. CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even
-// if an administrator has created the schema already.
+// createSchema creates a schema if it does not exist. CREATE SCHEMA IF NOT EXISTS would require the right to create
+// schemas even if an administrator has already created this one.
 func createSchema(ctx context.Context, tx Tx, schema string) error {
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('feedctl schema "+schema+"', 0))"); err != nil {
 		return err

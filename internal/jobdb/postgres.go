@@ -23,8 +23,8 @@ import (
 // defaultSchema is the schema of the tables in PostgreSQL.
 const defaultSchema = "feedctl_jobs"
 
-// idleLimit ends transactions of a process that is frozen: their locks would keep other nodes
-// from its jobs. It is shorter than the lease of a node.
+// idleLimit is how long a transaction may be idle. It ends the transactions of a process that is frozen, since their
+// locks would keep other nodes from taking over its jobs. It is shorter than the lease of a node.
 const idleLimit = "5s"
 
 type postgres struct {
@@ -96,8 +96,8 @@ func (p *postgres) begin(ctx context.Context, readOnly bool, do func(Tx) error) 
 	if readOnly || p.readOnly {
 		start = "BEGIN READ ONLY"
 	}
-	// The limit ends with the transaction: behind PgBouncer, the next transaction on the connection may be of another
-	// program.
+	// The limit is set only for this transaction: behind PgBouncer, the next transaction on the connection may belong
+	// to another program.
 	options := pgx.TxOptions{BeginQuery: start + "; SET LOCAL idle_in_transaction_session_timeout = '" + idleLimit + "'"}
 	for attempt := 1; ; attempt++ {
 		err := pgx.BeginTxFunc(ctx, p.pool, options, func(tx pgx.Tx) error { return do(&postgresTx{tx}) })
@@ -108,7 +108,7 @@ func (p *postgres) begin(ctx context.Context, readOnly bool, do func(Tx) error) 
 }
 
 const (
-	deadlock      = "40P01" // deadlock_detected: the server has rolled back one of the transactions that waited for each other
+	deadlock      = "40P01" // deadlock_detected: transactions waited for each other, and the server has rolled back this one
 	deadlockTries = 5
 )
 
@@ -136,8 +136,8 @@ func (r *postgresRows) Close() error {
 
 func unwrapPostgres(tx Tx) pgx.Tx { return tx.(*rewriting).Tx.(*postgresTx).tx }
 
-// alone holds a lock with a transaction on a connection of its own, which is idle for as long as do takes. If
-// that is longer than the limit, the process counts as frozen.
+// alone holds a lock with a transaction on a connection of its own. The transaction is idle while do runs; if that
+// takes longer than 10 minutes, the process is considered frozen.
 func (p *postgres) alone(ctx context.Context, do func() error) error {
 	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = '10min'"); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// TestSettingsEndWithTransactions shares connections of PgBouncer with another program: the limit for idle
-// transactions is set in each transaction of this program, and nowhere else.
+// TestSettingsEndWithTransactions: if this program shares connections of PgBouncer with another program,
+// the limit for idle transactions is set in each transaction of this program, and nowhere else.
 func TestSettingsEndWithTransactions(t *testing.T) {
 	t.Parallel()
 	url := pgtest.PgBouncer(t, pgtest.Start(t), "bouncer")
@@ -43,13 +43,14 @@ func TestSettingsEndWithTransactions(t *testing.T) {
 			t.Errorf("another program has the limit %q, %v", limit, err)
 		}
 		defer other.Close(context.Background())
-		if _, err := other.Exec(t.Context(), "BEGIN"); err != nil { // keeps its connection of the pool
+		if _, err := other.Exec(t.Context(), "BEGIN"); err != nil { // keeps a connection of the pool
 			t.Fatal(err)
 		}
 	}
 }
 
-// TestSmallPool opens a database with one connection, although the queue needs two to be migrated.
+// TestSmallPool: a database whose URL allows only one connection can be opened, although the migration
+// of the queue needs two.
 func TestSmallPool(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -63,7 +64,7 @@ func TestSmallPool(t *testing.T) {
 	}
 }
 
-// TestOwnSchema opens a database with an existing schema, as a user who may not create schemas.
+// TestOwnSchema: a user who may not create schemas can open a database if the schema exists.
 func TestOwnSchema(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("own")

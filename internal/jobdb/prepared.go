@@ -8,17 +8,17 @@ import (
 	"sync"
 )
 
-// A prepared keeps statements of an SQLite database prepared: SQLite needs longer to prepare most of
-// them than to execute them.
+// A prepared holds prepared statements of an SQLite database. They are worth keeping, since SQLite takes
+// longer to prepare most statements than to execute them.
 type prepared struct {
 	db *sql.DB
 
 	mu         sync.Mutex
-	statements map[string]*sql.Stmt // by text; nil if it was executed once
-	next       []string             // texts that were executed again, and are to be prepared
+	statements map[string]*sql.Stmt // by text; nil for a statement that was executed only once
+	next       []string             // texts of statements that were executed again, and are to be prepared
 }
 
-// maxPrepared limits the memory for statements.
+// maxPrepared is the maximum number of statements that are kept, which limits their memory.
 const maxPrepared = 200
 
 func newPrepared(db *sql.DB) *prepared {
@@ -33,10 +33,10 @@ func (p *prepared) prepare(ctx context.Context) {
 	p.next = nil
 	p.mu.Unlock()
 	for _, text := range next {
-		s, err := p.db.PrepareContext(ctx, text) //nolint:sqlclosecheck // the end of the database closes it
+		s, err := p.db.PrepareContext(ctx, text) //nolint:sqlclosecheck // closed with the database
 		p.mu.Lock()
 		if err != nil {
-			delete(p.statements, text) // its next execution returns the error, if there still is one
+			delete(p.statements, text) // the next execution returns the error if it persists
 		} else {
 			p.statements[text] = s
 		}
@@ -44,7 +44,8 @@ func (p *prepared) prepare(ctx context.Context) {
 	}
 }
 
-// in returns a prepared statement for a transaction, or nil.
+// in returns the prepared statement with a text for a transaction, or nil if the statement has not been
+// prepared.
 func (p *prepared) in(ctx context.Context, tx *sql.Tx, text string) *sql.Stmt {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,14 +62,14 @@ func (p *prepared) in(ctx context.Context, tx *sql.Tx, text string) *sql.Stmt {
 }
 
 func (p *prepared) exec(ctx context.Context, tx *sql.Tx, text string, args []any) (sql.Result, error) {
-	if s := p.in(ctx, tx, text); s != nil { //nolint:sqlclosecheck // the end of the transaction closes it
+	if s := p.in(ctx, tx, text); s != nil { //nolint:sqlclosecheck // closed at the end of the transaction
 		return s.ExecContext(ctx, args...)
 	}
 	return tx.ExecContext(ctx, text, args...)
 }
 
 func (p *prepared) query(ctx context.Context, tx *sql.Tx, text string, args []any) (*sql.Rows, error) {
-	if s := p.in(ctx, tx, text); s != nil { //nolint:sqlclosecheck // the end of the transaction closes it
+	if s := p.in(ctx, tx, text); s != nil { //nolint:sqlclosecheck // closed at the end of the transaction
 		return s.QueryContext(ctx, args...)
 	}
 	return tx.QueryContext(ctx, text, args...)

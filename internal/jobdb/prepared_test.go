@@ -6,8 +6,8 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// TestPrepared executes statements until they are prepared, and changes their table: they return what the
-// table then has. Statements that cannot be executed twice still fail.
+// TestPrepared executes statements until they are prepared, and then changes their table: the statements
+// return the new contents. Statements that cannot be executed twice still fail.
 func TestPrepared(t *testing.T) {
 	t.Parallel()
 	db, err := jobdb.Open(t.Context(), "sqlite::memory:", jobdb.Options{})

@@ -15,7 +15,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// A RunArgs names a run. Each run is one row in River's table, which is never used for another run.
+// A RunArgs names a run. Each run has a row of its own in River's table.
 type RunArgs struct {
 	Job   string `json:"job"`
 	Epoch int64  `json:"epoch"`
@@ -25,33 +25,34 @@ type RunArgs struct {
 func (RunArgs) Kind() string { return "run" }
 
 const (
-	// pollEvery is how often the queue is read if there was no notification.
+	// pollEvery is the interval at which the queue is read if there is no notification.
 	pollEvery = 10 * time.Second
-	// keepRuns and keepFailedRuns are how long ended runs are shown. The fate of a job does not
-	// depend on them.
+	// keepRuns and keepFailedRuns are how long runs are shown after they have ended. Jobs do not depend on
+	// these rows.
 	keepRuns       = time.Hour
 	keepFailedRuns = 24 * time.Hour
 )
 
 // A Queue executes runs on nodes.
 type Queue interface {
-	// Serve executes the runs of a node from now on, up to slots at the same time. The queue takes no further
-	// runs of the node that it served before.
+	// Serve makes the queue execute the runs of a node from now on, at most slots at the same time, and no
+	// further runs of the node that it served before.
 	Serve(node string, slots int) error
 	// Insert adds a run for a node in a transaction.
 	Insert(ctx context.Context, tx Tx, node string, args RunArgs) error
-	// Inserted makes the queue read at once the runs that a committed transaction has added.
+	// Inserted makes the queue read the runs of a node at once. It is called after a transaction that has
+	// added runs is committed.
 	Inserted(node string)
 	// CancelLost cancels runs of nodes that are lost or have left, whose rows would otherwise
 	// stay active. Each call cancels a part of them, the oldest first.
 	CancelLost(ctx context.Context, tx Tx) error
-	// Stop waits for the runs to end. When ctx ends, their contexts end, too.
+	// Stop waits for the runs to end. When ctx ends, the contexts of the runs are cancelled.
 	Stop(ctx context.Context) error
 }
 
 // QueueConfig holds the settings of [DB.StartQueue].
 type QueueConfig struct {
-	// Work executes a run. Its error is shown with the run, and has no effect.
+	// Work executes a run. Its error is shown with the run, and has no other effect.
 	Work   func(ctx context.Context, args RunArgs) error
 	Logger *slog.Logger // gets warnings and errors of River
 }
@@ -74,7 +75,7 @@ type queue[TTx any] struct {
 	unwrap func(Tx) TTx
 
 	node     string         // that is served
-	removing sync.WaitGroup // of nodes that were served
+	removing sync.WaitGroup // waits for the removal of nodes that were served before
 }
 
 func newQueue[TTx any](ctx context.Context, d riverdriver.Driver[TTx], unwrap func(Tx) TTx, schema string, c QueueConfig) (Queue, error) {
@@ -109,16 +110,16 @@ func (q *queue[TTx]) Serve(node string, slots int) error {
 	before := q.node
 	q.node = node
 	if before != "" {
-		q.removing.Go(func() { // it waits for the runs
+		q.removing.Go(func() { // Remove waits for the runs
 			ctx, cancel := context.WithTimeout(context.Background(), removeWithin)
 			defer cancel()
-			_ = q.client.Queues().Remove(ctx, before) // it takes no more runs even if some do not end
+			_ = q.client.Queues().Remove(ctx, before) // after an error, too, the queue takes no more runs of this node
 		})
 	}
 	return nil
 }
 
-// cancelAtOnce is how many runs one call of CancelLost cancels at most.
+// cancelAtOnce is the maximum number of runs that one call of CancelLost cancels.
 const cancelAtOnce = 500
 
 func (q *queue[TTx]) CancelLost(ctx context.Context, tx Tx) error {
@@ -147,7 +148,7 @@ func (q *queue[TTx]) CancelLost(ctx context.Context, tx Tx) error {
 	if len(running) == 0 {
 		return nil
 	}
-	// JobCancelTx leaves it to the node to end what is running.
+	// JobCancelTx is not enough for these, since it leaves it to the node to end a run.
 	at, many := time.Now(), len(running)
 	_, err = q.driver.UnwrapExecutor(q.unwrap(tx)).JobSetStateIfRunningMany(ctx, &riverdriver.JobSetStateIfRunningManyParams{
 		ID: running, Schema: q.schema,
@@ -167,7 +168,7 @@ func (q *queue[TTx]) Insert(ctx context.Context, tx Tx, node string, args RunArg
 func (q *queue[TTx]) Inserted(node string) {
 	select {
 	case q.added <- node:
-	default: // the previous notification has not been taken, and serves as well
+	default: // the previous notification has not been read yet, and is enough
 	}
 }
 
@@ -189,7 +190,7 @@ func (w *worker) Work(ctx context.Context, job *river.Job[RunArgs]) error {
 	return w.work(ctx, job.Args)
 }
 
-// Timeout returns -1: a run may take as long as it needs, since the scheduler ends it.
+// Timeout returns -1, which means that a run may take any time. It is the scheduler that ends runs.
 func (w *worker) Timeout(*river.Job[RunArgs]) time.Duration { return -1 }
 
 // migrateQueue migrates River's tables. Some of its migrations cannot share a transaction.
@@ -204,7 +205,7 @@ func migrateQueue[TTx any](ctx context.Context, d riverdriver.Driver[TTx], schem
 	return nil
 }
 
-// warnings is a handler that drops River's many records below warnings.
+// warnings is a handler that drops records below the level of warnings, of which River writes many.
 type warnings struct{ slog.Handler }
 
 func (h warnings) Enabled(ctx context.Context, l slog.Level) bool {

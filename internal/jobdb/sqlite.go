@@ -17,8 +17,8 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// An sqlite is a file that one node uses, through one connection: SQLite allows one writer, and transactions
-// of the scheduler take less than a millisecond.
+// An sqlite is a database in a file, for one node. It uses a single connection, since SQLite allows only one
+// writer, and transactions of the scheduler take less than a millisecond.
 type sqlite struct {
 	db       *sql.DB
 	prepared *prepared
@@ -54,7 +54,7 @@ func openSQLite(file string, a Access) (*sqlite, error) {
 	return s, err
 }
 
-// create creates an empty file if there is none. Its errors say more than those of SQLite.
+// create creates an empty file if there is none. SQLite would do that as well, but with less helpful errors.
 func create(file string) error {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *sqlite) reserve(ctx context.Context) (io.Closer, error) {
 	return node, err
 }
 
-// migrateWithin is how long a process waits for others that migrate.
+// migrateWithin is how long a process waits while another process migrates the database.
 const migrateWithin = time.Minute
 
 func (s *sqlite) alone(ctx context.Context, do func() error) error {
@@ -97,8 +97,8 @@ func (s *sqlite) alone(ctx context.Context, do func() error) error {
 	return errors.Join(do(), migration.Close())
 }
 
-// lock locks a file next to the database with a transaction that writes nothing: if the process is killed, the lock
-// is gone. It waits for another process that has the lock.
+// lock locks a file next to the database, with a transaction that writes nothing, so that the lock is released if
+// the process is killed. If another process has the lock, it waits for at most the given time.
 func lock(ctx context.Context, file string, wait time.Duration) (io.Closer, error) {
 	db, err := openFile(file, url.Values{"_txlock": {"exclusive"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", wait.Milliseconds())}})
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *sqlite) dialect() dialect {
 
 func (s *sqlite) begin(ctx context.Context, readOnly bool, do func(Tx) error) error {
 	s.prepared.prepare(ctx)
-	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly || s.readOnly}) // a transaction that writes locks at once
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly || s.readOnly}) // unless it is read-only, the transaction locks the database at once
 	if err != nil {
 		return err
 	}

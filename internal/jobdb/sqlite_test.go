@@ -13,7 +13,8 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// TestReserveAgain reserves a file again once the first node has released it, in the same process.
+// TestReserveAgain: once a node has released a file, another node can reserve it in the same
+// process.
 func TestReserveAgain(t *testing.T) {
 	t.Parallel()
 	db, err := jobdb.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "jobs.db"), jobdb.Options{})
@@ -35,7 +36,7 @@ func TestReserveAgain(t *testing.T) {
 	}
 }
 
-// TestMigratedAtOnce opens a new file in several processes at the same time.
+// TestMigratedAtOnce: several processes can open a new file at the same time.
 func TestMigratedAtOnce(t *testing.T) {
 	t.Parallel()
 	if url := os.Getenv("FEEDCTL_TEST_MIGRATE"); url != "" {

@@ -10,7 +10,8 @@ import (
 	"riverqueue.com/riverui"
 )
 
-// newUI returns River's pages about runs, below a path. Until ctx ends, their counts of runs are kept up to date.
+// newUI returns a handler that serves River's pages about runs below a path. Until ctx ends, the counts of runs
+// on these pages are kept up to date.
 func newUI[TTx any](ctx context.Context, d riverdriver.Driver[TTx], schema, prefix string) (http.Handler, error) {
 	log := slog.New(slog.DiscardHandler)
 	client, err := river.NewClient(newLocal(d), &river.Config{Logger: log, Schema: schema})

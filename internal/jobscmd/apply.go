@@ -53,7 +53,7 @@ confirmation; without a terminal it needs --yes.` + exit.Help(exit.NotFound, exi
 
 func addFiles(cmd *cobra.Command, files *[]string) {
 	cmd.Flags().StringArrayVarP(files, "file", "f", nil, "read jobs from `PATH`: a YAML file, a directory, or - for standard input; may be repeated")
-	// It fails only for a flag that does not exist.
+	// This fails only if the flag does not exist.
 	_ = cmd.MarkFlagRequired("file")
 }
 
@@ -63,7 +63,7 @@ func runApply(ctx context.Context, c *commands, f *applyFlags) error {
 	case f.DryRun:
 		open = c.viewAny
 	case c.db == inMemory:
-		open = c.open // which refuses a database in memory: the jobs would be forgotten at once
+		open = c.open // refuses a database in memory, which would forget the jobs at once
 	}
 	files, store, err := c.read(ctx, jobs.ReadOptions{Stdin: c.In}, f.files, open, &f.ApplyOptions)
 	if err == nil && (f.Prune || f.PruneAll) && !f.DryRun && !f.yes {
@@ -75,8 +75,8 @@ func runApply(ctx context.Context, c *commands, f *applyFlags) error {
 	return c.apply(ctx, store, files, f.ApplyOptions)
 }
 
-// read reads files of jobs, and opens the database to apply them. If the files are invalid, the error lists
-// all that is wrong with them, including conflicts with the stored jobs.
+// read reads files of jobs, and opens the database so that they can be applied. If the files are invalid, the
+// error lists all problems, including conflicts with the stored jobs.
 func (c *commands) read(ctx context.Context, r jobs.ReadOptions, paths []string, open func(context.Context) (*jobs.Scheduler, error), o *jobs.ApplyOptions) (*jobs.Files, *jobs.Scheduler, error) {
 	files, err := c.kinds.Read(r, paths...)
 	if files != nil {
@@ -111,7 +111,7 @@ func (c *commands) apply(ctx context.Context, store *jobs.Scheduler, files *jobs
 	return c.Print(result, result.write)
 }
 
-// invalid prints the problems of an error with --json, if it has any. It returns the error.
+// invalid returns err. With --json, it first prints the problems that err contains, if any.
 func (c *commands) invalid(dryRun bool, err error) error {
 	problems, ok := errors.AsType[jobs.InvalidError](err)
 	if !ok || !c.JSON {
@@ -144,8 +144,8 @@ func confirmPrune(ctx context.Context, c *commands, store *jobs.Scheduler, files
 	return confirmDelete(ctx, c, names, "--dry-run")
 }
 
-// confirmDelete asks whether to delete jobs. Without a terminal it fails; view is the flag or command that
-// shows these jobs.
+// confirmDelete asks whether to delete jobs. If there is no terminal, it fails; the error names view, the flag
+// or command that shows the jobs.
 func confirmDelete(ctx context.Context, c *commands, names []string, view string) error {
 	const most = 10
 	shown := strings.Join(names[:min(len(names), most)], ", ")
@@ -164,7 +164,7 @@ func confirmDelete(ctx context.Context, c *commands, names []string, view string
 	return nil
 }
 
-// newApplied returns what is printed for changes.
+// newApplied returns the result that "jobs apply" prints for changes.
 func newApplied(changes []jobs.Change, dryRun bool) *appliedJSON {
 	a := &appliedJSON{DryRun: dryRun, Changes: []changeJSON{}}
 	count := map[jobs.Action]*int64{jobs.Created: &a.Created, jobs.Changed: &a.Changed, jobs.Unchanged: &a.Unchanged, jobs.Deleted: &a.Deleted}
@@ -182,7 +182,8 @@ func newApplied(changes []jobs.Change, dryRun bool) *appliedJSON {
 	return a
 }
 
-// created returns a few words that follow the name of a created job and say what it does; "" for other changes.
+// created returns a few words that say what a created job does, to be printed after its name. For other
+// changes, it returns "".
 func (c *changeJSON) created() string {
 	if c.Action != jobs.Created {
 		return ""
@@ -200,7 +201,7 @@ func (c *changeJSON) created() string {
 	return human.Printable(text)
 }
 
-// write writes the changes like a diff.
+// write writes the changes in a form similar to a diff.
 func (a *appliedJSON) write(w io.Writer) error {
 	var b strings.Builder
 	for _, c := range a.Changes {

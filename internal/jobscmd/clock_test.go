@@ -8,7 +8,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestClock prints what was read from a database whose clock is years off: ages are by the clock of the database.
+// TestClock: if the clock of the database is years off, ages are still printed correctly, since they are relative
+// to that clock.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -13,21 +13,22 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// How long a shell waits for the completions of an argument, and how many it gets.
+// These constants limit how long a shell waits for the completions of an argument, and how many it
+// gets.
 const (
 	completeWait = 2 * time.Second
 	completeMost = 1000
 )
 
-// completeNames returns a function that completes the names of jobs, of which the command takes
-// at most the given number; -1: any number.
+// completeNames returns a function that completes the names of jobs, for a command that takes at
+// most the given number of names, or any number if that is -1.
 func (c *commands) completeNames(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if most >= 0 && len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return c.offer(cmd, func(ctx context.Context, s *jobs.Scheduler) (names []string, err error) {
-			namespace, _ := cmd.Flags().GetString("namespace") // "" for a command without it
+			namespace, _ := cmd.Flags().GetString("namespace") // "" if the command does not have the flag
 			_, err = eachUpTo(ctx, s, jobs.Filter{Namespace: namespace}, completeMost, func(j *jobs.Listed) {
 				names = append(names, j.Document.ID())
 				if namespace != "" || j.Document.Namespace == "default" {
@@ -39,7 +40,7 @@ func (c *commands) completeNames(most int) cobra.CompletionFunc {
 	}
 }
 
-// completeFlags completes the values of flags that several commands have.
+// completeFlags makes shells complete the values of flags that several commands have.
 func (c *commands) completeFlags(cmd *cobra.Command) {
 	for flag, values := range map[string]cobra.CompletionFunc{
 		"namespace": func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -66,7 +67,8 @@ func namespaces(ctx context.Context, s *jobs.Scheduler) (names []string, err err
 	return names, err
 }
 
-// offer returns names in the database, and none if there is an error, which a shell cannot show.
+// offer returns the names that list finds in the database. After an error it returns none, since a
+// shell cannot show the error.
 func (c *commands) offer(cmd *cobra.Command, list func(context.Context, *jobs.Scheduler) ([]string, error)) []string {
 	if c.Configure(cmd, nil) != nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/internal/exit"
 )
 
-// TestConsole runs a worker with a console, for people with credentials for some namespaces.
+// TestConsole runs a worker with a console. Some of its credentials are limited to namespaces.
 func TestConsole(t *testing.T) {
 	m := newMachine(t)
 	m.write("jobs.yaml", twoJobs)

@@ -97,7 +97,8 @@ func writeDescription(w io.Writer, d *jobs.Description) error {
 	return writeEvents(w, d.Events)
 }
 
-// nextRun returns the time of the next run of a job that waits for it.
+// nextRun returns the time of the next run of a job that is waiting for it, and otherwise the zero
+// time.
 func nextRun(d *jobs.Description) time.Time {
 	if d.Job.State != jobs.Pending {
 		return time.Time{}
@@ -105,7 +106,7 @@ func nextRun(d *jobs.Description) time.Time {
 	return d.NotBefore
 }
 
-// namedLines holds strings with names, which are printed in two columns.
+// namedLines holds names and values, to be printed in two columns.
 type namedLines [][2]string
 
 func (t *namedLines) add(name, format string, args ...any) {

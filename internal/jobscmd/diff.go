@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// fields returns the fields of a document that are not empty, by their names in a file.
+// fields returns the fields of a document that are not empty, by the names that they have in a file.
 func fields(d *jobs.Document) map[string]string {
 	all := map[string]string{}
 	if d == nil {
@@ -59,7 +59,7 @@ func fields(d *jobs.Document) map[string]string {
 // their names.
 var fieldOrder = []string{"kind", "source", "target", "credentials", "follow", "schedule", "after", "options", "labels", "placement", "paused", "metrics", "backoff"}
 
-// difference returns the fields that differ; before and after may be nil.
+// difference returns the fields that differ between two documents, each of which may be nil.
 func difference(before, after *jobs.Document) (different []fieldJSON) {
 	b, a := fields(before), fields(after)
 	names := slices.Collect(maps.Keys(a))

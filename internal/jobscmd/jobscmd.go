@@ -18,14 +18,14 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// commands holds what the commands share.
+// commands holds the settings and resources that the commands share.
 type commands struct {
 	*app.App
 	kinds jobs.Kinds
 	db    string // URL
 }
 
-// New returns the command "jobs" with all of its commands.
+// New returns the command "jobs" with all its subcommands.
 func New(a *app.App, kinds jobs.Kinds) *cobra.Command {
 	c := &commands{App: a, kinds: kinds}
 	group := &cobra.Command{
@@ -71,7 +71,7 @@ docs/jobs.md describes jobs and their files.` + exit.Help(exit.NotFound, exit.In
 	return group
 }
 
-// inMemory is the database that is forgotten when the command ends.
+// inMemory is the URL of a database in memory, which is forgotten when the command ends.
 const inMemory = "sqlite::memory:"
 
 // view opens the database of jobs for a command that changes nothing.
@@ -79,7 +79,7 @@ func (c *commands) view(ctx context.Context) (*jobs.Scheduler, error) {
 	return c.use(ctx, jobs.OpenReadOnly)
 }
 
-// viewAny does what view does, but if there are no jobs, it opens an empty database.
+// viewAny does the same as view, but opens an empty database if there is none.
 func (c *commands) viewAny(ctx context.Context) (*jobs.Scheduler, error) {
 	s, err := c.view(ctx)
 	if errors.Is(err, jobs.ErrNone) || c.db == inMemory {
@@ -122,7 +122,7 @@ func (c *commands) use(ctx context.Context, open func(context.Context, string, j
 	return s, nil
 }
 
-// id returns the ID of a job from an argument.
+// id returns the ID of the job that an argument names.
 func id(arg, namespace string) string {
 	if strings.Contains(arg, "/") {
 		return arg
@@ -130,7 +130,7 @@ func id(arg, namespace string) string {
 	return cmp.Or(namespace, "default") + "/" + arg
 }
 
-// explain gives the errors of jobs their exit statuses.
+// explain adds exit statuses and hints to errors of package jobs.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, jobs.ErrInvalid), errors.Is(err, jobs.ErrURL):
@@ -147,7 +147,7 @@ func explain(err error) error {
 	return err
 }
 
-// lines writes strings, each on a line.
+// lines writes strings, one on each line.
 func lines(w io.Writer, texts ...string) error {
 	_, err := fmt.Fprintln(w, strings.Join(texts, "\n"))
 	return err

@@ -16,7 +16,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// A fake is a kind of jobs that do nothing. They need a source, and use local files if it begins with "/".
+// A fake is a kind whose jobs do nothing. A job needs a source, and uses local files if the source begins
+// with "/".
 type fake struct{ ran chan string }
 
 func (fake) Check(d *jobs.Document) []jobs.Problem {
@@ -43,7 +44,7 @@ func (f fake) Run(ctx context.Context, s *jobs.Session) error {
 	return nil
 }
 
-// A machine is where command lines are executed.
+// A machine executes command lines in a directory of its own.
 type machine struct {
 	*testing.T
 	kinds jobs.Kinds
@@ -57,7 +58,8 @@ func newMachine(t *testing.T) *machine {
 	return &machine{T: t, kinds: jobs.Kinds{"fake": fake{make(chan string)}, "other": fake{}}}
 }
 
-// run executes a command line, which must end with a status. It returns what it prints.
+// run executes a command line, which must end with the given status. It returns what the command has
+// printed.
 func (m *machine) run(status int, args ...string) (stdout, stderr string) {
 	m.Helper()
 	return m.runContext(m.Context(), status, args...)
@@ -68,8 +70,8 @@ func (m *machine) runContext(ctx context.Context, status int, args ...string) (s
 	return m.runSeeing(ctx, status, false, func(string) {}, args...)
 }
 
-// runSeeing executes a command line, on a terminal or not, and calls saw with what it has printed
-// so far.
+// runSeeing executes a command line, on a terminal or not. After each write, it calls saw with all that
+// the command has printed so far to the same stream.
 func (m *machine) runSeeing(ctx context.Context, status int, terminal bool, saw func(printed string), args ...string) (stdout, stderr string) {
 	m.Helper()
 	out, err := seen{saw: saw}, seen{saw: saw}
@@ -83,7 +85,7 @@ func (m *machine) runSeeing(ctx context.Context, status int, terminal bool, saw 
 	return out.text.String(), err.text.String()
 }
 
-// A seen is a buffer that calls saw after each write.
+// A seen is a buffer that calls the function saw with its contents after each write.
 type seen struct {
 	text bytes.Buffer
 	saw  func(string)
@@ -95,7 +97,7 @@ func (s *seen) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// prints executes a command line that must succeed and print a string.
+// prints executes a command line, which must succeed and print the given string.
 func (m *machine) prints(want string, args ...string) {
 	m.Helper()
 	got, _ := m.run(0, args...)
@@ -107,7 +109,8 @@ func (m *machine) prints(want string, args ...string) {
 // seconds matches an age of less than a minute.
 var seconds = regexp.MustCompile(`\b[0-9]+s\b`)
 
-// fails executes a command line that must end with a status and print strings on standard error.
+// fails executes a command line, which must end with the given status and print all given strings on
+// standard error.
 func (m *machine) fails(status int, args []string, want ...string) {
 	m.Helper()
 	_, stderr := m.run(status, args...)
@@ -169,7 +172,7 @@ func TestApply(t *testing.T) {
 	m.fails(2, less, "delete 1 job: there is no terminal to ask on: use --yes")
 	m.prints("~ shop/orders\n    + follow: true\n    - options.header: a, b\n    - options.limit: 20\n    + options.limit: 10\n- shop/prices\n0 jobs created, 1 changed, 1 deleted; 0 unchanged\n", append(less, "--yes")...)
 	m.fails(3, []string{"jobs", "history", "shop/prices"}, "no such job")
-	m.prints("0 jobs created, 0 changed, 0 deleted; 1 unchanged\n", less...) // there is nothing to ask
+	m.prints("0 jobs created, 0 changed, 0 deleted; 1 unchanged\n", less...) // nothing is deleted, so nothing is asked
 }
 
 // TestApplyNothing: if files have errors, nothing in them is stored.
@@ -284,7 +287,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestDatabase tries URLs that do not name a database of jobs.
+// TestDatabase: URLs that do not name a database of jobs are refused with helpful errors.
 func TestDatabase(t *testing.T) {
 	m := newMachine(t)
 	m.write("jobs.yaml", twoJobs)

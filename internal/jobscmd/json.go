@@ -4,8 +4,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// The types in this file are what the commands print with --json, and a contract: members may
-// be added, but those that are here keep their names and meanings.
+// The types in this file are what the commands print with --json. They are a contract: members may
+// be added, but existing members keep their names and meanings.
 
 // appliedJSON is printed by "jobs apply".
 type appliedJSON struct {
@@ -14,19 +14,20 @@ type appliedJSON struct {
 	Changed   int64        `json:"changed"`
 	Deleted   int64        `json:"deleted"`
 	Unchanged int64        `json:"unchanged"`
-	Changes   []changeJSON `json:"changes"` // all but the unchanged jobs
-	// Problems are all that is wrong with the files. If there are any, nothing is changed.
+	Changes   []changeJSON `json:"changes"` // without the unchanged jobs
+	// Problems holds all problems of the files. If there are any, nothing is changed.
 	Problems []jobs.Problem `json:"problems,omitempty"`
 }
 
-// changeJSON is what happens to a job.
+// changeJSON says what happens to a job.
 type changeJSON struct {
 	Job    string      `json:"job"`
 	Action jobs.Action `json:"action"`
 	Fields []fieldJSON `json:"fields,omitempty"`
 }
 
-// fieldJSON is a field that differs. Before and After are empty where the field is not set.
+// fieldJSON is a field that differs. Before or After is empty if the field was not, or is no
+// longer, set.
 type fieldJSON struct {
 	Field  string `json:"field"`
 	Before string `json:"before,omitempty"`
@@ -41,8 +42,8 @@ type validatedJSON struct {
 
 // selectedJSON is printed by "jobs pause", "resume", "restart", "cancel" and "delete".
 type selectedJSON struct {
-	Jobs    []string `json:"jobs"`    // that were named or selected
-	Changed int64    `json:"changed"` // of these
+	Jobs    []string `json:"jobs"`    // the jobs that were named or selected
+	Changed int64    `json:"changed"` // how many of these were changed
 }
 
 // historyJSON is printed by "jobs history".
@@ -53,9 +54,9 @@ type historyJSON struct {
 
 // listJSON is printed by "jobs list".
 type listJSON struct {
-	Totals map[jobs.State]int `json:"totals"` // of all jobs that the flags select
+	Totals map[jobs.State]int `json:"totals"` // counts all jobs that the flags select
 	Jobs   []jobs.Listed      `json:"jobs"`
-	Next   string             `json:"next,omitempty"` // for --after, if there may be more
+	Next   string             `json:"next,omitempty"` // the value for --after, if there may be more jobs
 }
 
 // positionJSON is printed by "jobs position".
@@ -68,7 +69,7 @@ type positionJSON struct {
 // ranJSON is printed by "jobs run".
 type ranJSON struct {
 	Job    string     `json:"job"`
-	State  jobs.State `json:"state"` // completed or failed; any other with --detach
+	State  jobs.State `json:"state"` // completed or failed; with --detach, any state
 	Reason string     `json:"reason,omitempty"`
 }
 

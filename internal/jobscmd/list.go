@@ -97,7 +97,7 @@ func (l *listJSON) write(w io.Writer) error {
 	return lines(w, "more: --after "+l.Next)
 }
 
-// totalsText returns how many jobs are in each state.
+// totalsText returns a text that says how many jobs are in each state.
 func totalsText(totals map[jobs.State]int) string {
 	var parts []string
 	all := 0
@@ -114,7 +114,8 @@ func totalsText(totals map[jobs.State]int) string {
 	return text
 }
 
-// next returns the time until a job that waits runs.
+// next returns the time until the next run of a job that is waiting for it, as text, or "-" for
+// other jobs.
 func next(j *jobs.Listed) string {
 	if j.Job.State != jobs.Pending {
 		return "-"

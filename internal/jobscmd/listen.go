@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// listenFlags holds the flags that say where a node serves the API and metrics.
+// listenFlags holds the flags that say where a node serves the API, the console and metrics.
 type listenFlags struct {
 	address             string
 	metrics             string // address
@@ -71,7 +71,8 @@ func (f *listenFlags) check() (err error) {
 	return nil
 }
 
-// serveMetrics serves metrics until the command ends, to those who may read, and /readyz to everyone.
+// serveMetrics serves metrics, to clients that may read, and /readyz, to everyone, until the command
+// ends.
 func (f *listenFlags) serveMetrics(c *commands, store *jobs.Scheduler, collector *metrics.Jobs) error {
 	handler, err := api.Guard(c.Metrics(collector), f.config)
 	if err != nil {
@@ -80,8 +81,8 @@ func (f *listenFlags) serveMetrics(c *commands, store *jobs.Scheduler, collector
 	return c.ServeMetricsBy(f.metrics, handler, jobsready.Check(store))
 }
 
-// serveConsole serves the console until the command ends. Its actions use what this node has, such as
-// credentials.
+// serveConsole serves the console until the command ends. Its actions are carried out on this node,
+// with the node's files and credentials.
 func (f *listenFlags) serveConsole(ctx context.Context, c *commands, store *jobs.Scheduler, node string) error {
 	runner := actions.Runner{Log: c.Log, Transport: c.Transport}
 	shown := console.Config{
@@ -95,7 +96,7 @@ func (f *listenFlags) serveConsole(ctx context.Context, c *commands, store *jobs
 	return err
 }
 
-// people returns credentials of the API as credentials for the console.
+// people converts credentials of the API to credentials of the console.
 func people(list []api.Credential) (all []console.Credential) {
 	for _, c := range list {
 		all = append(all, console.Credential(c))

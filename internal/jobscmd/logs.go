@@ -55,7 +55,7 @@ func runLogs(ctx context.Context, c *commands, arg, namespace string, follow boo
 	return c.Print(logsJSON{id, found}, func(w io.Writer) error { return writeLog(w, found...) })
 }
 
-// followLogs prints lines until ctx ends.
+// followLogs prints the lines of a job's log, and then new lines until ctx ends.
 func (c *commands) followLogs(ctx context.Context, store *jobs.Scheduler, id string) error {
 	for after := int64(0); ; {
 		var found []jobs.LogLine

@@ -67,7 +67,7 @@ func originRow(o *jobs.OriginStatus) []string {
 	return []string{o.Origin, state, strconv.Itoa(o.Jobs), strconv.Itoa(o.Running), strconv.Itoa(o.Crashing), strconv.Itoa(o.Failures), next, o.Reason}
 }
 
-// overview prints a table of what the scheduler lists.
+// overview prints what the given function of the scheduler lists, as a table.
 func overview[T any](ctx context.Context, c *commands, list func(*jobs.Scheduler, context.Context) ([]T, error), header []string, row func(*T) []string) error {
 	store, err := c.view(ctx)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// TestReaders: commands that only read create nothing, and need no more than SELECT.
+// TestReaders: commands that only read create nothing, and require no other right than SELECT.
 func TestReaders(t *testing.T) {
 	m := newMachine(t)
 	m.write("jobs.yaml", twoJobs)

@@ -18,7 +18,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// awaitEvery is how often a command that waits for a job, or for log lines, reads the database.
+// awaitEvery is the interval at which a command that waits for a job, or for log lines, reads the
+// database.
 const awaitEvery = 500 * time.Millisecond
 
 type runFlags struct {
@@ -144,7 +145,7 @@ func runRun(ctx context.Context, c *commands, f *runFlags, args []string) error 
 	return err
 }
 
-// await waits until a job has ended, and shows where it stands.
+// await waits until a job has ended, and meanwhile shows its status.
 func (c *commands) await(ctx context.Context, store *jobs.Scheduler, id string) (*jobs.Job, error) {
 	if c.Terminal {
 		defer c.Console.Clear()
@@ -182,7 +183,7 @@ func (c *commands) await(ctx context.Context, store *jobs.Scheduler, id string) 
 	}
 }
 
-// patiently calls do again for as long as it fails because the database is unavailable.
+// patiently calls do, and calls it again as long as it fails because the database is unavailable.
 func (c *commands) patiently(ctx context.Context, do func() error) error {
 	for away := false; ; away = true {
 		err := do()
@@ -198,7 +199,7 @@ func (c *commands) patiently(ctx context.Context, do func() error) error {
 	}
 }
 
-// pause waits for awaitEvery, or returns why ctx has ended.
+// pause waits for awaitEvery. If ctx ends first, it returns the cause.
 func pause(ctx context.Context) error {
 	timer := time.NewTimer(awaitEvery)
 	defer timer.Stop()

@@ -15,14 +15,14 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// A task is a kind of jobs that log, fail if their source is "bad", and run until they are stopped if it is
-// "long".
+// A task is a kind whose jobs write a line to their log. A job fails if its source is "bad", and runs until
+// it is stopped if its source is "long".
 type task struct {
 	fake
 	started, stopped chan struct{}
 }
 
-// A writes is a kind without a source.
+// A writes is a kind whose jobs have no source.
 type writes struct{ task }
 
 func (writes) TakesSource() bool { return false }
@@ -45,7 +45,7 @@ func (k task) Run(ctx context.Context, s *jobs.Session) error {
 	return nil
 }
 
-// TestRun runs jobs that are in no file, alongside a node.
+// TestRun runs jobs with "jobs run", that is, without files, alongside a node.
 func TestRun(t *testing.T) {
 	m := newMachine(t)
 	kind := task{started: make(chan struct{}), stopped: make(chan struct{})}
@@ -129,7 +129,8 @@ func (g gate) Run(ctx context.Context, s *jobs.Session) error {
 	}
 }
 
-// TestDatabaseRestarts lets commands wait for a job and its log while PostgreSQL restarts.
+// TestDatabaseRestarts: commands that wait for a job, or for lines of its log, continue after a restart of
+// PostgreSQL.
 func TestDatabaseRestarts(t *testing.T) {
 	m := newMachine(t)
 	kind := gate{began: make(chan struct{}), end: make(chan struct{})}
@@ -175,7 +176,7 @@ func TestDatabaseRestarts(t *testing.T) {
 	commands.Wait()
 }
 
-// TestServeOnly runs a worker that is not a node.
+// TestServeOnly runs a worker that only serves the API, and is not a node.
 func TestServeOnly(t *testing.T) {
 	m := newMachine(t)
 	m.fails(2, []string{"jobs", "worker", "--max-jobs", "0"}, "would do nothing without --listen")
@@ -190,7 +191,7 @@ func TestServeOnly(t *testing.T) {
 	}, "jobs", "worker", "--max-jobs", "0", "--listen", "127.0.0.1:0")
 }
 
-// TestLimitedCredentials runs a worker with credentials for some namespaces.
+// TestLimitedCredentials runs a worker. Some of its credentials are limited to namespaces.
 func TestLimitedCredentials(t *testing.T) {
 	m := newMachine(t)
 	m.write("jobs.yaml", twoJobs)
@@ -204,7 +205,7 @@ func TestLimitedCredentials(t *testing.T) {
 	var once sync.Once
 	m.runSeeing(ctx, 130, false, func(printed string) {
 		if match := served.FindStringSubmatch(printed); match != nil {
-			once.Do(func() { // the API is served when this has been printed
+			once.Do(func() { // once this has been printed, the API is served
 				go func() {
 					defer stop(exit.ErrInterrupted)
 					m.responds(ctx, "GET", match[1]+"/api/v1/tenants", "all", `"shop"`)
@@ -216,7 +217,7 @@ func TestLimitedCredentials(t *testing.T) {
 	}, "jobs", "worker", "--max-jobs", "0", "--listen", "127.0.0.1:0", "--read-credentials-file", "readers", "--write-credentials-file", "writers")
 }
 
-// responds sends a request with a bearer token. The body of the response must contain a string.
+// responds sends a request with a bearer token. The body of the response must contain the string want.
 func (m *machine) responds(ctx context.Context, method, url, token, want string) {
 	m.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, url, nil)

@@ -33,7 +33,7 @@ import (
 
 const secret = "hunter2+ü/%41"
 
-// forms are the forms in which the secret may appear.
+// forms holds the forms in which the secret might appear.
 var forms = []string{
 	"hunter2", url.QueryEscape(secret), url.PathEscape(secret), base64.StdEncoding.EncodeToString([]byte("user:" + secret))[:12],
 }
@@ -56,7 +56,7 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// An endings is told which jobs have ended a run.
+// An endings is an observer of jobs that sends the name of each job whose run has ended to a channel.
 type endings struct {
 	*metrics.Jobs
 	ended chan string
@@ -66,11 +66,11 @@ func (e endings) Ended(d *jobs.Document, how string) {
 	e.Jobs.Ended(d, how)
 	select {
 	case e.ended <- d.Name:
-	default: // the test has seen enough
+	default: // the test no longer reads the channel
 	}
 }
 
-// noSecret reports a string that contains the secret.
+// noSecret fails the test if a string contains the secret.
 func noSecret(t *testing.T, what, text string) {
 	t.Helper()
 	for _, form := range forms {
@@ -80,16 +80,16 @@ func noSecret(t *testing.T, what, text string) {
 	}
 }
 
-// TestSecrets puts a secret into all places that credentials may come from, and into some that they must not
-// come from. Servers refuse the secret in different ways, and send it back. Nothing that jobs store, log,
-// print or answer may contain it.
+// TestSecrets puts a secret into all places from which credentials may come, and into some from which they
+// must not come. Servers refuse the secret in different ways, and send it back. Nothing that jobs store,
+// log, print or send in responses may contain it.
 func TestSecrets(t *testing.T) {
 	m := newMachine(t)
 	m.kinds = kinds.All()
 	t.Setenv("SECRET_LOGIN", "basic user:"+secret)
 	t.Setenv("SECRET_PASSWORD", secret)
 	m.write("login", "basic user:"+secret+"\n")
-	var asked sync.Map // statuses and what was asked for
+	var asked sync.Map // the statuses of responses, each with what was requested
 	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, password, _ := r.BasicAuth()
 		if password != secret {
@@ -173,7 +173,7 @@ func TestSecrets(t *testing.T) {
 	go func() {
 		stopped <- store.Work(ctx, jobs.WorkerConfig{Name: "node", Slots: 20, Logger: logger, Observer: observed})
 	}()
-	patient := []string{"outbox", "postgres", "bridge-200"} // they try again for 30 s and longer
+	patient := []string{"outbox", "postgres", "bridge-200"} // their runs do not end soon, since they retry for 30 s and longer
 	waiting := map[string]bool{}
 	for _, d := range documents {
 		waiting[d.Name] = !slices.Contains(patient, d.Name)
@@ -184,7 +184,7 @@ func TestSecrets(t *testing.T) {
 	named := func() bool {
 		return strings.Contains(log.String(), `"job":"n/`) && strings.Contains(log.String(), `"run":`)
 	}
-	for ticks := time.Tick(10 * time.Millisecond); !named(); <-ticks { // the log names jobs and runs
+	for ticks := time.Tick(10 * time.Millisecond); !named(); <-ticks { // until the log names jobs and runs
 	}
 	stop()
 	if err := <-stopped; err != nil {
@@ -192,7 +192,7 @@ func TestSecrets(t *testing.T) {
 	}
 
 	for _, status := range []string{"200", "302", "401", "500"} {
-		for _, kind := range []string{"feeds", "db", "from", "", "against"} { // a sink first asks for the root of the server
+		for _, kind := range []string{"feeds", "db", "from", "", "against"} { // "" for a sink, which first requests the root of the server
 			if _, ok := asked.Load(status + " " + kind); !ok {
 				t.Errorf("the server that answers %s was not asked for %s", status, kind)
 			}

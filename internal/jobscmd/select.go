@@ -17,17 +17,17 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// A selection says which jobs a command is for.
+// A selection holds the flags that select the jobs for a command.
 type selection struct {
 	namespace string
 	states    []string
 	kind      string
 	origin    string
 	labels    []string
-	all       bool // needed to select without names and without any of the above
+	all       bool // required if there are no names and none of the filters above
 }
 
-// flags adds the flags of filters.
+// flags adds the flags for filters to a command.
 func (s *selection) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	namespaceFlag(cmd, &s.namespace, "only jobs of this `NAMESPACE`; names without a namespace are in it, too")
@@ -69,8 +69,8 @@ func (s *selection) filter() (jobs.Filter, error) {
 	return f, nil
 }
 
-// ids returns the IDs of the jobs that a command with arguments is for. Flags do not select jobs
-// for which skips, if it is not nil, returns true.
+// ids returns the IDs of the jobs that are named in the arguments of a command or, if there are none,
+// selected by flags. Flags do not select jobs for which skips, if it is not nil, returns true.
 func (s *selection) ids(ctx context.Context, store *jobs.Scheduler, args []string, skips func(*jobs.Document) bool) (ids []string, err error) {
 	filtered := len(s.states) > 0 || s.kind != "" || s.origin != "" || len(s.labels) > 0
 	switch {
@@ -106,8 +106,8 @@ func each(ctx context.Context, store *jobs.Scheduler, f jobs.Filter, do func(*jo
 	return err
 }
 
-// eachUpTo does the same for at most limit jobs, if limit is not 0. It returns the ID of the last job if
-// there may be more.
+// eachUpTo calls do for the jobs that a filter selects, at most limit of them if limit is not 0. If
+// there may be more, it returns the ID of the last job.
 func eachUpTo(ctx context.Context, store *jobs.Scheduler, f jobs.Filter, limit int, do func(*jobs.Listed)) (next string, err error) {
 	for left := limit; ; {
 		f.Limit = jobs.MaxLimit
@@ -151,11 +151,11 @@ func get(ctx context.Context, store *jobs.Scheduler, arg, namespace string) (*jo
 	return j, err
 }
 
-// similar returns a question that asks whether another job is meant, or "".
+// similar returns a question that suggests another job, to be added to an error, or "".
 func similar(ctx context.Context, store *jobs.Scheduler, name string) string {
 	namespace, base, _ := strings.Cut(name, "/")
 	var names []string
-	// If it fails, there is no suggestion.
+	// After an error, there is no suggestion.
 	_ = each(ctx, store, jobs.Filter{}, func(j *jobs.Listed) {
 		d := &j.Document
 		if d.Namespace == namespace || d.Name == base {
@@ -165,7 +165,7 @@ func similar(ctx context.Context, store *jobs.Scheduler, name string) string {
 	if question := suggest.DidYouMean(name, names, ""); question != "" {
 		return question
 	}
-	for _, other := range names { // the same name in another namespace
+	for _, other := range names { // suggest the same name in another namespace
 		if strings.HasSuffix(other, "/"+base) {
 			return fmt.Sprintf("; did you mean %q?", other)
 		}
@@ -173,13 +173,14 @@ func similar(ctx context.Context, store *jobs.Scheduler, name string) string {
 	return ""
 }
 
-// A verb changes the jobs that are selected.
+// A verb is a command that changes the selected jobs.
 type verb struct {
 	use, short, long, example string
 
 	past, already string // "paused", "paused already"
 	do            func(s *jobs.Scheduler, ctx context.Context, ids ...string) (int, error)
-	// skips reports true for jobs that flags do not select; nil: none.
+	// skips returns true for jobs that are not selected by flags, only by name. If it is nil, there
+	// are no such jobs.
 	skips func(*jobs.Document) bool
 }
 

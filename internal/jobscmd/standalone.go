@@ -51,7 +51,7 @@ func runStandalone(ctx context.Context, c *commands, f *standaloneFlags) error {
 	if err := f.listen.check(); err != nil {
 		return err
 	}
-	c.Follower = true // also while it reads and applies its files
+	c.Follower = true // from now on, even while the command reads and applies its files
 	options := jobs.ApplyOptions{PruneAll: true, Node: config.Name}
 	files, store, err := c.read(ctx, jobs.ReadOptions{Stdin: c.In, Node: config.Name}, f.files, c.create, &options)
 	if err != nil {

@@ -56,13 +56,14 @@ func tenantRow(t *jobs.TenantStatus) []string {
 	return []string{t.Namespace, strconv.Itoa(t.Shares), limit, used, strconv.Itoa(t.Jobs), strconv.Itoa(t.Running), strconv.Itoa(t.Waiting)}
 }
 
-// A tenantSetting is what a flag sets for a namespace. The zero Tenant resets it.
+// A tenantSetting is the change that a flag makes to a namespace. The zero Tenant resets the
+// setting to its default.
 type tenantSetting struct {
 	namespace string
 	tenant    jobs.Tenant
 }
 
-// tenantSettings reads the values of flags.
+// tenantSettings parses the values of the flags --set-shares and --set-max-running.
 func tenantSettings(shares, limits []string) (settings []tenantSetting, err error) {
 	for _, text := range shares {
 		s, number, err := tenantFlag(text)
@@ -83,7 +84,7 @@ func tenantSettings(shares, limits []string) (settings []tenantSetting, err erro
 	return settings, nil
 }
 
-// tenantFlag splits NAMESPACE=NUMBER. The number of NAMESPACE=default is nil.
+// tenantFlag parses NAMESPACE=NUMBER or NAMESPACE=default. For the latter, number is nil.
 func tenantFlag(text string) (s tenantSetting, number *int, err error) {
 	namespace, value, _ := strings.Cut(text, "=")
 	s.namespace = namespace

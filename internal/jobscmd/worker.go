@@ -96,7 +96,7 @@ func runWorker(ctx context.Context, c *commands, f *workerFlags) error {
 	if f.serves && f.listen.address == "" && f.listen.console.Address == "" {
 		return exit.Usagef("--max-jobs 0: this worker would do nothing without --listen or --console")
 	}
-	c.Follower = true // also while it opens its database
+	c.Follower = true // from now on, even while the command opens its database
 	store, err := c.create(ctx)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func runWorker(ctx context.Context, c *commands, f *workerFlags) error {
 	return c.work(ctx, store, config, f)
 }
 
-// work runs jobs, and serves the API, until a signal ends the command.
+// work runs jobs, and serves the API, the console and metrics, until a signal ends the command.
 func (c *commands) work(ctx context.Context, store *jobs.Scheduler, config jobs.WorkerConfig, f *workerFlags) error {
 	config.Transport = c.Transport
 	if f.serves {
@@ -123,7 +123,7 @@ func (c *commands) work(ctx context.Context, store *jobs.Scheduler, config jobs.
 	}
 	g, both := errgroup.WithContext(ctx)
 	if f.serves {
-		g.Go(func() error { <-both.Done(); return nil }) // the console alone would not wait
+		g.Go(func() error { <-both.Done(); return nil }) // serving only the console would not wait for the signal
 	} else {
 		g.Go(func() error { return store.Work(both, config) })
 	}

@@ -1,4 +1,4 @@
-// Package jobsready checks what a process needs to run jobs, for /readyz.
+// Package jobsready checks, for /readyz, whether a process can run jobs.
 package jobsready
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// Check returns checks of the leases of the nodes in this process, and of the database.
+// Check returns a check of the leases of the nodes in this process, and of the database.
 func Check(s *jobs.Scheduler) readiness.Check {
 	return func(ctx context.Context) (all []readiness.Status) {
 		for _, n := range s.LocalNodes() {

@@ -1,5 +1,5 @@
-// Package jsonptr extracts a value from a JSON text by its JSON Pointer (RFC 6901),
-// without decoding the rest of the text.
+// Package jsonptr extracts a value from JSON text by its JSON Pointer (RFC 6901), without decoding the
+// rest of the text.
 package jsonptr
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonscan"
 )
 
-// Causes of errors, to be matched with [errors.Is].
+// These are the causes of errors, to be matched with [errors.Is].
 var (
 	// ErrSyntax means that the pointer is not well-formed.
 	ErrSyntax = errors.New("invalid JSON Pointer")
@@ -61,8 +61,8 @@ func (p Pointer) Text() string { return p.text }
 // whole document. The caller must not modify the slice.
 func (p Pointer) Tokens() []string { return p.tokens }
 
-// String returns the value at p as text: a string without quotes and escapes, a number
-// as written, "true" or "false". Of members with the same name, the last one is used.
+// String returns the value at p as text: a string without quotes and escapes, a number as written, "true"
+// or "false". If several members have the same name, the last one is used.
 func (p Pointer) String(doc []byte) (string, error) {
 	if !jsonscan.Valid(doc) {
 		return "", ErrJSON
@@ -70,8 +70,8 @@ func (p Pointer) String(doc []byte) (string, error) {
 	return p.Lookup(doc)
 }
 
-// Lookup does what [Pointer.String] does, for a document that is known to be valid JSON, for callers that
-// look up more than one pointer. The result for any other document is unspecified.
+// Lookup does the same as [Pointer.String] for a document that is known to be valid JSON, such as one in
+// which several pointers are looked up. The result for any other document is unspecified.
 func (p Pointer) Lookup(doc []byte) (string, error) {
 	text, err := scalar(p.Raw(doc))
 	if err != nil {
@@ -101,10 +101,10 @@ func (p Pointer) Raw(doc []byte) []byte {
 	return value
 }
 
-// element returns the element of an array with the index, or nil.
+// element returns the element of an array with the given index, or nil if there is none.
 func element(array []byte, index string) []byte {
 	n, err := strconv.Atoi(index)
-	if err != nil || strconv.Itoa(n) != index { // RFC 6901, section 4: no leading zeros
+	if err != nil || strconv.Itoa(n) != index { // RFC 6901, section 4, allows no leading zeros
 		return nil
 	}
 	for element := range jsonscan.Elements(array) {
