@@ -10,9 +10,9 @@ import (
 	"github.com/feedctl/feedctl/internal/jobdb"
 )
 
-// Admit starts jobs that are due on a node, at most the given number. Namespaces that have used
-// least in proportion to their shares come first; within a namespace, the job whose last run began
-// longest ago. It returns [ErrExpired] if the node's lease has expired.
+// Admit starts due jobs on a node, at most the given number. Namespaces that have used least in proportion to their
+// shares come first; within a namespace, the job whose last run began longest ago. It returns [ErrExpired] if the
+// node's lease has expired.
 func (s *Scheduler) Admit(ctx context.Context, n Node, most int) ([]Run, error) {
 	runs, _, err := s.admit(ctx, n, most, func(context.Context, jobdb.Tx, Run) error { return nil })
 	return runs, err
@@ -98,7 +98,7 @@ func (s *Scheduler) share(ctx context.Context, tx jobdb.Tx, n Node, t time.Time,
 	return nil
 }
 
-// Waiting returns how many of the jobs that are due the node could run; it stops counting at the given maximum.
+// Waiting returns how many of the due jobs the node could run; it stops counting at the given maximum.
 func (s *Scheduler) Waiting(ctx context.Context, n Node, most int) (count int, err error) {
 	err = s.db.Begin(ctx, func(tx jobdb.Tx) error {
 		crowd, err := s.crowd(ctx, tx)

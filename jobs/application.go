@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/internal/suggest"
 )
 
-// check returns all problems that show only when the changes are compared with what is stored.
+// check returns all problems that are only found by comparing the changes with what is stored.
 func (a *application) check(ctx context.Context, tx jobdb.Tx, changes []Change, joins string) (problems []Problem, err error) {
 	var writes, valid []int // indexes of documents
 	deleted := map[string]bool{}

@@ -167,7 +167,7 @@ func (a *application) conflict(may func(id, version string) bool) error {
 }
 
 // changes compares the documents with what is stored, and locks the jobs that are to be changed or
-// deleted. A job that was to be changed but has been deleted meanwhile is created.
+// deleted. A job that was to be changed but has been deleted meanwhile is created again.
 func (a *application) changes(ctx context.Context, tx jobdb.Tx, o ApplyOptions) (changes []Change, err error) {
 	var lock []string
 	for n := range a.documents {

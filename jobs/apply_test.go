@@ -59,7 +59,7 @@ func TestApplyStatements(t *testing.T) {
 				{"change one", func() { documents[5].Source = "x" }, false, many/400 + 10, 5},
 				{"change all", func() {
 					for n := range documents {
-						documents[n].Target = fmt.Sprint("t", (n+1)%many) // the target that another job has now
+						documents[n].Target = fmt.Sprint("t", (n+1)%many) // the current target of another job
 					}
 				}, false, many / 40, many / 80},
 				{"delete most", func() { documents = documents[:5] }, true, many / 50, many / 100},
@@ -134,8 +134,7 @@ job "n/f": target: job "n/old" writes to the same target`
 	})
 }
 
-// TestPrune: the jobs of a namespace are deleted if the namespace is now empty or has another name,
-// and no other jobs are deleted.
+// TestPrune: only the jobs of namespaces that are now empty or have another name are deleted.
 func TestPrune(t *testing.T) {
 	eachDatabase(t, fakeKinds, func(t *testing.T, _ *jobdb.DB, s *jobs.Scheduler) {
 		stored := func(o jobs.ApplyOptions, want []string, documents ...jobs.Document) {

@@ -8,8 +8,8 @@ import (
 )
 
 // Cancel ends jobs that do not follow, although they are not done. A job that is running is stopped. A
-// cancelled job is failed until it is changed or restarted; if it has a schedule, it waits for the
-// next time.
+// cancelled job is in the state failed until it is changed or restarted; if it has a schedule, it waits for the next
+// time.
 //
 // Unlike CouchDB's cancel (CouchDB manual, "Canceling replication"), Cancel keeps the job's document,
 // its history, its position, and what it has written.

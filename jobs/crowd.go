@@ -118,8 +118,8 @@ func (s *Scheduler) crowded(ctx context.Context, full []string, most int) (waiti
 }
 
 // dueSomewhere returns the condition for jobs that use an origin and could start now on one of the nodes
-// if the origin were not full. It also returns the arguments of the condition except the last: the
-// origin. The condition is empty if there are no nodes.
+// if the origin were not full. It also returns the arguments of the condition except the last, which is the origin.
+// The condition is empty if there are no nodes.
 func (s *Scheduler) dueSomewhere(ctx context.Context, tx jobdb.Tx) (condition string, args []any, err error) {
 	somewhere, args, err := s.placedSomewhere(ctx, tx)
 	if err != nil || somewhere == "" {

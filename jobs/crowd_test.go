@@ -12,8 +12,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestPerOrigin: more jobs than may run use one server, as their source or target, and one job uses
-// another server.
+// TestPerOrigin: one server is the source or target of more jobs than may run at the same time, and another server
+// that of one job.
 func TestPerOrigin(t *testing.T) {
 	kinds := jobs.Kinds{"fake": originKind{}}
 	eachDatabase(t, kinds, func(t *testing.T, db *jobdb.DB, _ *jobs.Scheduler) {
@@ -88,8 +88,8 @@ func (l lingering) Run(ctx context.Context, s *jobs.Session) error {
 	return ctx.Err()
 }
 
-// TestCrowdedByOthers: the runs on one node are all that may use an origin. A job that is pinned to another node
-// still gets its turn.
+// TestCrowdedByOthers: the runs on one node use up the limit of an origin. A job that is pinned to another node still
+// gets its turn.
 func TestCrowdedByOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := jobdb.Open(t.Context(), "sqlite::memory:", jobdb.Options{Clock: goClock()})

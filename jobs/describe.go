@@ -15,7 +15,7 @@ type Description struct {
 	Why string `json:"why"`
 	// Lease is the lease of the node that runs the job; nil if no node does.
 	Lease *Lease `json:"lease,omitempty"`
-	// Watch is how the job is woken; nil if it does not follow.
+	// Watch describes how the job is woken; nil if it does not follow.
 	Watch *WatchStatus `json:"watch,omitempty"`
 	// Command is the command line that does the same as the job, if the kind has a method Command(*Document) string.
 	Command string  `json:"command,omitempty"`

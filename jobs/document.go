@@ -76,7 +76,7 @@ func (d *Document) problem(n int, field, format string, args ...any) Problem {
 	return p
 }
 
-// place names a line of a file, or of text that is not from a file.
+// place returns a name for a line of a file, or of text that is not from a file.
 func place(file string, line int) string {
 	if file == "" {
 		return fmt.Sprintf("line %d", line)
@@ -117,7 +117,8 @@ type Kind interface {
 	// Check returns the problems of a document, by field. It does not use the network.
 	Check(d *Document) []Problem
 	// Identify returns what the document refers to. It does not use the network, and is only called with documents
-	// whose source and target have no problems. If other fields have problems, what depends on them is empty.
+	// whose source and target have no problems. If other fields have problems, the results that depend on them are
+	// empty.
 	Identify(d *Document) Identity
 	// Run runs the job of the session until there is nothing left to do, or ctx ends.
 	// An error that matches [ErrRejected] will not pass on its own; after any other error, the
@@ -200,7 +201,7 @@ type users struct {
 }
 
 // add adds the n-th document. It returns problems if the document has the name of another, or does
-// the same.
+// the same work.
 func (u *users) add(n int, d *Document, i *Identity) (problems []Problem) {
 	if first, ok := u.names[d.ID()]; ok && d.Name != "" {
 		p := d.problem(n, "name", "another job has this name")

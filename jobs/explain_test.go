@@ -87,7 +87,7 @@ func TestPlans(t *testing.T) {
 // readsAll matches plans that read a whole table of jobs, in both databases.
 var readsAll = regexp.MustCompile(`Seq Scan on job\b|(?m)^SCAN (j|o|job)$`)
 
-// parameter is a parameter of a statement.
+// parameter matches a parameter of a statement.
 var parameter = regexp.MustCompile(`\$([0-9]+)`)
 
 // explain returns the plan of a statement for unknown arguments.

@@ -188,8 +188,7 @@ func (s Stats) MarshalJSON() ([]byte, error) {
 	}{plain(s), seconds(s.Lag)})
 }
 
-// MarshalJSON implements [json.Marshaler]. The age of the lease of a node that has left is left
-// out.
+// MarshalJSON implements [json.Marshaler]. The age is omitted if the node has left.
 func (l Lease) MarshalJSON() ([]byte, error) {
 	type plain Lease
 	return json.Marshal(struct {

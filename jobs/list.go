@@ -30,8 +30,7 @@ type Filter struct {
 	After string
 	// Limit is the maximum number of jobs on a page (default 100, up to 1000).
 	Limit int
-	// Skip is how many jobs are left out before the page. Each skipped job takes time: use After to
-	// read many pages.
+	// Skip is how many jobs are skipped before the page. Each skipped job takes time: use After to read many pages.
 	Skip int
 }
 
@@ -45,7 +44,7 @@ const (
 const MaxLabels = 20
 
 // A Page is a part of a list of jobs, ordered by namespace and name. If jobs are created or deleted
-// between pages, others nevertheless appear exactly once.
+// between pages, all other jobs nevertheless appear exactly once.
 type Page struct {
 	Jobs []Listed `json:"jobs"`
 	// Next is the value for [Filter.After] to read the next page; it is empty on the last page.
@@ -142,8 +141,8 @@ func (c *conditions) where() string {
 	return " WHERE " + strings.Join(c.all, " AND ")
 }
 
-// contains returns the condition that a string contains another. It does not use LIKE, which
-// depends on the database.
+// contains returns the condition that the given string contains another one. It does not use LIKE, which depends on
+// the database.
 func contains(text string) string { return "replace(" + text + ", ?, '') <> " + text }
 
 func (f *Filter) conditions(ctx context.Context) (c conditions, err error) {

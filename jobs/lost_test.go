@@ -160,7 +160,7 @@ type lostTest struct {
 	db *jobdb.DB
 }
 
-// number returns the result of a statement: a number.
+// number returns the number that a statement results in.
 func (t *lostTest) number(sql string, args ...any) (n int) {
 	t.Helper()
 	err := t.db.View(t.Context(), func(tx jobdb.Tx) error {
@@ -173,7 +173,7 @@ func (t *lostTest) number(sql string, args ...any) (n int) {
 	return n
 }
 
-// await waits until a statement returns want or more.
+// await waits until a statement returns at least the given number.
 func (t *lostTest) await(want int, sql string, args ...any) {
 	t.Helper()
 	t.until(func(n int) bool { return n >= want }, sql, args...)

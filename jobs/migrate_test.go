@@ -18,8 +18,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestMigrate opens databases that a program with version 1 of the tables has written, with jobs in all
-// states, and runs the jobs.
+// TestMigrate opens databases, with jobs in all states, that were written by a program with version 1 of the tables,
+// and runs the jobs.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{

@@ -42,7 +42,7 @@ func (s *Scheduler) Join(ctx context.Context, n Node) (Node, error) {
 
 // Heartbeat extends the lease of a node, and updates its number of slots, even if the lease has expired. It
 // returns [ErrExpired] if [Scheduler.Reap] was called after the lease had expired: other nodes then run its
-// jobs, or will. It returns [ErrNamesake] if a node with the same name that joined earlier has called Heartbeat
+// jobs, or soon will. It returns [ErrNamesake] if a node with the same name that joined earlier has called Heartbeat
 // since this one joined.
 func (s *Scheduler) Heartbeat(ctx context.Context, n Node) error {
 	err := s.db.Begin(ctx, func(tx jobdb.Tx) error {
@@ -133,7 +133,7 @@ func (s *Scheduler) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// A departure says how the node of a job has ended.
+// A departure says how the node of a job has gone away.
 type departure int
 
 const (

@@ -80,11 +80,11 @@ type Count struct {
 	Namespace, Kind string
 	State           State // as shown
 	Jobs            int
-	// Pending is the total of what these jobs still have to read; -1 if that is not known for any
-	// of them.
+	// Pending is the total number of entities that these jobs still have to read; -1 if the number is not known for
+	// any of them.
 	Pending int64
-	// Lag is the longest lag of one of these jobs; -1 if no lag is known. Jobs have a lag if they
-	// follow and are not paused. It grows while a job waits.
+	// Lag is the longest lag of these jobs; -1 if no lag is known. Jobs have a lag if they follow and are not paused.
+	// The lag grows while a job waits.
 	Lag time.Duration
 	// Lags is the number of jobs whose lag is known, LagSum the sum of their lags, and Within the
 	// number of lags up to each of the bounds.
@@ -131,7 +131,7 @@ func (s *Scheduler) Counts(ctx context.Context, bounds ...time.Duration) (all []
 	return all, nil
 }
 
-// age converts an age from the database. A negative age is unknown.
+// age converts an age from the database. A negative age means that it is unknown.
 func age(n int64) time.Duration {
 	if n < 0 {
 		return -1

@@ -298,8 +298,7 @@ func (served) Identify(d *jobs.Document) jobs.Identity {
 	return i
 }
 
-// TestWoken: jobs with a server or local files as their source are woken by a watch, and because no
-// watch covers them.
+// TestWoken: jobs with a server or local files as their source are woken by a watch, or because no watch covers them.
 func TestWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := inBubble(t, jobs.Kinds{"fake": served{}})

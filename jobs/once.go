@@ -10,7 +10,7 @@ import (
 )
 
 // RunOnce adds a job that runs once, without being in a file. If it crashes, it is tried again only
-// if retry is true. After its end, it is kept for the time of [Settings.Retention].
+// if retry is true. After it has ended, it is kept for the time of [Settings.Retention].
 //
 // The name of the job is derived from the arguments except the namespace: if the same job is
 // already in the namespace, even if it has ended, RunOnce returns that job. The name in the

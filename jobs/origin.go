@@ -20,7 +20,7 @@ type OriginError struct {
 	// RetryAfter is how long the server asks its clients to wait; 0 if it does not. More than
 	// 5 minutes count as 5 minutes.
 	RetryAfter time.Duration
-	// Throttled reports whether the server works but has too many requests. It does not count as down.
+	// Throttled reports whether the server works but has too many requests. Such a server does not count as down.
 	Throttled bool
 }
 
@@ -118,7 +118,7 @@ func (s *Scheduler) OriginUp(ctx context.Context, origin string) error {
 	return nil
 }
 
-// waitingFor returns the jobs that wait after an error of an origin.
+// waitingFor returns the jobs that wait because of an error of the given origin.
 func waitingFor(ctx context.Context, tx jobdb.Tx, origin string) (ids []string, err error) {
 	const sql = "SELECT id FROM @job WHERE state = 'pending' AND errors > 0 AND blamed = $1 AND (source_origin = $1 OR target_origin = $1) ORDER BY id @lock"
 	err = jobdb.Each(ctx, tx, sql, []any{origin}, func(scan func(...any) error) error {

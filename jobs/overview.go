@@ -28,7 +28,7 @@ type NodeStatus struct {
 type LocalNode struct {
 	Name string
 	// Lease is how much longer the lease lasts. If it is 0 or less, the lease has expired, and the
-	// node's jobs run elsewhere, or will.
+	// node's jobs run elsewhere, or soon will.
 	Lease time.Duration
 	// Delays holds, by origin, the time that each job leaves between two requests, because the
 	// server has refused some requests as too many.
@@ -98,11 +98,11 @@ func (s *Scheduler) nodes(ctx context.Context, tx jobdb.Tx, t time.Time) (nodes 
 type OriginStatus struct {
 	Origin string `json:"origin"`
 	// Down reports whether the server is considered down because runs have failed. One job at a time
-	// then tries it.
+	// then tries the server.
 	Down bool `json:"down,omitempty"`
 	// Until is when the server is next used; the zero time if it has not failed.
 	Until time.Time `json:"until,omitzero"`
-	// Wait is how long it takes until that time; 0 if it has passed.
+	// Wait is the time left until then; 0 if that time has passed.
 	Wait time.Duration `json:"-"`
 	// Waits reports whether the server has asked its clients to wait, and is not down.
 	Waits    bool   `json:"waits,omitempty"`

@@ -12,7 +12,7 @@ type Placement struct {
 	// Node is the name of the only node that may run the job. Jobs that use files of a node must
 	// name that node.
 	Node string `json:"node,omitempty"`
-	// Labels are the labels that a node must have, all of them; see [WorkerConfig].
+	// Labels lists labels, all of which a node must have; see [WorkerConfig].
 	Labels []string `json:"labels,omitempty"`
 }
 

@@ -118,7 +118,7 @@ func (c completing) Run(_ context.Context, s *jobs.Session) error {
 }
 
 // TestOneNode kills the node that uses an SQLite file. Before that, another node cannot use the
-// file; after that, another node runs the jobs at once, not when the lease of an hour has expired.
+// file; after that, another node runs the jobs at once, without waiting until the lease of an hour has expired.
 func TestOneNode(t *testing.T) {
 	t.Parallel()
 	url := "sqlite:" + filepath.Join(t.TempDir(), "jobs.db")

@@ -32,7 +32,7 @@ func workAs(t *testing.T, store *jobs.Scheduler, nodes ...jobs.WorkerConfig) (st
 
 // TestClock: the clocks of nodes are an hour ahead of or behind that of the database. A lost node is
 // noticed when its lease has expired, a job runs when its time has come by the clock of the database, and
-// a server that asks its clients to wait for a minute gets a minute.
+// a server that asks its clients to wait for a minute gets no request for a minute.
 func TestClock(t *testing.T) {
 	for _, off := range []time.Duration{-time.Hour, 0, time.Hour} {
 		t.Run(fmt.Sprint(off), func(t *testing.T) {
@@ -199,7 +199,7 @@ func (r repeating) Run(ctx context.Context, s *jobs.Session) error {
 	}
 }
 
-// TestToldElsewhere: a run waits as long as a server has asked a run on another node to wait.
+// TestToldElsewhere: if a server has asked a run on one node to wait, runs on other nodes wait as long.
 func TestToldElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := inBubble(t, jobs.Kinds{"fake": requesting{}, "repeat": repeating{}})
@@ -236,7 +236,7 @@ func TestToldElsewhere(t *testing.T) {
 	})
 }
 
-// TestConnectionsAreKept: many jobs that take turns in a slot all use one connection.
+// TestConnectionsAreKept: many jobs that take turns in one slot all use the same connection.
 func TestConnectionsAreKept(t *testing.T) {
 	t.Parallel()
 	var opened, answered atomic.Int64

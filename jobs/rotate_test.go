@@ -47,8 +47,8 @@ func rotating(t *testing.T, settings jobs.Settings, slots int, lasts time.Durati
 }
 
 // TestRotationByShare: two slots are for a namespace with six jobs that always have more to do, and
-// for another with a single such job. The single job uses no more than its share, and is not stopped for
-// the others, which take turns.
+// for another with a single such job. The single job uses no more than its namespace's share, so it is not stopped
+// for the others, which take turns.
 func TestRotationByShare(t *testing.T) {
 	t.Parallel()
 	settings := jobs.Defaults()
@@ -69,8 +69,8 @@ func TestRotationByShare(t *testing.T) {
 	}
 }
 
-// TestRotationOfOrigins: two servers have as many jobs as may use them, and for each server another
-// job waits. Both waiting jobs get their turn at the same time.
+// TestRotationOfOrigins: two servers are each used by as many jobs as allowed, and another job waits for each of
+// them. Both waiting jobs get their turn at the same time.
 func TestRotationOfOrigins(t *testing.T) {
 	t.Parallel()
 	settings := jobs.Defaults()

@@ -158,7 +158,7 @@ func TestExport(t *testing.T) {
 	})
 }
 
-// FuzzExport reads jobs from YAML, applies them and exports them: the export has the same jobs.
+// FuzzExport reads jobs from YAML, applies them and exports them: the export contains the same jobs.
 func FuzzExport(f *testing.F) {
 	f.Add(strings.ReplaceAll(exported, "node: n", ""))
 	f.Add("version: 1\ndefaults: {kind: fake, labels: {a: b}}\njobs: [{name: a, source: \"\\r\\n\\t \\u2028\\0\"}, {name: b, source: ' x'}]")

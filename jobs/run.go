@@ -178,9 +178,9 @@ func taken(ctx context.Context, tx jobdb.Tx, j *Job) error {
 	return err
 }
 
-// each changes jobs by ID, up to atOnce in a transaction. It returns for how many jobs change has reported a change,
-// and the errors of jobs that cannot be changed; such errors do not keep it from changing the others. If ctx ends,
-// the changes of earlier transactions stay.
+// each changes jobs by ID, up to atOnce in a transaction. It returns the number of jobs for which the given function
+// has reported a change, and the errors of jobs that cannot be changed; such errors do not keep it from changing the
+// others. If ctx ends, the changes of earlier transactions stay.
 func (s *Scheduler) each(ctx context.Context, what string, event EventType, ids []string, change func(tx jobdb.Tx, j *Job, now time.Time) (bool, error)) (changed int, err error) {
 	var failed []error
 	for some := range slices.Chunk(ids, atOnce) {

@@ -46,8 +46,8 @@ func (s *Session) CaughtUp() {
 	s.progress = time.Now()
 }
 
-// linger begins the part of the run in which it waits for more. What the kind reports in that part
-// is added to what it has reported before.
+// linger begins the part of the run in which it waits for more. The statistics that the kind reports in that part are
+// added to those that it has reported before.
 func (s *Session) linger() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *Session) Busy() {
 	s.seen = 0
 }
 
-// behind returns how long there has been more to do, as far as the run knows; 0 if it never caught up.
+// behind returns for how long there has been more to do, as far as the run knows; 0 if it never caught up.
 func (s *Session) behind() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,7 +31,7 @@ type Settings struct {
 	// PerOrigin is the approximate number of jobs with the same server that may run at the same time;
 	// 0: no limit.
 	PerOrigin int
-	// Backoff says how long jobs wait after errors, unless their documents say it.
+	// Backoff says how long jobs wait after errors, unless their documents set a backoff.
 	Backoff Backoff
 	// HealthThreshold is how long a run must last before earlier errors no longer count.
 	HealthThreshold time.Duration

@@ -275,10 +275,9 @@ func (s *Scheduler) WatchAges(ctx context.Context, most int) (ages []WatchAge, e
 // coveredFor is how long after its last check a watch is assumed to work.
 const coveredFor = 10 * time.Minute
 
-// Sweep wakes jobs that have been idle for some time and that no watch covers, because they wait
-// for something that cannot be watched, or because the watch does not work. Jobs that have been
-// idle for longest come first. It wakes at most the given number of jobs, and returns how many it
-// has woken.
+// Sweep wakes jobs that have been idle for the given time and that no watch covers, because they wait for something
+// that cannot be watched, or because the watch does not work. Jobs that have been idle the longest come first. It
+// wakes at most the given number of jobs, and returns how many it has woken.
 func (s *Scheduler) Sweep(ctx context.Context, idle time.Duration, most int) (woken int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()

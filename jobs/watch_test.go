@@ -112,8 +112,8 @@ func (t *watchTest) wantWatches(n jobs.Node, want map[string]string) {
 	}
 }
 
-// TestWakeChanged: jobs of a server, and no others, wake when a state differs from the one with
-// which they were last woken.
+// TestWakeChanged: only jobs of the given server wake when a state differs from the one with which they were last
+// woken.
 func TestWakeChanged(t *testing.T) {
 	eachWatchTest(t, func(t *watchTest) {
 		n := t.join("a")
@@ -244,7 +244,7 @@ func TestWatchForgotten(t *testing.T) {
 	})
 }
 
-// TestLocalWatch: files of a node are watched there.
+// TestLocalWatch: files of a node are watched by that node.
 func TestLocalWatch(t *testing.T) {
 	eachWatchTest(t, func(t *watchTest) {
 		a, b := t.join("a"), t.join("b")

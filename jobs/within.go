@@ -30,7 +30,7 @@ func Visible(ctx context.Context, namespace string) bool {
 	return !limited || slices.Contains(namespaces, namespace)
 }
 
-// visible adds the condition that the caller may know about a job.
+// visible adds the condition that the caller of a context may know about a job.
 func (c *conditions) visible(ctx context.Context) {
 	if namespaces, limited := visible(ctx); limited {
 		c.add("j.namespace IN ("+jobdb.List(len(c.args)+1, len(namespaces))+")", anys(namespaces)...)

@@ -19,8 +19,8 @@ import (
 
 // WorkerConfig configures [Scheduler.Work].
 type WorkerConfig struct {
-	// Name of the node. If another process already works as a node with this name, Work ends within seconds
-	// with [ErrNamesake].
+	// Name is the name of the node. If another process already works as a node with this name, Work ends within
+	// seconds with [ErrNamesake].
 	Name string
 	// Transport sends the requests of jobs over HTTP; nil: one that keeps connections.
 	Transport http.RoundTripper
@@ -178,7 +178,7 @@ func always(every time.Duration) func() time.Duration {
 	return func() time.Duration { return every }
 }
 
-// loop calls do periodically, and at once when there is a value in wake. Errors are logged, since most come from the
+// loop calls do periodically, and at once when wake delivers a value. Errors are logged, since most come from the
 // database and are temporary.
 func (w *worker) loop(ctx context.Context, name string, every func() time.Duration, wake <-chan struct{}, do func(context.Context) error) error {
 	for failed := false; ; {

@@ -37,15 +37,15 @@ const (
 	unknown outcome = "unknown"
 )
 
-// An object is the state of one key. The zero object does not exist. Versions are opaque,
-// so a state is identified by the mark of the write that created it.
+// An object is the state of one key. The zero object stands for a key without an object. Versions are opaque, so a
+// state is identified by the mark of the write that created it.
 type object struct {
 	mark, body string
 }
 
 func (o object) exists() bool { return o.mark != "" }
 
-// objectModel is the contract of [storage.Store] for one key.
+// objectModel models the contract of [storage.Store] for one key.
 func objectModel(marks map[objectVersion]string) porcupine.Model {
 	return porcupine.Model{
 		Partition: func(operations []porcupine.Operation) (byKey [][]porcupine.Operation) {

@@ -60,7 +60,7 @@ func (l *Location) Base() string {
 	return store
 }
 
-// Close ends reading; the caller must close the store itself.
+// Close stops reading from the location; the caller must close the store itself.
 func (l *Location) Close() error {
 	l.source.Close()
 	return nil

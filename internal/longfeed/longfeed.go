@@ -1,5 +1,5 @@
-// Package longfeed provides a store with a feed of any length, for tests. The pages of the feed are made
-// when they are read.
+// Package longfeed provides a store with a feed of any length, for tests. The pages of the feed are generated when
+// they are read.
 package longfeed
 
 import (
@@ -25,7 +25,7 @@ type Store struct {
 	storage.Store
 	feed    string
 	at      func(n int64) time.Time
-	digests [][sha256.Size]byte // of the pages from 1 on
+	digests [][sha256.Size]byte // of the pages, beginning with page 1
 }
 
 // New returns a Store. The pages of the feed are numbered from 1. Page n is closed and has two entities,
@@ -48,7 +48,7 @@ func decode(digest string) []byte {
 	return b
 }
 
-// page makes page n.
+// page generates page n.
 func (s *Store) page(n int64) (*chain.Page, []byte) {
 	boundary, t := fmt.Sprintf("boundary-of-page-%d", n), feed.Milliseconds(s.at(n))
 	e := feed.Entity{Operation: feed.Put, LastModified: t, ContentType: "text/plain", ContentLocation: strconv.FormatInt(n, 10)}
@@ -75,7 +75,7 @@ func (s *Store) page(n int64) (*chain.Page, []byte) {
 	return p, body.Bytes()
 }
 
-// made returns the object with a key. ok is false if the embedded Store has to provide the object.
+// made returns the generated object with the given key. ok is false if the embedded Store has to provide the object.
 func (s *Store) made(key string) (info storage.Info, body []byte, ok bool) {
 	n, err := layout.ParseFeedPage(s.feed, key)
 	if err != nil || n > int64(len(s.digests)) {

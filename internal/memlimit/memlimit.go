@@ -11,7 +11,7 @@ import (
 // memory in use leaves too little room, and lowers it again afterwards. With a fixed limit below the memory in use,
 // the garbage collector would run continuously.
 //
-// Call Adapt once, and not if the environment sets GOMEMLIMIT.
+// Call Adapt only once, and not at all if the environment sets GOMEMLIMIT.
 func Adapt(least int64) {
 	a := &adapter{least: least, limit: least, samples: []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"},

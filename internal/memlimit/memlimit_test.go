@@ -11,7 +11,7 @@ func TestWanted(t *testing.T) {
 		{32 << 20, 0, 6 << 20, 42 << 20}, // bodies
 		{40 << 20, 8 << 20, 4 << 20, 49 << 20},
 		{1 << 30, 1 << 30, 0, (1 << 30) * 3 / 2},
-		{8 << 20, 8 << 20, 100 << 20, 112 << 20}, // the stacks of many goroutines
+		{8 << 20, 8 << 20, 100 << 20, 112 << 20}, // with the stacks of many goroutines
 	} {
 		got := wanted(least, tt.live, tt.scanned, tt.other)
 		if got != tt.want {

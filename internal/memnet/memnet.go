@@ -1,5 +1,5 @@
-// Package memnet is an in-memory network for tests in fake time (testing/synctest),
-// with one HTTP server for all host names.
+// Package memnet provides an in-memory network for tests in fake time (testing/synctest), with one HTTP server for
+// all host names.
 package memnet
 
 import (

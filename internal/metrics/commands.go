@@ -35,7 +35,7 @@ type Follower interface {
 	CaughtUp() time.Time // zero if it is not known
 }
 
-// Consumer returns the metrics of a consumer. Without a follower, some are missing.
+// Consumer returns the metrics of a consumer. Without a follower, some of these metrics are missing.
 func Consumer(progress func() consumer.Progress, f Follower) prometheus.Collector {
 	return collector(func(to sender) {
 		p := progress()

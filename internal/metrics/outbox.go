@@ -15,7 +15,7 @@ import (
 // scrapeTimeout limits how long the database may take to answer a scrape.
 const scrapeTimeout = 5 * time.Second
 
-// OutboxReady checks that the database of an outbox responds.
+// OutboxReady returns a check that the database of an outbox responds.
 func OutboxReady(opened func() (*outbox.DB, *outbox.Group)) readiness.Check {
 	return readiness.Essential("database", func(ctx context.Context) error {
 		db, _ := opened()

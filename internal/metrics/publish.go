@@ -22,7 +22,7 @@ type committed struct {
 // Note records the totals of the entities published so far. It is called at each commit.
 func (p *Published) Note(r publish.Result) { p.last.Store(&committed{r, time.Now()}) }
 
-// Result returns the last result that was noted.
+// Result returns the last result that was passed to Note.
 func (p *Published) Result() publish.Result {
 	if last := p.last.Load(); last != nil {
 		return last.Result

@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/readers"
 )
 
-// maxReaders is how many readers have series of their own: readers choose their names.
+// maxReaders limits how many readers have series of their own, since readers choose their names.
 const maxReaders = 1000
 
 // Readers returns the metrics of the readers of a server. Only the readers that announce a name have series of their

@@ -20,7 +20,7 @@ const (
 )
 
 // query sends the metrics that are read from the database, and what this process knows about the
-// origins in it.
+// origins that it finds there.
 func (j *Jobs) query(ctx context.Context, to sender, here []jobs.LocalNode) error {
 	counts, err := j.store.Counts(ctx, lagBounds()...)
 	if err != nil {

@@ -161,7 +161,7 @@ func alertTests() ([]byte, error) {
 	return toYAML(f)
 }
 
-// add adds a test in which an alert fires or not, as the text does says.
+// add adds a test of an alert. The string does is "fires" or "does not fire".
 func (f *testFile) add(a *alert, does string, e example, want []expected) error {
 	if len(e.series) == 0 || e.at == "" {
 		return fmt.Errorf("there is no test that %s %s", a.name, does)

@@ -33,7 +33,7 @@ type origin struct {
 	paces map[string]*pace // by method
 }
 
-// When a block ends, the requests that waited for that are spread over spreadBy times their number.
+// When a block ends, the requests that waited for its end are spread over spreadBy times their number.
 const spreadBy = 100 * time.Millisecond
 
 // use returns an origin, which must be released.
@@ -113,8 +113,8 @@ type Turn struct {
 	sent   time.Time
 }
 
-// Begin waits until a request may be sent. If the origin is blocked for longer than most, it
-// returns an [*Error] at once.
+// Begin waits until a request may be sent. If the origin is blocked for longer than the given maximum, Begin returns
+// an [*Error] at once.
 func (l *Limiter) Begin(ctx context.Context, name, method string, most time.Duration) (*Turn, error) {
 	return l.begin(ctx, name, method, most, l.AtOnce > 0)
 }
@@ -184,8 +184,8 @@ func (t *Turn) Refused() time.Duration {
 	return t.origin.pace(t.method, true).slower(t.sent)
 }
 
-// Answered ends a turn whose request counts as refused if the status is 429 or 5xx. The origin is
-// blocked for as long as it asks its clients to wait.
+// Answered ends a turn with the response to its request, which counts as refused if the status is 429 or 5xx. The
+// origin is blocked for as long as it asks its clients to wait.
 func (t *Turn) Answered(r *http.Response) {
 	t.origin.block(RetryAfter(r))
 	if r.StatusCode == http.StatusTooManyRequests || r.StatusCode >= http.StatusInternalServerError {

@@ -95,7 +95,7 @@ func TestFasterWhileWaiting(t *testing.T) {
 }
 
 // TestLateTimers checks that requests which begin a little late do not lower the rate, and that
-// a pause is not made up for.
+// a pause is not followed by more requests to make up for it.
 func TestLateTimers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPace()

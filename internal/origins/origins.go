@@ -48,12 +48,12 @@ func (e *Error) Unwrap() error { return e.Err }
 // those of idle jobs would keep others waiting.
 const requestsPerOrigin = 50
 
-// silentAfter is the time without an answer after which a request that its sender gives up
-// counts against the server.
+// silentAfter is how long a request must have been without an answer to count against the server if its sender gives
+// it up.
 const silentAfter = 10 * time.Second
 
-// MaxRetryAfter limits the time that a server may ask its clients to wait. Otherwise a mistake of a
-// server would keep all of them away for years.
+// MaxRetryAfter limits the time that a server may ask its clients to wait. Otherwise, a server could by mistake keep
+// all clients away for years.
 const MaxRetryAfter = 5 * time.Minute
 
 // Config configures a [Pool].

@@ -119,7 +119,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestAsked: servers ask their clients to wait, by means of each field and status. All runs keep to a short wait; a
+// TestAsked: servers ask their clients to wait, using each field and each status. All runs keep to a short wait; a
 // long one ends the run, and applies only for a limited time.
 func TestAsked(t *testing.T) {
 	for _, c := range []struct {

@@ -12,9 +12,9 @@ const (
 	baseInterval    = 20 * time.Millisecond
 	slowerBy        = 1.2
 	longestInterval = 25 * time.Second
-	sensitivity     = 80 * time.Millisecond // the shortest time between two changes
-	decayAfter      = time.Second           // the interval also falls after this time without use,
-	decayBy         = 2                     // by this factor times that time
+	sensitivity     = 80 * time.Millisecond // the shortest time between two changes of the interval
+	decayAfter      = time.Second           // the interval also falls when it has not been used for this time,
+	decayBy         = 2                     // by this factor times the time without use
 )
 
 // CouchDB shortens the interval by steps of a fixed length. A server that allows ten requests a second
@@ -26,8 +26,8 @@ const (
 	fasterBy      = 1. / 8
 	slowerThan    = 1.05 // times the limit
 	carefulBy     = .01
-	carefulTime   = time.Second // the minimum between two such steps, which is also
-	carefulNumber = 40          // at least the time in which this many requests are sent
+	carefulTime   = time.Second // the minimum time between two such steps
+	carefulNumber = 40          // the minimum number of intervals between two such steps
 	carefulUntil  = .9          // times the limit: below that, the server allows more than before
 
 	shortestCycle = 800 * time.Millisecond // of a measurement; many servers count requests per second
@@ -113,7 +113,7 @@ func (p *pace) left() time.Duration {
 	defer p.mu.Unlock()
 	now := time.Now()
 	apart := p.apart
-	if p.refused > 0 { // now a few requests show as much as many would
+	if p.refused > 0 { // a few requests suffice to notice the end of the refusals
 		apart = max(apart, sensitivity)
 	}
 	due := p.sent.Add(apart)

@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/internal/pgerr"
 )
 
-// TestNetwork: errors of connections count as such, and errors of files do not.
+// TestNetwork: errors of connections are recognized, and errors of files are not mistaken for them.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	_, missing := os.ReadFile(filepath.Join(t.TempDir(), "none"))

@@ -52,8 +52,8 @@ func (o *owner) tempDir() (string, error) {
 }
 
 // workspace makes a directory, and starts a script that cleans it up, with the path of the directory and
-// args as arguments. The script waits for the end of its standard input, which comes when the closer is
-// closed or this process ends in any way.
+// args as arguments. The script waits for the end of its standard input, which it reaches when the closer is closed,
+// or when this process ends in any way.
 func (o *owner) workspace(script string, args ...string) (dir string, caretaker io.Closer, err error) {
 	dir, err = o.tempDir()
 	if err != nil {

@@ -4,5 +4,5 @@ package pgtest
 
 import "syscall"
 
-// credential returns nil: only root uses it, a user that exists only on Unix.
+// credential returns nil. It matters only if the process runs as root, which only Unix has.
 func credential(_, _ uint32) *syscall.SysProcAttr { return nil }

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// pool is the number of connections from PgBouncer to the server: a test has more connections to PgBouncer, so that
-// they share these.
+// pool is the number of connections from PgBouncer to the server. A test has more connections to PgBouncer, which
+// therefore share these.
 const pool = 10
 
 // runPgBouncer is a script that runs PgBouncer until the script's standard input ends.

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A template is a data directory as initdb makes it. It is removed when the process ends.
+// A template is a data directory as made by initdb. It is removed when the process ends.
 type template struct {
 	data      string
 	caretaker io.Closer // removes the directory when it is garbage-collected

@@ -20,7 +20,7 @@ type State string
 
 const (
 	OK       State = "ok"
-	Degraded State = "degraded" // it fails, and the process works without it
+	Degraded State = "degraded" // it fails, but the process works without it
 	Failed   State = "failed"   // the process cannot do its work
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/internal/recorded"
 )
 
-// kernel is a ResponseWriter with a ReadFrom, which stands for sending without copying.
+// kernel is a ResponseWriter with a ReadFrom, which simulates sending without copying.
 type kernel struct {
 	*httptest.ResponseRecorder
 	read bool

@@ -12,8 +12,8 @@ func Coding(r *http.Request) (coding string, ok bool) {
 }
 
 // qualities reads a list of weighted values, as in Accept and Accept-Encoding
-// (RFC 9110, section 12.4.2), and returns the weight of each in thousandths, in
-// lower case. Malformed elements are skipped; the first of equal values counts.
+// (RFC 9110, section 12.4.2), and returns the weight of each value in thousandths, by the value in lower case.
+// Malformed elements are skipped; the first of equal values counts.
 func qualities(header []string) map[string]int {
 	weights := make(map[string]int)
 	for _, line := range header {

@@ -9,8 +9,8 @@ import (
 )
 
 // Precondition evaluates the conditions of a GET or HEAD in the order of RFC
-// 9110, section 13.2.2. It returns 304, 412, or 0 to answer the request as if it
-// had no conditions.
+// 9110, section 13.2.2. It returns the status 304 or 412, or 0 if the request is to be answered as if it had no
+// conditions.
 func Precondition(r *http.Request, rep *Representation, etag string) int {
 	h := r.Header
 	if header := h.Values("If-Match"); len(header) > 0 {

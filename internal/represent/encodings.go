@@ -190,7 +190,7 @@ func (c *chunks) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// trim frees the memory behind the last byte.
+// trim frees the memory after the last byte.
 func (c *chunks) trim() {
 	if last := len(c.list) - 1; last >= 0 {
 		c.list[last] = append(make([]byte, 0, len(c.list[last])), c.list[last]...)

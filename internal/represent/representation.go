@@ -47,8 +47,8 @@ func (rep *Representation) modifiedAfter(since time.Time) bool {
 type Resource interface {
 	// Stat returns the current representation.
 	Stat(context.Context) (*Representation, error)
-	// Open returns the current representation and opens length of its stored bytes,
-	// or the rest if length is negative.
+	// Open returns the current representation, and opens its stored bytes from offset on: as many as length says, or
+	// all if length is negative.
 	Open(ctx context.Context, offset, length int64) (*Representation, io.ReadCloser, error)
 }
 
@@ -61,7 +61,7 @@ type Sender struct {
 
 // Config configures a Sender.
 type Config struct {
-	// MaxCoded is how many responses are compressed at once.
+	// MaxCoded limits how many responses are compressed at once.
 	MaxCoded int
 	// MaxEncoded limits the memory for compressed representations that never change, in bytes; with 0 they are not kept.
 	MaxEncoded int64
@@ -75,8 +75,7 @@ func NewSender(c Config) *Sender {
 	return &Sender{coders: coders, encodings: newEncodings(c.MaxEncoded, coders), private: c.Private}
 }
 
-// maxReopened is how often a range is opened again because the resource has changed
-// since the range was computed.
+// maxReopened limits how often a range is opened again because the resource has changed since the range was computed.
 const maxReopened = 10
 
 // Send answers a GET or HEAD. rep is the current representation if the caller has it, or nil. The error is a

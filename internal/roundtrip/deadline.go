@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// LateAfter is the delay after which a response is late.
+// LateAfter is the delay after which a response counts as late.
 const LateAfter = 10 * time.Second
 
 // A deadline cancels a request whose response does not begin in time. Each read of the
-// request body extends it, because the response cannot begin before.
+// request body extends it, because the response cannot begin before that.
 type deadline struct {
 	limit   time.Duration
 	mu      sync.Mutex

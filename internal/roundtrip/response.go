@@ -31,10 +31,10 @@ func JSON(body io.Reader, v any, malformed func(error) error) error {
 	return nil
 }
 
-// Failure returns up to most bytes of the body of a response whose status is an error, and closes
-// it. A body that is cut off may have said what the status alone does not, such as what was not found. Failure then
-// returns an error that wraps that of the body, unless the status is [Retryable]: such a status is enough, and both
-// results are nil.
+// Failure returns the body of a response whose status is an error, up to the given number of bytes, and closes it. A
+// body that is cut off may have said what the status alone does not, such as what was not found. Failure then returns
+// an error that wraps that of the body, unless the status is [Retryable]: such a status is enough, and both results
+// are nil.
 func Failure(resp *http.Response, most int64) ([]byte, error) {
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, most))

@@ -43,21 +43,21 @@ func (c *Client) Send(r *http.Request, what string, o Options) (_ *http.Response
 	}
 	resp, err := do(r)
 	if !d.stop() && err == nil {
-		resp.Body.Close() // the deadline won: the body is already cancelled
+		resp.Body.Close() // the deadline came first: the body is already cancelled
 		err = errHeaderTimeout
 	}
 	if err != nil {
 		turn.Failed()
 		if errors.Is(context.Cause(ctx), errHeaderTimeout) {
 			err = errHeaderTimeout
-			c.HTTP.CloseIdleConnections() // they may be broken, too
+			c.HTTP.CloseIdleConnections() // idle connections may be broken, too
 		}
 		return nil, unanswered(what, err)
 	}
 	turn.Answered(resp)
 	resp.Body = &idle.Body{Src: resp.Body, Context: ctx, Cancel: cancel, Timeout: cmp.Or(o.IdleTimeout, c.IdleTimeout), Broken: func(err error) error {
 		if errors.Is(err, idle.ErrTimeout) {
-			c.HTTP.CloseIdleConnections() // they may be broken, too
+			c.HTTP.CloseIdleConnections() // idle connections may be broken, too
 		}
 		return Broken(what, err)
 	}}

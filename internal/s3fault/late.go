@@ -10,10 +10,10 @@ import (
 // when Release is called, as if it had been in transit.
 type Late struct {
 	mu   sync.Mutex
-	land func(context.Context) (int, error) // nil before there is a request and after it has landed
+	land func(context.Context) (int, error) // nil before there is a request and after it has been released
 }
 
-// Hold is the fault that holds the request. A Late holds one at a time.
+// Hold is the fault that holds the request. A Late holds one request at a time.
 func (l *Late) Hold() Fault {
 	return func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 		held, err := copies(r, 1)

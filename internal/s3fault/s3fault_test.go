@@ -293,7 +293,7 @@ type closer struct {
 
 func (c *closer) Close() error { c.closed = true; return nil }
 
-// TestProxy injects faults between a client and a server that know nothing of them.
+// TestProxy injects faults between a client and a server that are not aware of them.
 func TestProxy(t *testing.T) {
 	arrived := []string{"PUT /bucket/key request"}
 	for _, test := range []struct {

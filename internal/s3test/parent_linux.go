@@ -17,7 +17,7 @@ func startWithParent(cmd *exec.Cmd, ended chan<- struct{}) error {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // it may have been killed
+			_ = cmd.Wait() // an error is normal: the command may have been killed
 			close(ended)
 		}
 	}()

@@ -10,7 +10,7 @@ func startWithParent(cmd *exec.Cmd, ended chan<- struct{}) error {
 		return err
 	}
 	go func() {
-		_ = cmd.Wait() // it may have been killed
+		_ = cmd.Wait() // an error is normal: the command may have been killed
 		close(ended)
 	}()
 	return nil

@@ -94,8 +94,7 @@ func credentials() map[string]string {
 	}
 }
 
-// setCredentials adds the credentials to the environment of the process, if they are not
-// there.
+// setCredentials adds the credentials to the environment of the process, unless they are already there.
 func setCredentials() error {
 	settingCredentials.Lock()
 	defer settingCredentials.Unlock()

@@ -51,7 +51,7 @@ func apply(ctx context.Context, conn *pgx.Conn, name string, m *migrations, only
 	return before, after, err
 }
 
-// run applies the migrations after a version, in the transaction.
+// run applies the migrations that follow a version, in the transaction.
 func (m *migrations) run(ctx context.Context, tx pgx.Tx, name string, from int32) error {
 	// CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even if an
 	// administrator has created this one. The query uses a snapshot taken under the lock; to_regnamespace may use an

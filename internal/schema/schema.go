@@ -43,8 +43,7 @@ const Default = "feedctl"
 // minServer is the oldest major version of PostgreSQL that is supported.
 const minServer = 14
 
-// versionTable holds, in one row, the number of the last migration that was
-// applied.
+// versionTable is the table that holds, in one row, the number of the last migration that was applied.
 const versionTable = "schema_version"
 
 // The migrations are applied in the order of their numbers, all missing ones in one transaction.
@@ -176,7 +175,7 @@ type Migration struct {
 	SQL     string `json:"-"`
 }
 
-// A Plan is what [Migrate] would do, or has done.
+// A Plan describes what [Migrate] would do, or has done.
 type Plan struct {
 	From  int32       `json:"from"`
 	To    int32       `json:"to"`

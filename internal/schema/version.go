@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A Use is what a program does with a schema.
+// A Use says what a program does with a schema.
 type Use string
 
 // The uses.

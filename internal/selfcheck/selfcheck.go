@@ -42,7 +42,7 @@ func Verify(data []byte) error {
 	return nil
 }
 
-// checksum returns the checksum of an object without its last byte, in hex.
+// checksum returns, in hex, the checksum of an object that is given without its last byte.
 func checksum(object []byte) []byte {
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	sum := crc32.Update(crc32.Checksum(object, castagnoli), castagnoli, []byte("}"))

@@ -32,7 +32,7 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// TestForm pins the form of the member, since the metadata of existing stores has it.
+// TestForm pins the form of the member, since the metadata in existing stores contains it.
 func TestForm(t *testing.T) {
 	const want = `{"a":24,"crc32c":"0da95ab8"}`
 	if got := string(selfcheck.Add([]byte(`{"a":24}`))); got != want {

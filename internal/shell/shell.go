@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// plain matches words that have no special meaning to a shell. An equals sign at the beginning of a word has a
+// plain matches words that have no special meaning to a shell. They do not begin with an equals sign, which has a
 // special meaning to zsh.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*$`)
 

@@ -33,8 +33,8 @@ func announced(name, into string) string {
 	return name
 }
 
-// sinkName returns a name for the consumer of a sink, such as "sqlite:zones". It has no host, user,
-// password or directory.
+// sinkName returns a name for the consumer of a sink, such as "sqlite:zones". It contains no host, user, password or
+// directory.
 func sinkName(into string) string {
 	s, err := sink.ParseSpec(into)
 	if err != nil {

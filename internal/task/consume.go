@@ -66,7 +66,7 @@ func (c *Consume) Flags(flags *pflag.FlagSet) {
 	c.Client.Flags(flags)
 }
 
-// targetFlags adds the flags for the sink, and for how entities are written.
+// targetFlags adds the flags for the sink, and those that say how entities are written.
 func (c *Consume) targetFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Into, "into", "", "`SINK` to copy to")
 	flags.StringVar(&c.Columns, "columns", "", "`COLUMNS` of a table in PostgreSQL, such as 'id=/id:bigint,price=/price:numeric'")
@@ -349,7 +349,7 @@ type counted struct {
 
 func (c *counted) set(p consumer.Progress) { c.last.Store(&p) }
 
-// Progress returns what has been done. It may be called while the task runs.
+// Progress returns the progress so far. It may be called while the task runs.
 func (c *counted) Progress() consumer.Progress {
 	if p := c.last.Load(); p != nil {
 		return *p

@@ -35,8 +35,8 @@ type Env struct {
 	// Opened returns the store to use in place of a store that was opened: for example, a store that
 	// counts requests.
 	Opened func(storage.Store) storage.Store
-	// Missing is called when a run waits for a feed that does not exist. Question is empty, or asks
-	// whether another feed is meant. If Missing is nil, the missing feed is logged.
+	// Missing is called when a run waits for a feed that does not exist. The question is empty, or asks whether
+	// another feed is meant. If Missing is nil, the missing feed is logged.
 	Missing func(feed, question string)
 
 	// Reached, if not nil, is called with the name of a store, a database or a sink and the result of
@@ -72,7 +72,7 @@ type Access struct {
 // Parse parses an argument of the form NAME or STORE#NAME.
 func (e *Env) Parse(arg string) (locate.Stored, error) { return locate.Parse(arg, e.Store) }
 
-// OpenNamed opens the store in an argument of the form NAME or STORE#NAME. The store must exist.
+// OpenNamed opens the store that an argument NAME or STORE#NAME refers to. The store must exist.
 func (e *Env) OpenNamed(ctx context.Context, arg string) (store storage.Store, name string, err error) {
 	at, err := e.Parse(arg)
 	if err != nil {

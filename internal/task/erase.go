@@ -31,7 +31,7 @@ type Erase struct {
 	Snapshots  []string
 	DryRun     bool
 	Public     Public // of new snapshots
-	// Confirm is called with what will be erased. If it returns an error, nothing is erased.
+	// Confirm is called with a description of what will be erased. If it returns an error, nothing is erased.
 	Confirm func(context.Context, *Erased) error
 
 	last atomic.Pointer[erase.Progress]
@@ -135,7 +135,7 @@ func conflicting(conflicts bool, name string) error {
 	return exit.Usagef("erase from feed %q: it has conflicting revisions of documents, of which a DELETE removes only one: see \"Erase a key\" in docs/operations.md", name)
 }
 
-// keys returns the keys of the arguments and the file.
+// keys returns the keys in the arguments and in the file.
 func (t *Erase) keys() (keys []string, err error) {
 	keys = slices.Clone(t.Keys)
 	if t.KeysFrom == "" {

@@ -26,7 +26,7 @@ func CheckPointer(flag, pointer string) error {
 	return nil
 }
 
-// Errors returns the errors that err consists of, as [errors.Join] joins them.
+// Errors returns the errors that were joined into err, as by [errors.Join].
 func Errors(err error) []error {
 	if err == nil {
 		return nil

@@ -158,8 +158,8 @@ type Moved struct {
 	outbox.Stats
 }
 
-// Run moves rows until ctx ends, or until there are no more. The result is nil if the run failed
-// before it had begun.
+// Run moves rows until ctx ends, or until there are no more rows. The result is nil if the run failed before it had
+// begun.
 func (o *OutboxRun) Run(ctx context.Context, e *Env) ([]Moved, error) {
 	if err := o.Check(); err != nil {
 		return nil, err

@@ -160,7 +160,7 @@ func (r *Reconcile) Run(ctx context.Context, e *Env) (*Reconciled, error) {
 	return result, r.hint(err)
 }
 
-// compare compares a sink that has keys with the feed, and repairs the sink.
+// compare compares the feed with a sink that has keys, and repairs the sink.
 func (r *Reconcile) compare(ctx context.Context, e *Env, at *locate.Location, c reconcile.Config, spec string) (*reconcile.Report, error) {
 	c.URL, c.KeyPointer, c.Prefix, c.All = at.URL, r.Key, r.Prefix, r.All
 	c.MaxDeletes = func(deletes, rows int64) bool { return r.MaxDeletes.Exceeded(deletes, rows, true) }

@@ -73,9 +73,8 @@ func (r *Retain) Run(ctx context.Context, e *Env) (*Retained, error) {
 	return &Retained{name, RetentionPolicy(policy), r.DryRun, report}, nil
 }
 
-// Maintenance returns the configuration of maintenance. The tables of its folds are kept in the
-// directory that tables names, unless tables is empty. The function, if not nil, is called with the progress of the
-// folds.
+// Maintenance returns the configuration of maintenance. The parameter tables is the directory in which the tables of
+// its folds are kept, or "" for none. The parameter progress, if not nil, is called with the progress of the folds.
 func Maintenance(e *Env, tables string, progress func(consumer.Progress)) (maintain.Config, error) {
 	if tables != "" {
 		if err := os.MkdirAll(tables, 0o700); err != nil {

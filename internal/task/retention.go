@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// A RetentionPolicy is a policy in the form in which commands take and print it.
+// A RetentionPolicy is a policy in the form in which commands accept and print it.
 type RetentionPolicy retention.Policy
 
 // MarshalJSON implements [json.Marshaler].

@@ -8,7 +8,7 @@ import (
 )
 
 // control sets TCP_USER_TIMEOUT (tcp(7)), which limits how long sent data may remain
-// unacknowledged; keep-alive does not, and the default is about 15 minutes.
+// unacknowledged; keep-alive does not limit it, and the default is about 15 minutes.
 func control(network, _ string, conn syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil

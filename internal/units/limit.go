@@ -14,7 +14,7 @@ const shareFrom = 1000
 type Limit struct {
 	text    string // as given; "" for the zero Limit
 	count   int64
-	percent bool // share is the limit, not count
+	percent bool // the limit is share, not count
 	share   float64
 }
 

@@ -40,7 +40,7 @@ func (f *Flags) Var(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Address, "console", "", "serve the console, web pages for people, on this `ADDRESS`, such as 127.0.0.1:9090; port 0 takes a free one (default: no console)")
 }
 
-// Check checks the address. Other machines may reach it only if there are credentials.
+// Check checks the address, which other machines may be able to reach only if there are credentials.
 func (f *Flags) Check(credentials int) error {
 	if f.Address == "" {
 		return nil
@@ -64,8 +64,8 @@ func (f *Flags) Watch(store storage.Store) storage.Store {
 }
 
 // Start serves a console on the address until the command ends, and returns its URL; without an address
-// it does nothing. It sets Logger and, if there is a store, Feeds, Actions, Requests and Space. With secure, it
-// serves HTTPS.
+// it does nothing. It sets the Logger of the console and, if there is a store, its Feeds, Actions, Requests and
+// Space. With secure, it serves HTTPS.
 func (f *Flags) Start(ctx context.Context, a *app.App, c console.Config, secure *tls.Config) (url string, err error) {
 	if f.Address == "" {
 		return "", nil

@@ -22,7 +22,7 @@ import (
 type Config struct {
 	// ReadAuth and WriteAuth are the credentials that allow reading and changing jobs; with an
 	// empty list no credentials are required. The lists are separate: a credential that allows both
-	// is in both lists, and may be for more namespaces in one of them.
+	// is in both lists, and may be valid for more namespaces in one list than in the other.
 	ReadAuth, WriteAuth []Credential
 	// PublicURL is the URL of the root as clients see it. It is only needed behind a proxy that
 	// changes the Host.

@@ -32,8 +32,8 @@
 //	GET    /healthz                                  the process works
 //	GET    /readyz                                   its database and its node work, too; 503 names what does not, and since when
 //
-// Below /runs/ there may be web pages about runs: those of River, the queue of runs. They are read-only: what their
-// buttons request is refused.
+// Below /runs/ there may be web pages about runs: those of River, the queue of runs. They are read-only: the requests
+// that their buttons send are refused.
 //
 // Bodies are JSON. A job has the fields that it has in a file, and /api/v1/validate takes documents in the form of a
 // file. Unknown fields are refused, and so are unknown parameters, before anything is done.

@@ -62,7 +62,7 @@ func (a *API) reads(s scope, h handler) handler { return a.readers.allowed(s, bo
 // writes wraps the handler of a request that changes something.
 func (a *API) writes(s scope, h handler) handler { return a.writers.allowed(s, bounded(h)) }
 
-// bounded wraps a handler that ends within requestTime.
+// bounded limits the time of a handler to requestTime.
 func bounded(h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		control := http.NewResponseController(w) // in tests, a writer may not support deadlines

@@ -103,7 +103,7 @@ func (a *API) validateAll(w http.ResponseWriter, r *http.Request) error {
 	return a.validate(w, r, documents, err)
 }
 
-// validate answers with what applying documents would do. It stores nothing.
+// validate answers a request to check documents: the answer says what applying them would do. It stores nothing.
 func (a *API) validate(w http.ResponseWriter, r *http.Request, documents []jobs.Document, err error) error {
 	changes, err := a.apply(r, documents, err, jobs.ApplyOptions{DryRun: true, If: condition(r)})
 	if err != nil {
@@ -118,7 +118,7 @@ type validated struct {
 }
 
 // apply applies documents; read is the error that occurred when they were read, or nil. If the documents are invalid,
-// the error has all of their problems.
+// the error contains all of their problems.
 func (a *API) apply(r *http.Request, documents []jobs.Document, read error, o jobs.ApplyOptions) ([]jobs.Change, error) {
 	problems, ok := errors.AsType[jobs.InvalidError](read)
 	if read != nil && !ok {

@@ -267,7 +267,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-// labels returns a query for jobs with labels.
+// labels returns a query for jobs with the given number of labels.
 func labels(n int) string {
 	all := make([]string, n)
 	for n := range all {

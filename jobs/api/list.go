@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// parameters holds the query parameters of a request, and the error in those that were read.
+// parameters holds the query parameters of a request, and the error found in those that have been read.
 type parameters struct {
 	values url.Values
 	err    error
@@ -81,7 +81,8 @@ func (p *parameters) list(name string) (all []string) {
 	return all
 }
 
-// only checks that all parameters are known and valid text, and returns the error of the parameters.
+// A call of only(known) checks that there are no other parameters, and that all are valid text. It returns the error
+// found in the parameters.
 func (p *parameters) only(known []string) error {
 	for _, name := range slices.Sorted(maps.Keys(p.values)) {
 		if !slices.Contains(known, name) {

@@ -109,8 +109,8 @@ func (w *begunWriter) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-// stream answers with what write writes. If write fails after the answer has begun, the answer is
-// cut off.
+// stream sends an answer whose body is written by the given function. If the function fails after the answer has
+// begun, the answer is cut off.
 func (a *API) stream(w http.ResponseWriter, r *http.Request, media string, write func(io.Writer) error) error {
 	w.Header().Set("Content-Type", media)
 	begun := &begunWriter{Writer: w}

@@ -73,7 +73,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// TestCreatedIsDescribed: the description has the status for a job that is created, and not as that of a problem.
+// TestCreatedIsDescribed: the description lists the status for a job that is created, but not as a problem.
 func TestCreatedIsDescribed(t *testing.T) {
 	t.Parallel()
 	s := open(t, "sqlite::memory:", api.Config{}, fakeKind{})

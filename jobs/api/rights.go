@@ -35,7 +35,7 @@ const (
 type rights struct {
 	credentials []Credential
 	check       func(http.Header, *http.Request) error
-	find        func(*http.Request) int // the index of a request's credential
+	find        func(*http.Request) int // returns the index of a request's credential
 }
 
 // allowed wraps a handler of requests that need a right. If the credential is limited to

@@ -1,6 +1,5 @@
-// Package catalog is the list of the metrics of feedctl. It is the only place with their names,
-// types, labels and help: the exported metrics, the documentation, the dashboard and the alerts are
-// all made from it.
+// Package catalog lists the metrics of feedctl. It is the only place with their names, types, labels and help: the
+// exported metrics, the documentation, the dashboard and the alerts are all made from it.
 package catalog
 
 import (
@@ -49,7 +48,7 @@ func Groups() []Group {
 	}
 }
 
-// Names returns the names of all metrics, with Prefix, in their order.
+// Names returns the names of all metrics, with Prefix, in the order of [Groups].
 func Names() []string {
 	var names []string
 	for name := range byName() {
@@ -96,7 +95,7 @@ func get(name string, types ...Type) entry {
 // Desc describes a metric.
 func Desc(name string) *prometheus.Desc { return get(name, Counter, Gauge, Histogram).desc }
 
-// Send sends the value of a counter or gauge, with the values of its labels in their order.
+// Send sends the value of a counter or gauge, with the values of its labels, in the order of [Metric.Labels].
 func Send(to chan<- prometheus.Metric, name string, value float64, labels ...string) {
 	e, kind := get(name, Counter, Gauge), prometheus.GaugeValue
 	if e.Type == Counter {
@@ -105,7 +104,7 @@ func Send(to chan<- prometheus.Metric, name string, value float64, labels ...str
 	to <- prometheus.MustNewConstMetric(e.desc, kind, value, labels...)
 }
 
-// NewCounter returns a counter. Without labels it is 0 from the start.
+// NewCounter returns a counter. If it has no labels, it is exported from the start, as 0.
 func NewCounter(name string) *prometheus.CounterVec {
 	e := get(name, Counter)
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: Prefix + name, Help: e.Help}, e.Labels)
@@ -120,7 +119,7 @@ func NewGauge(name string) prometheus.Gauge {
 	return prometheus.NewGauge(prometheus.GaugeOpts{Name: Prefix + name, Help: get(name, Gauge).Help})
 }
 
-// NewHistogram returns a histogram. Without labels it is empty from the start.
+// NewHistogram returns a histogram. If it has no labels, it is exported from the start, as empty.
 func NewHistogram(name string) *prometheus.HistogramVec {
 	e := get(name, Histogram)
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: Prefix + name, Help: e.Help, Buckets: e.Buckets}, e.Labels)
@@ -133,8 +132,8 @@ func NewHistogram(name string) *prometheus.HistogramVec {
 // Buckets returns the upper bounds of a histogram.
 func Buckets(name string) []float64 { return get(name, Histogram).Buckets }
 
-// ConstHistogram returns a histogram of values that were counted elsewhere: the number and the sum of
-// all, and the numbers of those up to each bound of the metric.
+// ConstHistogram returns a histogram of values that were counted elsewhere, given the number and the sum of all
+// values and, for each bound of the metric, the number of values up to that bound.
 func ConstHistogram(name string, count uint64, sum float64, within []int, labels ...string) prometheus.Metric {
 	e, buckets := get(name, Histogram), map[float64]uint64{}
 	for n, bound := range e.Buckets {
