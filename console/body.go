@@ -36,8 +36,8 @@ type bodyView struct {
 	Invalid bool
 }
 
-// viewBody returns the view of a body, given its beginning or all of it. The parameter as is the form that
-// was asked for, or "" for the form that suits the media type and the bytes.
+// viewBody returns the view of a body, given its beginning or all of it. Its last parameter is the form
+// that was asked for, or "" for the form that suits the media type and the bytes.
 func viewBody(start []byte, size int64, mediaType, as string) bodyView {
 	v := bodyView{As: as, Size: size}
 	if as != asJSON && as != asText && as != asHex {

@@ -27,8 +27,8 @@ type Config struct {
 	StoreName string
 	// FeedsURL is the URL at which consumers reach a server of the feeds. It may be empty.
 	FeedsURL string
-	// Requests counts the requests to the store, and Space returns how much space the store has. If nil, the console
-	// does not show them.
+	// Requests counts the requests to the store, and Space returns how much space the store has. If either is nil, the
+	// console does not show it.
 	Requests *Requests
 	Space    func() *Space
 	// Readers are the readers of the feeds. nil: not known.

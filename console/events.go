@@ -91,7 +91,7 @@ func (h *hub) drop(s *stream) {
 	h.stopWatching()
 }
 
-// stopWatching ends the watch of the feeds. The caller must hold mu.
+// stopWatching stops watching the feeds. The caller must hold mu.
 func (h *hub) stopWatching() {
 	if h.watching != nil {
 		h.watching()

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestSampled: samples are in order, include both ends, and number as many as allowed.
+// TestSampled: samples are in order and include both ends, and there are as many as allowed.
 func TestSampled(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

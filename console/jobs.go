@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// Jobs are the jobs of a scheduler. A [*jobs.Scheduler] implements it. For people whose credentials are limited to
-// namespaces, contexts come from [jobs.Within].
+// Jobs gives access to the jobs of a scheduler. A [*jobs.Scheduler] implements it. For people whose credentials are
+// limited to namespaces, the contexts passed to its methods come from [jobs.Within].
 type Jobs interface {
 	List(ctx context.Context, f jobs.Filter) (jobs.Page, error)
 	Totals(ctx context.Context, f jobs.Filter) (map[jobs.State]int, error)
@@ -43,7 +43,7 @@ type jobsView struct {
 	States  []stateCount // filters, with "all" first
 	Rows    []jobRow
 	Live    string // URL of the list, for script
-	First   string // URL of the first page; "" if this is it
+	First   string // URL of the first page; "" if this is the first
 	Next    string // URL of the next page, if there is one
 	Limited []string
 }

@@ -190,7 +190,7 @@ func labelOf(r *readers.Reader) string {
 	return cmp.Or(r.Name, r.Agent, "unknown program")
 }
 
-// readerState says in a few words what a reader does.
+// readerState says in a few words what a reader is doing.
 func (c *Console) readerState(r *readers.Reader) string {
 	switch {
 	case r.Failed.Status != 0 && r.Failed.At.Equal(r.Seen):

@@ -104,8 +104,8 @@ func (c *Console) searchNames(ctx context.Context, v *searchView) error {
 	return err
 }
 
-// searchPlaces finds what can be found without a scan: a page by its number, an entity by time, and an entity by key
-// if a state digest helps.
+// searchPlaces finds what can be found without a scan: a page by its number, an entity by time and, if there is a
+// state digest, an entity by key.
 func (c *Console) searchPlaces(ctx context.Context, v *searchView, begin place) error {
 	_, newest, floor, err := c.config.Feeds.Look(ctx, v.Feed)
 	if err != nil {
@@ -172,9 +172,9 @@ func (c *Console) firstFrom(ctx context.Context, name string, n int64, t time.Ti
 	return nil, nil
 }
 
-// matcher returns a function that reports whether a text occurs, in upper or lower case, in the Content-ID, the key,
-// or a field of a header that feedctl does not know. The function also returns the name of this field, or "" for the
-// Content-ID and the key.
+// matcher returns a function that searches a header for a text, ignoring case: in the Content-ID, in the key, and in
+// fields that feedctl does not know. The function reports whether it found the text, and returns the name of the
+// field, or "" for the Content-ID and the key.
 func matcher(text string) func(multipart.Header) (string, bool) {
 	want, lower := []byte(strings.ToLower(text)), []byte(nil)
 	has := func(value []byte) bool {

@@ -85,7 +85,7 @@ func snapshotsURL(name, after string) string {
 	return "snapshots?" + query.Encode()
 }
 
-// listNames adds the names of snapshots that follow the name after.
+// listNames adds the names of snapshots that follow the given name.
 func (v *snapshotsView) listNames(ctx context.Context, c *Console, after string) error {
 	for name, err := range snapshots.Names(ctx, c.config.Store, after) {
 		if err != nil {

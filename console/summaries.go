@@ -54,8 +54,8 @@ func newSummaries(c Config) *summaries {
 	}
 }
 
-// of returns those summaries of the given feeds that are known. In the background, it reads summaries that are
-// missing or old, and it waits for them for at most the given time.
+// of returns those summaries of the given feeds that are known. Summaries that are missing or old are read in the
+// background; of waits for them for at most the given time.
 func (s *summaries) of(ctx context.Context, names []string, wait time.Duration) map[string]*summary {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

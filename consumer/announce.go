@@ -7,8 +7,8 @@ import (
 	"github.com/feedctl/feedctl/internal/origins"
 )
 
-// announce sets the position, the last one committed, that requests to the feed's own origin
-// announce. Nothing is announced to a source that is not a server.
+// announce sets the position that requests to the feed's own origin announce, which is the last one
+// committed. Nothing is announced to a source that is not a server.
 func (s *session) announce(at feed.Position) {
 	if s.web == nil {
 		return

@@ -65,7 +65,7 @@ func (b *openBatch) rollback(ctx context.Context) error {
 // apply applies e to the sink, and commits if the batch is full.
 func (r *run) apply(ctx context.Context, e *Entity) error {
 	if err := ctx.Err(); err != nil {
-		return err // commit before e is applied, so that the batch contains only complete entities
+		return err // e is not applied, so the batch contains only complete entities
 	}
 	b := &r.batch
 	if err := r.setKey(e); err != nil {

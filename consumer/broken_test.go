@@ -180,7 +180,7 @@ func TestChangedPage(t *testing.T) {
 	})
 }
 
-// largeFeed returns a feed with an entity of a mebibyte between small ones.
+// largeFeed returns a feed with an entity of 1 MiB between small ones.
 func largeFeed() *testFeed {
 	f := newFeed("a0 large1 b1")
 	f.pages[0].entities[1].Body = []byte("body of large" + strings.Repeat("0123456789abcde\n", 1<<16))

@@ -14,9 +14,8 @@ import (
 // in order. The next page is requested as soon as the header of the current one
 // has been received. If there is an error, it is yielded last.
 //
-// Each range over the iterator makes its own requests. If the client follows, the
-// iterator ends only with ctx or an error; the newest page is yielded again each
-// time it has grown.
+// Each range over the iterator makes its own requests. If the client follows, the iteration ends
+// only when ctx ends or an error occurs; the newest page is yielded again each time it has grown.
 func (c *Client) Pages(ctx context.Context, url string, start Start) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
 		s, url, err := c.open(ctx, url)

@@ -24,10 +24,10 @@ type Config struct {
 	// AllowOrigins are ignored.
 	Source Source
 	// HTTPClient makes the requests; redirects always follow the rules of
-	// [Config.AllowOrigins]. nil: one with [NewTransport]. Its Timeout must be 0,
-	// because it would interrupt large pages and long-polls; use HeaderTimeout and
-	// IdleTimeout. A request is not repeated if the transport's error has a method
-	// Permanent() bool that returns true.
+	// [Config.AllowOrigins]. nil: a client with the transport of [NewTransport]. Its Timeout must be
+	// 0, because it would interrupt large pages and long-polls; use HeaderTimeout and IdleTimeout. A
+	// request is not repeated if the transport's error has a method Permanent() bool that returns
+	// true.
 	HTTPClient *http.Client
 	// Header is added to each request to the origin that receives the credentials,
 	// since it may contain secrets. It replaces fields that the client sets itself.
@@ -132,7 +132,7 @@ type RetryConfig struct {
 	Attempts int
 	// Min and Max are the shortest and the longest pause. 0: 250 ms and 30 s.
 	Min, Max time.Duration
-	// MaxRetryAfter is the maximum of the pause that a server requests with Retry-After. 0: 5 min.
+	// MaxRetryAfter is the longest pause that a server can request with Retry-After. 0: 5 min.
 	MaxRetryAfter time.Duration
 	// Failed, if not nil, is called before each pause, with the error of the attempt. The error of a
 	// sink matches [ErrSinkUnavailable].
@@ -144,7 +144,8 @@ type Client struct {
 	config  Config
 	allowed map[string]bool // origins
 	buffers sync.Pool       // of *[]byte, at least config.ReadAhead long
-	// aheadBuffers are for pages that are requested ahead: of *[]byte, config.ReadAhead long.
+	// aheadBuffers holds buffers for pages that are requested ahead: *[]byte of length
+	// config.ReadAhead.
 	aheadBuffers sync.Pool
 }
 

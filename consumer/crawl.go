@@ -12,7 +12,7 @@ import (
 // read.
 const maxCrawls = 3
 
-// locate returns the page to begin the walk with.
+// locate returns the page with which the walk begins.
 func (w *walk) locate() (*reading, error) {
 	switch start := w.start; {
 	case start.latest:
@@ -146,7 +146,7 @@ func (s *session) head(url string) (*Page, error) {
 }
 
 // explain returns the error of a HEAD request together with the server's explanation. It makes a GET
-// request, since only its response has a body with the explanation.
+// request, since the explanation is in the body of the response.
 func (s *session) explain(err error) error {
 	var status, why *StatusError
 	if !errors.As(err, &status) || Retryable(err) {

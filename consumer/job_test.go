@@ -129,7 +129,7 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// TestJobFollows: new entities are committed at once, and nothing else is.
+// TestJobFollows: new entities are committed at once, and there are no other commits.
 func TestJobFollows(t *testing.T) {
 	f := newFeed("a0")
 	f.longPoll = true
@@ -162,7 +162,8 @@ func TestJobFollows(t *testing.T) {
 	})
 }
 
-// TestJobIdle: when Idle is called, the job has committed what the feed had at the previous call.
+// TestJobIdle: when Idle is called, the job has committed all entities that the feed had at the
+// previous call.
 func TestJobIdle(t *testing.T) {
 	for _, longPoll := range []bool{false, true} {
 		f := newFeed("a0")

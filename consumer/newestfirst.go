@@ -225,7 +225,7 @@ func (b *backward) page(ctx context.Context, r *reading) (*reading, error) {
 	return b.before(r.page)
 }
 
-// visit checks that the prev links do not form a loop, and do not go on for too many pages.
+// visit checks that the prev links do not form a loop, and that there are not too many of them.
 func (b *backward) visit(r *reading) error {
 	if b.pages++; b.pages > b.s.config.MaxPages {
 		return &PageError{URL: r.page.URL, Part: -1, Err: fmt.Errorf("%w of %d pages back from the entry point", ErrTooLarge, b.s.config.MaxPages)}
@@ -349,7 +349,7 @@ func (b *backward) snapshot(ctx context.Context) error {
 }
 
 // poll applies new entities of the feed, oldest first, if about a PollInterval has passed since the
-// last time.
+// last poll.
 func (b *backward) poll(ctx context.Context) error {
 	if time.Since(b.polled) < b.s.config.PollInterval {
 		return nil

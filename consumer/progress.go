@@ -15,8 +15,8 @@ type Progress struct {
 	Committed time.Time
 	// Page is the URL of the page that is being read.
 	Page string
-	// Newest is the Last-Modified of the feed's newest page, updated every few
-	// seconds; zero while it is not known. Lag is how much older than that the position is.
+	// Newest is the Last-Modified of the feed's newest page, updated every few seconds; zero while it is not known.
+	// Lag is how much older the position is than the newest page.
 	Newest time.Time
 	Lag    time.Duration
 	// First is the Last-Modified of the first position in the feed that this run committed. The run covers the time

@@ -40,7 +40,7 @@ func newReadAhead(src io.ReadCloser, cancel func(), buf []byte) *readAhead {
 	return a
 }
 
-// hold makes Read block as described at readAhead, with a buffer of up to limit bytes.
+// hold makes Read block as described for readAhead, with a buffer of up to limit bytes.
 func (a *readAhead) hold(limit int) { a.held, a.limit = true, limit }
 
 func (a *readAhead) start() { go a.fill() }

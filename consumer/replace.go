@@ -46,7 +46,7 @@ func (r *run) fromSnapshot() Start {
 	return start
 }
 
-// removeOthers removes keys that are not in the snapshot from the sink, in the batch that moves the
+// removeOthers removes from the sink the keys that are not in the snapshot, in the batch that moves the
 // position past the snapshot.
 func (r *run) removeOthers(ctx context.Context) error {
 	b := &r.batch

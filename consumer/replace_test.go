@@ -91,8 +91,8 @@ func gapWorld(t *testing.T) (*testSnapshot, *replaceSink, map[string]string) {
 	return s, sink, want
 }
 
-// TestReplace makes each step of a replacement fail, and continues with another policy: the position says that
-// the snapshot replaces the data.
+// TestReplace makes each step of a replacement fail, and continues with another policy. The replacement is
+// still completed, since the position says that a snapshot replaces the data.
 func TestReplace(t *testing.T) {
 	steps := 1000
 	for n := range steps {

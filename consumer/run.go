@@ -31,7 +31,7 @@ type run struct {
 	// the replacement.
 	replacing, begins bool
 
-	// With NewestFirst, tail is the tail, or nil if it is complete, and head is the head.
+	// With NewestFirst: the tail, which is nil if it is complete, and the head.
 	tail *feed.TailPosition
 	head feed.Position
 }

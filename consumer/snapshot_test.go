@@ -106,7 +106,7 @@ func (s *testSnapshot) servePage(rw http.ResponseWriter, number int) {
 	s.mu.Unlock()
 }
 
-// bodies returns the bodies of the entities from number first to the end.
+// bodies returns the bodies of the entities from the given number to the end.
 func (s *testSnapshot) bodies(first int) (all []string) {
 	for _, entities := range s.parts {
 		for _, e := range entities {

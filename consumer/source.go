@@ -128,7 +128,8 @@ func (s *session) sendSome(q Request, attempts int) (*response, error) {
 // try makes a request once.
 func (s *session) try(q Request) (*response, error) { return s.tryWithin(s.ctx, q) }
 
-// tryWithin makes a request once. The context within must end no later than that of the session.
+// tryWithin makes a request once. It uses the given context, which must end no later than that of the
+// session.
 func (s *session) tryWithin(within context.Context, q Request) (*response, error) {
 	ctx, cancel := context.WithCancelCause(within)
 	limit := s.headerTimeout(q)

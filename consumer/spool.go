@@ -13,7 +13,7 @@ import (
 // A spool holds the entities of one page, which can be read backwards from the last one. Up to
 // limit bytes are in memory, more in a temporary file, which is unlinked.
 //
-// A record is the encoded entity, its body, and the sizes of both, in 16 bytes.
+// A record consists of the encoded entity, its body, and the sizes of both in 16 bytes.
 type spool struct {
 	limit int
 	mem   []byte

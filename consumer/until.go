@@ -73,7 +73,7 @@ func (e *UntilNotFoundError) Error() string {
 	return fmt.Sprintf("read %s until Content-ID %q: the feed does not have it", e.URL, e.ContentID)
 }
 
-// Check returns an error that matches [ErrNotOver] if u is a time that is not over.
+// Check returns an error that matches [ErrNotOver] if u is a time that is not over yet.
 func (u Until) Check() error {
 	if u.contentID == "" && time.Since(u.time) < time.Second {
 		return fmt.Errorf("read until %s: %w", u, ErrNotOver)

@@ -112,9 +112,9 @@ func (s *session) keep(cookie *http.Cookie) {
 	s.cookie, s.until = cookie.Value, time.Now().Add(age)
 }
 
-// replace replaces the cookie old, unless this was done before. If the parameter with is nil, old
-// was refused and is dropped; otherwise with is a new cookie that the server sent before old
-// expires.
+// replace replaces an old cookie, unless this was done before. If the new cookie is nil, the old
+// one was refused, and is dropped. Otherwise the server sent the new one before the old one
+// expired.
 func (s *session) replace(old string, with *http.Cookie) {
 	s.mu <- struct{}{}
 	defer func() { <-s.mu }()

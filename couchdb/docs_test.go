@@ -274,7 +274,7 @@ func TestConnections(t *testing.T) {
 	})
 }
 
-// TestPutMultipart writes documents with attachments unchanged as they were read.
+// TestPutMultipart writes documents with attachments back exactly as they were read.
 func TestPutMultipart(t *testing.T) {
 	fake := couchtest.NewFake(t)
 	source, target := openURL(t, fake.NewDB(t)), openURL(t, fake.NewDB(t))

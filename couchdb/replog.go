@@ -88,7 +88,7 @@ func (db *DB) ReplicationLog(ctx context.Context, id string) (*Log, error) {
 // PutReplicationLog writes l, which must come from ReplicationLog, and sets l.Rev to the new
 // revision. If another client has written the log in the meantime, the error matches ErrConflict,
 // provided the server compares revisions (see [DB.PutLocal]). After any other error, the log may or
-// may not have been written. After an error, read the log again.
+// may not have been written. In either case, read the log again.
 func (db *DB) PutReplicationLog(ctx context.Context, l *Log) error {
 	rev, err := db.PutLocal(ctx, strings.TrimPrefix(l.ID, "_local/"), l)
 	if err == nil {

@@ -32,7 +32,7 @@ func (r *Reader) Leaves(ctx context.Context, i int) ([]Child, error) {
 	return ParseNode(data, node, r.NodeRange(i))
 }
 
-// Entries returns the entries of a leaf. The parameter of is the range of the leaf.
+// Entries returns the entries of a leaf, given its range.
 func (r *Reader) Entries(ctx context.Context, leaf Child, of Range) ([]Entry, error) {
 	data, err := r.Objects.Get(ctx, leaf.Object)
 	if err != nil {

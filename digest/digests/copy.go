@@ -48,7 +48,7 @@ func copyDigest(ctx context.Context, from, to storage.Store, feed, id string) (b
 	err = w.write(ctx, id, func(ctx context.Context) ([]byte, error) {
 		there, err := w.reusable(ctx)
 		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, digest.ErrInvalid) && !errors.Is(err, storage.ErrNotFound) {
-			return nil, err // other errors mean that the base is damaged, so less of it can be reused
+			return nil, err // the excepted errors mean that the base is damaged, so less of it can be reused
 		}
 		return data, w.copy(ctx, &digest.Reader{Root: root, Objects: Objects(from, feed)}, there)
 	})

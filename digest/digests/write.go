@@ -205,7 +205,7 @@ func (w *Writer) writeRoot(ctx context.Context, data []byte) error {
 	return err
 }
 
-// Put starts to write a node or leaf in the background.
+// Put starts writing a node or leaf in the background.
 func (w *Writer) Put(ctx context.Context, name digest.Hash, data []byte) error {
 	data = bytes.Clone(data)
 	w.group.Go(func() error {
