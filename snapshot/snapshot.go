@@ -14,8 +14,8 @@ type Index struct {
 	CreatedAt time.Time
 	// Pages are absolute URLs. In an index in a store they may be relative.
 	Pages []string
-	// Feed, if set, is the exact position in a feed that the snapshot
-	// corresponds to. It is the additional property "feed".
+	// Feed, if set, is the exact position in a feed to which the snapshot corresponds. It is the
+	// additional property "feed".
 	Feed *FeedPosition
 	// Entities is the number of entities in all pages, the additional property
 	// "entities"; 0 if it is unknown or there are no Pages.

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// Of two writers that read the same version of an object, one wins.
+// Of two writers that have read the same version of an object, only one can write the next version.
 func Example() {
 	var store storage.Store = memory.New()
 	ctx, meta := context.Background(), storage.Meta{ContentType: "text/plain"}

@@ -77,8 +77,8 @@ func NameIn(prefix, key string) (name string, ok bool) {
 	return name, ok
 }
 
-// AfterName returns a value for the argument after of [Store].List with which the listing starts
-// after all keys of a name below prefix. It is "" for the name "".
+// AfterName returns the string that, passed to [Store].List as after, makes the listing begin after
+// all keys of a name below prefix. It is "" for the name "".
 func AfterName(prefix, name string) string {
 	if name == "" {
 		return ""

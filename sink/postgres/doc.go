@@ -28,7 +28,7 @@
 //
 // # Custom columns
 //
-// [Options.Columns] names columns and where their values come from, joined by commas:
+// [Options.Columns] lists columns and the sources of their values, separated by commas:
 //
 //	id=/id:bigint,name=/name:text not null,price=/price:numeric(10,2),tags=/tags:text[]
 //
@@ -66,8 +66,9 @@
 // this sink wrote, and the rows are merged into the table. Until the batch is committed, the sink
 // also keeps it in memory or, beyond 32 MiB and for bodies above 1 MiB, in a temporary file, so
 // that transient errors (a restart of the server, a serialization failure, a deadlock) can be
-// retried for 30 seconds. If the outcome of a COMMIT is unknown, the position shows it. In a batch
-// of more than 256 KiB the first rows are copied while others are still being applied.
+// retried for 30 seconds. If the outcome of a COMMIT is unknown, the stored position shows whether it
+// took effect. In a batch of more than 256 KiB the first rows are copied while others are still being
+// applied.
 //
 // Such a batch is copied straight into a table of whole entities, without the temporary table, as long
 // as all keys since the sink was opened have been new. This makes it faster to fill a table from a

@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// OpenFaulty opens a sink that calls the function before in advance of each request to the server.
+// OpenFaulty opens a sink that calls the given function before each request to the server.
 func OpenFaulty(ctx context.Context, url string, o Options, before func() error) (*Sink, error) {
 	return open(ctx, url, o, before)
 }

@@ -148,7 +148,7 @@ func (t *target) merge(ctx context.Context, position string) (refusals int64, er
 }
 
 // transact commits the batch in one transaction, which is already open if its rows were sent. If inOrder is set, it
-// merges all rows in the order of the feed. After an error of COMMIT the outcome is unknown.
+// merges all rows in the order of the feed. After an error from COMMIT, the outcome is unknown.
 func (t *target) transact(ctx context.Context, position string, rows sent, inOrder bool) (refusals int64, err error) {
 	stage, create := t.staging, t.table.stage(t.staging, "", "DELETE ROWS")
 	if inOrder {

@@ -175,7 +175,7 @@ func testSettings(t *testing.T, w *world) {
 		t.Errorf("sums of money are read as in %s", got)
 	}
 	k.Close()
-	// A COPY ahead is cancelled, as happens by a timeout if the feed is slow.
+	// A COPY ahead is cancelled, as happens if the feed is so slow that a timeout expires.
 	k = w.open(t, postgres.Options{Table: "u"})
 	b, err := k.Begin(t.Context())
 	if err != nil {

@@ -52,7 +52,8 @@ func testPatchRefused(t *testing.T, w *world) {
 	if diff := cmp.Diff(refused, w.pairs("SELECT content_id, operation FROM feedctl_quarantine")); diff != "" || k.Rejected().Quarantined != int64(len(refused)) {
 		t.Errorf("%d in quarantine (-want +got):\n%s", k.Rejected().Quarantined, diff)
 	}
-	// An entity with an invalid key is quarantined even if the batch has no entity for another key.
+	// A patch with an invalid key is quarantined even if the batch has no other entity for that
+	// key.
 	write(t, k, change(31, "y", `{}`), change(32, "1", `{"b":null}`))
 	if got := w.value("SELECT operation FROM feedctl_quarantine WHERE content_id = '<31@example.com>'"); got != "PATCH" {
 		t.Errorf("quarantine has %q", got)

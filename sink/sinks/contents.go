@@ -30,7 +30,7 @@ func HasContents(s sink.Spec) bool {
 }
 
 // CheckReconcile returns an error that matches [sink.ErrSpec] if the sink that a spec names cannot be
-// compared with its feed or, with repair, cannot be repaired.
+// compared with its feed or, if repair is set, cannot be repaired.
 func CheckReconcile(s sink.Spec, repair bool) error {
 	switch {
 	case HasContents(s), s.Scheme == "jsonl" && !repair:

@@ -27,9 +27,8 @@ type Options struct {
 	// Keeps, if set, returns the part of a record that a sink for custom tables stores. In that
 	// case, odd and large bodies are not tested.
 	Keeps func(Record) Record
-	// OpenFaulty, if set, opens the sink as Open does. The sink calls the function before in
-	// advance of each step that changes the disk, and skips the step if the function returns an
-	// error.
+	// OpenFaulty, if set, opens the sink as Open does. The sink calls the given function before
+	// each step that changes the disk, and skips the step if the function returns an error.
 	OpenFaulty func(ctx context.Context, dir string, before func() error) (consumer.Sink, error)
 	// Every is the distance between the steps that are made to fail; 0 means all steps. Set it for
 	// a slow server if every step is tested with a fake.

@@ -57,7 +57,7 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/session"
 )
 
-// DefaultTable is the default table.
+// DefaultTable is the name of the default table.
 const DefaultTable = "entities"
 
 // busyTimeout is how long a sink waits for another writer of the database.

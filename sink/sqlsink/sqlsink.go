@@ -81,7 +81,7 @@ type target struct {
 	db     *sql.DB
 	name   string
 	apply  Func
-	before func() error // for tests: called in advance of each request to the database
+	before func() error // for tests: called before each request to the database
 
 	conn    *sql.Conn // nil if the sink is not connected
 	backend backend   // of conn

@@ -141,7 +141,7 @@ func TestOtherWriters(t *testing.T) {
 		return err
 	}, func() error {
 		if other != nil {
-			close(waiting) // released before the next step, which writes
+			close(waiting) // lets the other writer continue before the next step, which writes
 			other = nil
 		}
 		return nil

@@ -71,7 +71,7 @@ func writeDigest(ctx context.Context, store storage.Store, name, file string, c 
 	return result, nil
 }
 
-// up leads from the URL of the root of a digest to the root of the server.
+// up is the relative path from the URL of a digest's root to the root of the server.
 const up = "../.."
 
 // relative returns p with paths relative to the URL of the root of a digest.

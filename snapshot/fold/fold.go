@@ -77,7 +77,7 @@ type Config struct {
 	// Digesting, if set, is called while a digest is computed, with the number of keys processed so
 	// far.
 	Digesting func(keys int64)
-	// Logger logs warnings. Defaults to discarding them.
+	// Logger, if set, receives warnings.
 	Logger *slog.Logger
 }
 

@@ -13,9 +13,9 @@ import (
 )
 
 // A VersionFunc returns the name of an entity among the versions of its key, and the names of the
-// versions that the entity replaces, which may include its own. An entity with an empty name is the
-// last state of its key, as every entity is in a fold without versions. body is the entity's body;
-// the function must not use e.Body or e.Stream.
+// versions that the entity replaces, which may include its own. If the name is empty, the entity is
+// the last state of its key, as every entity is in a fold without versions. body is the entity's
+// body; the function must not use e.Body or e.Stream.
 type VersionFunc func(e *feed.Entity, body io.Reader) (name string, replaced []string, err error)
 
 // versions is a table with a row for each version that has not been replaced. The key of a row is

@@ -34,7 +34,7 @@ const immutable = "public, max-age=31536000, immutable"
 
 // Config holds the settings of a snapshot. The zero value of each setting stands for its default.
 type Config struct {
-	// Feed is the position in a feed that the snapshot corresponds to.
+	// Feed is the position in a feed to which the snapshot corresponds.
 	Feed *snapshot.FeedPosition
 	// CreatedAt defaults to the current time. In the index it is rounded down to a whole second,
 	// and never later than the position in the feed.

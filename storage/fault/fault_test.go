@@ -79,7 +79,7 @@ func prepare(t *testing.T) (*memory.Store, storage.Version) {
 	return s, version
 }
 
-// content returns the body of an object, "" if there is none.
+// content returns the body of an object, or "" if the object does not exist.
 func content(t *testing.T, s storage.Store, key string) string {
 	t.Helper()
 	o, err := s.Get(t.Context(), key, 0, -1)

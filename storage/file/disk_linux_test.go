@@ -29,7 +29,7 @@ func TestFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Fill the disk with another object until no more piece fits.
+	// Fill the disk with another object until no piece fits any more.
 	filler, err := s.Create(ctx, "a/filler", storage.Meta{}, storage.Bytes())
 	for err == nil {
 		filler, err = s.Append(ctx, "a/filler", filler, storage.Meta{}, storage.Bytes(piece))

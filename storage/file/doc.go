@@ -78,9 +78,9 @@
 //
 // A tail of more than 1 MiB is synced before the slot is written, and readers do not check it.
 //
-// If the slots differ, the last append was interrupted, or its copy of the state was lost. Before
-// the next append, the writer of that append writes the earlier tail and slot again, syncs them and
-// the directory, copies the state to the other slot and syncs that. The tail and the slot are
+// If the slots differ, the last append was interrupted, or its copy of the state was lost. The
+// writer of the next append first writes the tail and the slot of the last append again, syncs them
+// and the directory, copies the state to the other slot and syncs that. The tail and the slot are
 // written again because the operating system may consider them durable after a failed fsync.
 //
 // These are the system calls that modify the store, for an object "a/key".

@@ -40,7 +40,7 @@ type state struct {
 	Data         []byte          `json:"data,omitempty"`
 
 	Seq     int64  `json:"seq,omitempty"`     // number of appends in this metadata file
-	Tail    int64  `json:"tail,omitempty"`    // size of the end of the body that was synced together with this state
+	Tail    int64  `json:"tail,omitempty"`    // size of the part at the end of the body that was synced with this state
 	TailCRC uint32 `json:"tailCRC,omitempty"` // CRC-32C of the tail
 }
 

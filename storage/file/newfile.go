@@ -165,8 +165,7 @@ func (s *Store) removeEmptyDirs(key string) {
 }
 
 // syncDirsAbove makes the directory that holds key durable by syncing each directory
-// above it. Existing directories are synced too, since another process may have just
-// created them.
+// above it. Existing directories are synced, too, since another process may have just created them.
 func (s *Store) syncDirsAbove(key string) error {
 	dir := dirOf(key)
 	for dir != "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Names in the root of a store.
+// Names of files and directories in the root of a store.
 const (
 	objectsDir = "objects"
 	locksDir   = "locks"
@@ -168,7 +168,7 @@ func (s *Store) checkUnused() error {
 	}
 	for _, entry := range entries {
 		switch entry.Name() {
-		case objectsDir, locksDir, tmpDir, "lost+found": // "lost+found" is in the root of a file system
+		case objectsDir, locksDir, tmpDir, "lost+found": // the root of a file system may contain "lost+found"
 		default:
 			return fmt.Errorf("%w: the directory has a file %q but no file %q; use an empty directory",
 				storage.ErrLayout, entry.Name(), versionFile)

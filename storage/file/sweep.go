@@ -19,8 +19,8 @@ import (
 )
 
 // Sweep implements [storage.Sweeper]. It removes temporary files, body files that no
-// metadata names, and bytes after the end of a body, if the file was last written at least
-// age ago and no writer has it open. It reads the names of all files of the store.
+// metadata names, and bytes after the end of a body, if the last write to the file is at least as
+// old as age and no writer has the file open. It reads the names of all files of the store.
 func (s *Store) Sweep(ctx context.Context, age time.Duration) (freed int64, err error) {
 	now, err := s.Now(ctx)
 	if err != nil {

@@ -55,9 +55,9 @@ func (s *Store) checkVersion() (found bool, err error) {
 }
 
 // present returns [storage.ErrNoStore] if the store that was opened has disappeared,
-// probably because the disk is not mounted: it must not seem to be empty. A store is identified by
-// the modification time of its version file, which is unique and, unlike the device number, remains
-// the same when the disk is mounted again, and in a copy that preserves times.
+// probably because the disk is not mounted: the store must not seem to be empty. A store is
+// identified by the modification time of its version file, which is unique and, unlike the device
+// number, remains the same when the disk is mounted again, and in a copy that preserves times.
 func (s *Store) present() error {
 	// Errors are not wrapped, since the error of a missing store must not match fs.ErrNotExist.
 	info, err := os.Stat(s.versionPath())

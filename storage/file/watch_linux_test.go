@@ -108,7 +108,7 @@ func (m *watchModel) step() {
 	}
 }
 
-// move moves a directory out of the store, or one with an object into it.
+// move moves a directory out of the store, or a directory with an object into the store.
 func (m *watchModel) move() {
 	m.files++
 	inside, outside := m.dir(), filepath.Join(m.outside, fmt.Sprint(m.files))

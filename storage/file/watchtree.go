@@ -91,9 +91,8 @@ func (d *watchedDir) prune() {
 	}
 }
 
-// find returns the directory at path or, if that is not in the tree, the nearest directory above
-// it; the result at tells which. If add is set and the directory at path is needed, find adds it to
-// the tree.
+// find returns the directory at path and true or, if that is not in the tree, the nearest directory
+// above it and false. If add is set and the directory at path is needed, find adds it to the tree.
 func (w *watches) find(path string, add bool) (dir *watchedDir, at bool) {
 	dir = w.top
 	covered := len(dir.subs) > 0

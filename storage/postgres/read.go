@@ -111,8 +111,8 @@ func addNoOverflow(a, b int64) int64 {
 	return a + b
 }
 
-// join appends to data, which begins at the offset at, the part of a chunk that follows it. There
-// must be no gap between data and the chunk.
+// join appends to data, which begins at one offset, the bytes that follow it in a chunk, which
+// begins at another. There must be no gap between data and the chunk.
 func join(data []byte, at, position int64, chunk []byte) ([]byte, error) {
 	next := at + int64(len(data))
 	skip := next - position
@@ -153,7 +153,7 @@ func (t tables) read(ctx context.Context, db database, id, from, to int64, buffe
 // A fetch is the method [tables.read] for a particular database.
 type fetch func(id, from, to int64, buffer []byte) ([]byte, error)
 
-// object returns the object. Its body fetches further batches on demand.
+// object returns o as a [storage.Object], whose body fetches further batches on demand.
 func (o opened) object(ctx context.Context, fetch fetch) *storage.Object {
 	b := &body{ctx: ctx, key: o.info.Key, id: o.id, next: o.at + int64(len(o.first)), end: o.end, fetch: fetch, buffer: o.buffer}
 	b.rest = o.first[:min(int64(len(o.first)), o.end-o.at)]

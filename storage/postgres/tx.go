@@ -18,7 +18,7 @@ import (
 //     with its other changes. If it is rolled back, nothing is written.
 //   - Reads see the writes of the transaction. They must also see the committed writes
 //     of others, so the isolation level must be READ COMMITTED.
-//   - Nothing is retried. After ErrExists, ErrConflict and errors of a body the
+//   - Nothing is retried. After ErrExists, ErrConflict and errors from reading a body, the
 //     transaction can continue; after any other error it can only be rolled back.
 //   - Other writers of the same objects wait until the transaction ends. Keep it short.
 //

@@ -86,7 +86,8 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// listens waits until a session other than that of process not listens, and returns its process ID.
+// listens waits until a session other than the one with the given process ID listens, and returns
+// its process ID.
 func listens(t *testing.T, conn *pgx.Conn, not int) (process int) {
 	t.Helper()
 	for process == 0 {

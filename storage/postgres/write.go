@@ -207,8 +207,8 @@ func (w *write) put(ctx context.Context, db database, table tables, piece []byte
 	}
 }
 
-// readPiece fills the buffer from the body, or reads the last left bytes of the body if these are
-// fewer. After the last piece it checks that the body ends.
+// readPiece fills the buffer from the body, or reads the rest of the body if that is shorter than
+// the buffer. After the last piece it checks that the body ends.
 func readPiece(r io.Reader, buffer []byte, left int64) ([]byte, error) {
 	piece := buffer[:min(int64(len(buffer)), left)]
 	if _, err := io.ReadFull(r, piece); err != nil {

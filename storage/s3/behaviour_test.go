@@ -247,8 +247,8 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// TestPlainRecreated: a write for a plain object fails if the object was deleted and created again
-// with the same bytes, and therefore has the same ETag.
+// TestPlainRecreated: Append and Replace of a plain object fail if the object was deleted and
+// created again with the same bytes, and therefore with the same ETag.
 func TestPlainRecreated(t *testing.T) {
 	s := newStore(t, s3test.Start(t), "plain")
 	ctx := t.Context()

@@ -51,9 +51,9 @@
 // repeats the headers for the same reason, and because servers and proxies change headers.
 //
 // The ETag is used only in the conditions of writes. It is usually the MD5 of the object, though
-// not always (multipart uploads, encryption). In this case, two states with the same bytes have the
-// same ETag: if an object changed from A to B and back to A, a writer that read the first A would
-// overwrite the second. The trailer therefore contains the ID of the write. Replacements and
+// not always (multipart uploads, encryption). If it is the MD5, two states with the same bytes have
+// the same ETag: if an object changed from A to B and back to A, a writer that read the first A
+// would overwrite the second. The trailer therefore contains the ID of the write. Replacements and
 // appends never write a plain object, and before a plain object is replaced, its ID is checked.
 //
 // # Writing
@@ -64,14 +64,14 @@
 // signature, so the server rejects damaged requests. An append sends the whole object. The existing
 // body is in memory if this process wrote it recently; otherwise it is read and verified first. A
 // body too large for memory is read while it is sent in a multipart upload, however small the tail
-// is: some servers lock an object during a PutObject, so that reading it would block for ever.
+// is: some servers lock an object during a PutObject, so reading it would block for ever.
 //
 // If there is no response, or the response is a 409 or a server error, the outcome of the write is
 // unknown, unless part of the body was never sent. A later 412 may be due to the earlier attempt,
-// so the object is then read. If it has the ID of the write, the write has succeeded. If it is
-// unchanged, the write is sent again with the same ID. If another writer has changed it after an
-// attempt with an unknown outcome, the error matches no error of package storage: the outcome
-// remains unknown.
+// so the object is then read. If the object has the ID of the write, the write has succeeded. If
+// the object is unchanged, the write is sent again with the same ID. If another writer has changed
+// it after an attempt with an unknown outcome, the error matches no error of package storage: the
+// outcome remains unknown.
 //
 // # Reading
 //

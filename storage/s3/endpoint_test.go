@@ -27,7 +27,7 @@ import (
 )
 
 // before starts a proxy in front of the test server, with or without TLS, that injects faults, and
-// returns its address.
+// returns the proxy's address.
 func before(t *testing.T, server *s3test.Server, tls bool, decide func(s3fault.Request) s3fault.Fault) *url.URL {
 	t.Helper()
 	u := must[*url.URL](t)(url.Parse(server.URL("")))

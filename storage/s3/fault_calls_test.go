@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// faultPart is the size of parts in these tests, the minimum of S3.
+	// faultPart is the size of parts in these tests, which is S3's minimum.
 	faultPart = 5 << 20
 	// faultMemory is the limit of the stores' memory: an object is large if it exceeds a sixteenth of
 	// the limit.

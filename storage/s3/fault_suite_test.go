@@ -72,8 +72,8 @@ func TestStoreOverFaults(t *testing.T) {
 	t.Logf("%d faults in %d requests", faults.Load(), all.Load())
 }
 
-// asking repeats a conditional write if its outcome is unknown because of a fault, as a caller that
-// needs the outcome would.
+// An asking store repeats a conditional write if its outcome is unknown because of a fault, as a
+// caller that needs the outcome would.
 type asking struct{ *s3.Store }
 
 func (a asking) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {
@@ -104,8 +104,8 @@ func isUnknown(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() == nil && !isDefinite(err)
 }
 
-// onSmall restricts faults that are detected only at the end of a long body, and faults that hold
-// the body in memory, which the suite measures, to short bodies.
+// onSmall restricts a fault to short bodies if the fault is detected only at the end of a long
+// body, or holds the body in memory, which the suite measures.
 func onSmall(f faultCase) s3fault.Fault {
 	if !f.corrupts && !f.twice {
 		return f.fault

@@ -238,7 +238,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// without removes a header from a request and signs it again.
+// without removes a header from a request and signs the request again.
 func without(t *testing.T, r *http.Request, name string) {
 	t.Helper()
 	if r.Header.Get(name) == "" {

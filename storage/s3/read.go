@@ -22,7 +22,7 @@ const tailSize = 4 << 10
 
 // A response is an object, or a range of an object, as sent by the server.
 type response struct {
-	storage.Info         // Meta may be in the trailer, and is then set when that has been read
+	storage.Info         // Meta is set later if it is in the trailer
 	rec          *record // the object's record
 	version      version
 	total        int64 // length of the object, including the trailer
@@ -194,7 +194,8 @@ func (s *Store) open(ctx context.Context, key string, offset, length int64) (*st
 	return o, err
 }
 
-// wholeRange returns a range that includes all of any object that is small enough to be read whole.
+// wholeRange returns a range that includes the whole object if that is small enough to be read
+// whole.
 func (s *Store) wholeRange() string { return fmt.Sprintf("bytes=0-%d", s.whole-1) }
 
 // load reads an object to append to it. The body is nil if the object is large.
@@ -243,8 +244,8 @@ func (r *response) readWhole(object []byte) ([]byte, error) {
 
 var errDigest = errors.New("its SHA-256 is not the one that was written; restore it from another version or a copy")
 
-// refresh caches a body that was read, if an earlier state is in the cache: then this process
-// appends to the object.
+// refresh caches a body that was read if the cache has an earlier state of the object, which means
+// that this process appends to the object.
 func (s *Store) refresh(r *response, body []byte) {
 	if r.version.plain || !s.bodies.has(r.Key) {
 		return
@@ -252,7 +253,8 @@ func (s *Store) refresh(r *response, body []byte) {
 	s.bodies.put(newCachedBody(r.Key, r.Version, bytes.Clone(body)))
 }
 
-// memoryBody returns a verified body, or the part of it from begin to end. Closing it frees m.
+// memoryBody returns the bytes [begin, end) of a verified body as a reader. Closing the reader
+// frees m.
 func (r *response) memoryBody(body []byte, begin, end int64, m *borrowed) io.ReadCloser {
 	part := memoryBody{bytes.NewReader(body[begin:end]), m}
 	if end-begin < r.Size {
