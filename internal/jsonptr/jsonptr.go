@@ -129,7 +129,7 @@ func scalar(b []byte) (string, error) {
 	return string(b), nil
 }
 
-// is reports whether a JSON string is name.
+// is reports whether a JSON string stands for the given name.
 func is(quoted []byte, name string) bool {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted[1:len(quoted)-1]) == name

@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/internal/jsonptr"
 )
 
-// rfc is the document of RFC 6901, section 5, with scalars for its members.
+// rfc is the example document of RFC 6901, section 5.
 const rfc = `{
    "foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4,
    "i\\j": 5, "k\"l": 6, " ": 7, "m~n": 8
@@ -113,7 +113,7 @@ func TestCompileErrors(t *testing.T) {
 	}
 }
 
-// FuzzString compares with a full decode of the document.
+// FuzzString compares the result with that of decoding the whole document.
 func FuzzString(f *testing.F) {
 	f.Add(rfc, "/foo/1")
 	f.Add(`{"a":[{"b":"\u00e9"},[1,2.0,true]]}`, "/a/1/1")
@@ -125,7 +125,7 @@ func FuzzString(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_, _ = p.Lookup([]byte(doc)) // never panics, whatever the document
+		_, _ = p.Lookup([]byte(doc)) // must not panic for any document
 		got, err := p.String([]byte(doc))
 		if !utf8.ValidString(doc) {
 			return // the decoder replaces invalid UTF-8

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// AppendString appends the bytes of s, which are UTF-8, as a JSON string.
+// AppendString appends s, which must be UTF-8, as a JSON string.
 func AppendString[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	for {
@@ -19,8 +19,8 @@ func AppendString[T string | []byte](dst []byte, s T) []byte {
 	}
 }
 
-// AppendText appends s as a JSON string. Bytes that are not UTF-8 are taken for
-// ISO-8859-1, the old encoding of header fields (RFC 9110, section 5.5).
+// AppendText appends s as a JSON string. Bytes that are not UTF-8 are interpreted as ISO-8859-1,
+// the former encoding of header fields (RFC 9110, section 5.5).
 func AppendText(dst []byte, s string) []byte {
 	if utf8.ValidString(s) {
 		return AppendString(dst, s)
@@ -47,8 +47,7 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 }
 
-// plain returns the length of the longest prefix of s that needs no escaping in a
-// JSON string.
+// plain returns the length of the longest prefix of s that can be in a JSON string without escapes.
 func plain[T string | []byte](s T) int {
 	i := 0
 	for ; i+8 <= len(s); i += 8 {
@@ -62,17 +61,18 @@ func plain[T string | []byte](s T) int {
 	return i
 }
 
-// special is not zero if one of the eight bytes of x is a quote, a backslash or
-// a control character. Its lowest set bit is in the first of these bytes.
+// special returns 0 if none of the eight bytes of x is a quote, a backslash or a control character.
+// Otherwise, the lowest set bit of the result is in the first such byte.
 func special(x uint64) uint64 {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
-	// Each difference borrows into the highest bit of a matching byte; bytes that have this
-	// bit already are not ASCII.
+	// Each subtraction sets the highest bit of a matching byte by borrowing. Bytes in which that
+	// bit is set in x are not ASCII, and are masked out.
 	quote, backslash := x^'"'*ones, x^'\\'*ones
 	return ((x - ' '*ones) | (quote - ones) | (backslash - ones)) &^ x & high
 }
 
-// load returns eight bytes of s, starting at i, in a form that the compiler turns into one load.
+// load returns eight bytes of s, starting at i. The compiler turns the expression into a single
+// load.
 func load[T string | []byte](s T, i int) uint64 {
 	s = s[i : i+8]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |

@@ -22,8 +22,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// FuzzAppendCompact compares with encoding/json, which replaces invalid UTF-8 and allows
-// deeper nesting.
+// FuzzAppendCompact compares the result with that of encoding/json, which replaces invalid UTF-8
+// and allows deeper nesting.
 func FuzzAppendCompact(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, src []byte) {
@@ -62,7 +62,7 @@ func depth(src []byte) int {
 	}
 }
 
-// FuzzAppendString reads the result with encoding/json.
+// FuzzAppendString: encoding/json reads the result as the original string.
 func FuzzAppendString(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -6,9 +6,9 @@ import "unicode/utf8"
 const MaxDepth = 1024
 
 // AppendCompact appends the JSON text src without the white space between its
-// tokens. Nothing else is changed: numbers keep their digits, strings their
-// escapes, members their order. If src is not one JSON value in UTF-8, or is
-// nested deeper than [MaxDepth], it returns dst unchanged, and false.
+// tokens. Nothing else is changed: numbers keep their digits, strings keep their escapes, and
+// members keep their order. If src is not one JSON value in UTF-8, or is nested deeper than
+// [MaxDepth], it returns dst unchanged, and false.
 func AppendCompact(dst, src []byte) ([]byte, bool) {
 	if !utf8.Valid(src) {
 		return dst, false

@@ -30,7 +30,7 @@ func TestAppendIndent(t *testing.T) {
 		strings.Repeat("[", MaxDepth): "",
 	} {
 		got, err := AppendIndent([]byte("> "), []byte(text), 1<<20)
-		if want == "" { // of the beginning of a text
+		if want == "" { // the text ends too early
 			if longest := len("\n[") + 2*maxIndent; !errors.Is(err, io.ErrUnexpectedEOF) || len(got) > MaxDepth*longest {
 				t.Errorf("%.20s... becomes %d bytes, error %v", text, len(got), err)
 			}
@@ -80,8 +80,8 @@ func TestAppendIndentStops(t *testing.T) {
 	}
 }
 
-// FuzzAppendIndent compares with encoding/json: an indented text is valid, and equal to the original without white
-// space.
+// FuzzAppendIndent checks with encoding/json that an indented text is valid, and that it is equal to the original
+// if white space is removed from both.
 func FuzzAppendIndent(f *testing.F) {
 	for _, text := range texts {
 		f.Add([]byte(text), 0)
@@ -113,7 +113,7 @@ func FuzzAppendIndent(f *testing.F) {
 	})
 }
 
-// tooDeep reports whether a text is nested deeper than AppendIndent allows.
+// tooDeep reports whether an error means that a text is nested deeper than AppendIndent allows.
 func tooDeep(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "nested deeper")
 }

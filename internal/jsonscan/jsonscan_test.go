@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// texts are JSON and almost JSON.
+// texts holds JSON, and text that is almost JSON.
 var texts = []string{
 	`{}`, `[]`, `null`, `true`, `false`, `""`, `0`, `-0`, `12.50e+3`, `1E-9`, ` [1 , 2 ]`, "{\"a\" : [ {\"b\":\"\\u00e9\\n\"} ] }\r\n",
 	`{"_id":"a","n":1.10,"big":123456789012345678901234567890}`, `"` + strings.Repeat("x", 300) + `\""`, `[[[[[[]]]]]]`,
@@ -23,7 +23,8 @@ var texts = []string{
 	`[1 2]`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{a:1}`, `{"a":1 "b":2}`, `{1:2}`, `[}`, `{]`, `]`, `}`, `1 2`, `{} {}`, "\x00",
 }
 
-// whole reads a value that is all of r, in pieces of at most limit bytes.
+// whole reads a single value, which must be all of r. limit is the limit of Reader.Value; a larger
+// value is read with Rest.
 func whole(r io.Reader, limit int) ([]byte, error) {
 	s := NewReader(r)
 	b, isWhole, err := s.Value(limit)
@@ -47,7 +48,8 @@ func whole(r io.Reader, limit int) ([]byte, error) {
 	return got, nil
 }
 
-// checkValue compares validity and bytes with encoding/json.
+// checkValue checks that Valid and Reader accept the same texts as encoding/json, and return the
+// same bytes.
 func checkValue(t *testing.T, text []byte, limit int) {
 	t.Helper()
 	if got, want := Valid(text), json.Valid(text); got != want {
@@ -97,7 +99,7 @@ func checkText(t *testing.T, text []byte) {
 		}
 	case err != nil:
 		t.Errorf("%q: %v", text, err)
-	case !utf8.Valid(text): // unlike encoding/json, which replaces it
+	case !utf8.Valid(text): // Unquote keeps invalid UTF-8, but encoding/json replaces it
 	case json.Unmarshal(trimmed, &want) == nil && got != want:
 		t.Errorf("%q was read as %q, want %q", text, got, want)
 	}
@@ -140,8 +142,7 @@ func FuzzText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) { checkText(t, text) })
 }
 
-// walk reads r as a JSON text, entering elements where possible, and writes it without
-// white space.
+// walk reads a JSON text from r, entering objects and arrays, and writes it without white space.
 func walk(r *Reader, out *bytes.Buffer) error {
 	c, err := r.Peek()
 	if err != nil {
@@ -220,7 +221,7 @@ func FuzzWalk(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) { checkWalk(t, text) })
 }
 
-// TestResync skips lines that are not JSON and continues after them.
+// TestResync: lines that are not JSON are skipped, and reading continues after them.
 func TestResync(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{"[\n1,\n2\n]", "1 2"},
@@ -234,7 +235,7 @@ func TestResync(t *testing.T) {
 		{"[\nx\r\n,\n2]", "(bad x\r) 2"},
 		{"[\nx\n]", "(bad x)"},
 		{"[x", "(bad x) unexpected EOF"},
-		{"[\n1", "1 unexpected EOF"}, // a number may end anywhere
+		{"[\n1", "1 unexpected EOF"}, // the number is complete, the array is not
 	}
 	for _, test := range tests {
 		for name, in := range map[string]io.Reader{"at once": strings.NewReader(test.in), "bytes": iotest.OneByteReader(strings.NewReader(test.in))} {
@@ -268,8 +269,8 @@ func TestResync(t *testing.T) {
 	}
 }
 
-// TestDroppedMark: an element that began before the bytes kept is skipped from where it
-// is invalid.
+// TestDroppedMark: if the beginning of an invalid element is no longer in memory, the element is
+// skipped from the place where it is invalid.
 func TestDroppedMark(t *testing.T) {
 	many := strings.Repeat(`"name":"`+strings.Repeat("x", 1000)+`",`, 12000)
 	r := NewReader(strings.NewReader("[\n{" + many + "x:1}\n,2]"))
@@ -303,7 +304,7 @@ func TestDroppedMark(t *testing.T) {
 	}
 }
 
-// TestLines: with Lines, a truncated value ends with its line.
+// TestLines: if Lines is set, a truncated value ends at the end of its line.
 func TestLines(t *testing.T) {
 	in := "\n{\"a\":1}\r\n\n{\"b\":[\n{\"c\":{\"d\":[1\n\n{\"e\"\n{\"f\":\n{\"g\":{}}\n{\"h\":2"
 	for name, in := range map[string]io.Reader{"at once": strings.NewReader(in), "bytes": iotest.OneByteReader(strings.NewReader(in))} {
@@ -341,7 +342,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// endless is an array with an endless string, and counts the bytes read.
+// endless is a reader of an array with an endless string. It counts the bytes that were read.
 type endless struct{ n int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -392,8 +393,8 @@ func BenchmarkValue(b *testing.B) {
 	}
 }
 
-// TestResyncAfterRest: an element is truncated after a value that was not kept. The element
-// on the next line is not part of it.
+// TestResyncAfterRest: if an element is truncated after a value that was read with Rest, the
+// element on the next line is not skipped with it.
 func TestResyncAfterRest(t *testing.T) {
 	for _, first := range []string{`{"a":"xxxx"`, `{"a":"xxxx",`, `{"a":["xxxx"`, `{"a":"xxxx","b":`} {
 		for _, chunks := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
@@ -428,8 +429,8 @@ func TestResyncAfterRest(t *testing.T) {
 	}
 }
 
-// TestResyncAfterDroppedMark: an element of many small values is truncated, and together with the
-// next one it is so long that its mark is dropped.
+// TestResyncAfterDroppedMark: if an element of many small values is truncated, and is so long,
+// together with the next element, that its mark is dropped, the next element is nevertheless read.
 func TestResyncAfterDroppedMark(t *testing.T) {
 	name := `"name":"` + strings.Repeat("x", 1000) + `",`
 	first := "{" + strings.Repeat(name, maxMarked/len(name)-100) + `"y":`

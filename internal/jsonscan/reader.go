@@ -14,38 +14,36 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("offset %d: %s", e.Offset, e.Reason) }
 
-// maxMarked limits the bytes kept after a mark, so that many small values do not fill the
-// memory. Beyond it, the mark is lost.
+// maxMarked is the maximum number of bytes that are kept after a mark, so that many small values do not
+// fill the memory. If there are more, the mark is lost.
 const maxMarked = 4 << 20
 
-// firstBuffer is the initial size of a Reader's buffer, in bytes. The buffer grows with
-// the values that are read whole.
+// firstBuffer is the initial size of a Reader's buffer, in bytes. The buffer grows if larger values are
+// read as a whole.
 const firstBuffer = 64 << 10
 
 // A Reader reads JSON incrementally: it enters objects and arrays, and returns values as
 // bytes, which are valid until the next call.
 //
-// Its errors are [*SyntaxError], io.ErrUnexpectedEOF if the stream is truncated, and
-// those of the stream.
+// Its errors are [*SyntaxError], io.ErrUnexpectedEOF if the stream is truncated, and errors of the stream.
 type Reader struct {
 	src   io.Reader
 	buf   []byte
-	pos   int // buf[pos:end] is not read yet
+	pos   int // buf[pos:end] has not been read yet
 	end   int
 	base  int64 // offset of buf[0] in the stream
 	err   error // of src
 	hold  int   // start of the value being read, or -1
-	mark  int   // where Mark was called, or the first line break after it; or -1
-	lost  bool  // the mark was lost: the next line break replaces it
-	depth int   // of stack at the mark
+	mark  int   // index in buf where Mark was called, or of the first line break after that; or -1
+	lost  bool  // the mark was lost: the next line break replaces or has replaced it
+	depth int   // number of levels at the mark
 	stack []level
 	value value
 	key   []byte
 	// Blocks, if set, is called before each Read of the stream, which may block.
 	Blocks func()
-	// Lines means that each value is on a separate line: a line break within a value is
-	// a syntax error. Otherwise an incomplete value would extend to the lines after
-	// it.
+	// Lines means that each value is on a line of its own, so that a line break within a value is a syntax
+	// error. If it is not set, an incomplete value extends to the lines that follow.
 	Lines bool
 }
 
@@ -59,7 +57,7 @@ type level struct {
 type comma uint8
 
 const (
-	never comma = iota // it is the first one
+	never comma = iota // before the first element
 	must
 	may // after Resync
 )
@@ -75,7 +73,7 @@ func (r *Reader) Reset(src io.Reader) {
 	}
 }
 
-// fill reads more of the stream. It may move the bytes in the buffer.
+// fill reads more of the stream into the buffer. It may move the bytes that are in the buffer.
 func (r *Reader) fill() error {
 	if r.err != nil {
 		return r.err
@@ -180,12 +178,12 @@ func (r *Reader) enter(kind byte) error {
 	if len(r.stack) == maxDepth {
 		return r.syntax(r.pos-1, "nested deeper than %d", maxDepth)
 	}
-	r.stack = append(r.stack, level{end: kind + 2}) // ASCII has '}' and ']' there
+	r.stack = append(r.stack, level{end: kind + 2}) // in ASCII, '}' and ']' are two after '{' and '['
 	return nil
 }
 
-// more reports whether the innermost array or object has another element or member. If it has none, more
-// leaves it.
+// more reports whether the innermost array or object has another element or member. If there is none, more
+// leaves the array or object.
 func (r *Reader) more() (bool, error) {
 	at := &r.stack[len(r.stack)-1]
 	c, err := r.next()
@@ -217,9 +215,9 @@ func (r *Reader) more() (bool, error) {
 	return true, nil
 }
 
-// Key reads the name of the next member of the innermost object, with quotes and
-// escapes, and the colon. At the end of the object, Key leaves the object and returns nil. A name of more
-// than 64 KiB is a syntax error.
+// Key reads the name of the next member of the innermost object, and the colon after it. It returns the
+// name with quotes and escapes. At the end of the object, Key leaves the object and returns nil. A name of
+// more than 64 KiB is a syntax error.
 func (r *Reader) Key() ([]byte, error) {
 	if more, err := r.more(); err != nil || !more {
 		return nil, err
@@ -237,7 +235,7 @@ func (r *Reader) Key() ([]byte, error) {
 	if !whole {
 		return nil, r.syntax(r.pos, "a member's name is too long")
 	}
-	r.key = append(r.key[:0], name...) // reading on may move the buffer
+	r.key = append(r.key[:0], name...) // a copy, since reading on may move the bytes in the buffer
 	c, err := r.next()
 	if err == nil && c != ':' {
 		err = r.syntax(r.pos-1, "found %q after a member's name", c)
@@ -248,7 +246,7 @@ func (r *Reader) Key() ([]byte, error) {
 	return r.key, nil
 }
 
-// Object reads an object. It calls member with each name; member must read the value.
+// Object reads an object. It calls member with the name of each member; the function must read the value.
 func (r *Reader) Object(member func(name []byte) error) error {
 	if err := r.enter('{'); err != nil {
 		return err
@@ -264,7 +262,7 @@ func (r *Reader) Object(member func(name []byte) error) error {
 	}
 }
 
-// Array reads an array. It calls element for each element; element must read it.
+// Array reads an array. It calls element for each element; the function must read the element.
 func (r *Reader) Array(element func() error) error {
 	if err := r.enter('['); err != nil {
 		return err
@@ -279,8 +277,8 @@ func (r *Reader) Array(element func() error) error {
 	}
 }
 
-// Value reads the next value, of any type. If it is larger than limit, in bytes, whole
-// is false, and [Reader.Rest] must be called to read the rest of it.
+// Value reads the next value, of any type. If the value is larger than limit, in bytes, whole is false,
+// and [Reader.Rest] must be called to read the rest of the value.
 func (r *Reader) Value(limit int) (b []byte, whole bool, err error) {
 	if err := r.begin(); err != nil {
 		return nil, false, err
@@ -294,8 +292,8 @@ func (r *Reader) Value(limit int) (b []byte, whole bool, err error) {
 	return b, err == nil && len(b) <= limit, err
 }
 
-// Rest writes the rest of a value that Value did not return whole to w. It returns the
-// error of w, if any. The mark is lost.
+// Rest reads the rest of a value that Value did not return as a whole, and writes it to w. It also returns
+// errors of w. The mark is lost.
 func (r *Reader) Rest(w io.Writer) error {
 	if r.mark >= 0 && !r.lost {
 		r.unmark()
@@ -328,7 +326,7 @@ func (r *Reader) Skip() error {
 	return nil
 }
 
-// begin finds the next value.
+// begin goes to the beginning of the next value.
 func (r *Reader) begin() error {
 	if _, err := r.Peek(); err != nil {
 		return unexpected(err)
@@ -338,7 +336,7 @@ func (r *Reader) begin() error {
 	return nil
 }
 
-// advance reads as much of a value as is buffered, at least one byte.
+// advance reads as much of a value as is in the buffer. If the buffer is empty, it fills it first.
 func (r *Reader) advance() error {
 	if r.pos == r.end {
 		if err := r.fill(); err != nil {
@@ -358,23 +356,23 @@ func (r *Reader) advance() error {
 	return nil
 }
 
-// Mark marks the current position for [Reader.Resync]. It must be the start of an
-// element, or of a text on a separate line. The bytes after it are kept in memory until
-// the next call of Mark. After a call of Rest, or 4 MiB, the bytes after the next line
-// break are kept instead.
+// Mark marks the current position for [Reader.Resync]. The position must be the start of an element, or of
+// a text on a line of its own. The bytes after the mark are kept in memory until the next call of Mark.
+// After a call of Rest, or after 4 MiB, the mark is lost, and the bytes after the next line break are kept
+// instead.
 func (r *Reader) Mark() {
 	r.mark, r.lost, r.depth = r.pos, false, len(r.stack)
 }
 
-// unmark drops the mark: the first line break after it replaces it.
+// unmark drops the mark, which is replaced with the first line break after it.
 func (r *Reader) unmark() {
 	from := r.mark + 1
 	r.mark, r.lost = -1, true
 	r.remark(from, r.pos)
 }
 
-// remark replaces a lost mark with the first line break in buf[from:to]. That ends the line of the mark as
-// well, and the next element may follow it.
+// remark replaces a lost mark with the first line break in buf[from:to]. This line break ends the line of
+// the mark, so it is where Resync would continue.
 func (r *Reader) remark(from, to int) {
 	if !r.lost || r.mark >= 0 {
 		return

@@ -12,15 +12,15 @@ import (
 // errNotString means that a value is not a string.
 var errNotString = errors.New("value is not a string")
 
-// Unquote returns the text of a JSON string, which must be valid JSON. Invalid UTF-8 is
-// kept; an escaped unpaired surrogate becomes U+FFFD. The error is errNotString.
+// Unquote returns the text of a JSON string. b must be valid JSON; the only error is errNotString. Invalid
+// UTF-8 is kept, and an escaped unpaired surrogate becomes U+FFFD.
 func Unquote(b []byte) (string, error) {
 	text, _, err := unquote(b)
 	return text, err
 }
 
-// Halved reports whether a JSON string has an escaped unpaired surrogate, for which its text has
-// U+FFFD.
+// Halved reports whether a JSON string has an escaped unpaired surrogate. text must be the result of Unquote,
+// which has U+FFFD in place of the surrogate.
 func Halved(quoted []byte, text string) bool {
 	if !strings.ContainsRune(text, utf8.RuneError) {
 		return false
@@ -99,9 +99,8 @@ func hex4(b []byte) rune {
 	return r
 }
 
-// Members yields the names, with quotes and escapes, and the values of an object, which
-// should be valid JSON, in order. It stops where the JSON is not valid, and yields nothing for any other
-// type.
+// Members yields the name, with quotes and escapes, and the value of each member of an object, in order. It
+// stops at the first place where the JSON is not valid, and yields nothing for a value of another type.
 func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		e := elements{rest: object}
@@ -117,8 +116,8 @@ func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Elements yields the elements of an array, which should be valid JSON. It stops where the JSON is not valid,
-// and yields nothing for any other type.
+// Elements yields the elements of an array. It stops at the first place where the JSON is not valid, and
+// yields nothing for a value of another type.
 func Elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		e := elements{rest: array}
@@ -133,7 +132,8 @@ func Elements(array []byte) iter.Seq[[]byte] {
 // elements holds the elements of an object or array that have not been read.
 type elements struct{ rest []byte }
 
-// skip skips a byte and the white space before it, if it is there.
+// skip skips white space and the byte c after it. It returns false, and skips nothing, if the next byte is
+// another one.
 func (e *elements) skip(c byte) bool {
 	i := skipSpace(e.rest, 0)
 	if i == len(e.rest) || e.rest[i] != c {
@@ -143,12 +143,13 @@ func (e *elements) skip(c byte) bool {
 	return true
 }
 
-// enter skips the beginning, and reports whether there is an element.
+// enter skips the beginning of an object ('{') or array ('['), and reports whether an element or member
+// follows.
 func (e *elements) enter(kind byte) bool {
-	return e.skip(kind) && !e.skip(kind+2) // ASCII has '}' and ']' there
+	return e.skip(kind) && !e.skip(kind+2) // in ASCII, '}' and ']' are two after '{' and '['
 }
 
-// next cuts off a value. It returns nil if it is not valid.
+// next removes the next value from rest and returns it, or nil if it is not valid.
 func (e *elements) next() []byte {
 	start := skipSpace(e.rest, 0)
 	end := skipValue(e.rest, start)

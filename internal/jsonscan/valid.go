@@ -1,13 +1,13 @@
 package jsonscan
 
-// Valid reports whether b is one JSON text, as json.Valid does. It is several times as fast.
+// Valid reports whether b is one JSON text. It does the same as json.Valid, several times as fast.
 func Valid(b []byte) bool {
 	end := skipValue(b, skipSpace(b, 0))
 	return end >= 0 && skipSpace(b, end) == len(b)
 }
 
 // skipValue returns the index after the value that begins at b[i], or -1 if no valid value begins there.
-// Unlike value.scan, it needs all of the value at once.
+// Unlike with value.scan, b must hold the whole value.
 func skipValue(b []byte, i int) int {
 	var few [64]byte
 	stack := few[:0] // of '[' and '{'
@@ -20,7 +20,7 @@ func skipValue(b []byte, i int) int {
 			if len(stack) == maxDepth {
 				return -1
 			}
-			if i = skipSpace(b, i+1); i < len(b) && b[i] == c+2 { // ASCII has '}' and ']' there
+			if i = skipSpace(b, i+1); i < len(b) && b[i] == c+2 { // in ASCII, '}' and ']' are two after '{' and '['
 				i++
 				break
 			}

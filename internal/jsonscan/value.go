@@ -14,7 +14,7 @@ const (
 	beforeKeyOrEnd
 	beforeKey
 	beforeColon
-	afterValue // in an array or object
+	afterValue // after a value in an array or object
 	inString
 	inEscape
 	inHex
@@ -33,12 +33,12 @@ const (
 // A value is a parser of one JSON value, which may arrive in pieces.
 type value struct {
 	state state
-	key   bool   // the string is a member's name
-	hex   int    // digits that a \u still needs
+	key   bool   // whether the string is the name of a member
+	hex   int    // how many digits of a \u are still missing
 	rest  string // of a literal
-	lines bool   // it must be on one line
-	// compact makes scan stop before white space outside of strings, and limits the nesting
-	// to MaxDepth.
+	lines bool   // whether the value must be on one line
+	// compact makes scan stop before white space outside strings, and limits the nesting to
+	// MaxDepth.
 	compact bool
 	stack   []byte // of '[' and '{'
 }
@@ -110,7 +110,7 @@ func (v *value) scan(b []byte) (int, error) {
 				v.state = beforeKey
 			case c == ',':
 				v.state = beforeValue
-			case c == inside+2: // ASCII has '}' and ']' there
+			case c == inside+2: // in ASCII, '}' and ']' are two after '{' and '['
 				v.pop()
 			default:
 				return i, fmt.Errorf("invalid character %q after a value", c)
@@ -129,7 +129,7 @@ func (v *value) scan(b []byte) (int, error) {
 
 func space(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// begin takes the first byte of a value.
+// begin handles the first byte of a value.
 func (v *value) begin(c byte) error {
 	switch {
 	case c == '"':
@@ -178,7 +178,8 @@ func (v *value) end() {
 	}
 }
 
-// escape takes a byte after a backslash, and reports whether it may be there.
+// escape handles a byte of an escape, after the backslash, and reports whether the byte is valid
+// there.
 func (v *value) escape(c byte) bool {
 	if v.state == inHex {
 		if v.hex--; v.hex == 0 {
@@ -201,7 +202,7 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// number returns how many bytes of b belong to the number that v is in.
+// number handles the bytes of b that belong to the current number, and returns how many these are.
 func (v *value) number(b []byte) (int, error) {
 	s := v.state
 	for i, c := range b {
@@ -228,7 +229,7 @@ func (v *value) number(b []byte) (int, error) {
 			s = afterESign
 		case s == afterMinus || s == afterPoint || s == afterE || s == afterESign:
 			return i, fmt.Errorf("invalid character %q in a number", c)
-		default: // what follows a number ends it
+		default: // any other byte ends the number
 			v.end()
 			return i, nil
 		}
@@ -237,7 +238,8 @@ func (v *value) number(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// atEnd reports whether the value is complete if the input ends, like a number.
+// atEnd reports whether the value is complete if the input ends here. A number, for example, may be
+// complete then.
 func (v *value) atEnd() bool {
 	switch v.state {
 	case afterZero, inInteger, inFraction, inExponent:

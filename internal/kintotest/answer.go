@@ -43,8 +43,8 @@ func invalid(location, name, why string) answer {
 		[]map[string]any{{"location": location, "name": name, "description": why}})
 }
 
-// missing returns the answer to a call for something in a bucket or collection that does not exist; kind is
-// empty for a path that is not of the API.
+// missing returns the answer to a call for something in a bucket or collection that does not exist. If kind
+// is empty, the path does not belong to the API.
 func missing(kind, id string) answer {
 	if kind == "" {
 		return failure(http.StatusNotFound, 111, "Not Found", "The resource you are looking for could not be found.", nil)
@@ -64,7 +64,8 @@ func stamps(stamp int64) http.Header {
 	}
 }
 
-// preconditions returns an answer if a condition of the request fails for a stamp.
+// preconditions checks the conditions in the header of a call against a stamp. If one fails, it returns the
+// answer.
 func preconditions(q *call, stamp int64, exists bool, header http.Header) (failed bool, a answer) {
 	tag := `"` + strconv.FormatInt(stamp, 10) + `"`
 	if match := q.header.Get("If-Match"); match != "" && (!exists || match != tag) {
@@ -78,8 +79,8 @@ func preconditions(q *call, stamp int64, exists bool, header http.Header) (faile
 	return false, a
 }
 
-// writePreconditions does the same for a record or another resource, which is nil if there
-// is none.
+// writePreconditions does the same against a record or another resource; was is nil if the resource does not
+// exist.
 func writePreconditions(q *call, was *row) (failed bool, a answer) {
 	stamp, header := int64(0), http.Header{}
 	if was != nil {
@@ -100,7 +101,8 @@ func writePreconditions(q *call, was *row) (failed bool, a answer) {
 	return failed, a
 }
 
-// Refuse answers with an error, such as 503 201 "please retry later"; header holds pairs of names and values.
+// Refuse responds with an error, such as 503 201 "please retry later". header holds pairs of names and
+// values.
 func Refuse(status, errno int, message string, header ...string) httpfault.Fault {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 		w.Header().Set("Content-Type", "application/json")
@@ -124,8 +126,8 @@ func setAll(w http.ResponseWriter, header []string) {
 	}
 }
 
-// Hold sends on arrived when a request arrives, and answers it when release is closed or a value arrives on
-// it.
+// Hold sends a value to the channel arrived when a request arrives. It handles the request once it receives
+// a value from the channel release, or that channel is closed.
 func Hold(arrived chan<- struct{}, release <-chan struct{}) httpfault.Fault {
 	return func(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc) {
 		arrived <- struct{}{}
@@ -138,7 +140,7 @@ func Hold(arrived chan<- struct{}, release <-chan struct{}) httpfault.Fault {
 	}
 }
 
-// Lose does what the request asks for, and breaks the connection before the response.
+// Lose carries out a request, but breaks the connection instead of sending the response.
 func Lose() httpfault.Fault {
 	return func(_ http.ResponseWriter, r *http.Request, healthy http.HandlerFunc) {
 		healthy(discarded{}, r)

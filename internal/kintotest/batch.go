@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// batch answers POST /batch. On PostgreSQL a batch is one transaction, which an inner 409 begins again: the
-// requests before it are undone, but answered with success. If the database fails in one request, its error
-// is the answer to the batch.
+// batch handles POST /batch. On PostgreSQL, a batch is one transaction. If a request in it has the status
+// 409, the transaction is rolled back and begun again: earlier requests are undone, but are still reported
+// as successful. If the database fails in one request, the error of that request is the answer to the
+// batch.
 func (f *Fake) batch(q *call) answer {
 	var body struct {
 		Defaults struct {

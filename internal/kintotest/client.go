@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A Client is a process with a third-party client of Kinto, for one collection.
+// A Client is a process that runs a third-party client of Kinto, for one collection.
 type Client struct {
 	t      testing.TB
 	name   string
@@ -19,8 +19,8 @@ type Client struct {
 	output *bufio.Reader
 }
 
-// StartJS starts kinto.js, which has a copy of the collection. The methods are those of its
-// class Collection, with one argument.
+// StartJS starts kinto.js, which keeps a copy of the collection. The methods that can be called are
+// those of its class Collection, with one argument.
 func StartJS(t testing.TB, collection string) *Client {
 	t.Helper()
 	source, modules, err := client.Find()
@@ -30,8 +30,8 @@ func StartJS(t testing.TB, collection string) *Client {
 	return startClient(t, collection, "node", filepath.Join(source, "kintojs.js"), modules)
 }
 
-// StartPython starts kinto-http.py. The methods are those of its class Client, with named
-// arguments.
+// StartPython starts kinto-http.py. The methods that can be called are those of its class Client,
+// with named arguments.
 func StartPython(t testing.TB, collection string) *Client {
 	t.Helper()
 	python, server, err := installation()
@@ -69,7 +69,7 @@ func startClient(t testing.TB, collection, program string, args ...string) *Clie
 	return &Client{t, filepath.Base(program), stdin, bufio.NewReader(stdout)}
 }
 
-// Call calls a method. Its result is decoded into result, unless that is nil.
+// Call calls a method, and decodes what it returns into result, unless result is nil.
 func (c *Client) Call(method string, arguments, result any) {
 	c.t.Helper()
 	line, err := json.Marshal([]any{method, arguments})

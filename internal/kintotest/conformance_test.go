@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/internal/kintotest"
 )
 
-// TestConformance runs the same requests against the real server and the fake. The backends differ where the
-// transactions of PostgreSQL matter; the fake behaves like PostgreSQL.
+// TestConformance sends the same requests to the real server and the fake. If the transactions of PostgreSQL
+// matter, the backends of the real server differ, and the fake behaves like PostgreSQL.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	fake := kintotest.NewFake(t)
@@ -40,15 +40,15 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// A client makes requests about a collection.
+// A client makes requests for a collection and for what is in it.
 type client struct {
 	t       *testing.T
 	url     string
 	backend string
 }
 
-// ask makes a request for something below the collection and compares its status. It returns the answer as
-// compact JSON, without stamps: the member "data", or an error without its texts.
+// ask makes a request for a path below the collection, and checks the status. It returns the body, without
+// stamps, as compact JSON: the member "data", or an error without its texts.
 func (c client) ask(status int, method, path, body string, header ...string) (string, http.Header) {
 	c.t.Helper()
 	response, answer := kintotest.Try(c.t, method, c.url+path, body, header...)
@@ -58,7 +58,7 @@ func (c client) ask(status int, method, path, body string, header ...string) (st
 	return plain(c.t, answer), response.Header
 }
 
-// plain returns the part of an answer that is the same on all servers.
+// plain returns the part of a body that is the same on all servers.
 func plain(t *testing.T, answer string) string {
 	if answer == "" {
 		return ""
@@ -94,7 +94,7 @@ func strip(v any) {
 	}
 }
 
-// is makes a request and compares its answer, too.
+// is makes a request and checks the body, as returned by ask, in addition to the status.
 func (c client) is(want string, status int, method, path, body string, header ...string) http.Header {
 	c.t.Helper()
 	got, h := c.ask(status, method, path, body, header...)
@@ -129,7 +129,7 @@ func records(_ *testing.T, c client) {
 	}
 }
 
-// all returns the ids of a list, page by page, with a minus before the ids of tombstones.
+// all returns the ids on each page of a list. The ids of tombstones are preceded by a minus.
 func (c client) all(query string) (ids [][]string) {
 	c.t.Helper()
 	next := c.url + "/records?" + query
@@ -157,7 +157,7 @@ func (c client) all(query string) (ids [][]string) {
 	return ids
 }
 
-// lists tests lists of the records a1 to a9, of which a2 is deleted and a3 is changed again.
+// lists requests lists of the records a1 to a9, after a2 was deleted and a3 was changed.
 func lists(t *testing.T, c client) {
 	for i := 1; i <= 9; i++ {
 		c.ask(201, "PUT", fmt.Sprintf("/records/a%d", i), fmt.Sprintf(`{"data":{"n":%d}}`, i))
@@ -237,7 +237,7 @@ func conditions(t *testing.T, c client) {
 	c.is("", 304, "GET", "/records/a", "", "If-None-Match", now)
 }
 
-// batch sends a batch, and returns the statuses.
+// batch sends a batch, and returns the statuses of the responses in it.
 func (c client) batch(requests ...string) (statuses []int) {
 	c.t.Helper()
 	root, below, _ := strings.Cut(c.url, "/v1/")
@@ -277,7 +277,7 @@ func batches(t *testing.T, c client) {
 	if c.backend == "memory" {
 		return
 	}
-	// A conflict undoes what came before it, and a server fault undoes everything.
+	// A conflict undoes the requests before it, and a server error undoes the whole batch.
 	hour := time.Now().Add(-time.Hour).UnixMilli()
 	c.ask(201, "PUT", "/records/p", fmt.Sprintf(`{"data":{"last_modified":%d}}`, hour))
 	got = c.batch(
@@ -299,8 +299,8 @@ func batches(t *testing.T, c client) {
 	c.ask(404, "GET", "/records/k4", "")
 }
 
-// past: a record that is created with a stamp in the past does not change the stamp of the collection; a
-// change of a record does, whatever the client says.
+// past: a record that is created with a stamp in the past does not change the stamp of the collection. A
+// change of a record does, even if the client gives a stamp in the past.
 func past(t *testing.T, c client) {
 	c.ask(201, "PUT", "/records/a", `{"data":{}}`)
 	_, before := c.ask(200, "GET", "/records?_limit=1", "")

@@ -16,24 +16,25 @@ import (
 )
 
 // A Fake is a server that responds like Kinto 26.5 on PostgreSQL, keeps everything in
-// memory, and injects faults on demand. Every user has all rights. Fields may be set before
-// the first request.
+// memory, and injects faults on demand. Every user has all rights. The fields must not be changed
+// after the first request.
 type Fake struct {
 	httpfault.Faults
-	// Page limits the rows of a page, as the setting paginate_by does. 0: 10,000.
+	// Page is the maximum number of rows on a page, like the setting paginate_by. 0: 10,000.
 	Page int
-	// Batch is the setting batch_max_requests.
+	// Batch is the maximum number of requests in a batch, like the setting batch_max_requests.
 	Batch int
-	// MaxBody limits the body of a request in bytes, as a proxy does; 0: none.
+	// MaxBody is the maximum size of the body of a request, in bytes, as a proxy may have one. 0: no
+	// limit.
 	MaxBody int
-	// Changes offers the changeset of monitor/changes.
+	// Changes makes the server offer the changeset of monitor/changes.
 	Changes bool
 
 	server *httptest.Server
 
 	mu       sync.Mutex
 	buckets  map[string]*bucket
-	stamp    int64 // the newest of buckets and collections
+	stamp    int64 // the newest stamp of a bucket or collection
 	undo     []func()
 	requests []string
 }
@@ -52,10 +53,11 @@ func LaunchFake() *Fake {
 	return f
 }
 
-// NewHandler returns a fake without a server and so without a URL, for tests that have their own.
+// NewHandler returns a fake without a server, and thus without a URL, for tests that have a server of
+// their own.
 func NewHandler() *Fake { return &Fake{Batch: 25, buckets: map[string]*bucket{}} }
 
-// Close closes the server and requests that are still open.
+// Close closes the server and the connections of requests that are still open.
 func (f *Fake) Close() {
 	f.server.CloseClientConnections()
 	f.server.Close()
@@ -98,7 +100,7 @@ func (f *Fake) healthy(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if f.MaxBody > 0 && len(body) > f.MaxBody {
-		http.Error(w, "Request Entity Too Large", http.StatusRequestEntityTooLarge) // from a proxy: not JSON
+		http.Error(w, "Request Entity Too Large", http.StatusRequestEntityTooLarge) // the response of a proxy, which is not JSON
 		return
 	}
 	q := &call{method: r.Method, path: r.URL.EscapedPath(), query: r.URL.Query(), header: r.Header, body: body, root: "http://" + r.Host + "/v1"}
@@ -131,7 +133,8 @@ type answer struct {
 	body   []byte
 }
 
-// transaction calls do, and undoes its changes if the answer is 409 or 5xx. The caller must hold f.mu.
+// transaction calls do, and undoes the changes that do has made if the status of the answer is 409 or
+// 5xx. The caller must hold f.mu.
 func (f *Fake) transaction(do func() answer) answer {
 	f.undo = nil
 	a := do()
@@ -149,7 +152,7 @@ func (f *Fake) rollback() {
 	f.undo = nil
 }
 
-// handle answers a call. The caller must hold f.mu.
+// handle carries out a call. The caller must hold f.mu.
 func (f *Fake) handle(q *call) answer {
 	segments := strings.Split(strings.Trim(strings.TrimPrefix(q.path, "/v1"), "/"), "/")
 	for i, s := range segments {
@@ -181,7 +184,7 @@ func (f *Fake) handle(q *call) answer {
 	return missing("", "")
 }
 
-// below answers a call for something in a bucket.
+// below carries out a call for something in a bucket.
 func (f *Fake) below(q *call, segments []string) answer {
 	if segments[1] == "monitor" && len(segments) == 5 && segments[4] == "changeset" && f.Changes {
 		return f.changeset(q)

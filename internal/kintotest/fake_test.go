@@ -53,7 +53,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestLateCommit: a record that is committed late is below the timestamp, and so in no list since then.
+// TestLateCommit: the stamp of a record that is committed late is below the timestamp of the
+// collection, so the record is not in a list of changes since that timestamp.
 func TestLateCommit(t *testing.T) {
 	f := kintotest.NewFake(t)
 	collection := f.NewCollection(t)

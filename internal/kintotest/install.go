@@ -12,14 +12,14 @@ var (
 	client = installed.Packages{Name: "kintojs", Source: "internal/kintotest/client", Lock: "package-lock.json", Has: "node_modules", Target: "kinto"}
 )
 
-// Python returns the Python of the virtual environment with Kinto and its client,
-// kinto-http.
+// Python returns the path of the Python interpreter in the virtual environment with Kinto and its
+// client, kinto-http.
 func Python() (string, error) {
 	python, _, err := installation()
 	return python, err
 }
 
-// installation returns the installed Python and the script of the server.
+// installation returns the paths of the installed Python interpreter and of the server's script.
 func installation() (python, script string, err error) {
 	source, dir, err := server.Find()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A selection is what the query of a list selects.
+// A selection says which rows the query of a list selects, and in which order.
 type selection struct {
 	low, high  int64 // inclusive bounds on the stamp
 	bounded    bool  // so tombstones are listed
@@ -24,7 +24,7 @@ type selection struct {
 	sort       string
 	descending bool
 	limit      int
-	after      *row // the last row of the page before
+	after      *row // the last row of the preceding page
 }
 
 // maxFetch is the setting storage_max_fetch_size.
@@ -124,7 +124,8 @@ func (s *selection) matches(r *row) bool {
 	return true
 }
 
-// candidates returns rows in order, after the last page. All rows that match are among them.
+// candidates returns, in order, rows that follow the preceding page. These include all rows that
+// match.
 func (s *selection) candidates(l *rows) []*row {
 	compare := byStamp
 	order := l.order
@@ -164,7 +165,7 @@ func (s *selection) candidates(l *rows) []*row {
 	return order[begin:]
 }
 
-// list answers GET and HEAD of a list.
+// list handles GET and HEAD requests for a list.
 func (f *Fake) list(q *call, l *rows) answer {
 	if q.method != http.MethodGet && q.method != http.MethodHead {
 		return failure(http.StatusMethodNotAllowed, 115, "Method Not Allowed", "Method not allowed on this endpoint.", nil)
@@ -240,7 +241,7 @@ func (s *selection) project(r *row) []byte {
 		if !ok {
 			continue
 		}
-		if was, ok := kept[name]; ok { // another field of the same object
+		if was, ok := kept[name]; ok { // another field of the same object has been kept before
 			kept[name] = json.RawMessage(string(was[:len(was)-1]) + "," + quote(below) + ":" + string(v) + "}")
 		} else {
 			kept[name] = json.RawMessage("{" + quote(below) + ":" + string(v) + "}")
@@ -249,7 +250,7 @@ func (s *selection) project(r *row) []byte {
 	return r.render(kept)
 }
 
-// changeset answers requests for the changeset of monitor/changes.
+// changeset handles requests for the changeset of monitor/changes.
 func (f *Fake) changeset(q *call) answer {
 	since, _ := strconv.ParseInt(strings.Trim(q.query.Get("_since"), `"`), 10, 64)
 	if !q.query.Has("_expected") {

@@ -18,10 +18,10 @@ import (
 // begin with other characters.
 var validID = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]*$`)
 
-// owner is the user in the permissions of everything.
+// owner is the user that all permissions name.
 const owner = "basicauth:fake"
 
-// root answers GET /v1/.
+// root handles GET /v1/.
 func (f *Fake) root() answer {
 	capabilities := map[string]any{"default_bucket": map[string]any{}, "flush_endpoint": map[string]any{}}
 	if f.Changes {
@@ -35,7 +35,7 @@ func (f *Fake) root() answer {
 	})
 }
 
-// byURL returns a collection. The caller must hold f.mu.
+// byURL returns the collection with a URL. The caller must hold f.mu.
 func (f *Fake) byURL(collection string) *collection {
 	b, name := path.Base(path.Dir(path.Dir(collection))), path.Base(collection)
 	if f.buckets[b] == nil || f.buckets[b].collections[name] == nil {
@@ -44,7 +44,7 @@ func (f *Fake) byURL(collection string) *collection {
 	return f.buckets[b].collections[name]
 }
 
-// tick returns the stamp of a bucket or collection.
+// tick returns a new stamp for a bucket or collection.
 func (f *Fake) tick() int64 {
 	f.stamp = max(time.Now().UnixMilli(), f.stamp+1)
 	return f.stamp
@@ -86,7 +86,7 @@ func (f *Fake) collection(q *call, b *bucket, id string) answer {
 	})
 }
 
-// container answers a call for a bucket or a collection, which is nil if there is none.
+// container carries out a call for a bucket or a collection; was is nil if it does not exist.
 func (f *Fake) container(q *call, kind, id string, was *row, set func(*row)) answer {
 	if failed, a := writePreconditions(q, was); failed {
 		return a
@@ -133,7 +133,7 @@ func created(was *row) int {
 	return http.StatusOK
 }
 
-// record answers a call for a record.
+// record carries out a call for a record.
 func (f *Fake) record(q *call, c *collection, id string) answer {
 	if !validID.MatchString(id) {
 		return invalid("path", "", "Invalid object id")
@@ -185,7 +185,7 @@ func (f *Fake) write(c *collection, id string, was *row, members map[string]json
 	return resource(created(was), r)
 }
 
-// stampFor returns the stamp of a change, for which the client may have given one.
+// stampFor returns the stamp of a change. given is the stamp that the client asks for, or 0.
 func (f *Fake) stampFor(l *rows, was *row, given int64) int64 {
 	if given > 0 && (was == nil || given > was.stamp) {
 		return given
@@ -193,7 +193,7 @@ func (f *Fake) stampFor(l *rows, was *row, given int64) int64 {
 	return l.next()
 }
 
-// post answers POST to the list of records.
+// post handles POST requests to the list of records.
 func (f *Fake) post(q *call, c *collection) answer {
 	members, given, bad := q.data("")
 	if bad != nil {
@@ -210,7 +210,7 @@ func (f *Fake) post(q *call, c *collection) answer {
 	return f.write(c, id, nil, members, given)
 }
 
-// deleteAll answers DELETE of the list of records. It deletes one page of them.
+// deleteAll handles DELETE requests for the list of records. It deletes one page of the list.
 func (f *Fake) deleteAll(q *call, c *collection) answer {
 	s, bad := f.selection(q.query)
 	if bad != nil {
@@ -230,8 +230,8 @@ func (f *Fake) deleteAll(q *call, c *collection) answer {
 	return answer{http.StatusOK, stamps(c.rows.timestamp()), []byte(`{"data":[` + strings.Join(texts, ",") + `]}`)}
 }
 
-// data returns the members of the object in the body, without its id and stamp. The id in the body must be
-// id; if id is empty, the id in the body is among the members.
+// data returns the members of the object in the body, and separately its stamp. If id is not empty, the
+// object may have no other id, and the id is not among the members.
 func (q *call) data(id string) (members map[string]json.RawMessage, given int64, bad *answer) {
 	refused := func(why string) *answer { a := invalid("body", "data", why); return &a }
 	var body struct{ Data json.RawMessage }
@@ -254,14 +254,14 @@ func (q *call) data(id string) (members map[string]json.RawMessage, given int64,
 	if id != "" {
 		delete(members, "id")
 	}
-	_ = json.Unmarshal(members["last_modified"], &given) // one of another type is ignored
+	_ = json.Unmarshal(members["last_modified"], &given) // a value of another type is ignored
 	delete(members, "last_modified")
 	return members, given, nil
 }
 
 var errNoObject = errors.New("it is not a mapping type: Does not implement dict-like functionality.")
 
-// object returns the members of an object, with their numbers as the server returns them.
+// object returns the members of an object, with numbers in the form in which the server returns them.
 func object(text []byte) (map[string]json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -290,7 +290,7 @@ func object(text []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// normal replaces numbers that are not 64-bit integers with float64.
+// normal converts numbers that are not 64-bit integers to float64.
 func normal(v any) (_ any, err error) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -8,19 +8,20 @@ import (
 	"testing"
 )
 
-// User and Password own the buckets of NewCollection.
+// User is the owner of the buckets that NewCollection creates, and Password is the user's password.
 const (
 	User     = "feedctl"
 	Password = "secret"
 )
 
-// tries is how many times [Send] makes a request that conflicts with another one.
+// tries is how many times [Send] tries a request that conflicts with another one.
 const tries = 10
 
-// Send makes a request as [User] with a JSON body. It must succeed. Send returns the answer.
+// Send makes a request as [User] with a JSON body, and returns the body of the response. The request
+// must succeed.
 //
-// On PostgreSQL, two objects that are created at the same time may get the same timestamp. Then
-// Kinto stores one of them and asks for the other to be sent again.
+// On PostgreSQL, two objects that are created at the same time may get the same timestamp. In this case,
+// Kinto stores one of them, and asks the client to send the other again, which Send does.
 func Send(t testing.TB, method, url, body string) string {
 	t.Helper()
 	for try := 1; ; try++ {

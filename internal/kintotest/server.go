@@ -1,5 +1,5 @@
-// Package kintotest provides Kinto servers for tests: the real one, installed from the
-// Python package index, on its memory backend or on PostgreSQL, and a scriptable fake.
+// Package kintotest provides Kinto servers for tests: the real server, installed from the Python package
+// index, on its memory backend or on PostgreSQL; and a scriptable fake.
 package kintotest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// A Backend is what a server keeps its data in.
+// A Backend says where a server keeps its data.
 type Backend string
 
 // The backends of a server.
@@ -28,29 +28,29 @@ const (
 	PostgreSQL Backend = "postgresql"
 )
 
-// Backends are all backends.
+// Backends lists all backends.
 var Backends = []Backend{Memory, PostgreSQL}
 
 // A Server is a process with Kinto on a loopback port. It accepts any user with any password.
 type Server struct {
 	host     string
-	url      string // with /v1, without a slash at its end
-	database string // the URL of its PostgreSQL database; "" in memory
+	url      string // ends in /v1, without a slash
+	database string // the URL of the server's PostgreSQL database; "" if the data is in memory
 	settings []string
 	mu       sync.Mutex
-	proc     *process // nil while it is stopped
+	proc     *process // nil while the server is stopped
 }
 
 // A process is a run of the server.
 type process struct {
 	cmd    *exec.Cmd
-	stdin  io.WriteCloser // the server ends when it is closed
+	stdin  io.WriteCloser // closing it ends the server
 	output *bufio.Reader
 	stderr *bytes.Buffer // complete when the process has ended
 }
 
 var (
-	// The servers that the tests of a process have in common: each takes two seconds of CPU
+	// These return the servers that the tests of a process share, since a server takes two seconds of CPU
 	// time to start.
 	sharedInMemory     = sync.OnceValues(func() (*Server, error) { return Launch(Memory) })
 	sharedOnPostgreSQL = sync.OnceValues(func() (*Server, error) { return Launch(PostgreSQL) })
@@ -75,8 +75,8 @@ func Start(t testing.TB, backend Backend) *Server {
 	return s
 }
 
-// StartOwn starts a server for one test. It ends with the test. Settings are Kinto's, such as
-// "paginate_by=7".
+// StartOwn starts a server for one test. The server ends with the test. The settings are those of Kinto,
+// such as "paginate_by=7".
 func StartOwn(t testing.TB, backend Backend, settings ...string) *Server {
 	t.Helper()
 	s, err := Launch(backend, settings...)
@@ -87,7 +87,7 @@ func StartOwn(t testing.TB, backend Backend, settings ...string) *Server {
 	return s
 }
 
-// Launch starts a server outside of a test. It ends with the process at the latest.
+// Launch starts a server outside of a test. The server ends with the process at the latest.
 func Launch(backend Backend, settings ...string) (*Server, error) {
 	s := &Server{host: loopback.Host(), settings: settings}
 	if backend == PostgreSQL {
@@ -105,7 +105,7 @@ func Launch(backend Backend, settings ...string) (*Server, error) {
 // URL returns the server's root, which ends in /v1.
 func (s *Server) URL() string { return s.url }
 
-// Database returns the URL of the server's PostgreSQL database, or "".
+// Database returns the URL of the server's PostgreSQL database, or "" if the data is in memory.
 func (s *Server) Database() string { return s.database }
 
 // NewCollection creates a bucket that everyone may write, with an empty collection, and
@@ -128,8 +128,8 @@ func (s *Server) Purge(t testing.TB) {
 	}
 }
 
-// Kill ends the server at once (SIGKILL), as a crash does; it does nothing if the server
-// does not run. Data in memory is lost.
+// Kill ends the server at once (SIGKILL), as a crash does; it does nothing if the server is not running.
+// Data in memory is lost.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *Server) Kill() {
 // Restart starts the server again, at the same URL, after [Server.Kill].
 func (s *Server) Restart() error { return s.start() }
 
-// start starts the server: on a free port, or on the port of the previous run.
+// start starts the server on the port of the previous run, or on a free port if there was none.
 func (s *Server) start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +184,7 @@ func (s *Server) start() error {
 	return nil
 }
 
-// end kills the process, which may have ended.
+// end kills the process, unless it has already ended.
 func (p *process) end() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()

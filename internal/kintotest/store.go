@@ -31,13 +31,13 @@ type collection struct {
 	rows *rows
 }
 
-// A row is a record or a tombstone. It does not change.
+// A row is a record or a tombstone, or the metadata of a bucket or collection. It is immutable.
 type row struct {
 	id      string
 	stamp   int64
 	deleted bool
-	members map[string]json.RawMessage // all but id, last_modified and, of a tombstone, deleted
-	text    []byte                     // as it is sent
+	members map[string]json.RawMessage // without id, last_modified and, in a tombstone, deleted
+	text    []byte                     // the JSON text that is sent
 }
 
 func newRow(id string, stamp int64, members map[string]json.RawMessage) *row {
@@ -53,7 +53,7 @@ func tombstone(id string, stamp int64) *row {
 	return r
 }
 
-// render returns the text of a record with some of its members.
+// render returns the JSON text of a record that has the given members.
 func (r *row) render(members map[string]json.RawMessage) []byte {
 	text := []byte{'{'}
 	for _, name := range sortedNames(members) {
@@ -86,8 +86,8 @@ func quote(s string) string {
 // rows holds the records and tombstones of a collection.
 type rows struct {
 	byID  map[string]*row
-	order []*row // by stamp and id; those that byID does not have are stale
-	base  int64  // the stamp, if no row has a higher one
+	order []*row // by stamp and id; rows that are not in byID are stale
+	base  int64  // the timestamp if no row has a higher stamp
 }
 
 func newRows() *rows {
@@ -106,7 +106,7 @@ func (l *rows) timestamp() int64 {
 	return l.base
 }
 
-// next returns the stamp of a change.
+// next returns the stamp for another change.
 func (l *rows) next() int64 { return max(time.Now().UnixMilli(), l.timestamp()+1) }
 
 // put stores a row, and returns the one that it replaces.
@@ -124,7 +124,7 @@ func (l *rows) put(r *row) (was *row) {
 	return was
 }
 
-// live returns the record with an id, or nil.
+// live returns the record with an id, or nil if there is none.
 func (l *rows) live(id string) *row {
 	if r := l.byID[id]; r != nil && !r.deleted {
 		return r
@@ -132,7 +132,7 @@ func (l *rows) live(id string) *row {
 	return nil
 }
 
-// taken reports whether a row has a stamp.
+// taken reports whether a row has the given stamp.
 func (l *rows) taken(stamp int64) bool {
 	i, _ := slices.BinarySearchFunc(l.order, &row{stamp: stamp}, byStamp)
 	for ; i < len(l.order) && l.order[i].stamp == stamp; i++ {
@@ -143,7 +143,8 @@ func (l *rows) taken(stamp int64) bool {
 	return false
 }
 
-// store stores a row of a collection, and can undo it. The caller must hold f.mu.
+// store stores a row of a collection, and adds a function that undoes this to f.undo. The caller
+// must hold f.mu.
 func (f *Fake) store(l *rows, r *row) {
 	was := l.put(r)
 	f.undo = append(f.undo, func() {
@@ -155,8 +156,8 @@ func (f *Fake) store(l *rows, r *row) {
 	})
 }
 
-// LateCommit stamps a record now and stores it when commit is called, as a long transaction does.
-// Members is a JSON object.
+// LateCommit stamps a record now, but stores it only when commit is called, as a long transaction
+// does. members is a JSON object.
 func (f *Fake) LateCommit(collection, id, members string) (commit func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -173,8 +174,8 @@ func (f *Fake) LateCommit(collection, id, members string) (commit func()) {
 	}
 }
 
-// Fill adds n records to a collection, with the ids "r0", "r1" and so on and a stamp for
-// each millisecond, up to now. Members returns the JSON object of each.
+// Fill adds n records to a collection. They have the ids "r0", "r1" and so on, and one stamp for
+// each millisecond up to now. members returns the JSON object of record i.
 func (f *Fake) Fill(collection string, n int, members func(i int) string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -189,7 +190,7 @@ func (f *Fake) Fill(collection string, n int, members func(i int) string) {
 	}
 }
 
-// Purge removes the tombstones of a collection. That may lower its timestamp.
+// Purge removes the tombstones of a collection. This may lower the timestamp of the collection.
 func (f *Fake) Purge(collection string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -205,7 +206,8 @@ func (f *Fake) Purge(collection string) {
 	}
 }
 
-// Snapshot returns a function that restores a collection, as from a backup.
+// Snapshot saves the records of a collection, and returns a function that restores them, as from a
+// backup.
 func (f *Fake) Snapshot(collection string) (restore func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -226,7 +228,7 @@ func (f *Fake) Snapshot(collection string) (restore func()) {
 	}
 }
 
-// unavailable is the answer to a text that PostgreSQL cannot store.
+// unavailable is the answer if the text of a record cannot be stored in PostgreSQL.
 var unavailable = answer{
 	status: http.StatusServiceUnavailable,
 	header: http.Header{"Retry-After": {"1"}},
