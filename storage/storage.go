@@ -54,7 +54,7 @@ type Meta struct {
 	// other stores only keep them. They are at most MaxHeader bytes of printable ASCII each.
 	ContentType  string
 	CacheControl string
-	// Data is opaque to the store, at most MaxMeta bytes.
+	// Data is opaque to the store. It has at most MaxMeta bytes.
 	Data []byte
 }
 
@@ -136,8 +136,8 @@ type Store interface {
 	// Stat returns the same information as Get, without the body.
 	Stat(ctx context.Context, key string) (Info, error)
 
-	// List yields the objects whose keys begin with prefix and sort after the string after, in the byte
-	// order of the keys. A prefix need not end at a "/". An error is yielded once, as the last element.
+	// List yields the objects whose keys begin with prefix and are greater than the given string, in the
+	// byte order of the keys. A prefix need not end at a "/". An error is yielded once, as the last element.
 	List(ctx context.Context, prefix, after string) iter.Seq2[Entry, error]
 
 	// Delete removes an object. It is not an error if the object does not exist.

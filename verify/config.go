@@ -12,11 +12,11 @@ type Config struct {
 	// the URL that is checked, and to no other origin.
 	Credentials Credentials
 	Header      http.Header
-	// AllowOrigins are further origins ("https://pages.example.com") that links and
-	// redirects may lead to. Neither Credentials nor Header are sent to them.
+	// AllowOrigins are further origins ("https://pages.example.com") to which links and redirects
+	// may lead. Neither Credentials nor Header is sent to them.
 	AllowOrigins []string
-	// KeepState sets the report's State, which takes about 250 bytes and a URL for each page. Since
-	// implies KeepState.
+	// KeepState makes the check set the report's State, which takes about 250 bytes and a URL for
+	// each page. Since implies KeepState.
 	KeepState bool
 	// Since is the State of an earlier check; if a page has changed in the meantime, that is a
 	// violation of [Changed]. The State is not modified.

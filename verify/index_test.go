@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-// TestPageIndex falsifies statements of a page index of two tiles.
+// TestPageIndex: false statements in a page index of two tiles are violations.
 func TestPageIndex(t *testing.T) {
 	const pages = pageindex.Size + 20
 	store := memory.New()

@@ -18,10 +18,10 @@ type stream struct {
 	s   *Store
 	r   *response
 
-	src        io.ReadCloser // its next byte is that at pos; nil if there is no connection
+	src        io.ReadCloser // body of a response, read up to pos; nil if there is no connection
 	pos        int64         // offset of the next byte of the body
 	begin, end int64         // the range of the body that is returned to the caller
-	stop       int64         // where reading ends: at end or, to verify the body, at its end
+	stop       int64         // where reading ends: at end or, if the body is verified, at the end of the body
 	sum        hash.Hash     // of the body up to pos; nil if the body is not verified
 	err        error         // sticky
 }

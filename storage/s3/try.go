@@ -295,9 +295,9 @@ func (t *try) multipart() error {
 	return nil
 }
 
-// upload uploads an object in one part and reports whether the condition held. If the server answers
-// that a write is under way, or has lost the upload, the upload starts over, as S3's documentation
-// of CompleteMultipartUpload demands ("ConditionalRequestConflict").
+// upload uploads an object in one part and reports whether the condition held. If the server
+// responds that another write is in progress, or no longer knows the upload, the upload starts over,
+// as S3's documentation of CompleteMultipartUpload demands ("ConditionalRequestConflict").
 func (t *try) upload(key string, at *version) (held bool, err error) {
 	for attempt := 1; ; attempt++ {
 		held, err = t.uploadOnce(key, at)

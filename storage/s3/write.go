@@ -107,10 +107,10 @@ func (s *Store) checkWrite(ctx context.Context, key string, meta storage.Meta) e
 	return s.probed(ctx)
 }
 
-// checkPlain checks that an object has the given version if that version has no trailer. In this
-// case, the condition of the write does not suffice, since another state with the same bytes may
-// have the same ETag. If the object is deleted, and created again with the same bytes, between this
-// check and the write, the new object is replaced.
+// checkPlain checks, if the given version has no trailer, that the object still has that version.
+// Without a trailer, the condition of the write does not suffice, since another state with the same
+// bytes may have the same ETag. If the object is deleted, and created again with the same bytes,
+// between this check and the write, the new object is replaced.
 func (s *Store) checkPlain(ctx context.Context, key string, at version) error {
 	if !at.plain {
 		return nil
@@ -146,13 +146,14 @@ func (s *Store) write(ctx context.Context, key string, meta storage.Meta, plain 
 	return v, nil
 }
 
-// commit sends the upload until its outcome is known, and returns the object's ETag.
+// commit sends the upload, repeatedly if necessary, until the outcome is known, and returns the
+// object's ETag.
 //
 // An attempt has an unknown outcome if there is no response, a response from a proxy, or a 409. A
-// 412 may be caused by this same write, retried by a proxy. The object is therefore read after each
-// of these. If the object has the ID of this write, the write has succeeded. If the condition still
-// holds, the write is sent again with the same condition and ID; only one of the attempts can take
-// effect. Otherwise there was another write. If an earlier attempt had an unknown outcome, the
+// 412 may be due to this write itself, if a proxy sent it twice. The object is therefore read after
+// each of these. If the object has the ID of this write, the write has succeeded. If the condition
+// still holds, the write is sent again with the same condition and ID; only one of the attempts can
+// take effect. Otherwise there was another write. If an earlier attempt had an unknown outcome, the
 // other write may have followed that attempt, and the outcome remains unknown. An attempt whose
 // body was not sent completely is known to have failed: a server that rejects a condition may close
 // the connection before its response is read.

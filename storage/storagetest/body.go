@@ -55,7 +55,7 @@ func testBodies(t *testing.T, s *suite) {
 	}
 }
 
-// testDigested writes bodies with a known digest with each method.
+// testDigested uses each method to write bodies with a known digest.
 func testDigested(t *testing.T, s *suite) {
 	digested := func(text string) storage.Body {
 		state := sha256.New().(hash.Cloner)

@@ -71,7 +71,8 @@ func work(text string, open func(ctx context.Context, url string) (storage.Store
 	return fmt.Errorf("unknown task %q", job.Name)
 }
 
-// workCreate creates N objects and prints the keys of those that it won.
+// workCreate tries to create N objects, and prints the keys of those that no other process created
+// first.
 func workCreate(ctx context.Context, store storage.Store, job task) error {
 	for i := range job.N {
 		key := fmt.Sprintf("%s%03d", job.Key, i)
