@@ -31,10 +31,10 @@ type BatchResponse struct {
 // requests is limited by [Root]'s BatchMaxRequests. There is a response for each request, in the same
 // order.
 //
-// The error is about the batch as a whole, whose outcome may be unknown if there is an error. If the
-// server uses PostgreSQL, a response of status 5xx means that nothing was stored, and a response of
-// status 409 that nothing was stored for the requests before it, although their responses say 201.
-// Other errors in responses do not affect the other requests.
+// An error concerns the batch as a whole, whose outcome may then be unknown. If the server uses
+// PostgreSQL, a response of status 5xx means that nothing was stored, and a response of status 409
+// that nothing was stored for the requests before it, although their responses say 201. Other errors
+// in responses do not affect the other requests.
 func (s *Server) Batch(ctx context.Context, requests []BatchRequest) ([]BatchResponse, error) {
 	body, err := json.Marshal(map[string][]BatchRequest{"requests": requests})
 	if err != nil {

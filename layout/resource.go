@@ -14,7 +14,7 @@ type Resource struct {
 	Page int64  // the page number: from 1 in a feed, from 0 in a snapshot
 }
 
-// ParsePath parses a URL path of a server. It returns false if the path is not that of a part of a
+// ParsePath parses a URL path of a server. It returns false if the path does not belong to a part of a
 // feed, a snapshot or a state digest. The resource need not exist.
 func ParsePath(path string) (Resource, bool) {
 	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
@@ -40,8 +40,8 @@ func ParsePath(path string) (Resource, bool) {
 	return r, r.Kind != ""
 }
 
-// feedResource returns the kind of resource to which the rest of a path, after the feed's, belongs, and
-// its page number, or 0.
+// feedResource returns the kind of a resource of a feed, and its page number or 0. The argument is the
+// rest of the resource's path, after the path of the feed.
 func feedResource(rest []string) (kind string, page int64) {
 	switch {
 	case len(rest) == 0:

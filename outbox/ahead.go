@@ -14,7 +14,7 @@ type ahead struct {
 	done chan struct{}
 }
 
-// readAhead starts to read the rows that follow those with the ids in before, whether or not the latter
+// readAhead starts to read the rows that follow those whose ids are given, whether or not the latter
 // have been deleted yet.
 func (c Config) readAhead(ctx context.Context, d *DB, large bodies, m watermark, before []int64) *ahead {
 	ctx, stop := context.WithCancel(ctx)

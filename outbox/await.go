@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// idleAfter is the time after its last row until a feed is idle. Its runner then releases the
-	// lease, and the outbox is polled only every idlePoll.
+	// A feed becomes idle when it has had no rows for idleAfter. Its runner then releases the lease,
+	// and the outbox is polled only every idlePoll.
 	idleAfter = 10 * time.Second
 	idlePoll  = 250 * time.Millisecond
 )

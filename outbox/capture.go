@@ -69,8 +69,8 @@ func (d *DB) Attach(ctx context.Context, c Capture) error {
 	return nil
 }
 
-// attach installs the triggers and then calls also, in one transaction during which no other user can
-// write to the table.
+// attach installs the triggers and then calls the function also, in one transaction during which no
+// other user can write to the table.
 func (d *DB) attach(ctx context.Context, c Capture, also func(tx pgx.Tx, r relation) error) error {
 	if err := layout.CheckName(c.Feed); err != nil {
 		return err

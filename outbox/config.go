@@ -48,8 +48,8 @@ type Config struct {
 	// Poll is the interval at which a runner that has moved rows polls for more. While there are no
 	// rows, the interval grows to at most ten times Poll. Defaults to 5 ms.
 	Poll time.Duration
-	// Lease is how long after a runner last extended its lease another runner takes over. Defaults to 5
-	// s.
+	// Lease is how long a lease lasts after its runner has extended it; after that, another runner
+	// takes over. Defaults to 5 s.
 	Lease time.Duration
 	// RetryFor is how long Run retries as long as all errors are transient. Each attempt is also
 	// limited by Producer.RetryFor. Defaults to no limit.

@@ -43,8 +43,8 @@ func (k *killer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.Trac
 
 func (k *killer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// eachUntil calls try concurrently with 1, 2, 3 and so on, each call with its own feed, until a call
-// returns false. It returns the number of calls that returned true before that one.
+// eachUntil calls try concurrently with the numbers 1, 2, 3 and so on, each call with its own feed,
+// until a call returns false. It returns the number of calls that returned true before that one.
 func (w *world) eachUntil(try func(w *world, n int) bool) int {
 	w.Helper()
 	const together = 8

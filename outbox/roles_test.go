@@ -201,7 +201,7 @@ func TestAttachOthersTable(t *testing.T) {
 }
 
 // The documented rights suffice to attach a table, even with row security. If rights are missing,
-// Attach fails, so that later writes do not.
+// Attach fails, instead of later writes.
 func TestAttachRole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

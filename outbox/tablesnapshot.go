@@ -194,8 +194,8 @@ type reading struct {
 	r  relation
 }
 
-// The number of rows read at a time is readRows. Their JSON is read with them if it is at most
-// readInline bytes long. Longer JSON is read in pieces of readPiece bytes.
+// Up to readRows rows are read at a time. Their JSON is read with them if it is at most readInline
+// bytes long. Longer JSON is read in pieces of readPiece bytes.
 const (
 	readRows   = 64
 	readInline = 64 << 10

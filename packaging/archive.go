@@ -76,7 +76,7 @@ func writeArchive(out string, b build, bin binary) error {
 	})
 }
 
-// create writes a file, and removes it if write fails.
+// create creates a file and calls write to write it. If that fails, it removes the file.
 func create(name string, write func(io.Writer) error) error {
 	f, err := os.Create(name)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 var commitTime = time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 
-// key creates a key, and a list of the keys that may sign, with only that key.
+// key creates a key, and a list of the keys that may sign, which contains only this key.
 func key(t *testing.T) (key, signers string) {
 	t.Helper()
 	dir := t.TempDir()

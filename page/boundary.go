@@ -32,10 +32,10 @@ func Occurs(boundary string, body []byte) bool {
 }
 
 // Boundary returns the boundary of a page from its Content-Type. It accepts any subtype of
-// multipart, and a boundary with or without quotes, even if quotes are required, typographic or
-// not closed. Trailing white space is removed. The error matches [ErrNotMultipart], or
-// [ErrBoundary] if the boundary is missing, contradictory or longer than 256 bytes, or contains
-// control characters.
+// multipart, and a boundary with or without quotes: quotes that are required may be missing, and
+// quotes may be typographic or not closed. Trailing white space is removed. The error matches
+// [ErrNotMultipart], or [ErrBoundary] if the boundary is missing, contradictory or longer than
+// 256 bytes, or contains control characters.
 func Boundary(contentType string) (string, error) {
 	mediaType, params, _ := strings.Cut(contentType, ";")
 	kind, subtype, _ := strings.Cut(strings.TrimSpace(mediaType), "/")

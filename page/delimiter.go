@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// maxPadding is the maximum size, in bytes, of the white space after a delimiter on its line. With
-// more white space, a line is not a delimiter line. This bounds the memory needed to recognize
-// one.
+// maxPadding is the maximum size, in bytes, of the white space after a delimiter on its line. A
+// line with more white space is not a delimiter line, so the memory needed to recognize one is
+// bounded.
 const maxPadding = 1024
 
 // A delimiter describes a delimiter line: "--", the boundary, "--" in the closing delimiter, white

@@ -72,7 +72,7 @@ type model struct {
 	o        page.ReaderOptions
 }
 
-// line returns the line that starts at offset at, with its line break.
+// line returns the line that starts at the given offset, with its line break.
 func (m *model) line(at int) []byte {
 	if n := bytes.IndexByte(m.page[at:], '\n'); n >= 0 {
 		return m.page[at : at+n+1]
@@ -99,7 +99,7 @@ func (m *model) delimiter(line []byte) (is, closing bool) {
 	return false, false
 }
 
-// find returns the offset of the first delimiter line that starts at offset at or later.
+// find returns the offset of the first delimiter line that starts at the given offset or later.
 func (m *model) find(at int) (int, bool) {
 	for at < len(m.page) {
 		line := m.line(at)
@@ -291,8 +291,8 @@ func (m *model) tooLarge(start int, size, length, limit int64) (error, int) {
 	}
 }
 
-// undecided reports whether the page ends before it is clear that no delimiter follows at offset
-// at.
+// undecided reports whether the page ends before it is clear that no delimiter follows at the
+// second offset.
 func (m *model) undecided(start, at int) bool {
 	rest := m.page[at:]
 	lineBreaks := []string{"\r\n", "\n"}

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// This example is a server that keeps up to 1 GiB of pages on disk.
+// This example creates a server that keeps up to 1 GiB of pages on disk.
 func Example() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

@@ -52,8 +52,8 @@ func parseName(name string) (*entry, bool) {
 	return e, e.fileName() == name
 }
 
-// trailer returns the bytes that follow the body of a page: its metadata without the producer's
-// checkpoint, then what a file ends with.
+// trailer returns the bytes that follow the body of a page in its file: the metadata without the
+// producer's checkpoint, and the end of the file.
 func trailer(p *chain.Page) ([]byte, error) {
 	lean := *p
 	lean.Checkpoint = nil

@@ -210,7 +210,7 @@ func TestCheckpointLostInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestLargeBatchAgain publishes batches a second time that fill more pages than the size of their
+// TestLargeBatchAgain publishes batches twice. Each of them fills more pages than the size of its
 // bodies suggests.
 func TestLargeBatchAgain(t *testing.T) {
 	batches := map[string]func() []*feed.Entity{

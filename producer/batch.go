@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A batch holds the requests that a commit has taken from the queue, at its beginning and while it was
+// A batch holds the requests that a commit has taken from the queue, when it began and while it was
 // under way.
 type batch struct {
 	items      []item // still to be written

@@ -176,7 +176,7 @@ func (f *Feed) span(bytes int64, entities, spools int) int64 {
 	return 2*bytes/f.config.MaxPageBytes + int64(entities/f.config.MaxPageEntities) + 2*int64(spools) + 1
 }
 
-// reach returns the oldest page that must be searched to recognize whether a request of this size was
+// reach returns the oldest page that must be searched to find out whether a request of this size was
 // published before. It extends the window by the pages that the request itself may take up.
 func (f *Feed) reach(bytes int64, entities, spools int) int64 {
 	return max(1, min(f.keep(), f.tail.number()-window-f.span(bytes, entities, spools)+1))

@@ -38,8 +38,8 @@ func (s *heldStore) Stat(ctx context.Context, key string) (storage.Info, error) 
 }
 
 // TestAppendBeforeFloor: a producer appends to a page that it created, before it knows that the
-// page is not below the floor. The entity is acknowledged only when the append has landed, not
-// already when the floor has been read; here another producer's append lands first.
+// page is not below the floor. The entity is acknowledged when the append has landed, not as soon
+// as the floor has been read; here another producer's append lands first.
 func TestAppendBeforeFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := memory.New()

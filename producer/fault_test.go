@@ -24,8 +24,8 @@ func ids(from, to int) []string {
 	return out
 }
 
-// publishing returns a path that publishes the entities numbered from from to to, in a feed that
-// has all earlier ones.
+// publishing returns a path that publishes a range of entities, given by their numbers, to a feed
+// that has all earlier entities.
 func publishing(name string, from, to int) faulttest.Path {
 	return faulttest.Path{
 		Name: name,

@@ -21,8 +21,8 @@ type Action struct {
 	Name, About string
 	// Command is the command line for the same operation, in the form that [Command] returns.
 	Command string
-	// Run performs the action. The findings are what is wrong with the data; omitted is the number of
-	// further findings.
+	// Run performs the action. The findings describe what is wrong with the data; omitted is the
+	// number of further findings.
 	Run func(ctx context.Context, e *task.Env) (summary string, findings []string, omitted int64, err error)
 	// Status returns the progress of Run. It is nil if the progress is not known.
 	Status func() progress.Status

@@ -6,7 +6,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// TestAnnounce: a job announces to the server its own name, or the name in the option announce. That
+// TestAnnounce: a job announces its own name to the server, or the name in the option announce. The
 // option does not change Identity.Work.
 func TestAnnounce(t *testing.T) {
 	t.Parallel()

@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// Command returns the command line, for a POSIX shell, that does the same as a job. Credentials are
-// references there, too. The result is empty if the kind is not known.
+// Command returns the command line, for a POSIX shell, that does the same as a job. In it, credentials
+// are references, as in the job. The result is empty if the kind is not known.
 func Command(d *jobs.Document) string {
 	k, ok := known[d.Kind]
 	if !ok {

@@ -145,8 +145,8 @@ func TestCouchDBAtRest(t *testing.T) {
 	}
 }
 
-// TestCouchDBWakes: a change, a deletion, and a new database of the same name each wake a job, and do so soon if the
-// server reports changes.
+// TestCouchDBWakes: a change, a deletion, and the creation of a database of the same name each wake a job. If the
+// server reports changes, this happens soon.
 func TestCouchDBWakes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

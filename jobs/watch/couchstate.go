@@ -16,12 +16,12 @@ const (
 	couchMissing = "missing"
 	// couchAtOnce is the maximum number of databases that are requested concurrently.
 	couchAtOnce = 4
-	// couchStates is the maximum number of states that are remembered of a database in a cluster.
+	// couchStates is the maximum number of states that are remembered for a database in a cluster.
 	couchStates = 16
 )
 
-// couchState returns the current state of a database, given the state before. The two differ if the database
-// has changed, or was replaced with another of the same name.
+// couchState returns the current state of a database, given its previous state. The two differ if the
+// database has changed, or was replaced with another of the same name.
 //
 // In a cluster, each copy of a database has its own sequence, and any copy may answer. So the states of all
 // copies that have answered are kept: if a copy has a new change, its state is not among them.
@@ -39,7 +39,7 @@ func couchState(before string, info couchdb.Info) string {
 	return strings.Join(seen[:min(len(seen), couchStates)], " ")
 }
 
-// state requests the state of a database; before is the earlier state.
+// state requests the current state of a database, given its previous state.
 func (s *couchServer) state(ctx context.Context, name, before string) (string, error) {
 	info, err := s.host.DB(name).Info(ctx)
 	if errors.Is(err, couchdb.ErrNotFound) {

@@ -201,7 +201,7 @@ func (s *kintoServer) bucketStamp(ctx context.Context, bucket string) (int64, er
 	return int64(digest.Sum64()>>1) | 1, nil // 0 means that there is no stamp
 }
 
-// state returns the current state of a collection, given the state before. The result is empty if the
+// state returns the current state of a collection, given its previous state. The result is empty if the
 // server does not send a stamp.
 func (s *kintoServer) state(ctx context.Context, name, before string) (string, error) {
 	was := parseKintoState(before)

@@ -41,7 +41,7 @@ func (w *kintoWorld) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.Fake.ServeHTTP(rw, r)
 }
 
-// do makes a request that is not counted and does not fail.
+// do makes a request that is not counted and not made to fail.
 func (w *kintoWorld) do(method, path, body string) *httptest.ResponseRecorder {
 	response := httptest.NewRecorder()
 	r := httptest.NewRequest(method, "/v1/buckets/"+path, strings.NewReader(body))
@@ -140,7 +140,7 @@ func TestKintoAtRest(t *testing.T) {
 }
 
 // TestKintoWakes: a change wakes a job within 5 min or, if the server lists changes, within 12 s. The job is woken a
-// second time when transactions that began before the change must have ended.
+// second time later, when transactions that began before the change have ended.
 func TestKintoWakes(t *testing.T) {
 	for mode, within := range map[string]int{"listed": 12, "each": 301} {
 		t.Run(mode, func(t *testing.T) {

@@ -24,16 +24,16 @@ const hintsPause = 100 * time.Millisecond
 // often are compared more frequently than others.
 type poller struct {
 	watched *Watched
-	// fastest and slowest limit the time between two comparisons of a name. It is fastest after a
-	// change, and doubles with each comparison that finds no change.
+	// fastest and slowest are the minimum and the maximum time between two comparisons of a name. The
+	// time is the minimum after a change, and doubles with each comparison that finds no change.
 	fastest, slowest time.Duration
-	// round is the time between rounds. A round compares the names that are due, up to a limit of most
-	// names.
+	// round is the time between rounds, and most is the maximum number of names that a round compares,
+	// of those that are due.
 	round time.Duration
 	most  int
-	// compare returns the current states of names, given the states before. It leaves out names whose
-	// state it cannot get, and returns an error if no name is left. The jobs of a name that is left out
-	// twice in a row are woken.
+	// compare returns the current states of names, given their previous states. It leaves out names
+	// whose state it cannot get, and returns an error if no name is left. The jobs of a name that is
+	// left out twice in a row are woken.
 	compare func(ctx context.Context, states map[string]string) (map[string]string, error)
 	// hints holds names that are due at once. It may be nil.
 	hints *hints

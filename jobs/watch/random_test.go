@@ -31,7 +31,7 @@ func newWalk(seed uint64, jobs *waiting) *walk {
 	return &walk{rand.New(rand.NewPCG(seed, 0)), jobs, slices.Sorted(maps.Keys(jobs.states)), map[string]int{}}
 }
 
-// change chooses a name, calls changes for it and returns it.
+// change chooses a name, calls changes with it, and returns it.
 func (w *walk) change() string {
 	name := w.names[w.IntN(len(w.names))]
 	w.changes(name)
@@ -70,7 +70,7 @@ func (w *walk) apply() {
 	}
 }
 
-// fail makes the database of jobs fail with the error, or work again if it is nil.
+// fail makes the database of jobs fail with the given error, or work again if the error is nil.
 func (w *walk) fail(fails error) {
 	w.jobs.mu.Lock()
 	defer w.jobs.mu.Unlock()

@@ -74,14 +74,14 @@ func (p *paced) Stat(ctx context.Context, key string) (storage.Info, error) {
 // heads compares the newest pages of feeds with earlier states.
 type heads struct{ store storage.Store }
 
-// compare returns the current states of feeds, given the states before. It leaves out feeds that cannot be
-// read, and returns an error if no feed is left.
+// compare returns the current states of feeds, given their previous states. It leaves out feeds that
+// cannot be read, and returns an error if no feed is left.
 func (h heads) compare(ctx context.Context, states map[string]string) (map[string]string, error) {
 	return compareEach(ctx, states, s3AtOnce, h.state)
 }
 
-// state returns the current state of a feed, given the state before. A state consists of the number of the
-// newest page and its version.
+// state returns the current state of a feed, given its previous state. A state consists of the number of
+// the newest page and its version.
 func (h heads) state(ctx context.Context, feed, before string) (string, error) {
 	if h.rests(ctx, feed, before) {
 		return before, nil

@@ -70,8 +70,8 @@ func openOutbox(ctx context.Context, server, reference string) (*outbox.DB, erro
 	return outbox.Open(ctx, server)
 }
 
-// withPassword returns the URL of a database with the password to which reference refers, if it is not
-// empty.
+// withPassword returns the URL of a database with the password to which reference refers, unless
+// reference is empty.
 func withPassword(server, reference string) (string, error) {
 	if reference == "" {
 		return server, nil

@@ -20,8 +20,8 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// runs is a kind of jobs that wait for the name in their source, on the server that their target names. A label
-// gives the type of the server. It counts how often each job has run.
+// runs is a kind of jobs that wait for the name in their source, on the server that their target names, and
+// counts how often each job has run. A label gives the type of the server.
 type runs struct {
 	mu      sync.Mutex
 	counts  map[string]int

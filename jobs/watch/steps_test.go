@@ -51,7 +51,7 @@ func (s *steps) step() {
 	}
 }
 
-// interrupt resets the count, and makes doing be called before step number at.
+// interrupt resets the count of steps. The function doing will be called before step number at.
 func (s *steps) interrupt(at int, doing func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +102,7 @@ type follower struct {
 	read         func() string // what the job finds
 	tick         time.Duration // how often the node looks for jobs that are due
 	within       time.Duration // how soon the job must run after a change
-	long         time.Duration // how long the runs are during which the watcher notices a change
+	long         time.Duration // duration of the runs during which the watcher notices a change
 }
 
 // Watch implements [watch.Source]. Calls to the database of jobs count as steps, too.
@@ -238,7 +238,7 @@ func headOf(t *testing.T, store storage.Store, name string) func() string {
 	}
 }
 
-// TestSteps: a change makes the job run, whichever step the node has reached when it is made.
+// TestSteps: a change makes the job run, whichever step the node has reached at that time.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	const tick, long, within = 200 * time.Millisecond, 10 * time.Second, 6 * time.Minute // before CouchDB compares databases

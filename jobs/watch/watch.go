@@ -34,9 +34,9 @@ type Watched struct {
 // Jobs represents the jobs that wait for changes on a server. The methods may be called
 // concurrently.
 type Jobs interface {
-	// States returns the names that jobs wait for, each with the state with which Changed last woke all
-	// of its jobs, or "". The set of names may change at any time. The jobs of a name that is new in
-	// the set have already checked it themselves.
+	// States returns the names that jobs wait for, with their states. The state of a name is the one
+	// with which Changed last woke all jobs of the name, or "". The set of names may change at any
+	// time. The jobs of a name that is new in the set have already checked it themselves.
 	States(ctx context.Context) (map[string]string, error)
 	// Changed wakes the jobs that wait for the names, except those that were woken with the same
 	// state before. The states are opaque strings, such as an ETag or a sequence number; "" always
