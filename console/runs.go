@@ -23,8 +23,8 @@ const (
 
 // Errors of runs. They are shown to the person who asked for the run.
 var (
-	errBusy      = errors.New("another action is in progress there: wait for its end")
-	errTooMany   = errors.New("too many actions are in progress: wait for the end of one")
+	errBusy      = errors.New("another action on the same feed or job is in progress: wait until it ends")
+	errTooMany   = errors.New("too many actions are in progress: wait until one ends")
 	errClosing   = errors.New("the console is shutting down")
 	errConfirmed = errors.New("this result has been confirmed before, is older than an hour, or is from before a restart: repeat the action")
 )

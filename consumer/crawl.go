@@ -49,7 +49,7 @@ func (w *walk) find(to time.Time, jump bool) (*reading, error) {
 	}
 	p, err := w.crawl(from, to)
 	if err != nil && from != entry && !Retryable(err) && !errors.Is(err, ErrTooLarge) && w.s.ctx.Err() == nil {
-		w.s.config.Logger.WarnContext(w.s.ctx, "no way back from the page that the search began with, searching from the newest page", "error", err)
+		w.s.config.Logger.WarnContext(w.s.ctx, "cannot search back from the page at which the search began, searching from the newest page", "error", err)
 		w.recalled = false
 		p, err = w.crawl(entry, to)
 	}

@@ -79,7 +79,7 @@ func TestStillDamaged(t *testing.T) {
 	}
 }
 
-// TestDamagedPageIsGone: a page that was damaged no longer exists.
+// TestDamagedPageIsGone: a job continues if the page that was damaged no longer exists.
 func TestDamagedPageIsGone(t *testing.T) {
 	inWorld(t, newFeed("a0 b1 | c1 d2"), func(t *testing.T, w *world) {
 		for _, damaged := range []string{"http://feed.test/gone", "http://other.test/1"} {

@@ -43,7 +43,7 @@ func (u Until) String() string {
 }
 
 // ErrNotOver means that the time of [Job.Until] is not over yet.
-var ErrNotOver = errors.New("that time is not over: more entities of it may follow")
+var ErrNotOver = errors.New("that time is not over: more entities with that time may follow")
 
 // A PassedError means that the start of a [Job] is past [Job.Until]. Nothing was applied.
 type PassedError struct {
