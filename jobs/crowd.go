@@ -112,7 +112,7 @@ func (s *Scheduler) crowded(ctx context.Context, full []string, most int) (waiti
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("count jobs that wait for others with their origins: %w", err)
+		return nil, fmt.Errorf("count jobs that wait because of their origins: %w", err)
 	}
 	return waiting, nil
 }

@@ -120,7 +120,7 @@ func TestTurns(t *testing.T) {
 	}
 	inTurns(t, k, settings, slots, func(t *testing.T, s *jobs.Scheduler) {
 		apply(t, s, append(once, follow...)...)
-		time.Sleep(settings.MinRunTime + settings.Interval*time.Duration(followers/settings.MaxChurn+1)) // one turn of all
+		time.Sleep(settings.MinRunTime + settings.Interval*time.Duration(followers/settings.MaxChurn+1)) // one turn of all jobs
 		for _, d := range follow {
 			if len(k.runs(d.ID())) == 0 {
 				t.Errorf("job %s has not run", d.ID())

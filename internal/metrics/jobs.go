@@ -18,8 +18,8 @@ type Jobs struct {
 	runs        *prometheus.CounterVec
 	healed      *prometheus.HistogramVec
 	woken       *prometheus.CounterVec
-	origins     *catalog.Values // of woken
-	namespaces  *catalog.Values // of delay
+	origins     *catalog.Values // label values of the counter woken
+	namespaces  *catalog.Values // label values of the histogram delay
 	delay       *prometheus.HistogramVec
 	adopted     *prometheus.CounterVec
 	loop        *prometheus.HistogramVec

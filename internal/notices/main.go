@@ -57,7 +57,7 @@ func write(out *bufio.Writer) error {
 			}
 		}
 	}
-	fmt.Fprint(out, "feedctl is under the Apache License 2.0. These parts of others are linked into it.\n")
+	fmt.Fprint(out, "feedctl is under the Apache License 2.0. The following parts by others are linked into it.\n")
 	for _, text := range order {
 		fmt.Fprintf(out, "\n%s\n%s\n\n%s\n", strings.Repeat("=", 80), strings.Join(owners[text], "\n"), text)
 	}

@@ -73,7 +73,7 @@ const tlsAlert = `malformed HTTP response "\x15\x03`
 
 // unanswered returns the error of a request that got no response.
 func unanswered(what string, err error) error {
-	var repeated *url.Error // repeats the URL
+	var repeated *url.Error // its text repeats the URL
 	if errors.As(err, &repeated) {
 		err = repeated.Err
 	}

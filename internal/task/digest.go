@@ -37,14 +37,14 @@ type MakeDigest struct {
 // A StateDigest describes a state digest.
 type StateDigest struct {
 	Feed     string                `json:"feed"`
-	ID       string                `json:"id,omitempty"` // if it was made
+	ID       string                `json:"id,omitempty"` // only if it was just made
 	Position snapshot.FeedPosition `json:"position"`
 	Snapshot string                `json:"snapshot,omitempty"`
 	Versions bool                  `json:"versions"`
 	Keys     int64                 `json:"keys"`
 	Nodes    int                   `json:"nodes"`
 	Hash     digest.Hash           `json:"hash"`
-	Written  *WrittenDigest        `json:"written,omitempty"` // if it was made
+	Written  *WrittenDigest        `json:"written,omitempty"` // only if it was just made
 }
 
 // A WrittenDigest describes the nodes and leaves that were computed for a digest. New is how many

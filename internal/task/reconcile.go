@@ -51,7 +51,7 @@ func (r *Reconcile) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&r.Key, "key", "", keyUsage)
 	flags.StringVar(&r.Prefix, "prefix", "", "compare only keys that begin with `PREFIX`")
 	flags.BoolVar(&r.All, "all", false, "list equal keys too")
-	flags.BoolVar(&r.Repair, "repair", false, "write what differs again, and delete what the feed does not have")
+	flags.BoolVar(&r.Repair, "repair", false, "write again what differs, and delete what the feed does not have")
 	_ = r.MaxDeletes.Set("1%")
 	flags.Var(&r.MaxDeletes, "max-deletes", "with --repair: do nothing if it would delete more than this `NUMBER` of rows, or P% of them")
 	r.Client.Flags(flags)

@@ -111,10 +111,10 @@ func (r *Restore) check(ctx context.Context, e *Env, c restore.Config, result *R
 	}
 	switch result.Check, err = restore.Check(ctx, c, target); {
 	case errors.Is(err, restore.ErrUnreadable), errors.Is(err, restore.ErrNoRevisions):
-		e.Log.Warn("restored, but not compared", "sink", result.Into, "reason", err)
+		e.Log.Warn("restored, but could not compare the sink with the feed", "sink", result.Into, "reason", err)
 		return nil
 	case err != nil:
-		return fmt.Errorf("restored %s, but not compared: %w", result.Into, err)
+		return fmt.Errorf("restored %s, but could not compare it with the feed: %w", result.Into, err)
 	}
 	n := result.Check.Count()
 	if result.Verified = n == 0; result.Verified {

@@ -90,7 +90,7 @@ func (p *Public) Made(ctx context.Context, store storage.Store, name string, ind
 	result := SnapshotOf(name, index, len(index.Pages))
 	var err error
 	if result.URL, err = p.IndexURL(ctx, store, name, index.ID); err != nil {
-		return nil, fmt.Errorf("made snapshot %s/%s, but make the URL of its index: %w", name, index.ID, err)
+		return nil, fmt.Errorf("made snapshot %s/%s, but could not make the URL of its index: %w", name, index.ID, err)
 	}
 	return &result, nil
 }
