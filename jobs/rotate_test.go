@@ -82,7 +82,7 @@ func TestRotationOfOrigins(t *testing.T) {
 	began := rotating(t, settings, 10, settings.MinRunTime+settings.Interval, documents...)
 	for _, d := range documents {
 		if len(began[d.Name]) == 0 {
-			t.Errorf("job %s has not run within the least run time and one interval: %v", d.ID(), began)
+			t.Errorf("job %s has not run within the minimum run time and one interval: %v", d.ID(), began)
 		}
 	}
 }

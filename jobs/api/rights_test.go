@@ -123,7 +123,7 @@ func TestRights(t *testing.T) {
 		own, others := ask("shop", asShop), ask("hidden", asShop)
 		wantOwn, wantOthers := right != "all", right == "any" || right == "lists" || right == "none"
 		if (own != 403) != wantOwn || (others != 403) != wantOthers || own == 401 || others == 401 {
-			t.Errorf("%s: %d for the own namespace, %d for another one; the right is %q", route, own, others, right)
+			t.Errorf("%s: %d for its own namespace, %d for another one; the right is %q", route, own, others, right)
 		}
 		if got := ask("shop", "Authorization: none"); (got == 401) != (right != "none") {
 			t.Errorf("%s: %d without credentials", route, got)
