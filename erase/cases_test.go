@@ -106,7 +106,7 @@ func TestPrunedMeanwhile(t *testing.T) {
 					more = true
 					report, err := producer.Prune(t.Context(), store, testFeed, producer.PrunePolicy{KeepPages: 5})
 					check(t, err)
-					pruned = !report.Limited // pruning is limited while the copies are new
+					pruned = !report.Limited // while the copies are new, some pages cannot be pruned
 				}
 				return fault.Pass
 			}), erase.Config{})
@@ -159,7 +159,7 @@ func TestLarge(t *testing.T) {
 	var want []*feed.Entity
 	for n, key := range []string{"bob", "cem", ann, "dee", ann, "bob"} {
 		e := large(n, key)
-		if n > 3 { // a page of its own
+		if n > 3 { // a Stream gets a page of its own
 			e.Size, e.Stream, e.Body = int64(len(e.Body)), bytes.NewReader(e.Body), nil
 		}
 		_, err := f.Publish(t.Context(), e)
@@ -286,7 +286,7 @@ func TestRepair(t *testing.T) {
 		floors := 0
 		_, err := eraseKeys(t.Context(), fault.Wrap(store, func(op fault.Op) fault.Outcome {
 			if op.Verb.Writes() && op.Key == layout.FeedFloor(testFeed) {
-				if floors++; floors == 3 { // it is about to commit
+				if floors++; floors == 3 { // the erasure is about to commit
 					if lose > 0 {
 						check(t, store.Delete(t.Context(), layout.FeedPage(testFeed, lose)))
 					}
@@ -369,7 +369,7 @@ func TestSlow(t *testing.T) {
 			added := others(100, 106)
 			_, err := eraseKeys(t.Context(), fault.Wrap(store, func(op fault.Op) fault.Outcome {
 				if op.Verb.Writes() && op.Key == layout.FeedFloor(testFeed) {
-					if floors++; floors == 3 { // it is about to commit
+					if floors++; floors == 3 { // the erasure is about to commit
 						for _, e := range added {
 							_, err := f.Publish(t.Context(), e)
 							check(t, err)

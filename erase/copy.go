@@ -46,7 +46,7 @@ func (p *Plan) each(ctx context.Context, first, last int64, do func(n int64) (*r
 	return nil
 }
 
-// search reads all pages up to newest, and adds what is to be erased to the plan.
+// search reads all pages up to newest, and adds to the plan what is to be erased.
 func (p *Plan) search(ctx context.Context, newest *chain.Page) error {
 	first, entities := p.reader.SeenFloor(), int64(0)
 	read := func(n int64) (*rewritten, error) {

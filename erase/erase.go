@@ -30,7 +30,7 @@ type Config struct {
 	ForgetKeys bool
 	// Progress, if set, is called from time to time.
 	Progress func(Progress)
-	// Logger receives warnings. Defaults to discarding them.
+	// Logger receives warnings. If it is nil, they are discarded.
 	Logger *slog.Logger
 }
 
@@ -51,9 +51,9 @@ type Report struct {
 	Unknown []string `json:"keysUnknown"`
 	// Deletes is how many keys get a DELETE at the end of the feed, since their last entity is not a DELETE.
 	Deletes int64 `json:"deletes"`
-	// Former is how many other objects with former content of the feed are deleted: pages that an
-	// interrupted erasure left behind or a repair moved aside, and quarantine entries of a bridge and state
-	// digests with the keys.
+	// Former is how many other objects with former content of the feed are deleted: pages that an interrupted
+	// erasure left behind or a repair moved aside, and those quarantine entries of a bridge and state digests
+	// that contain one of the keys.
 	Former int64 `json:"objectsFormer"`
 	// Kept is how many entities of the keys were not erased because they were published after the feed was
 	// searched.

@@ -96,7 +96,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// filesWith returns the files below a directory that contain text.
+// filesWith returns those files below a directory that contain the given text.
 func filesWith(t *testing.T, dir, text string) (found []string) {
 	t.Helper()
 	check(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {

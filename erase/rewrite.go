@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// inMemory is the size up to which a page is read into memory, in bytes. A larger one is read twice.
+// inMemory is the size, in bytes, up to which a page is read into memory. A larger page is read twice.
 const inMemory = 2 << 20
 
 // A found describes the entities of the keys on a page.

@@ -88,13 +88,13 @@ func eraseKeys(ctx context.Context, store storage.Store, c erase.Config) (erase.
 	return plan.Run(ctx)
 }
 
-// A seen is an entity that was read, with the position after it.
+// A seen holds an entity that was read, and the position after it.
 type seen struct {
 	feed.Entity
 	position feed.Position
 }
 
-// read returns the entities of the feed after start.
+// read returns the entities of the test feed, beginning at the given start.
 func read(t *testing.T, store storage.Store, start consumer.Start) (all []seen) {
 	t.Helper()
 	source := fromstore.New(store, fromstore.Config{})
@@ -147,7 +147,7 @@ func without(state map[string]string) map[string]string {
 	return state
 }
 
-// traces returns the keys of the objects in a store that contain text.
+// traces returns the keys of those objects in a store that contain the given text.
 func traces(t *testing.T, store storage.Store, text string) (keys []string) {
 	t.Helper()
 	for entry, err := range store.List(t.Context(), "", "") {

@@ -50,8 +50,8 @@ func (c Chain) Header() string {
 	return string(b)
 }
 
-// appendMember appends a member of a dictionary whose value is a byte sequence, given in hex. It appends
-// nothing if digest is empty or malformed.
+// appendMember appends a member to a dictionary. The value of the member is a byte sequence, given in hex. It
+// appends nothing if digest is empty or malformed.
 func appendMember(b []byte, key, digest string) []byte {
 	value := byteSequence(digest)
 	if value == "" {
@@ -63,8 +63,8 @@ func appendMember(b []byte, key, digest string) []byte {
 	return append(append(append(b, key...), '='), value...)
 }
 
-// byteSequence converts hex to the form that RFC 9651 defines for bytes in section 3.3.5. It returns "" if
-// digest is empty or malformed.
+// byteSequence converts a digest in hex to the form that RFC 9651 defines for bytes in section 3.3.5. It
+// returns "" if digest is empty or malformed.
 func byteSequence(digest string) string {
 	sum, err := hex.DecodeString(digest)
 	if err != nil || len(sum) == 0 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Field is a header field for which [Entity] has no member.
+// A Field is a header field for which [Entity] has no field of its own.
 type Field struct {
 	Name, Value string
 }

@@ -41,7 +41,7 @@ func ParseLinks(base *url.URL, h http.Header) (Links, error) {
 	return links, nil
 }
 
-// read parses one Link header.
+// read parses one Link header, and adds its links to l.
 func (l *Links) read(base *url.URL, value string) error {
 	plain, err := plainLinks(value)
 	if err != nil {

@@ -22,8 +22,8 @@ func FormatTime(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
 
 // ParseTime parses an HTTP date (RFC 9110, section 5.6.7) in any of its forms:
 // IMF-fixdate, RFC 850 and asctime. A one-digit day of the month is accepted in
-// all of them. Two-digit years are 1969 to 2068. The result is in UTC. The error
-// is a [*HeaderError] that names Last-Modified.
+// all of them. Two-digit years stand for the years 1969 to 2068. The result is in UTC. The error is
+// a [*HeaderError] that names Last-Modified.
 func ParseTime(s string) (time.Time, error) {
 	if t, ok := parseFixdate(s); ok {
 		return t, nil

@@ -92,8 +92,8 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestRoundingPreservesOrder: rounding preserves order, on which readers rely that start at a given
-// time.
+// TestRoundingPreservesOrder: rounding preserves order. Readers that start at a given time rely on
+// this.
 func TestRoundingPreservesOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 10_000 {

@@ -116,7 +116,7 @@ func ContextWithTrace(ctx context.Context, t Trace) context.Context {
 	return context.WithValue(ctx, traceKey{}, t)
 }
 
-// TraceOfContext returns the trace of [ContextWithTrace], or the zero Trace.
+// TraceOfContext returns the trace that [ContextWithTrace] has added to ctx, or the zero Trace.
 func TraceOfContext(ctx context.Context) Trace {
 	t, _ := ctx.Value(traceKey{}).(Trace)
 	return t

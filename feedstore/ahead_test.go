@@ -334,7 +334,7 @@ func TestCancelledWhileReadingAhead(t *testing.T) {
 
 // TestCloseWhileReadingAhead: Close leaves no goroutines behind, and calls that are under way complete.
 func TestCloseWhileReadingAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // fails if goroutines are left
+	synctest.Test(t, func(t *testing.T) { // synctest.Test fails if goroutines are left
 		r := newReader(t, far64(t), feedstore.Config{ReadAhead: enough, MaxWaiters: 1, PollInterval: time.Minute})
 		r.pages(t, 1, 2) // 16 more pages are being read
 		time.Sleep(latency / 2)

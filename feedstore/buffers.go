@@ -33,8 +33,8 @@ type buffers struct {
 	mu     sync.Mutex
 	taken  int64
 	byKey  map[bufferKey]*buffer
-	read   list.List // *buffer that were read and that no one holds, the last one first
-	unread list.List // *buffer that were fetched ahead and not yet read, the latest first
+	read   list.List // of *buffer: those that were read and have no holders, the most recent first
+	unread list.List // of *buffer: those that were fetched ahead and not yet read, the most recent first
 	free   []sync.Pool
 }
 
@@ -59,9 +59,9 @@ type buffer struct {
 	taken   int64
 	holders int // number of readers, plus one for the task that fetches the page
 	wanted  bool
-	useless bool // the fetch failed, or the page is on disk
+	useless bool // whether the fetch failed, or the page is on disk
 	cancel  context.CancelFunc
-	element *list.Element // in one of the lists, or nil
+	element *list.Element // the element of one of the lists, or nil
 	since   time.Time     // when it was fetched
 }
 

@@ -38,7 +38,7 @@ type Changes struct {
 	// Complete means that a caller that started without a token and continued with each Token has received
 	// all feeds that exist. Only later changes will follow.
 	Complete bool
-	// Waited means that the call could wait for changes.
+	// Waited means that the call has waited for changes.
 	Waited bool
 }
 
@@ -103,7 +103,7 @@ type trackers struct {
 	done    sync.WaitGroup
 }
 
-// A tracker notices changes of all feeds.
+// A tracker polls feeds, and notices changes of all of them.
 type tracker struct {
 	reader *Reader
 	epoch  string // prefix of its tokens
@@ -119,13 +119,13 @@ type tracker struct {
 	oldest     int64     // changes up to this one may have been forgotten
 	log        []logged  // in the order of seq; an entry is ignored if its feed has changed again
 	tombstones int       // how many feeds in byName were deleted
-	complete   bool      // each feed has been polled
+	complete   bool      // whether each feed has been polled
 	failure    error     // why feeds cannot be listed
 	noticed    int64     // callers have been notified of changes up to this one
 	notified   time.Time // when they were
 	changed    chan struct{}
 	hinted     map[string]bool // feeds that may have changed
-	anyHinted  bool            // any feed may have changed
+	anyHinted  bool            // whether any feed may have changed
 	polling    map[string]bool // feeds whose polls are under way, or about to be
 }
 
@@ -136,7 +136,7 @@ type tracked struct {
 	seq      int64         // of the last change; 0 if the feed has not been seen
 	polled   time.Time     // last
 	interval time.Duration // time after polled until the next poll
-	hinted   bool          // the feed may have changed since the last poll
+	hinted   bool          // whether the feed may have changed since the last poll
 	failures int           // how many polls in a row have failed
 }
 

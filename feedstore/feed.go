@@ -290,8 +290,9 @@ func (f *Feed) Open(ctx context.Context, n, offset, length int64) (*chain.Page, 
 	return f.r.source.open(ctx, f, n, offset, length)
 }
 
-// OpenNewest opens a page as Open does, but a page that was the newest when it was seen, in that state or a
-// later one. digest is the SHA-256 of the page with its closing delimiter, or nil if it is not known.
+// OpenNewest opens a page that was the newest when it was seen, in that state or a later one. Otherwise, it
+// does the same as Open. digest is the SHA-256 of the page with its closing delimiter, or nil if it is not
+// known.
 func (f *Feed) OpenNewest(ctx context.Context, seen *chain.Page, offset, length int64) (p *chain.Page, body io.ReadCloser, digest []byte, err error) {
 	whole := offset == 0 && length < 0
 	if whole {

@@ -34,7 +34,7 @@ type head struct {
 }
 
 // Heads returns the newest pages, as last seen, of the first 10,000 feeds by name, and the number of feeds in
-// the store. The pages are in no particular order, and have no checkpoints. It starts polling the feeds in
+// the store. The pages are in no particular order, and have no checkpoints. Heads starts polling the feeds in
 // the background, the least recently polled first, and waits for the polls, but no longer than wait. Pages
 // that are not known yet, or cannot be read, are omitted.
 func (r *Reader) Heads(wait time.Duration) (pages []*chain.Page, feeds int) {

@@ -20,13 +20,12 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Limits of verifying bodies.
+// These constants limit how bodies are verified.
 const (
 	// maxVerified is how many verified objects are remembered.
 	maxVerified = 4096
-	// maxEarly is the size up to which a body is verified before the response begins, in
-	// bytes, and maxEarlyAll limits the memory for these bodies. Other bodies are verified while they are
-	// sent.
+	// maxEarly is the size, in bytes, up to which a body is verified before the response begins; maxEarlyAll
+	// limits the memory for these bodies. Other bodies are verified while they are sent.
 	maxEarly    = 256 << 10
 	maxEarlyAll = 16 << 20
 	// maxTwice is the size, in bytes, up to which a file is first read to verify it, and then sent as a
@@ -61,10 +60,10 @@ func newIntegrity(store storage.Store, network bool) *integrity {
 	}
 }
 
-// whole returns a body that is verified in place of object.Body, which must be the whole body; the caller
-// must close it. sum is the expected SHA-256 in hex. If the body has another one, whole fails, or Read does
-// before it returns the last bytes, with an error that matches [chain.ErrCorrupt]. For a reader in the same
-// process, the body is always verified, in a single pass.
+// whole returns a verified body to be used in place of object.Body, which must be the whole body; the caller
+// must close the result. sum is the expected SHA-256 in hex. If the body has another one, whole fails, or
+// Read does before it returns the last bytes, with an error that matches [chain.ErrCorrupt]. For a reader in
+// the same process, the body is always verified, in a single pass.
 func (i *integrity) whole(object *storage.Object, sum string) (io.ReadCloser, error) {
 	state := objectState{object.Key, object.Version, sum}
 	if !i.network {
@@ -207,7 +206,7 @@ type heldBody struct {
 	release func()
 }
 
-// Close implements [io.Closer]. It may be called once.
+// Close implements [io.Closer]. It must be called only once.
 func (b *heldBody) Close() error {
 	b.release()
 	return nil

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Limits of tracking readers.
+// These constants limit how readers are tracked.
 const (
 	maxSequences = 256
 	// sequenceAge is how long a reader is remembered after its last request.
@@ -40,7 +40,7 @@ func (k sequenceKey) after() sequenceKey {
 	return k
 }
 
-// step records a request for a page. It returns the number of readers if the request is from one that
+// step records a request for a page. It returns the number of readers if the request is from a reader that
 // requested the preceding page before, and otherwise 0.
 func (r *sequences) step(at sequenceKey) (readers int) {
 	now := time.Now()

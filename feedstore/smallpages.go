@@ -17,13 +17,13 @@ const (
 )
 
 // smallPages keeps the bodies of small pages in memory between requests, for as long as openFiles keeps the
-// files of other pages, since for a small page, handling a file takes longer than sending the bytes. Like
-// these, the pages must have a next page. Their total size is limited, and no request waits for memory.
+// files of other pages, since for a small page, handling a file takes longer than sending the bytes. As for
+// openFiles, the pages must have a next page. Their total size is limited, and no request waits for memory.
 type smallPages struct {
 	mu    sync.Mutex
 	taken int64
 	byKey map[pageKey]*smallPage
-	idle  list.List // *smallPage that no request holds, the most recently used first
+	idle  list.List // of *smallPage: those that no request holds, the most recently used first
 }
 
 // A smallPage is a verified page in memory. Any number of requests may send it.
@@ -126,7 +126,7 @@ type smallBody struct {
 	page  *smallPage
 }
 
-// Close implements [io.Closer]. It may be called once.
+// Close implements [io.Closer]. It must be called only once.
 func (b *smallBody) Close() error {
 	b.pages.release(b.page)
 	return nil

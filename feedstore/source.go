@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// Limits of fetching ahead.
+// These constants limit how much is fetched ahead.
 const (
 	// maxAhead is how many pages are fetched ahead of a reader if there is memory for them. Pages are
 	// returned in order, so if one of them takes longer, those after it arrive meanwhile.
@@ -286,7 +286,7 @@ type bufferReader struct {
 	release func()
 }
 
-// Close implements [io.Closer]. It may be called once.
+// Close implements [io.Closer]. It must be called only once.
 func (r *bufferReader) Close() error {
 	r.release()
 	return nil

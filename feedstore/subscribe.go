@@ -93,7 +93,7 @@ func (h *subscribers) changed() {
 	}
 }
 
-// leave unsubscribes. The last subscriber of a feed ends the polling.
+// leave unsubscribes. When the last subscriber of a feed leaves, the polling ends.
 func (h *subscribers) leave(u *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

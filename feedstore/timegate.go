@@ -18,7 +18,7 @@ const (
 	timeRequests = 8
 	// maxSearches is how many searches a Reader makes at the same time; further ones wait.
 	maxSearches = 8
-	// maxSearched is how many times a search is made if the pages that it reads are pruned or deleted
+	// maxSearched is how many times a search is tried if the pages that it reads are pruned or deleted
 	// meanwhile.
 	maxSearched = 3
 )

@@ -118,7 +118,7 @@ func (t *tracker) watch(ctx context.Context) bool {
 	return err == nil
 }
 
-// takeAny reports whether any feed may have changed, and if so makes all of them due.
+// takeAny reports whether there was a hint that any feed may have changed. If so, it makes all feeds due.
 func (t *tracker) takeAny() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -235,7 +235,7 @@ func (t *tracker) due(p pace) (names []string) {
 }
 
 // poll polls feeds, and waits at most noticeEvery for the polls to end: a poll that hangs must not delay
-// changes of other feeds. The polls are added to the WaitGroup all.
+// changes of other feeds. The polls are counted in the given WaitGroup.
 func (t *tracker) poll(ctx context.Context, all *sync.WaitGroup, names []string, p pace) {
 	if len(names) == 0 {
 		return

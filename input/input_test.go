@@ -107,7 +107,7 @@ func TestNDJSON(t *testing.T) {
 	}
 }
 
-// check fails the test unless err is an *input.Error at the place, with the cause.
+// check fails the test unless err is an *input.Error with the given place and cause.
 func check(t *testing.T, err error, where string, cause error) {
 	t.Helper()
 	if !errors.Is(err, cause) {

@@ -153,7 +153,7 @@ func (c Config) multipart(r io.Reader) (iter.Seq2[*feed.Entity, error], error) {
 		return Multipart(r, c.ContentType, limits), nil
 	}
 	buffered := bufio.NewReader(r)
-	// A boundary has 70 characters at most (RFC 2046, section 5.1.1).
+	// A boundary has at most 70 characters (RFC 2046, section 5.1.1).
 	start, err := buffered.Peek(len("--") + 70 + len("\r\n"))
 	if err != nil && err != io.EOF {
 		return nil, err
@@ -166,7 +166,7 @@ func (c Config) multipart(r io.Reader) (iter.Seq2[*feed.Entity, error], error) {
 	return Multipart(buffered, page.ContentType(string(boundary)), limits), nil
 }
 
-// raw makes one entity of the whole input.
+// raw makes one entity from the whole input.
 func (c Config) raw(r io.Reader, file string, size int64) (iter.Seq2[*feed.Entity, error], error) {
 	e := &feed.Entity{Operation: c.operation(), ContentType: c.ContentType, ContentID: c.ContentID}
 	key := c.KeyValue

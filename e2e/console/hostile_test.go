@@ -44,7 +44,7 @@ func hostileEntities() []*feed.Entity {
 const hostileJob = "<b>/" + breakOut
 
 // TestHostile opens all pages of a console whose names, header fields, bodies and errors are script. All
-// pages show the script as text: none of it runs, and none would run without the policy.
+// pages show the script as text: none of it runs, and none would run even without the policy.
 func TestHostile(t *testing.T) {
 	s := newSite(t, func(c *console.Config) {
 		c.StoreName, c.FeedsURL, c.JobsName = "file:"+scriptTag, scriptURL, scriptTag

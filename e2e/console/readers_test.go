@@ -58,7 +58,8 @@ func track(t *testing.T, end time.Time, newest map[string]*chain.Page) *readers.
 	return tracker
 }
 
-// request makes the follower request the newest page of its feed, whose last entity has the time last.
+// request makes the follower request the newest page of its feed. In the response, the last entity has
+// the time last.
 func (f follower) request(tracker *readers.Tracker, newest *chain.Page, last time.Time, before time.Duration) {
 	handler := tracker.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Location", layout.FeedPagePath(f.feed, newest.Number))

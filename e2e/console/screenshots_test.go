@@ -43,7 +43,7 @@ func (b *tab) keep(name string, part page.Viewport) {
 // TestScreenshots opens the pages that the README shows, and saves images of them if -screenshots is set.
 func TestScreenshots(t *testing.T) {
 	s := newSite(t, nil)
-	s.jobs.jobs = s.jobs.jobs[:len(s.jobs.jobs)-1] // its name is too long for the README
+	s.jobs.jobs = s.jobs.jobs[:len(s.jobs.jobs)-1] // the name of the last job is too long for the README
 	b := s.open(t, desktop)
 	for _, shot := range []struct{ name, theme, url, text string }{
 		{"readme-light", "light", "/", "Jobs that fail"},

@@ -80,7 +80,8 @@ func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromed
 	})
 }
 
-// do carries out actions, and fails the test after an error. The description what begins the message.
+// do carries out actions. If one of them fails, so does the test, with a message that begins with the given
+// description.
 func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, steps...); err != nil {
@@ -159,7 +160,7 @@ func (b *tab) listen(event any) {
 		complain("issue %s: %s", e.Issue.Code, details)
 	case *log.EventEntryAdded:
 		if _, ok := b.statuses[e.Entry.URL]; ok && e.Entry.Source == log.EntrySourceNetwork {
-			break // expectStatus checks the status of a page
+			break // the status of a page is checked by expectStatus
 		}
 		complain("log: %s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL)
 	case *runtime.EventExceptionThrown:

@@ -29,7 +29,8 @@ func main() {
 	if len(os.Args) != 3 {
 		log.Fatal("usage: consume-into-sqlite URL FILE")
 	}
-	// Ctrl-C commits the applied entities; the next run continues there.
+	// After Ctrl-C, the entities that were applied are committed; the next run continues after
+	// them.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Stdout, os.Args[1], os.Args[2]); err != nil {

@@ -88,7 +88,7 @@ func run(ctx context.Context, out io.Writer, directory string, listener net.List
 	}
 	web := server.NewHTTPServer(handler, slog.Default())
 	context.AfterFunc(ctx, func() {
-		// Close the handler first: it ends the requests that wait for new entities.
+		// Close the handler first, which ends the requests that wait for new entities.
 		_ = handler.Close(context.WithoutCancel(ctx))
 		_ = web.Close()
 	})

@@ -104,8 +104,8 @@ func readFeed(ctx context.Context, out io.Writer, store storage.Store) error {
 	return nil
 }
 
-// share writes a snapshot that anyone with the returned URL can read for an hour. Set
-// SnapshotConfig.PublicURL instead for a snapshot that is public.
+// share writes a snapshot that anyone with the returned URL can read for an hour. For a public
+// snapshot, set SnapshotConfig.PublicURL instead.
 func share(ctx context.Context, store storage.Store) (indexURL string, err error) {
 	const valid = time.Hour
 	var state iter.Seq2[*feed.Entity, error] = func(yield func(*feed.Entity, error) bool) {

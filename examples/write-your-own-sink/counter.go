@@ -20,7 +20,7 @@ type counter struct {
 	state state
 }
 
-// state is what the file holds: the data and the position that belongs to it.
+// state is the content of the file: the data and the position that belongs to it.
 type state struct {
 	Counts   map[string]int `json:"counts"`
 	Position feed.Position  `json:"position"`
@@ -73,9 +73,8 @@ func (b *batch) Apply(_ context.Context, e *feed.Entity) error {
 	return nil
 }
 
-// Commit writes a new file, syncs it, and renames it over the old one: a crash
-// leaves one or the other. Then it syncs the directory, so that the rename is durable
-// too.
+// Commit writes a new file, syncs it, and renames it over the old file, so a crash leaves either
+// the old file or the new one. Then it syncs the directory, so that the rename is durable, too.
 func (b *batch) Commit(_ context.Context, at feed.Position) error {
 	next := state{Counts: b.counts, Position: at}
 	data, err := json.Marshal(next)

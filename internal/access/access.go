@@ -78,7 +78,7 @@ func (c *Control) Read(h http.Header, r *http.Request) error {
 // Reader returns the index, in the list for reading, of the credential that a request carries, or -1.
 func (c *Control) Reader(r *http.Request) int { return c.readers.find(r) }
 
-// Writer returns the index in the list for writing.
+// Writer returns the index, in the list for writing, of the credential that a request carries, or -1.
 func (c *Control) Writer(r *http.Request) int { return c.writers.find(r) }
 
 // Write does the same as Read for a request that changes something. Such a request must not come from a web

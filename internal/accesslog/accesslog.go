@@ -49,7 +49,7 @@ func Open(name string, h http.Handler, stdout io.Writer, log *slog.Logger) (logg
 func (l *accessLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	response := &recorded.Response{ResponseWriter: w}
-	defer func() { l.write(line(response, r, begun)) }() // even if the response was cut off
+	defer func() { l.write(line(response, r, begun)) }() // writes the line even if the response was cut off
 	l.handler.ServeHTTP(response, r)
 }
 

@@ -39,7 +39,7 @@ func (unclosed) Close() error { return nil }
 
 func (u unclosed) Unwrap() storage.Store { return u.Store }
 
-// publish publishes pages with one entity each.
+// publish publishes the given number of pages, with one entity each.
 func publish(t *testing.T, store storage.Store, name string, pages int) {
 	t.Helper()
 	f, err := producer.Open(t.Context(), store, name, producer.Config{MaxPageEntities: 1})
@@ -78,7 +78,8 @@ func feedsOf(store storage.Store) *actions.Feeds {
 	}}
 }
 
-// run runs an action.
+// run runs an action and returns the result. err is the error of the function that has returned the
+// action.
 func run(t *testing.T, a console.Action, err error) console.Result {
 	t.Helper()
 	if err != nil {

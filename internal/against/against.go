@@ -7,7 +7,7 @@
 // bodies are compared.
 //
 // Memory use is constant. The feed and the database are tables in a temporary file, which takes about 170 bytes for
-// each key of each, and the space for the bodies if these are compared.
+// each key on either side, and the space for the bodies if these are compared.
 package against
 
 import (
@@ -112,7 +112,7 @@ type Difference struct {
 	Feed   string `json:"feed,omitempty"`
 	Source string `json:"source,omitempty"`
 
-	copy bool // the source is a copy
+	copy bool // whether the source is a copy
 }
 
 func (d Difference) String() string {

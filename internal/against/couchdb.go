@@ -23,7 +23,7 @@ func (c CouchDB) State(ctx context.Context) (string, error) {
 	return couchdb.SeqText(info.UpdateSeq), nil
 }
 
-// IsTarget returns false: package reconcile compares copies.
+// IsTarget returns false. To compare a copy with its feed, use package reconcile.
 func (CouchDB) IsTarget(context.Context) (bool, error) { return false, nil }
 
 // List lists the winning revisions of all documents, as given by the changes feed. It may or may not

@@ -85,7 +85,7 @@ func (s *side) body() []byte {
 	return body
 }
 
-// diff adds the differences to a report. Unless the source is a copy, keys that covers excludes are left
+// diff adds the differences to a report. Unless the source is a copy, keys that it does not cover are left
 // out.
 func (t *tables) diff(ctx context.Context, covers func(key string) bool, r *Report) (err error) {
 	t.conn.SetInterrupt(ctx.Done())

@@ -61,7 +61,7 @@ type App struct {
 	running      bool              // the command has begun, so its command line is valid
 	counters     []storage.Counter // one for each store that was opened
 	web          *metrics.Transport
-	logged       metrics.Tally // messages in the log, by level
+	logged       metrics.Tally // counts the messages in the log, by level
 	stopProgress func()
 
 	config    string

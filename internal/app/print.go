@@ -13,8 +13,8 @@ import (
 	"github.com/feedctl/feedctl/internal/human"
 )
 
-// Print writes a result to stdout. With --json, this is v as JSON; otherwise, it calls text to
-// write it.
+// Print writes a result to stdout. With --json, this is v as JSON; otherwise, it is what the given
+// function writes.
 func (a *App) Print(v any, text func(w io.Writer) error) error {
 	a.stopProgress()
 	err := error(nil)

@@ -123,7 +123,7 @@ var rooms = map[string]room{
 		"chain", "feed", "layout", "page", "producer", "snapshot", "snapshot/snapshots", "storage", "storage/postgres", "internal/backoff", "internal/schema", "internal/tcp",
 	}},
 
-	// CouchDB, as source or target.
+	// Packages for CouchDB as a source or target.
 	"internal/jsonscan":      {},
 	"internal/memnet":        {},
 	"internal/roundtrip":     {rooms: []string{"internal/backoff", "internal/idle", "internal/origins", "internal/tcp"}},
@@ -136,7 +136,7 @@ var rooms = map[string]room{
 	},
 	"bridge/internal/bridgetest": {rooms: []string{"bridge", "chain", "feed", "page", "storage", "verify"}},
 
-	// Kinto, as source or target.
+	// Packages for Kinto as a source or target.
 	"kinto":        {rooms: []string{"internal/jsonscan", "internal/origins", "internal/roundtrip"}, libraries: []string{"github.com/google/uuid"}},
 	"bridge/kinto": {rooms: []string{"bridge", "chain", "feed", "internal/backoff", "internal/jsonscan", "kinto", "layout", "producer", "storage"}},
 

@@ -137,7 +137,7 @@ func loadFile(settings *koanf.Koanf, c *cobra.Command, path string) error {
 	return nil
 }
 
-// section returns the key of a command's section: "snapshot.from-feed".
+// section returns the key of a command's section, such as "snapshot.from-feed".
 func section(c *cobra.Command) string {
 	if !c.HasParent() {
 		return ""

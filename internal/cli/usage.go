@@ -52,8 +52,8 @@ func Explain(c *cobra.Command, text string) string {
 	return text
 }
 
-// unknownCommandText describes an unexpected argument, which is given in quotes. Either a command is expected in
-// its place, or nothing.
+// unknownCommandText returns an error message for an unexpected argument, which is given in quotes. In its
+// place, c expects one of its subcommands, or nothing if it has none.
 func unknownCommandText(c *cobra.Command, quoted string) string {
 	if !c.HasSubCommands() {
 		return fmt.Sprintf("%s takes no arguments, got %s", Name(c), quoted)
