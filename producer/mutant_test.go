@@ -21,9 +21,9 @@ type mutant struct {
 	edits []edit
 }
 
-// rare maps mutants that only one in hundreds of schedules finds to the seed of such a schedule, which then runs
-// first. After a change, that schedule may no longer find the mutant. The search still finds it, but takes longer:
-// write the new seed here.
+// rare maps each mutant that only one in hundreds of schedules finds to the seed of such a schedule, which is run
+// first. If, after a change, another seed is the first to find the mutant, the search takes longer but still
+// succeeds: write the new seed here.
 var rare = map[string]string{
 	"accept a page below the floor":                                                 "747",
 	"read the floor before the page has landed":                                     "524",

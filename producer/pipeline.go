@@ -17,8 +17,8 @@ import (
 //	landed     the store has it; if all before it have landed, it is on the chain
 //	confirmed  the floor was read after it had landed, and is not above it
 //
-// In order, when a page and all pages before it are confirmed, the items on it are removed from the
-// batch, and their requests end. After an error, no more writes are planned, and the pipeline waits
+// Items are removed from the batch, and their requests end, in order: as soon as their page and all
+// pages before it are confirmed. After an error, no more writes are planned, and the pipeline waits
 // for those under way.
 type pipeline struct {
 	feed    *Feed
@@ -88,9 +88,10 @@ func (p *pipeline) fill(ctx context.Context) {
 	}
 }
 
-// begins reports whether to begin a page, if necessary with items from the queue. As long as writes
-// are under way, items that do not fill a page are better left to the next commit, which more
-// publishers may join. The same holds for the rest of a batch that is followed by another.
+// begins reports whether to begin a page, if necessary with items from the queue. Items from the
+// queue that do not fill a page are better left to the next commit, which more publishers may join.
+// The same holds for the rest of a batch that is followed by another, as long as writes are under
+// way.
 func (p *pipeline) begins() bool {
 	for { // repeats if all items that joined were already in the feed
 		rest := p.batch.items[p.planned:]

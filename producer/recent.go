@@ -9,8 +9,8 @@ import (
 	"github.com/feedctl/feedctl/chain"
 )
 
-// window is the number of a feed's newest pages on which a Content-ID is recognized. As many pages
-// as the batch itself may take up are added to it.
+// window is the number of a feed's newest pages on which a Content-ID is recognized. The number is
+// increased by the pages that the batch itself may take up.
 const window = 16
 
 // An idHash represents a Content-ID in less memory.

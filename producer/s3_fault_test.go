@@ -91,8 +91,8 @@ func (b *s3Bed) open(t *testing.T, prefix string, decide func(s3fault.Request) s
 	return store
 }
 
-// s3Paths returns paths; tests make each of their requests fail in turn. Each path performs one kind
-// of write, and retries it for the given time.
+// s3Paths returns the paths whose requests are made to fail, one at a time. Each path performs one
+// kind of write, and retries it for the given time.
 func s3Paths(retryFor time.Duration) []faulttest.Path {
 	publishing := func(name string, from, to int) faulttest.Path {
 		p := publishing(name, from, to)

@@ -85,8 +85,7 @@ func TestSlowStream(t *testing.T) {
 	})
 }
 
-// slow is a store that takes one second to create an object of 256 KiB, and longer for larger
-// ones.
+// slow is a store that takes one second for each 256 KiB of an object that it creates.
 type slow struct{ storage.Store }
 
 func (s slow) Create(ctx context.Context, key string, meta storage.Meta, body storage.Body) (storage.Version, error) {

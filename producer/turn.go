@@ -52,7 +52,7 @@ type turn struct {
 	busy     atomic.Bool // whether it is checking
 	wanted   atomic.Bool // whether others wait
 
-	length     time.Duration // of a turn; 0 means soloTurn, before the first pause
+	length     time.Duration // of a turn; 0, before the first pause, means soloTurn
 	began      time.Time     // zero between turns
 	ended      time.Time     // when the last write ended
 	competitor time.Time     // when another producer was last noticed
@@ -85,8 +85,8 @@ func (t *turn) over() bool {
 	return t.wanted.Load() || spent > cmp.Or(t.length, soloTurn)
 }
 
-// plan records that a page is planned in this turn to which the given number of bytes is added. It
-// reports whether the page is the last of the turn.
+// plan records that the given number of bytes is to be added to a page in this turn. It reports
+// whether that page is the last of the turn.
 func (t *turn) plan(added int64) bool {
 	t.planned += added
 	return t.ours && t.over()

@@ -76,7 +76,7 @@ func pageOf(ctx context.Context, feeds *feedstore.Reader, f *feedstore.Feed, new
 	return at, nil
 }
 
-// within counts the entities that follow a position on its own page, which is page at.
+// within counts the entities that follow the position p on page at, the page of p.
 func within(ctx context.Context, f *feedstore.Feed, newest *chain.Page, at int64, p Position) (Count, error) {
 	page, err := newest, error(nil)
 	if at < newest.Number {

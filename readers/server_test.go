@@ -171,7 +171,7 @@ func TestBehind(t *testing.T) {
 	})
 }
 
-// This example is a server whose readers are tracked.
+// This example creates a server whose readers are tracked.
 func ExampleTracker() {
 	s, err := server.New(memory.New(), server.Config{})
 	if err != nil {
