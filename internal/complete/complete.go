@@ -78,8 +78,8 @@ func (x *Completer) names(c *cobra.Command, flag string) func(ctx context.Contex
 	return nil
 }
 
-// Add makes shells complete the values of flags and, if the usage line of a command has such an argument, the
-// name of a feed or snapshot.
+// Add makes shells complete the values of flags, and the name of a feed or snapshot in commands whose usage
+// line has such an argument.
 func (x *Completer) Add(c *cobra.Command) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		var complete cobra.CompletionFunc

@@ -8,7 +8,7 @@ import (
 )
 
 // Confirm reads a line with the answer to a question, and reports whether it is "y" or "yes". If
-// ctx ends first, the error is the cause.
+// ctx ends first, Confirm returns the cause.
 func Confirm(ctx context.Context, in io.Reader) (bool, error) {
 	answer := make(chan string, 1)
 	go func() { // if there is no answer, the goroutine ends with the process

@@ -7,7 +7,7 @@ import (
 )
 
 // LogHandler returns a handler that writes log lines at or above a level, in the format text or json. The
-// default level is warn on a terminal, else info.
+// default level is warn on a terminal, and otherwise info.
 func LogHandler(w io.Writer, format, level string, terminal bool) (slog.Handler, error) {
 	var options slog.HandlerOptions
 	var lowest slog.Level

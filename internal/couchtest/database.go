@@ -16,7 +16,7 @@ const shards = 2
 // A database holds documents and the order of their updates.
 type database struct {
 	name    string
-	number  int // counts all databases that were created
+	number  int // the position of the database among all that were created
 	gone    bool
 	docs    map[string]*document
 	local   map[string]*localDoc

@@ -68,7 +68,7 @@ func TestSequences(t *testing.T) {
 	if got := slices.Sorted(slices.Values(one.ids())); !slices.Equal(got, ids) {
 		t.Errorf("rows of %q", got)
 	}
-	for i, r := range one.Results { // a feed from each sequence on has exactly the rows that follow it
+	for i, r := range one.Results { // a feed that starts at a sequence has exactly the rows after it
 		rest := changes(t, db, "since="+r.Seq)
 		want, got := slices.Sorted(slices.Values(one.ids()[i+1:])), slices.Sorted(slices.Values(rest.ids()))
 		if !slices.Equal(got, want) {

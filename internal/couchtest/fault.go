@@ -111,7 +111,7 @@ func (f *Fake) Purge(database, id string) {
 	}
 }
 
-// Delete removes a database while feeds are open; [Fake.Create] makes a new one of the same name.
+// Delete removes a database while feeds are open; [Fake.Create] makes a new one with the same name.
 func (f *Fake) Delete(database string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

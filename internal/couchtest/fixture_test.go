@@ -133,7 +133,7 @@ func answerLines(contentType, body string) []string {
 }
 
 // comparable sorts those lines that are rows, since the order of rows is not fixed. If the feed has a limit,
-// it removes them, since then it is not fixed either which rows the feed has.
+// it removes these lines, since any rows may be in such a feed.
 func comparable(lines []string, limited bool) (out []string) {
 	var rows []string
 	for _, line := range lines {
@@ -155,7 +155,7 @@ func comparable(lines []string, limited bool) (out []string) {
 	return append(out, rows...)
 }
 
-// requote quotes a quoted line again, as strconv does.
+// requote returns a quoted line with the escapes that strconv would use.
 func requote(line string) (string, error) {
 	if !strings.HasPrefix(line, `"`) {
 		return line, nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNamed: the environment names a server that requires a password.
+// TestNamed: a server that the environment names can be used even if it requires a password.
 func TestNamed(t *testing.T) {
 	fake := NewFake(t)
 	fake.Require(Credentials{User: "admin", Password: "a:b/@"})

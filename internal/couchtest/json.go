@@ -40,7 +40,7 @@ func parseObject(text []byte) ([]member, error) {
 	return members, nil
 }
 
-// object writes an object. Members without a value are left out.
+// object returns an object as JSON. Members without a value are left out.
 func object(members ...member) []byte {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -59,13 +59,13 @@ func object(members ...member) []byte {
 	return b.Bytes()
 }
 
-// array writes an array.
+// array returns an array as JSON.
 func array(values ...[]byte) []byte {
 	return slices.Concat([]byte("["), bytes.Join(values, []byte(",")), []byte("]"))
 }
 
-// quote writes a string. Bytes that are not UTF-8 are left unchanged, since some servers have sent
-// ids with such bytes.
+// quote returns a string as JSON. Bytes that are not UTF-8 are left unchanged, since some servers
+// have sent ids with such bytes.
 func quote(s string) []byte {
 	var b strings.Builder
 	b.WriteByte('"')

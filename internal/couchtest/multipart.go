@@ -49,7 +49,7 @@ func readDocument(r *http.Request) ([]byte, parts, error) {
 // boundary returns a random boundary like those of CouchDB.
 func boundary() string { return strings.ToLower(rand.Text()) + "000000" }
 
-// related returns a multipart/related document with a document and the attachments that follow it.
+// related returns a multipart/related body with a document and the attachments that follow it.
 func related(boundary string, doc []byte, attachments []attachment) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "--%s\r\nContent-Type: application/json\r\n\r\n%s\r\n--%s", boundary, doc, boundary)

@@ -28,7 +28,7 @@ func parseView(q url.Values) view {
 }
 
 // form returns the form in which an attachment is shown: as a stub if the client already has it
-// from an earlier revision, and otherwise in the form full.
+// from an earlier revision, and otherwise in the given form.
 func (v view) form(r *revision, a attachment, full form) form {
 	for ; r != nil; r = r.parent {
 		if slices.Contains(v.attsSince, r.name()) && a.revpos <= r.generation {

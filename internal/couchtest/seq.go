@@ -64,8 +64,8 @@ func parsePosition(token string) (p position, err error) {
 	return p, nil
 }
 
-// since returns where a feed begins. A sequence of another database is ignored, so the feed begins at 0. For a
-// sequence from before a rewind, the feed begins at most at the point of the rewind.
+// since returns where a feed begins. A sequence of another database is ignored, so the feed begins at 0. If a
+// sequence was sent before a rewind, the feed begins no later than at the point of that rewind.
 func (db *database) since(token string) (vector, error) {
 	switch token {
 	case "", "0":
@@ -82,7 +82,7 @@ func (db *database) since(token string) (vector, error) {
 
 // rewound returns v, moved back to the points in db.rewinds[seen:] if it is beyond them.
 func (db *database) rewound(v vector, seen int) vector {
-	for _, to := range db.rewinds[min(seen, len(db.rewinds)):] { // a restored database may have fewer than seen
+	for _, to := range db.rewinds[min(seen, len(db.rewinds)):] { // a restored database may have fewer rewinds than seen
 		for shard := range v {
 			v[shard] = min(v[shard], to[shard])
 		}

@@ -68,7 +68,8 @@ var (
 )
 
 // Start returns a server that all tests of the process share: the one that the environment names, or else
-// one that keeps databases in memory and ends with the process. If there is no server, the test fails.
+// one that keeps databases in memory and ends with the process. If the server cannot be used or started, the
+// test fails.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s, err := shared()
@@ -78,8 +79,8 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// StartOwn starts a server for one test. It keeps databases in files, which persist
-// across [Server.Restart]. It ends with the test.
+// StartOwn starts a server for one test. The server keeps databases in files, which persist across
+// [Server.Restart], and ends with the test.
 func StartOwn(t testing.TB) *Server {
 	t.Helper()
 	s, err := Launch(t.TempDir())
@@ -90,8 +91,8 @@ func StartOwn(t testing.TB) *Server {
 	return s
 }
 
-// Launch starts a server outside of a test. It keeps databases in files in dir or, if dir is empty, in
-// memory, and ends with the process at the latest.
+// Launch starts a server outside of a test. The server keeps databases in files in dir or, if dir is empty,
+// in memory, and ends with the process at the latest.
 func Launch(dir string) (*Server, error) {
 	s := &Server{host: loopback.Host(), dir: dir}
 	return s, s.start()
@@ -138,8 +139,8 @@ func DeleteAtEnd(t testing.TB, database string) {
 	})
 }
 
-// IsPouchDB reports whether the server of [Start] is PouchDB's engine, for tests in which
-// it is known to differ.
+// IsPouchDB reports whether the server of [Start] is PouchDB's engine, for tests in which that engine is
+// known to differ from CouchDB.
 func IsPouchDB(t testing.TB) bool {
 	t.Helper()
 	return strings.Contains(Send(t, http.MethodGet, Start(t).URL()+"/", ""), `"express-pouchdb"`)

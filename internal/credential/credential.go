@@ -32,7 +32,7 @@ func ParseReference(reference string) (Source, error) {
 	case scheme == "file" && name != "":
 		return Source{File: name}, nil
 	}
-	return Source{}, errors.New("want env:NAME or file:PATH") // does not contain the reference, which may be a secret
+	return Source{}, errors.New("want env:NAME or file:PATH") // the error does not contain the reference, which may be a secret
 }
 
 // ReadAll reads the credentials of a source. If there is neither a file nor a variable, it returns none. A

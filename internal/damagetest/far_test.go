@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/storage/s3"
 )
 
-// farStep is the distance between the bits of an object in a remote store that are changed.
+// farStep is the distance between two bits that are changed in an object of a remote store.
 const farStep = 333
 
 // TestS3 changes, truncates and exchanges the objects of a bucket, and changes their

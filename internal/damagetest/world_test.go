@@ -122,7 +122,7 @@ var readers = []reader{
 	}},
 }
 
-// entitiesOf returns the entities of a feed or snapshot in a store.
+// An entitiesOf is a function that returns the entities of a feed or snapshot in a store.
 type entitiesOf func(ctx context.Context, c *consumer.Client, name string) iter.Seq2[*consumer.Entity, error]
 
 func feedEntities(ctx context.Context, c *consumer.Client, name string) iter.Seq2[*consumer.Entity, error] {

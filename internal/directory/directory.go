@@ -132,8 +132,8 @@ func Read(ctx context.Context, c consumer.Config, target string) (*server.Direct
 // errPages means that the next page of a directory leads back, and so is not requested.
 var errPages = errors.New("its directory never ends")
 
-// sameOrigin returns the URL of the page that follows the one at from. It must be on the same server, since
-// credentials are sent there, and must lead further in the directory.
+// sameOrigin returns the URL of the page that follows a given page. The URL must be on the same server,
+// since credentials are sent there, and must lead further in the directory.
 func sameOrigin(from *url.URL, text string) (*url.URL, error) {
 	next, err := from.Parse(text)
 	switch {
@@ -147,6 +147,6 @@ func sameOrigin(from *url.URL, text string) (*url.URL, error) {
 	return next, nil
 }
 
-// further reports whether a directory lists the entry after later than the entry before. Feeds precede
-// snapshots, and both are in the order of their keys.
+// further reports whether a directory lists the second entry later than the first. Feeds precede snapshots,
+// and both are in the order of their keys.
 func further(before, after string) bool { return after != "" && after+"/" > before+"/" }

@@ -53,7 +53,7 @@ type sharedBody struct {
 // minSharedBody is the length, in bytes, at or above which a body is shared instead of copied.
 const minSharedBody = 256
 
-// New returns an empty page with a random boundary. It is built in m.
+// New returns an empty page with a random boundary. The page is built in m.
 func New(m Memory) Draft {
 	return Draft{Boundary: page.NewBoundary(), Hash: sha256.New().(hash.Cloner), Memory: m}
 }

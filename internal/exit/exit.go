@@ -52,7 +52,7 @@ var meanings = map[int]string{
 }
 
 // Help returns the last section of a command's help: the statuses that all commands have, and the other
-// statuses of this one.
+// statuses of this command.
 func Help(others ...int) string {
 	var b strings.Builder
 	b.WriteString("\n\nExit status:")

@@ -11,8 +11,8 @@ import (
 // ErrInterrupted is the cause of a context that was ended by a signal.
 var ErrInterrupted = errors.New("interrupted")
 
-// ErrTerminated is the cause if the signal was SIGTERM, with which service managers end
-// long-running commands.
+// ErrTerminated is the cause of a context that was ended by SIGTERM, the signal with which service
+// managers end long-running commands.
 var ErrTerminated = fmt.Errorf("%w by SIGTERM", ErrInterrupted)
 
 // An interruptedError is the error of a command that was ended by a signal.

@@ -1,4 +1,4 @@
-// Package installed finds the programs and packages that make installs for tests.
+// Package installed finds the programs and packages that the Makefile installs for tests.
 package installed
 
 import (
@@ -16,7 +16,7 @@ type Packages struct {
 	Source string // directory of the lock file, relative to the module's root
 	Lock   string // the lock file
 	Has    string // a file that exists in a complete installation
-	Target string // the target of make that installs the packages
+	Target string // the target in the Makefile that installs the packages
 }
 
 // Find returns the directory of the lock file and the directory of the packages.
@@ -35,7 +35,7 @@ func (p Packages) Find() (source, dir string, err error) {
 	return source, dir, err
 }
 
-// Tool returns the path of a program that make installs.
+// Tool returns the path of a program that the Makefile installs.
 func Tool(name, target string) (string, error) {
 	return inCache(filepath.Join("bin", name), "", target)
 }
@@ -56,8 +56,8 @@ func Previous() (string, error) {
 	return Tool("previous-"+string(commit[:12]), "previous")
 }
 
-// inCache returns the path of something that make installs. It returns an error if the path has no file
-// with the name has.
+// inCache returns the path of something that the Makefile installs. It returns an error unless the given
+// file exists below that path.
 func inCache(name, has, target string) (string, error) {
 	top, err := root()
 	if err != nil {

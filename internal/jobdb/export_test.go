@@ -10,8 +10,7 @@ func (db *DB) Dial(ctx context.Context, network, address string) (net.Conn, erro
 	return db.driver.(*postgres).pool.Config().ConnConfig.DialFunc(ctx, network, address)
 }
 
-// Kept returns how many statements are kept after they were translated to the dialect of the
-// database.
+// Kept returns how many translations of statements into the dialect of the database are kept.
 func (db *DB) Kept() (n int) {
 	db.rewritten.Range(func(any, any) bool { n++; return true })
 	return n

@@ -247,7 +247,7 @@ func (db *DB) rewrite(sql string) string {
 	return done
 }
 
-// One scans the single row of a query, and reports whether there is one.
+// One scans the only row of a query, and reports whether there is one.
 func One(ctx context.Context, tx Tx, sql string, args []any, into ...any) (found bool, err error) {
 	err = Each(ctx, tx, sql, args, func(scan func(...any) error) error {
 		found = true
@@ -256,7 +256,8 @@ func One(ctx context.Context, tx Tx, sql string, args []any, into ...any) (found
 	return found, err
 }
 
-// Each calls row for each row of a query, with a function that scans the row.
+// Each calls the given function for each row of a query. The argument of the call is a function that scans the
+// row.
 func Each(ctx context.Context, tx Tx, sql string, args []any, row func(scan func(...any) error) error) error {
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 
 // A local is a driver of River that does not use notifications from the database, which would cost a
 // connection to PostgreSQL for each node, or 20 queries a second on SQLite. Since runs are added by the
-// process that executes them, it can notify itself.
+// process that executes them, that process can notify itself.
 type local[TTx any] struct {
 	riverdriver.Driver[TTx]
-	added chan string // the queues with new runs
+	added chan string // the names of queues with new runs
 }
 
 func newLocal[TTx any](d riverdriver.Driver[TTx]) *local[TTx] {

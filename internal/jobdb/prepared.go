@@ -44,8 +44,8 @@ func (p *prepared) prepare(ctx context.Context) {
 	}
 }
 
-// in returns the prepared statement with a text for a transaction, or nil if the statement has not been
-// prepared.
+// in returns the prepared statement for a text, to be executed in a transaction, or nil if the statement has
+// not been prepared.
 func (p *prepared) in(ctx context.Context, tx *sql.Tx, text string) *sql.Stmt {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -98,7 +98,7 @@ func (s *sqlite) alone(ctx context.Context, do func() error) error {
 }
 
 // lock locks a file next to the database, with a transaction that writes nothing, so that the lock is released if
-// the process is killed. If another process has the lock, it waits for at most the given time.
+// the process is killed. If another process has the lock, the function waits for at most the given time.
 func lock(ctx context.Context, file string, wait time.Duration) (io.Closer, error) {
 	db, err := openFile(file, url.Values{"_txlock": {"exclusive"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", wait.Milliseconds())}})
 	if err != nil {
