@@ -4,8 +4,8 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// The types in this file are what the commands print with --json. They are a contract: members may
-// be added, but existing members keep their names and meanings.
+// The types in this file describe what the commands print with --json. They are a contract: members
+// may be added, but existing members keep their names and meanings.
 
 // appliedJSON is printed by "jobs apply".
 type appliedJSON struct {

@@ -141,7 +141,8 @@ func (c *commands) find(ctx context.Context, arg, namespace string) (store *jobs
 	return store, j.Document.ID(), nil
 }
 
-// get returns the job that an argument names. If there is none, the error names a similar one.
+// get returns the job that an argument names. If there is none, the error suggests a similar one, if
+// possible.
 func get(ctx context.Context, store *jobs.Scheduler, arg, namespace string) (*jobs.Job, error) {
 	name := id(arg, namespace)
 	j, err := store.Get(ctx, name)

@@ -35,7 +35,7 @@ type Reader struct {
 	err   error // of src
 	hold  int   // start of the value being read, or -1
 	mark  int   // index in buf where Mark was called, or of the first line break after that; or -1
-	lost  bool  // the mark was lost: the next line break replaces or has replaced it
+	lost  bool  // whether the mark was lost, to be replaced with the next line break
 	depth int   // number of levels at the mark
 	stack []level
 	value value

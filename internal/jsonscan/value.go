@@ -238,8 +238,7 @@ func (v *value) number(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// atEnd reports whether the value is complete if the input ends here. A number, for example, may be
-// complete then.
+// atEnd reports whether the value is complete if the input ends here, as a number may be.
 func (v *value) atEnd() bool {
 	switch v.state {
 	case afterZero, inInteger, inFraction, inExponent:

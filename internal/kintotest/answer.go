@@ -18,7 +18,7 @@ func reply(status int, v any) answer {
 	return answer{status, http.Header{}, body}
 }
 
-// resource returns the answer with a bucket, collection or record.
+// resource returns an answer that contains a bucket, collection or record.
 func resource(status int, r *row) answer {
 	return answer{status, stamps(r.stamp), []byte(`{"permissions":{"write":["` + owner + `"]},"data":` + string(r.text) + `}`)}
 }
@@ -56,7 +56,7 @@ func notFound(errno int, kind, id string) answer {
 	return failure(http.StatusNotFound, errno, "Not Found", "", map[string]string{"id": id, "resource_name": kind})
 }
 
-// stamps returns the header fields with a stamp.
+// stamps returns the header fields that give a stamp.
 func stamps(stamp int64) http.Header {
 	return http.Header{
 		"Etag":          {`"` + strconv.FormatInt(stamp, 10) + `"`},
@@ -79,8 +79,8 @@ func preconditions(q *call, stamp int64, exists bool, header http.Header) (faile
 	return false, a
 }
 
-// writePreconditions does the same against a record or another resource; was is nil if the resource does not
-// exist.
+// writePreconditions does the same against a record or another resource. If the resource does not exist, was
+// is nil.
 func writePreconditions(q *call, was *row) (failed bool, a answer) {
 	stamp, header := int64(0), http.Header{}
 	if was != nil {
@@ -126,8 +126,8 @@ func setAll(w http.ResponseWriter, header []string) {
 	}
 }
 
-// Hold sends a value to the channel arrived when a request arrives. It handles the request once it receives
-// a value from the channel release, or that channel is closed.
+// Hold sends a value to the first channel when a request arrives. It handles the request once it receives a
+// value from the second channel, or that channel is closed.
 func Hold(arrived chan<- struct{}, release <-chan struct{}) httpfault.Fault {
 	return func(w http.ResponseWriter, r *http.Request, healthy http.HandlerFunc) {
 		arrived <- struct{}{}

@@ -15,8 +15,8 @@ import (
 	"github.com/feedctl/feedctl/internal/kintotest"
 )
 
-// TestConformance sends the same requests to the real server and the fake. If the transactions of PostgreSQL
-// matter, the backends of the real server differ, and the fake behaves like PostgreSQL.
+// TestConformance sends the same requests to the real server and the fake. Where the transactions of
+// PostgreSQL matter, the backends of the real server differ, and the fake behaves like PostgreSQL.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	fake := kintotest.NewFake(t)
@@ -157,7 +157,7 @@ func (c client) all(query string) (ids [][]string) {
 	return ids
 }
 
-// lists requests lists of the records a1 to a9, after a2 was deleted and a3 was changed.
+// lists tests the lists of the records a1 to a9, after a2 was deleted and a3 was changed.
 func lists(t *testing.T, c client) {
 	for i := 1; i <= 9; i++ {
 		c.ask(201, "PUT", fmt.Sprintf("/records/a%d", i), fmt.Sprintf(`{"data":{"n":%d}}`, i))

@@ -86,7 +86,8 @@ func (f *Fake) collection(q *call, b *bucket, id string) answer {
 	})
 }
 
-// container carries out a call for a bucket or a collection; was is nil if it does not exist.
+// container carries out a call for a bucket or a collection. If the bucket or collection does not
+// exist, was is nil.
 func (f *Fake) container(q *call, kind, id string, was *row, set func(*row)) answer {
 	if failed, a := writePreconditions(q, was); failed {
 		return a
