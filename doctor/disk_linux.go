@@ -45,8 +45,8 @@ func statfs(dir string) (unix.Statfs_t, error) {
 	return fs, nil
 }
 
-// Space returns how many bytes of a directory's file system are free for its users, and how many there are in all. It is
-// implemented on Linux only.
+// Space returns how many bytes of a directory's file system are free for ordinary users, and how many there are in all.
+// It is implemented on Linux only.
 func Space(dir string) (free, all int64, err error) {
 	fs, err := statfs(dir)
 	if err != nil {

@@ -94,7 +94,7 @@ func uncompressed(r *http.Request) {
 	r.Header.Set("Accept-Encoding", "identity")
 }
 
-// instead responds to requests in place of the server.
+// instead responds to the selected requests in place of the server.
 func instead(when func(*http.Request) bool, answer http.HandlerFunc) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

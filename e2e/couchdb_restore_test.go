@@ -18,10 +18,10 @@ import (
 
 var restorePoints = flag.Int("restore-points", 2, "points that TestRestoreCouchDB restores from each store")
 
-// A point is a moment of a database's history.
+// A point is a moment in a database's history.
 type point struct {
 	id    string // Content-ID of the last entity of the feed
-	at    string // its time, if no later entity has it; otherwise ""
+	at    string // its time, if no later entity has the same time; otherwise ""
 	state couchdiff.State
 }
 

@@ -193,7 +193,7 @@ func (r *couchRig) checkCouch() {
 	feedctl(r.t, "verify", "events", "--store", r.store)
 }
 
-// leaves returns the leaves in the source, as ID@REV.
+// leaves returns the leaf revisions in the source, as ID@REV.
 func (r *couchRig) leaves() (list []string) {
 	response, err := http.Get(r.from + "/_changes?style=all_docs")
 	if err != nil {

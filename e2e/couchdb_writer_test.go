@@ -69,8 +69,8 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("%s %s: status %d: %s", e.method, e.url, e.status, e.body)
 }
 
-// do sends a request and reads the response into out. found is false if the document does
-// not exist, or another writer, which may be this one before a crash, was faster.
+// do sends a request and reads the response into out. found is false if the document does not exist, or if another write
+// was faster, which may be an earlier one of this writer.
 func (w *couchWriter) do(ctx context.Context, method, path string, in, out any) (found bool, err error) {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -126,7 +126,7 @@ func docPath(id string) string { return "/" + url.PathEscape(id) }
 
 type answer struct{}
 
-// update creates a document, or writes the next revision of its winner.
+// update creates a document, or writes a revision after its winning revision.
 func (w *couchWriter) update(ctx context.Context, id string) error {
 	have, _, err := w.get(ctx, id)
 	if err != nil {
@@ -187,7 +187,8 @@ func (w *couchWriter) attach(ctx context.Context, id string) error {
 	return err
 }
 
-// delete deletes the winner; another leaf may then win. Every second tombstone has a body. A missing document is created.
+// delete deletes the winning revision; another leaf may then win. Every second tombstone has a body. A missing document
+// is created.
 func (w *couchWriter) delete(ctx context.Context, id string) error {
 	have, found, err := w.get(ctx, id)
 	if err != nil {
@@ -204,7 +205,7 @@ func (w *couchWriter) delete(ctx context.Context, id string) error {
 	return err
 }
 
-// branch adds a leaf beside the winner, or after it, as a replication would.
+// branch adds a leaf beside the winning revision, or after it, as a replication would.
 func (w *couchWriter) branch(ctx context.Context, id string) error {
 	have, _, err := w.get(ctx, id)
 	if err != nil {
@@ -226,7 +227,7 @@ func (w *couchWriter) branch(ctx context.Context, id string) error {
 	return err
 }
 
-// resolve deletes a leaf that is not the winner. Without a conflict it creates one.
+// resolve deletes a leaf that is not the winning revision. If there is no conflict, it creates one.
 func (w *couchWriter) resolve(ctx context.Context, id string) error {
 	have, _, err := w.get(ctx, id)
 	if err != nil {

@@ -70,7 +70,7 @@ func TestScriptsS3(t *testing.T) {
 	}))
 }
 
-// scripts returns a function that runs the scripts in a directory.
+// scripts returns the parameters for running the scripts in a directory.
 func scripts(dir string, setup func(*testscript.Env)) testscript.Params {
 	return testscript.Params{
 		Dir: dir,
@@ -93,7 +93,7 @@ func scripts(dir string, setup func(*testscript.Env)) testscript.Params {
 	}
 }
 
-// exits STATUS COMMAND ARGS... runs a command that must end with this status.
+// exits STATUS COMMAND ARGS... runs a command that must end with STATUS.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits STATUS COMMAND ARGS...")
@@ -113,7 +113,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// waitLimit limits the wait for a condition. It ends hanging tests, and does not measure
+// waitLimit limits the wait for a condition. Its purpose is to end hanging tests, not to measure
 // speed.
 const waitLimit = 5 * time.Minute
 

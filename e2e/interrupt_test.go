@@ -108,7 +108,7 @@ func TestInterruptJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	received := func() int {
-		text, _ := os.ReadFile(out) // it may not exist yet
+		text, _ := os.ReadFile(out) // the file may not exist yet
 		return strings.Count(string(text), "\n")
 	}
 	p := &process{t: t, name: "standalone", args: []string{"jobs", "standalone", "-f", file, "--db", "sqlite:" + filepath.Join(dir, "jobs.db")}}

@@ -20,7 +20,8 @@ import (
 // recordsFeed is the feed of a collection of Kinto.
 const recordsFeed = "records"
 
-// pagedKinto returns a server that tests share and do not kill. It sends few records at a time.
+// pagedKinto returns a Kinto server that tests share, and so must not kill. It sends only a few
+// records at a time.
 func pagedKinto(t *testing.T) *kintotest.Server {
 	t.Helper()
 	server, err := launchPaged()
@@ -75,7 +76,8 @@ func (r *jobsRig) endRecords() {
 	}
 }
 
-// checkRecords compares the feed of the collection, and its copy in another one, with the collection.
+// checkRecords compares the feed of the collection, and its copy in another collection, with the
+// collection.
 func (r *jobsRig) checkRecords() {
 	r.verify(recordsFeed)
 	published := map[string]bool{}

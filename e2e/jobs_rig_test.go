@@ -381,7 +381,7 @@ func (r *jobsRig) jobsState() string {
 	return text
 }
 
-// some returns names of random jobs.
+// some returns the names of a random selection of jobs.
 func (r *jobsRig) some() (names []string) {
 	for _, j := range r.jobs {
 		if !j.deleted && r.rng.IntN(4) == 0 {

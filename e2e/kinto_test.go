@@ -129,7 +129,7 @@ func (r *kintoRig) progress() [3]func() int64 {
 	return [...]func() int64{checked(r.writer.done.Load), checked(r.inFeed), checked(func() int64 { return kintoStamp(r.t, r.positions()) })}
 }
 
-// positions returns the URL of the collection that only the sink writes.
+// positions returns the URL of the collection to which only the sink writes.
 func (r *kintoRig) positions() string {
 	bucket, _, _ := strings.Cut(r.into, "/collections/")
 	return bucket + "/collections/feedctl-positions"
@@ -207,8 +207,8 @@ func (r *kintoRig) checkKinto() {
 	}
 }
 
-// bareRecords returns the texts of records without their stamps. They may be compared between collections
-// on one backend only: PostgreSQL sorts the members of a record, and memory keeps their order.
+// bareRecords returns the texts of records without their stamps. They can be compared only between collections on the same
+// backend: PostgreSQL sorts the members of a record, and memory keeps their order.
 func bareRecords(t *testing.T, records map[string]json.RawMessage) map[string]string {
 	t.Helper()
 	bare, stamp := map[string]string{}, regexp.MustCompile(`"last_modified":\d+,|,"last_modified":\d+`)

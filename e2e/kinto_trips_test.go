@@ -38,8 +38,8 @@ func (r *trip) consume(into string) {
 	feedctl(r.t, "consume", r.url(0), "--into", into)
 }
 
-// decoded returns the records of a collection as JSON values, by the key of their entity, without what
-// the server and the sink add.
+// decoded returns the records of a collection as JSON values, by the key of their entity, without the
+// members that the server and the sink add.
 func decoded(t *testing.T, collection string) map[string]any {
 	t.Helper()
 	byKey := map[string]any{}

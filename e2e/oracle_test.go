@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// This file reads the output of feedctl without its code: lines with encoding/json, pages
-// with net/http and mime/multipart.
+// This file reads the output of feedctl without using feedctl's code: lines with encoding/json, pages with net/http
+// and mime/multipart.
 
 // readLines returns the Content-IDs in a file of the jsonl sink, in order.
 func readLines(t *testing.T, path string) (ids []string) {

@@ -144,8 +144,7 @@ func (r *outboxRig) killWorking() {
 	r.runners[n].start()
 }
 
-// writeAll publishes from several writers while f runs, and returns the number of events of
-// each.
+// writeAll publishes from several writers while f runs, and returns the number of events of each writer.
 func writeAll(t *testing.T, pool *pgxpool.Pool, f func()) map[string]int {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

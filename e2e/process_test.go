@@ -77,7 +77,7 @@ func (p *process) kill(signal os.Signal) {
 	}
 }
 
-// output is the output of a process, which can be read while the process writes.
+// An output collects the output of a process. It can be read while the process writes.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -213,7 +213,7 @@ func (r *rig) inSink(consumer *process) int {
 		}
 		return int(info.Size() / r.lineSize)
 	}
-	ids, _ := r.readTable() // it may not have been created yet
+	ids, _ := r.readTable() // the table may not exist yet
 	return len(ids)
 }
 
@@ -271,7 +271,7 @@ func (r *rig) kill(victim *process) bool {
 // Limits of the resident memory of a process, in KiB.
 const (
 	maxMemory = 64 << 10
-	readAhead = 32 << 10 // more for a server whose store is remote
+	readAhead = 32 << 10 // in addition, for a server whose store is remote
 )
 
 // measure records the peak memory of a process, on systems that report it.

@@ -82,8 +82,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// writeCertificate writes a self-signed certificate for 127.0.0.1 and its key, and returns
-// the pool that trusts it.
+// writeCertificate writes a self-signed certificate for 127.0.0.1 and its key, and returns a pool
+// that trusts it.
 func writeCertificate(t *testing.T, certFile, keyFile string) *x509.CertPool {
 	t.Helper()
 	must := func(err error) {
