@@ -186,7 +186,7 @@ func TestOutgrown(t *testing.T) {
 			if op.Verb.Writes() && op.Key == layout.FeedFloor(testFeed) {
 				floors++
 			}
-			if floors > 2 { // it would commit
+			if floors > 2 { // the erasure is about to commit
 				return fault.Lost
 			}
 			return fault.Pass
@@ -280,7 +280,7 @@ func TestSuspended(t *testing.T) {
 
 // TestRepair: a repair leaves the copies of an erasure alone, even if it moves other pages aside.
 func TestRepair(t *testing.T) {
-	for _, lose := range []int64{0, 2} { // page
+	for _, lose := range []int64{0, 2} { // the page that is lost, or 0
 		store, f := beginning(t, 8)
 		check(t, f.Close())
 		floors := 0

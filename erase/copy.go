@@ -226,7 +226,7 @@ func (c *copier) copy(ctx context.Context, last int64, newest *chain.Page) error
 	}
 	return p.each(ctx, c.next, last, read, func(pages []*rewritten) error {
 		if pages[0].page.Number > c.next {
-			c.before = nil // pruned
+			c.before = nil // the page before was pruned
 		}
 		begins := c.before == nil
 		copies, before, kept := make([]*chain.Page, len(pages)), c.before, int64(0)

@@ -186,7 +186,7 @@ func TestAround(t *testing.T) {
 	met := 0 // how many schedules ran as intended
 	for n := rand.IntN(step); n < *around; n += step {
 		random := rand.New(rand.NewPCG(3, uint64(n)))
-		at := moment{1 + random.IntN(2), random.IntN(16)} // begun; stopped
+		at := moment{1 + random.IntN(2), random.IntN(16)} // after the erasure has begun, or while producers wait
 		until := moment{at.floors + random.IntN(4-at.floors), random.IntN(16)}
 		if until.floors == at.floors {
 			until.more += at.more + 1

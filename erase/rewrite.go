@@ -98,7 +98,7 @@ func checkSum(p *chain.Page, sum hash.Hash) error {
 type rewritten struct {
 	found
 	page *chain.Page // the original
-	sum  hash.Cloner // of body
+	sum  hash.Cloner // SHA-256 of body
 	body storage.Body
 }
 

@@ -62,7 +62,7 @@ func TestDigest(t *testing.T) {
 		versions bool
 		key      string
 		damage   string // the prefix of the keys of the objects that are lost
-		want     int64  // digests that are deleted
+		want     int64  // how many digests are deleted
 	}{
 		"of the key":          {false, ann, "", 1},
 		"of other keys":       {false, ann + "e", "", 0},

@@ -81,7 +81,7 @@ type Position struct {
 // A TailPosition is a place in a feed that is being consumed newest first. It is just before the entity with
 // the given Content-ID, which is the oldest one that has been applied.
 type TailPosition struct {
-	LastModified time.Time `json:"lastModified,omitzero"` // of the entity
+	LastModified time.Time `json:"lastModified,omitzero"` // time of the entity
 	// ContentID is empty once the feed has been read back to the snapshot.
 	ContentID string `json:"contentId,omitempty"`
 	Page      string `json:"page,omitempty"` // URL of the page with the entity

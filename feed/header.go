@@ -48,7 +48,7 @@ type HeaderBuffer struct {
 	text   []byte // holds all names and values, one after the other
 	start  int    // where the name or value that is being written starts in text
 	date   []byte // the previous Last-Modified
-	second int64  // and its Unix time
+	second int64  // the Unix time of date
 }
 
 // Header returns the header of e, with the fields of [Entity.AppendHeader] but the given Last-Modified.

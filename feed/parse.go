@@ -67,7 +67,7 @@ func Parse(e *Entity, p *page.Part, feedEntity bool) error {
 		default:
 			var same Field
 			if i := len(e.Header); i < len(old.Header) {
-				same = old.Header[i] // not overwritten yet
+				same = old.Header[i] // this element has not been overwritten yet
 			}
 			e.Header = append(e.Header, Field{text.copy(f.Name, same.Name), text.copy(f.Value, same.Value)})
 		}

@@ -52,7 +52,7 @@ func TestEntityTrace(t *testing.T) {
 	e, neighbour := &feed.Entity{Header: shared}, &feed.Entity{Header: shared}
 	e.SetTrace(feed.Trace{})
 	e.SetTrace(trace)
-	e.SetTrace(feed.Trace{Parent: strings.Replace(parent, "00-0", "00-1", 1)}) // it has one
+	e.SetTrace(feed.Trace{Parent: strings.Replace(parent, "00-0", "00-1", 1)}) // no effect: e has a trace context
 	neighbour.SetTrace(feed.Trace{Parent: parent})
 	want := []feed.Field{{Name: "X-Other", Value: "1"}, {Name: "Traceparent", Value: parent}, {Name: "Tracestate", Value: "a=1"}}
 	if diff := cmp.Diff(want, e.Header); diff != "" {

@@ -28,7 +28,7 @@ var errUnbuffered = errors.New("no memory for the page")
 // buffers holds pages in memory: those being fetched, those fetched ahead, and those that were read and may
 // soon be read by another reader. Their total size is limited, and no reader waits for memory.
 type buffers struct {
-	limit int64 // bytes; 0 disables buffering
+	limit int64 // in bytes; 0 disables buffering
 
 	mu     sync.Mutex
 	taken  int64

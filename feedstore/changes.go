@@ -112,7 +112,7 @@ type tracker struct {
 	polls  chan struct{} // holds a value for each poll under way
 
 	mu         sync.Mutex
-	last       time.Time // of the last call
+	last       time.Time // time of the last call
 	byName     map[string]*tracked
 	unseen     int       // how many feeds in byName have not been seen
 	seq        int64     // of the last change
@@ -122,7 +122,7 @@ type tracker struct {
 	complete   bool      // whether each feed has been polled
 	failure    error     // why feeds cannot be listed
 	noticed    int64     // callers have been notified of changes up to this one
-	notified   time.Time // when they were
+	notified   time.Time // when callers were last notified
 	changed    chan struct{}
 	hinted     map[string]bool // feeds that may have changed
 	anyHinted  bool            // whether any feed may have changed
@@ -134,7 +134,7 @@ type tracked struct {
 	page     *chain.Page // nil if it is not known, or the feed was deleted
 	version  string
 	seq      int64         // of the last change; 0 if the feed has not been seen
-	polled   time.Time     // last
+	polled   time.Time     // time of the last poll
 	interval time.Duration // time after polled until the next poll
 	hinted   bool          // whether the feed may have changed since the last poll
 	failures int           // how many polls in a row have failed

@@ -138,7 +138,7 @@ func TestChangesOfStores(t *testing.T) {
 type lockedStore struct {
 	storage.Store
 	feed   string
-	hangs  bool // it hangs instead
+	hangs  bool // reading the feed hangs instead of failing
 	locked atomic.Bool
 }
 

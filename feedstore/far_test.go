@@ -26,7 +26,7 @@ type farStore struct {
 
 	mu    sync.Mutex
 	sent  map[string]uint64 // by "Stat", "Get" and the like
-	byKey map[string]int    // by "Get KEY"
+	byKey map[string]int    // by operation and key, such as "Get KEY"
 }
 
 func far(store storage.Store, latency time.Duration) *farStore {

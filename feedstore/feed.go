@@ -19,7 +19,7 @@ import (
 
 // These constants limit how much is remembered.
 const (
-	maxFeeds = 1024 // feeds known to exist
+	maxFeeds = 1024 // of feeds known to exist
 	maxPages = 4096 // metadata of pages that have a next page
 )
 

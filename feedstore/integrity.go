@@ -40,7 +40,7 @@ type integrity struct {
 	store    storage.Store
 	network  bool                                   // see [Config]
 	verified *lru.Cache[objectState, *atomic.Int64] // when, in Unix nanoseconds
-	early    *semaphore.Weighted                    // bytes
+	early    *semaphore.Weighted                    // in bytes
 	corrupt  atomic.Uint64
 }
 

@@ -57,7 +57,7 @@ func (r *Reader) Committed(p *chain.Page) {
 	r.trackers.hintAt(p.Feed)
 	f, ok := r.feeds.Get(p.Feed)
 	if !ok {
-		return // no one reads it
+		return // no one reads the feed
 	}
 	if last := f.last.Load(); last == nil || differs(p, last) {
 		f.saw(p)

@@ -42,7 +42,7 @@ func (d *openDigest) sum(ctx context.Context, p *chain.Page, i *integrity) ([]by
 		return nil, nil
 	}
 	if d.number > p.Number {
-		return nil, nil // already outdated
+		return nil, nil // p is outdated
 	}
 	known := d.hash != nil && d.boundary == p.Boundary && time.Since(d.since) < pagecache.VerifyAge
 	if known && d.size > p.Size {

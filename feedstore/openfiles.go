@@ -120,7 +120,7 @@ func (o *openFiles) close() {
 type lentFile struct {
 	file  *openFile
 	files *openFiles
-	begun bool // something was read
+	begun bool // whether something was read
 	whole bool // the body was read to the end without an error
 }
 

@@ -106,7 +106,7 @@ func (s *smallPages) release(p *smallPage) {
 	}
 	p.element = s.idle.PushFront(p)
 	if s.byKey[p.key] != p {
-		s.remove(p) // it was replaced
+		s.remove(p) // the page was replaced
 	}
 }
 

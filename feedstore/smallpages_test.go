@@ -83,7 +83,7 @@ func TestSmallPagesAreBounded(t *testing.T) {
 		for _, body := range bodies {
 			check(t, body.Close())
 		}
-		time.Sleep(3 * time.Second) // the files are closed
+		time.Sleep(3 * time.Second) // by then, the files are closed
 		synctest.Wait()
 		for range 2 {
 			r.pages(t, fit+10, 2*fit)

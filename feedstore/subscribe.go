@@ -40,7 +40,7 @@ type subscription struct {
 
 	mu       sync.Mutex
 	newest   *chain.Page   // nil before the first poll
-	gone     error         // the feed was deleted
+	gone     error         // set if the feed was deleted
 	timeline int           // the timeline of the feed's reader when newest was seen
 	changed  chan struct{} // closed, and replaced, when newest changes
 }

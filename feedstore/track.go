@@ -108,7 +108,7 @@ func (t *tracker) watch(ctx context.Context) bool {
 	err := watcher.WatchKeys(ctx, layout.FeedsPrefix, func(key string) {
 		name, _, ok := strings.Cut(strings.TrimPrefix(key, layout.FeedsPrefix), "/")
 		if !ok {
-			name = "" // any
+			name = "" // any feed may have changed
 		}
 		t.hintAt(name)
 	})
@@ -150,7 +150,7 @@ func (t *tracker) list(ctx context.Context) {
 			t.byName[name] = &tracked{}
 			t.unseen++
 		} else if feed.seq > 0 && feed.version == "" {
-			feed.polled, feed.interval = time.Time{}, 0 // it is there again
+			feed.polled, feed.interval = time.Time{}, 0 // the feed exists again
 		}
 	}
 	for name, feed := range t.byName {

@@ -20,7 +20,7 @@ const (
 // much memory as is needed for a long line.
 type lineReader struct {
 	r        io.Reader
-	max      int          // length of a line
+	max      int          // maximum length of a line
 	lengthy  func() error // or nil
 	block    []byte
 	from, to int      // block[from:to] has not been returned yet

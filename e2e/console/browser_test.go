@@ -56,7 +56,7 @@ func withBrowser(run func() int) (code int, err error) {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.DisableGPU)
 	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // it refuses root otherwise
+		options = append(options, chromedp.NoSandbox) // otherwise, Chromium refuses to run as root
 	}
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	defer stop()

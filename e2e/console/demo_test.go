@@ -19,7 +19,7 @@ import (
 type demo struct {
 	t     *testing.T
 	store storage.Store
-	end   time.Time // of the newest entity
+	end   time.Time // time of the newest entity
 	rng   *rand.Rand
 	ids   int
 }

@@ -49,7 +49,7 @@ type tab struct {
 
 	mu         sync.Mutex
 	complaints []string
-	statuses   map[string]int64 // of documents, by URL
+	statuses   map[string]int64 // statuses of documents, by URL
 }
 
 // open opens a tab for the pages of an origin, without credentials or history.

@@ -34,7 +34,7 @@ func (c CouchDB) List(ctx context.Context, _ string, _ bool, add func(Item) erro
 		return err
 	}
 	for attempt := 1; ; attempt++ {
-		var failed error // of add
+		var failed error // the error of add
 		err := f.Follow(ctx, func(b *changes.Batch) error {
 			defer b.Close()
 			for i := range b.Rows {

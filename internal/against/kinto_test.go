@@ -29,7 +29,7 @@ func TestKinto(t *testing.T) {
 		kintotest.Send(t, http.MethodPut, fmt.Sprintf("%s/records/r%02d", url, n), fmt.Sprintf(`{"data":{"n":%d}}`, n))
 	}
 	kintotest.Send(t, http.MethodDelete, url+"/records/r03", "")
-	kintotest.Send(t, http.MethodPut, url+"/records/deleted", `{"data":{"deleted":true}}`) // is alive
+	kintotest.Send(t, http.MethodPut, url+"/records/deleted", `{"data":{"deleted":true}}`) // a live record with a member "deleted"
 	k := openKinto(t, url, kintotest.User)
 	for _, bodies := range []bool{true, false} {
 		state, err := k.State(t.Context())

@@ -99,7 +99,7 @@ func TestTable(t *testing.T) {
 	exec(`INSERT INTO products (sku, note) VALUES ('large', $1), ('a/ä %', NULL)`, strings.Repeat("x", 3<<20))
 	move()
 	check()
-	exec(`SET TimeZone = 'Asia/Tokyo'; UPDATE products SET hidden = 1`) // no published column
+	exec(`SET TimeZone = 'Asia/Tokyo'; UPDATE products SET hidden = 1`) // hidden is not a published column
 	check()
 	exec(`UPDATE products SET price = 2.20 WHERE sku = 'p1'; DELETE FROM products WHERE sku = 'p2'; INSERT INTO products (sku) VALUES ('new')`)
 	check("missing new", "body p1", "extra p2")

@@ -93,7 +93,7 @@ func (a *App) printMissing(feed, question string) {
 // RequestsJSON is printed on standard error at the end of a command with --json and --verbose,
 // before an ErrorJSON.
 type RequestsJSON struct {
-	Seconds float64 `json:"seconds"` // that the command took
+	Seconds float64 `json:"seconds"` // how long the command took
 	// Requests is the number of requests to stores, by operation, including repeated requests. For
 	// stores other than S3, it is the number of operations. It is absent if there were none.
 	Requests map[string]uint64 `json:"requests,omitempty"`
@@ -116,7 +116,7 @@ func (a *App) printRequests() {
 	}
 	sent := a.web.Requests()
 	if a.JSON {
-		_ = writeJSON(a.Err, RequestsJSON{Seconds: took.Seconds(), Requests: requests, HTTP: sent}) // as printError
+		_ = writeJSON(a.Err, RequestsJSON{Seconds: took.Seconds(), Requests: requests, HTTP: sent}) // ignored, as in printError
 		return
 	}
 	fmt.Fprintf(a.Err, "feedctl: took %v%s%s\n", took.Round(time.Millisecond), requestsText(requests, "to the store"), requestsText(sent, "by HTTP"))

@@ -56,7 +56,7 @@ func TestEqual(t *testing.T) {
 		check(t, a, b)
 		fill(t, a, docs)
 		fill(t, b, docs[5:])
-		fill(t, b, docs[:5]) // another order of changes
+		fill(t, b, docs[:5]) // so that the order of changes differs
 		put(t, b+"/_local/x", `{"x":1}`)
 		check(t, a, b)
 	}

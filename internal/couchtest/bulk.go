@@ -182,7 +182,7 @@ func bulkGetMultipart(w http.ResponseWriter, db *database, docs []wanted, v view
 			switch {
 			case o.rev == nil:
 				fmt.Fprint(w, "\r\nContent-Type: application/json; error=\"true\"\r\n\r\n")
-				w.Write(object( // no id
+				w.Write(object( // as in CouchDB, without the id
 					member{"rev", quote(o.missing)}, member{"error", quote("not_found")}, member{"reason", quote("missing")},
 				))
 			case len(v.following(o.rev)) == 0:

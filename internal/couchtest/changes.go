@@ -26,7 +26,7 @@ type feed struct {
 	kind     string
 	limit    int // how many rows may still be sent; negative: no limit
 	interval int // every interval-th row has a sequence
-	rows     int // sent
+	rows     int // how many rows were sent
 	total    int // number of rows after the start
 }
 

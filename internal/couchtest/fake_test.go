@@ -377,7 +377,7 @@ func TestAuthorization(t *testing.T) {
 		"proxy": {func(r *http.Request) {
 			r.Header.Set("X-Auth-CouchDB-UserName", "u")
 			r.Header.Set("X-Auth-CouchDB-Token", "3ada1bb17d6d1e3b90ab2ae5a5afa5d7ee42bb0fb7e01b5a4b0cb4ee1e3bc1e9")
-		}, 401}, // of another secret
+		}, 401}, // the token was made with another secret
 	} {
 		if got := status(test.set); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)

@@ -67,7 +67,7 @@ func (f *Fake) Rewind(database, seq string) {
 	db := f.byURL(database)
 	to, err := db.since(seq)
 	if err != nil {
-		panic(err) // not one of ours
+		panic(err) // seq is not from this fake
 	}
 	db.rewinds = append(db.rewinds, to)
 	f.change()

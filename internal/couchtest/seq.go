@@ -30,7 +30,7 @@ func (db *database) end() (v vector) {
 type position struct {
 	Salt     uint64
 	Database int
-	Rewinds  int // that had happened
+	Rewinds  int // how many rewinds had happened
 	Vector   vector
 }
 
@@ -47,7 +47,7 @@ func (f *Fake) endToken(db *database) []byte {
 func (f *Fake) salted(db *database, v vector, salt uint64) []byte {
 	text, err := json.Marshal(position{salt, db.number, len(db.rewinds), v})
 	if err != nil {
-		panic(err) // numbers
+		panic(err) // cannot happen: a position holds only numbers
 	}
 	return quote(fmt.Sprintf("%d-g1AAAA%s", v.sum(), base64.RawURLEncoding.EncodeToString(text)))
 }
@@ -95,7 +95,7 @@ type cursor struct {
 	db     *database
 	random *rand.Rand // decides which shard is next
 	at     vector
-	seen   int // rewinds
+	seen   int // how many rewinds have been applied to at
 }
 
 // next returns the next row and moves past it. The caller must hold f.mu.

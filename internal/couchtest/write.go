@@ -138,7 +138,7 @@ func (f *Fake) graft(db *database, d *document, in *input, sent parts) error {
 	}
 	r := d.graft(generation, in.history)
 	if r == nil {
-		return nil // known
+		return nil // the revision is known already
 	}
 	r.stored, r.deleted, r.body, r.attachments = true, in.deleted, in.body, content.attachments
 	f.updated(db, d)

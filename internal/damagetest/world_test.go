@@ -93,7 +93,7 @@ func check(t testing.TB, err error) {
 type reader struct {
 	name  string
 	about string // prefix of the keys that it reads
-	rare  bool   // it is slow
+	rare  bool   // the reader is slow, and not used each time
 	read  func(ctx context.Context, store storage.Store) (string, error)
 }
 

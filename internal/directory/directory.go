@@ -52,7 +52,7 @@ func Entries(ctx context.Context, c consumer.Config, base *url.URL, limit int, a
 				}
 			}
 			for _, e := range page.Snapshots {
-				if e.Name+"/" > after+"/" && !yield(Entry{e, true}, checkName("snapshot", e)) { // the order of keys
+				if e.Name+"/" > after+"/" && !yield(Entry{e, true}, checkName("snapshot", e)) { // compared in the order of keys
 					return
 				}
 			}

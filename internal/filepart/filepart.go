@@ -12,7 +12,7 @@ import (
 type Body struct {
 	file   *os.File
 	length int64
-	rest   io.LimitedReader // of file, positioned
+	rest   io.LimitedReader // reads the rest of the part from file
 }
 
 // New returns a Body of the next length bytes of a file, starting at its current offset.

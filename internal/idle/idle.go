@@ -20,7 +20,7 @@ type Body struct {
 	Context context.Context
 	Cancel  context.CancelCauseFunc
 	Timeout time.Duration
-	Least   int // 0 means 1
+	Least   int // in bytes; 0 means 1
 	// Broken returns the error that Read returns for a cause. The cause is that of Context, such as
 	// ErrTimeout, or the error of Src. Broken is not called for io.EOF.
 	Broken func(error) error

@@ -13,7 +13,7 @@ type handover struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	src     io.Reader // what the handler is sending; nil between its calls
-	busy    bool      // src is being read
+	busy    bool      // whether src is being read
 	sent    int64     // how many bytes of src were read
 	failed  error     // error of src
 	end     error     // returned by Read once the pipe is closed

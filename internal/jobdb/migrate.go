@@ -36,7 +36,7 @@ func (db *DB) migrateTables(ctx context.Context) error {
 		return err
 	}
 	return db.Begin(ctx, func(tx Tx) error {
-		if _, err := tx.Exec(ctx, "UPDATE @version SET version = version"); err != nil { // locks it
+		if _, err := tx.Exec(ctx, "UPDATE @version SET version = version"); err != nil { // locks the table
 			return err
 		}
 		var version int

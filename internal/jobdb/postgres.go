@@ -71,7 +71,7 @@ func (p *postgres) name() string {
 	c := p.pool.Config().ConnConfig
 	host := net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
 	if strings.HasPrefix(c.Host, "/") {
-		host = "" // a socket
+		host = "" // a Unix socket
 	}
 	return (&url.URL{Scheme: "postgres", Host: host, Path: "/" + c.Database, RawQuery: "schema=" + p.schema}).String()
 }

@@ -74,7 +74,7 @@ type queue[TTx any] struct {
 	added  chan<- string
 	unwrap func(Tx) TTx
 
-	node     string         // that is served
+	node     string         // the node that is served
 	removing sync.WaitGroup // waits for the removal of nodes that were served before
 }
 

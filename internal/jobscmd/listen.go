@@ -23,7 +23,7 @@ import (
 // listenFlags holds the flags that say where a node serves the API, the console and metrics.
 type listenFlags struct {
 	address             string
-	metrics             string // address
+	metrics             string // address of --metrics
 	openMetrics         bool
 	console             webconsole.Flags
 	readFile, writeFile string

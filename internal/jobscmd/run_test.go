@@ -90,7 +90,7 @@ func TestRun(t *testing.T) {
 	if out, _ := m.run(0, "jobs", "list", "--json"); strings.Count(out, `"retry":true`) != 1 {
 		t.Errorf("no job is tried again: %s", out)
 	}
-	m.fails(1, []string{"jobs", "run", "task", "bad"}, "has failed: the source is bad") // again
+	m.fails(1, []string{"jobs", "run", "task", "bad"}, "has failed: the source is bad") // a second run of the same job
 	interrupted, interrupt := context.WithCancelCause(m.Context())
 	go func() {
 		<-kind.started

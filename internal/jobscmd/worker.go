@@ -21,7 +21,7 @@ import (
 type workerFlags struct {
 	name    string
 	maxJobs int
-	serves  bool // only the API
+	serves  bool // whether it only serves the API or the console
 	labels  []string
 	listen  listenFlags
 }

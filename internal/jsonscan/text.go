@@ -46,7 +46,7 @@ func unquote(b []byte) (text string, halved bool, err error) {
 			continue
 		}
 		if i+1 == len(b) || b[i+1] == 'u' && i+6 > len(b) {
-			return "", false, errNotString // it is not valid
+			return "", false, errNotString // the string is not valid
 		}
 		switch c := b[i+1]; c {
 		case 'u':

@@ -87,7 +87,7 @@ func writePreconditions(q *call, was *row) (failed bool, a answer) {
 		stamp, header = was.stamp, stamps(was.stamp)
 	}
 	if was == nil && q.method != http.MethodPut {
-		return false, a // 404
+		return false, a // the caller answers with 404
 	}
 	failed, a = preconditions(q, stamp, was != nil, header)
 	if !failed && was != nil && strings.TrimSpace(q.header.Get("If-None-Match")) == "*" && q.method == http.MethodPut {

@@ -17,7 +17,7 @@ import (
 // A selection says which rows the query of a list selects, and in which order.
 type selection struct {
 	low, high  int64 // inclusive bounds on the stamp
-	bounded    bool  // so tombstones are listed
+	bounded    bool  // whether bounds are given, so that tombstones are listed
 	ids        []string
 	fields     []string
 	filters    map[string]string // of members, as JSON
