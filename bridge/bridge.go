@@ -34,7 +34,7 @@ type Config struct {
 	// ([Index.Look]). It requires that revisions are stamps: numbers that usually grow, which may be
 	// followed by ";" and other text.
 	Latest bool
-	// MaxEntity is the size in bytes above which entities are put into quarantine. 0: no limit.
+	// MaxEntity is the size in bytes above which entities are put into quarantine. Zero means no limit.
 	MaxEntity int64
 	// RetryPolicy says how failures of the source are retried.
 	RetryPolicy RetryPolicy

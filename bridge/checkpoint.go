@@ -30,7 +30,7 @@ type Checkpoint struct {
 
 	encoded []byte // as stored in the feed
 	// known is the number of the page that the checkpoint is from: the index has all versions on the
-	// pages before it. 0: none.
+	// pages before it. Zero means none.
 	known int64
 	// newest is the page with the number known, if no page was found beyond it.
 	newest *chain.Page

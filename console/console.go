@@ -31,14 +31,14 @@ type Config struct {
 	// console does not show it.
 	Requests *Requests
 	Space    func() *Space
-	// Readers are the readers of the feeds. nil: not known.
+	// Readers are the readers of the feeds. nil means that they are not known.
 	Readers Readers
-	// Jobs are the jobs of a scheduler. nil: none.
+	// Jobs are the jobs of a scheduler. nil means that there are no jobs.
 	Jobs Jobs
 	// JobsName names the database of jobs in command lines, without secrets.
 	JobsName string
 	// Actions and JobActions are what people may do to feeds and jobs, besides changing the state of jobs.
-	// nil: nothing.
+	// nil means nothing.
 	Actions    Actions
 	JobActions JobActions
 
@@ -46,9 +46,9 @@ type Config struct {
 	// also act in it. Without any credentials, everyone may see the console, and no one may act in it.
 	ReadAuth, WriteAuth []Credential
 
-	// Logger logs errors. nil: no logging.
+	// Logger logs errors. nil means no logging.
 	Logger *slog.Logger
-	// Now is the clock. nil: [time.Now].
+	// Now is the clock. nil means [time.Now].
 	Now func() time.Time
 }
 

@@ -24,7 +24,7 @@ type Config struct {
 	// AllowOrigins are ignored.
 	Source Source
 	// HTTPClient makes the requests; redirects always follow the rules of
-	// [Config.AllowOrigins]. nil: a client with the transport of [NewTransport]. Its Timeout must be
+	// [Config.AllowOrigins]. nil means a client with the transport of [NewTransport]. Its Timeout must be
 	// 0, because it would interrupt large pages and long-polls; use HeaderTimeout and IdleTimeout. A
 	// request is not repeated if the transport's error has a method Permanent() bool that returns
 	// true.
@@ -39,7 +39,7 @@ type Config struct {
 	// Announce is the name of the consumer. Each request to the origin of the feed carries the name
 	// and the position that a [Job] has committed, so that the operators of the server see who reads
 	// the feed and how far behind each reader is; see [feed.Announcement]. The name must not be a
-	// secret. Requests to other origins do not carry it, even after a redirect. "": nothing is
+	// secret. Requests to other origins do not carry it, even after a redirect. "" means nothing is
 	// announced.
 	Announce string
 	// AllowOrigins are further origins ("https://pages.example.com") that
@@ -47,28 +47,28 @@ type Config struct {
 	AllowOrigins []string
 
 	// MaxWhole is the size, in bytes, of the largest entity body that is held in memory; larger bodies
-	// are streams. 0: 1 MiB.
+	// are streams. Zero means 1 MiB.
 	MaxWhole int
-	// MaxEntity is the size, in bytes, of the largest entity body that is accepted. 0: limited only by
+	// MaxEntity is the size, in bytes, of the largest entity body that is accepted. Zero means that it is limited only by
 	// MaxPage.
 	MaxEntity int64
-	// MaxPage is the size, in bytes, of the largest page that is accepted, after decompression. 0: 16
+	// MaxPage is the size, in bytes, of the largest page that is accepted, after decompression. Zero means 16
 	// GiB.
 	MaxPage int64
 	// ReadAhead is how many bytes of a page are buffered before they are parsed. In a feed, the
 	// current page and the next one are buffered, and eight more while many pages are still to be read
-	// and the server has an index of them. In a snapshot, Concurrency pages are buffered. 0: 1 MiB.
+	// and the server has an index of them. In a snapshot, Concurrency pages are buffered. Zero means 1 MiB.
 	ReadAhead int
 	// MaxHeld is the largest page, in bytes, that is verified before any of its entities is yielded:
 	// against Repr-Digest or Content-Digest (RFC 9530), or the checksum of its content coding. A page
 	// that is read ahead is also held: the next page of a feed if it is at most MaxHeld, the pages
 	// after it only if they are at most ReadAhead. The entities of a larger page are yielded as they
-	// arrive, except that the last one is yielded only once the page is verified. 0: 4 MiB.
+	// arrive, except that the last one is yielded only once the page is verified. Zero means 4 MiB.
 	MaxHeld int
 	// MaxPages is the maximum number of pages that a crawl goes back from the entry point, since a
-	// server may generate prev links without end. 0: 10,000,000.
+	// server may generate prev links without end. Zero means 10,000,000.
 	MaxPages int
-	// Concurrency is how many pages of a snapshot are requested concurrently. 0: 4.
+	// Concurrency is how many pages of a snapshot are requested concurrently. Zero means 4.
 	Concurrency int
 
 	// Follow makes the iterators of a feed wait for more entities at its end, and
@@ -78,21 +78,21 @@ type Config struct {
 	// feed has been removed.
 	Follow bool
 	// Wait is how long the server is asked to hold a long-poll (RFC 7240,
-	// "Prefer: wait"), in whole seconds. 0: 30 s.
+	// "Prefer: wait"), in whole seconds. Zero means 30 s.
 	Wait time.Duration
 	// PollInterval is the longest pause between polls of a server that does not
-	// hold requests. The first pauses are shorter. 0: 10 s.
+	// hold requests. The first pauses are shorter. Zero means 10 s.
 	PollInterval time.Duration
 
 	// HeaderTimeout is how long a request may take until its response header arrives.
 	// A long-poll may take at most 10 s longer than Wait. After this time, its connection is
-	// abandoned, and another one is used. 0: 30 s.
+	// abandoned, and another one is used. Zero means 30 s.
 	HeaderTimeout time.Duration
 	// IdleTimeout is how long the client waits for IdleBytes of a response body.
-	// 0: 30 s.
+	// Zero means 30 s.
 	IdleTimeout time.Duration
 	// IdleBytes is how many bytes must arrive within each IdleTimeout, unless the body
-	// ends. 0: 1, so that any progress is enough.
+	// ends. Zero means 1, so that any progress is enough.
 	IdleBytes int
 	// Retry configures how requests are repeated.
 	Retry RetryConfig
@@ -113,7 +113,7 @@ type Config struct {
 	// Searching, if not nil, is called for each page of a crawl, and with the zero Search at its end.
 	Searching func(Search)
 
-	// Logger logs retries and waits. nil: no logging.
+	// Logger logs retries and waits. nil means no logging.
 	Logger *slog.Logger
 }
 
@@ -127,12 +127,12 @@ type Credentials struct {
 // RetryConfig configures how requests that failed with a [Retryable] error are repeated. The pause
 // doubles each time and is shortened at random by up to a half.
 type RetryConfig struct {
-	// Attempts is the maximum number of attempts without progress. 0: 8, or no limit with Follow;
+	// Attempts is the maximum number of attempts without progress. Zero means 8, or no limit with Follow;
 	// negative: no limit.
 	Attempts int
-	// Min and Max are the shortest and the longest pause. 0: 250 ms and 30 s.
+	// Min and Max are the shortest and the longest pause. Zero means 250 ms and 30 s.
 	Min, Max time.Duration
-	// MaxRetryAfter is the longest pause that a server can request with Retry-After. 0: 5 min.
+	// MaxRetryAfter is the longest pause that a server can request with Retry-After. Zero means 5 min.
 	MaxRetryAfter time.Duration
 	// Failed, if not nil, is called before each pause, with the error of the attempt. The error of a
 	// sink matches [ErrSinkUnavailable].

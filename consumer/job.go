@@ -46,7 +46,7 @@ type Job struct {
 	// URL is the feed's entry point. Its origin receives the credentials.
 	URL string
 	// Feed identifies the feed in the positions of the sink; see
-	// [feed.Position]. "": URL, without a user name and password.
+	// [feed.Position]. "" means the URL, without a user name and password.
 	Feed string
 	Sink Sink
 	// From is where to start if the sink has no position.
@@ -90,7 +90,7 @@ type Job struct {
 	// Observe, if not nil, is called before each commit of the sink. It returns the context for the
 	// commit, and a function that is called with the outcome of the commit.
 	Observe func(context.Context, Commit) (context.Context, func(error))
-	// Logger logs how the job handles gaps and failed streams. nil: the Client's
+	// Logger logs how the job handles gaps and failed streams. nil means the Client's
 	// logger.
 	Logger *slog.Logger
 }

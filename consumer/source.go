@@ -83,8 +83,8 @@ type Response struct {
 	// Of a page:
 	Boundary     string
 	LastModified time.Time // in whole seconds; may be zero for a page of a snapshot
-	// Links and Chain are those of a page of a feed. With NotModified, zero values mean that they are
-	// unknown.
+	// Links and Chain are those of a page of a feed. If NotModified is set and they are zero,
+	// they are unknown.
 	Links feed.Links
 	Chain feed.Chain
 

@@ -18,27 +18,27 @@ type Config struct {
 	// sets itself. It is sent only to the origin of the database.
 	Header http.Header
 	// HTTP makes the requests. Its Timeout must be 0, because it would cut off streams. Redirects
-	// to another origin are not followed. nil: a client with a new transport that verifies TLS
+	// to another origin are not followed. nil means a client with a new transport that verifies TLS
 	// certificates and takes the proxy from the environment.
 	HTTP *http.Client
 	// Limits slows down requests to hosts that ask for it. All clients of a process should share one Limits.
-	// nil: the client has its own.
+	// nil means that the client has its own.
 	Limits *Limits
 	// MaxWhole is the size in bytes up to which a document, a part of a response
-	// or a row is held in memory. 0: 1 MiB.
+	// or a row is held in memory. Zero means 1 MiB.
 	MaxWhole int
 	// SpoolDir is the directory for temporary files with larger documents, parts or rows. Empty: [os.TempDir].
 	SpoolDir string
 	// HeaderTimeout is how long to wait for the header of a response, counted from when the last byte of the
-	// request body was read for sending. 0: 1 min, because a busy CouchDB may take that long.
+	// request body was read for sending. Zero means 1 min, because a busy CouchDB may take that long.
 	HeaderTimeout time.Duration
 	// IdleTimeout is how long a read of a response body may wait for the next byte.
-	// 0: 1 min. See also [Request.IdleTimeout].
+	// Zero means 1 min. See also [Request.IdleTimeout].
 	IdleTimeout time.Duration
-	// Attempts is how many times a repeatable request is tried. 0: 6. The pauses between
+	// Attempts is how many times a repeatable request is tried. Zero means 6. The pauses between
 	// attempts are 0.25 s, 0.5 s and so on up to 30 s.
 	Attempts int
-	// Log logs retries and their causes. nil: no logging.
+	// Log logs retries and their causes. nil means no logging.
 	Log *slog.Logger
 }
 

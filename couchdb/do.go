@@ -25,7 +25,7 @@ type Request struct {
 	Query  url.Values
 	Header http.Header
 	// Body returns the request body. It is called for each attempt. The reader that it returns is
-	// closed if it is an [io.Closer]. nil: no body.
+	// closed if it is an [io.Closer]. nil means no body.
 	Body func() (io.Reader, error)
 	// Length is the size of Body in bytes, or -1 if it is unknown.
 	Length int64
@@ -35,7 +35,7 @@ type Request struct {
 	// Once forbids repeating the request, except after a session expired.
 	Once bool
 	// IdleTimeout is how long a read of the response body may wait for the next
-	// byte. 0: that of [Config].
+	// byte. Zero means that of [Config].
 	IdleTimeout time.Duration
 
 	writes    bool // the request writes documents, one of which may cause a status 500

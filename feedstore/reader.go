@@ -19,11 +19,11 @@ import (
 type Config struct {
 	// ReadAhead limits the memory, in bytes, for pages read from the store: pages that a reader will
 	// request next, and pages that several readers request. Pages that are larger than a quarter of the
-	// limit are not kept. 0: none.
+	// limit are not kept. Zero means none.
 	ReadAhead int64
-	// Cache keeps pages on disk. The caller closes it. nil: no cache.
+	// Cache keeps pages on disk. The caller closes it. nil means no cache.
 	Cache *pagecache.Cache
-	// MaxWaiters is how many callers of [Feed.Wait] may wait at the same time. 0: none.
+	// MaxWaiters is how many callers of [Feed.Wait] may wait at the same time. Zero means none.
 	MaxWaiters int
 	// PollInterval is the longest interval between polls of a feed for whose changes callers wait. After a
 	// change, an interval of more than a second is shortened to a second, and then grows again. A store
@@ -33,7 +33,7 @@ type Config struct {
 	// first byte is returned, and files are returned as files, which the kernel can send. Otherwise, each
 	// body is verified while it is read, in a single pass.
 	Network bool
-	// Logger logs warnings. nil: no logging.
+	// Logger logs warnings. nil means no logging.
 	Logger *slog.Logger
 	// Waiting, if set, is called with the number of waiting callers whenever that number changes.
 	Waiting func(n int)

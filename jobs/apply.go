@@ -52,7 +52,7 @@ type ApplyOptions struct {
 }
 
 // Apply creates, changes and deletes jobs so that they match documents. It applies all documents or
-// none: if documents are invalid, or do the same as other jobs, Apply returns an [InvalidError].
+// none: if a document is invalid, or its job would do the same as another job, Apply returns an [InvalidError].
 // The changes are in the order of the documents, followed by those of deleted jobs. Unchanged jobs
 // cost no write.
 func (s *Scheduler) Apply(ctx context.Context, documents []Document, o ApplyOptions) (changes []Change, err error) {

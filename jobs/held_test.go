@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/jobs/watch"
 )
 
-// A troubled server is used by jobs and watches.
+// troubled is a server that fails, and that jobs and watches use.
 type troubled struct {
 	mu     sync.Mutex
 	status int

@@ -29,7 +29,7 @@ type Settings struct {
 	// same.
 	StartupJitter time.Duration
 	// PerOrigin is the approximate number of jobs with the same server that may run at the same time;
-	// 0: no limit.
+	// Zero means no limit.
 	PerOrigin int
 	// Backoff says how long jobs wait after errors, unless their documents set a backoff.
 	Backoff Backoff

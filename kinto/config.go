@@ -19,23 +19,23 @@ type Config struct {
 	// are sent only to the origin of the server.
 	Header http.Header
 	// HTTP makes the requests. Its Timeout must be 0, because a time limit would cut off lists.
-	// Redirects to another origin are not followed. nil: a client with a new transport that verifies
+	// Redirects to another origin are not followed. nil means a client with a new transport that verifies
 	// TLS certificates and takes the proxy from the environment.
 	HTTP *http.Client
-	// Limits delays requests to a server that asks its clients to wait. All clients of a process should
-	// share one Limits. nil: a new one for this client only.
+	// Limits holds back requests while the server asks its clients to wait. All clients of a process should
+	// share one Limits. nil means a new one for this client only.
 	Limits *Limits
 	// MaxRecord is the size in bytes up to which a record is held in memory. A larger record is
-	// reported without its bytes ([Row]). 0: 8 MiB.
+	// reported without its bytes ([Row]). Zero means 8 MiB.
 	MaxRecord int
-	// HeaderTimeout limits the wait for the header of a response. 0: 1 min.
+	// HeaderTimeout limits the wait for the header of a response. Zero means 1 min.
 	HeaderTimeout time.Duration
-	// IdleTimeout limits the wait for the next byte of a response body. 0: 1 min.
+	// IdleTimeout limits the wait for the next byte of a response body. Zero means 1 min.
 	IdleTimeout time.Duration
-	// Attempts is how many times a repeatable request is tried. 0: 6. The pauses between attempts are
+	// Attempts is how many times a repeatable request is tried. Zero means 6. The pauses between attempts are
 	// 0.25 s, 0.5 s and so on up to 30 s.
 	Attempts int
-	// Log receives retries with their causes, and alerts. nil: they are not logged.
+	// Log receives retries with their causes, and alerts. nil means that they are not logged.
 	Log *slog.Logger
 }
 

@@ -25,29 +25,29 @@ const (
 // "Pagination"). The zero Query is the first page of all live records, newest first.
 type Query struct {
 	Sort string // such as [OldestFirst]; empty: newest first
-	// Min and Max are inclusive bounds on the stamp. 0: no bound. A list with a bound contains
+	// Min and Max are inclusive bounds on the stamp. Zero means no bound. A list with a bound contains
 	// tombstones, too.
 	Min, Max int64
 	// Tombstones makes the list contain tombstones even if Min and Max are 0.
 	Tombstones bool
 	// IDs are the ids of the records to list: at most about 50, because they are part of the URL.
-	// nil: all.
+	// nil means all.
 	IDs []string
-	// Fields are the fields to return; the id and the stamp are always returned. nil: all.
+	// Fields are the fields to return; the id and the stamp are always returned. nil means all.
 	Fields []string
 	// Filter holds further filters, such as {"lang": {"de"}}.
 	Filter url.Values
-	// Limit is the maximum number of rows on a page. The server may return fewer. 0: the server's
+	// Limit is the maximum number of rows on a page. The server may return fewer. Zero means the server's
 	// limit.
 	Limit int
 	// Token is [Page.Next] of the previous page. The other fields must be the same as for the first
 	// page.
 	Token string
 	// IfMatch makes the request fail with [ErrPreconditionFailed] unless it is the stamp of the
-	// collection. 0: the stamp is not checked.
+	// collection. Zero means that the stamp is not checked.
 	IfMatch int64
 	// IfNoneMatch makes the server send no rows if it is the stamp of the collection
-	// ([Page.NotModified]). 0: the stamp is not checked.
+	// ([Page.NotModified]). Zero means that the stamp is not checked.
 	IfNoneMatch int64
 }
 

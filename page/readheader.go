@@ -28,7 +28,7 @@ func (r *Reader) readHeader() error {
 	return nil
 }
 
-// knownFields returns the header parser. The parser uses the header of the part before if that is
+// knownFields returns the header parser, which uses the header of the previous part if that header is
 // still in memory.
 func (r *Reader) knownFields() *fieldParser {
 	if r.headerMoves != r.window.moves {

@@ -224,8 +224,8 @@ func (c *Cache) drop(element *list.Element) {
 	}
 }
 
-// makeRoom removes the least recently used pages until there is room for another size bytes. The
-// caller must hold mu.
+// makeRoom removes the least recently used pages until there is room for a page of the given size, in
+// bytes. The caller must hold mu.
 func (c *Cache) makeRoom(size int64) {
 	for c.bytes+size > c.size && c.order.Len() > 0 {
 		c.drop(c.order.Back())

@@ -17,14 +17,14 @@ import (
 type Config struct {
 	// Max is the maximum number of readers that are remembered: those seen most recently. At most a
 	// quarter of them are strangers. A reader takes about 1 KiB of memory, and 3 KiB more for the
-	// history of its lag. 0: 4096.
+	// history of its lag. Zero means 4096.
 	Max int
 	// Users means that the server checks the credentials of readers, so that the user names in them can
 	// be trusted.
 	Users bool
-	// Now returns the current time. nil: [time.Now].
+	// Now returns the current time. nil means [time.Now].
 	Now func() time.Time
-	// Logger logs errors at level Debug. nil: no logging.
+	// Logger logs errors at level Debug. nil means no logging.
 	Logger *slog.Logger
 }
 

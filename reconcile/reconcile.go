@@ -44,7 +44,7 @@ type Config struct {
 	// be [Guard]s.
 	Sink consumer.Sink
 	// MaxDeletes reports whether a number of deletes is too high for a sink with the given number of rows.
-	// nil: no limit.
+	// nil means no limit.
 	MaxDeletes func(deletes, rows int64) bool
 
 	// Found, if not nil, is called with each key that differs and, with All, each that is equal, in the

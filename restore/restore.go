@@ -28,7 +28,7 @@ type Config struct {
 	Client *consumer.Client
 	URL    string
 	Feed   string
-	// Snapshots is the URL of the newest index of the snapshots of the feed. "": there are none.
+	// Snapshots is the URL of the newest index of the snapshots of the feed. "" means that there are none.
 	Snapshots string
 	// At is the time, or the entity, up to which the feed is restored.
 	At   consumer.Until
@@ -39,7 +39,7 @@ type Config struct {
 	BatchBytes    int64
 	// Progress, if not nil, is called after each commit.
 	Progress func(consumer.Progress)
-	// Logger logs what the run begins with. nil: no logging.
+	// Logger logs what the run begins with. nil means no logging.
 	Logger *slog.Logger
 }
 

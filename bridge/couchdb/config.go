@@ -79,7 +79,7 @@ type Config struct {
 	// run only.
 	Moved bool
 	// MaxDocument limits the size of a document with the attachments that are published, in bytes.
-	// Larger documents are put into quarantine. 0: no limit.
+	// Larger documents are put into quarantine. Zero means no limit.
 	MaxDocument int64
 	// Follow waits for changes at the end. LongPoll makes a new request after each response, for
 	// proxies that buffer a continuous feed.
@@ -89,13 +89,13 @@ type Config struct {
 	// finds that the feed has all changes of the source. While the source sends nothing, it is
 	// checked every few seconds.
 	Idle func()
-	// Attempts is how many times the changes feed is requested without any progress. 0: no limit
+	// Attempts is how many times the changes feed is requested without any progress. Zero means no limit
 	// with Follow, otherwise 8, except that the bridge fails at once if the first connection cannot
 	// be established. Negative: no limit.
 	Attempts int
 	// Producer configures the feed's producer. Its MaxWaiting defaults to 2 MiB.
 	Producer producer.Config
-	// Log receives messages for operators. nil: none.
+	// Log receives messages for operators. nil means no logging.
 	Log *slog.Logger
 }
 

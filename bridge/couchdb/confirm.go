@@ -92,8 +92,8 @@ func (r *reader) confirming(ctx context.Context) (log *couchdb.Log, own bool, er
 	return then, false, nil
 }
 
-// in searches the history of a log for the session that reached the position. It returns the
-// session's index, or -1, and whether the log confirms the position.
+// The method in searches the history of a log for the session that reached the position. It returns
+// the session's index, or -1, and whether the log confirms the position.
 func (o *origin) in(log *couchdb.Log) (at int, known bool) {
 	if log == nil {
 		return -1, false

@@ -20,7 +20,7 @@ type chunk struct {
 	room *semaphore.Weighted
 }
 
-// A fetched holds a document, or the error that ends the chunk.
+// fetched is a document, or the error that ends the chunk.
 type fetched struct {
 	doc    *couchdb.Doc
 	failed bool // this document could not be fetched; the receiver must retry

@@ -195,8 +195,7 @@ func (r *reader) tryAgain(ctx context.Context, err error) error {
 	return r.bridge.core.AskAgain(ctx, r.failed, err)
 }
 
-// workedFor is how long a connection must have worked before it failed, so that the failure counts
-// as the first one.
+// workedFor is how long a connection must have worked for its failure to count as the first one.
 const workedFor = 30 * time.Second
 
 // errWithDocs means that all rows that were to be read without documents have been read.

@@ -33,10 +33,10 @@ type Bucket struct {
 	// Follow waits for further changes, and also publishes collections that are created later.
 	Follow bool
 	// Interval is the time after which collections are listed again, and those whose bridge has
-	// failed are tried again. 0: 1 min.
+	// failed are tried again. Zero means 1 min.
 	Interval time.Duration
 	// AtOnce is how many collections are read at the same time. With Follow, a collection counts as being
-	// read until it waits for the first time, for changes or for the server. 0: 4.
+	// read until it waits for the first time, for changes or for the server. Zero means 4.
 	AtOnce int
 	Log    *slog.Logger // nil: none
 

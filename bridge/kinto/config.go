@@ -52,22 +52,22 @@ type Config struct {
 	// Attachments defaults to Stub.
 	Attachments Attachments
 	// MaxRecord is the size in bytes above which records and attachments are put into quarantine.
-	// 0: no limit but that of the client ([kinto.Config]).
+	// Zero means no limit other than that of the client ([kinto.Config]).
 	MaxRecord int64
 	// OnGone defaults to Stop.
 	OnGone OnGone
 	// MaxGone limits how many records may be missing from the collection without a tombstone, as a
 	// percentage of those in the feed; 100 records may always be missing. If there are more, the run
-	// fails with [ErrManyGone]. 0: 20.
+	// fails with [ErrManyGone]. Zero means 20.
 	MaxGone int
-	// Reconcile is the time after which all ids are compared again. 0: 24 h. See [Never].
+	// Reconcile is the time after which all ids are compared again. Zero means 24 h. See [Never].
 	Reconcile time.Duration
 	// ReconcileNow compares all ids at the beginning of a run, too.
 	ReconcileNow bool
 	// TombstonesKept is how long the server keeps tombstones. If no changes were read for longer, all
-	// ids are compared. 0: for ever.
+	// ids are compared. Zero means for ever.
 	TombstonesKept time.Duration
-	// Window is a time longer than any request of a writer to the server takes. 0: 1 min.
+	// Window is a time longer than any request of a writer to the server takes. Zero means 1 min.
 	Window time.Duration
 	// NewestFirst publishes the newest records first if the feed is empty, and older ones alongside
 	// new changes.
@@ -79,19 +79,19 @@ type Config struct {
 	// Moved declares that the source is the one that the feed was filled from, although its URL has
 	// changed. Set it for one run only.
 	Moved bool
-	// Follow waits for changes at the end, and requests them every Interval. 0: 10 s.
+	// Follow waits for changes at the end, and requests them every Interval. Zero means 10 s.
 	Follow   bool
 	Interval time.Duration
 	// Idle, if not nil, is called with Follow when the source has no change that the feed lacks.
 	Idle func()
 	// waiting, if not nil, is called before each pause: between two polls, or before another attempt.
 	waiting func()
-	// Attempts is how many times changes are requested without any progress. 0: 8, or with Follow
+	// Attempts is how many times changes are requested without any progress. Zero means 8, or with Follow
 	// no limit. Negative: no limit.
 	Attempts int
 	// Producer configures the feed's producer. Its MaxWaiting defaults to 2 MiB.
 	Producer producer.Config
-	// Log receives messages for operators. nil: none.
+	// Log receives messages for operators. nil means no logging.
 	Log *slog.Logger
 }
 

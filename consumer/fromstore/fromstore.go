@@ -28,7 +28,7 @@ type Config struct {
 	// Name is the prefix of the URLs of the store, which appear in errors and positions. If it is
 	// empty, URLs are paths.
 	Name string
-	// Logger logs warnings. nil: no logging.
+	// Logger logs warnings. nil means no logging.
 	Logger *slog.Logger
 }
 

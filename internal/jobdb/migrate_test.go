@@ -10,8 +10,8 @@ import (
 	"github.com/feedctl/feedctl/internal/pgtest"
 )
 
-// TestSlowMigration opens a database. The migration of its queue takes longer than other
-// transactions may be idle.
+// TestSlowMigration opens a database whose queue takes longer to migrate than a transaction may
+// usually be idle.
 func TestSlowMigration(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("slow")

@@ -20,7 +20,7 @@ import (
 // after the first request.
 type Fake struct {
 	httpfault.Faults
-	// Page is the maximum number of rows on a page, like the setting paginate_by. 0: 10,000.
+	// Page is the maximum number of rows on a page, like the setting paginate_by. Zero means 10,000.
 	Page int
 	// Batch is the maximum number of requests in a batch, like the setting batch_max_requests.
 	Batch int

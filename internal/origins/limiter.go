@@ -15,7 +15,7 @@ import (
 // A Limiter limits the rate at which requests to each origin begin, for all clients that share it.
 // An origin that never refused a request has no limit. The zero Limiter is ready for use.
 type Limiter struct {
-	// AtOnce is how many requests may wait for one origin, to be sent or answered. 0: no limit.
+	// AtOnce is how many requests may wait for one origin, to be sent or answered. Zero means no limit.
 	AtOnce int
 
 	mu      sync.Mutex

@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/internal/backoff"
 )
 
-// A retryBudget says how many times a step is tried, and with which pauses.
+// A retryBudget limits how many times a step is tried, and sets the pauses between tries.
 type retryBudget struct {
 	tries  int
 	pauses backoff.Backoff

@@ -53,7 +53,7 @@ func (f *Filter) Picks() bool { return f.Name != "" || f.View != "" || f.Selecto
 // Options configure a [Follower]. The zero value reads the whole feed to its end.
 type Options struct {
 	Feed Feed
-	// Since is the position to start after: a stored [Batch.Seq]. nil: the beginning.
+	// Since is the position to start after: a stored [Batch.Seq]. nil means the beginning.
 	Since json.RawMessage
 	// Instance is the [Follower.Instance] that was stored with Since. If the database has been
 	// replaced since, Follow returns [ErrRecreated]. Empty: any database.
@@ -61,7 +61,7 @@ type Options struct {
 	// PageRows limits the rows of each response of a Normal feed, which is then read
 	// with several requests. It is for servers that buffer a whole response before they
 	// send its first byte, such as PouchDB Server. The feed ends with the first response
-	// that has fewer rows. 0: one response has all rows.
+	// that has fewer rows. Zero means that one response has all rows.
 	PageRows int64
 
 	// AllDocs requests all leaves of each document (style=all_docs). Otherwise
@@ -72,7 +72,7 @@ type Options struct {
 	// IncludeDocs requests the winning revision with each row.
 	IncludeDocs bool
 	// SeqInterval requests a sequence only with every SeqInterval-th row, which is cheaper for the
-	// server. Rows after the last sequence are read again after an error. 0: with each row.
+	// server. Rows after the last sequence are read again after an error. Zero means with each row.
 	SeqInterval int
 
 	// BatchRows and BatchBytes limit a batch; a larger row is alone in its batch. 0:
@@ -80,12 +80,12 @@ type Options struct {
 	BatchRows  int
 	BatchBytes int
 	// Heartbeat is the interval at which the server sends heartbeats, at most 1 min. If
-	// nothing is received for three intervals, Follow returns an error. 0: 10 s, which
+	// nothing is received for three intervals, Follow returns an error. Zero means 10 s, which
 	// the protocol recommends.
 	Heartbeat time.Duration
 	// Heard, if set, is called when a part of a response, such as a heartbeat, is received.
 	Heard func()
-	// Log receives a warning about a feed without rows. nil: it is not logged.
+	// Log receives a warning about a feed without rows. nil means no logging.
 	Log *slog.Logger
 }
 
