@@ -107,8 +107,8 @@ type Config struct {
 	// Ways is a directory in which the client remembers pages that long crawls have passed, so that
 	// the next crawl is shorter: for each of the last 256 feeds, a file of up to 1,024 URLs. This is
 	// useful with servers that have only prev and next links. The client creates the directory. It is
-	// not an error if files cannot be written or read. URLs with a signature are not remembered. "":
-	// no pages are remembered.
+	// not an error if files cannot be written or read. URLs with a signature are not remembered. If
+	// Ways is "", no pages are remembered.
 	Ways string
 	// Searching, if not nil, is called for each page of a crawl, and with the zero Search at its end.
 	Searching func(Search)

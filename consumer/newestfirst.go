@@ -79,8 +79,8 @@ func (r *run) backfill(ctx context.Context) error {
 	return err
 }
 
-// A backward reads the tail of a feed: the pages back from the newest, and then the snapshot, if there
-// is one.
+// A backward is a reader of the tail of a feed: of the pages back from the newest, and then of the
+// snapshot, if there is one.
 type backward struct {
 	run    *run
 	s      *session // for the pages of the feed

@@ -274,7 +274,7 @@ func (r *jobsRig) stopWorkers() {
 }
 
 // retire ends all workers when all jobs are idle or completed. To make jobs idle, it gives each worker only one slot: a
-// run that finds nothing more then ends, since others are waiting.
+// run that has nothing left to do then ends, since others are waiting.
 func (r *jobsRig) retire() {
 	r.stopWorkers()
 	for _, p := range r.workers {

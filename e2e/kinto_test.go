@@ -36,8 +36,8 @@ type kintoRig struct {
 }
 
 // TestKinto has a writer change records while the bridge, the server, the sink and, on PostgreSQL,
-// Kinto are killed with SIGKILL at random points and restarted. A foreign writer changes the same records
-// in the second collection, until the writer changes all of them once more. Then both collections must be
+// Kinto are killed with SIGKILL at random points and restarted. A second writer changes the same records
+// in the second collection, until the first writer changes all of them once more. Then both collections must be
 // equal but for their stamps, the feed must hold each version once, and a consumer of the feed must end with the records of
 // the first collection, byte for byte. For 100 kills: -args -kinto-kills 100 -kinto-writes 1000.
 func TestKinto(t *testing.T) {

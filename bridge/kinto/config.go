@@ -65,7 +65,7 @@ type Config struct {
 	// ReconcileNow compares all ids at the beginning of a run, too.
 	ReconcileNow bool
 	// TombstonesKept is how long the server keeps tombstones. If no changes were read for longer, all
-	// ids are compared. Zero means for ever.
+	// ids are compared. Zero means that they are kept for ever.
 	TombstonesKept time.Duration
 	// Window is a time longer than any request of a writer to the server takes. Zero means 1 min.
 	Window time.Duration

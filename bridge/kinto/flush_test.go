@@ -106,7 +106,7 @@ func (f *follower) stops(reason error, records int) {
 	}
 }
 
-// as returns a function that makes a bridge act as the given user.
+// The method as returns a function that makes a bridge act as the given user.
 func (r *rig) as(user kinto.Auth) func(*Config) {
 	return func(c *Config) {
 		r.t.Helper()

@@ -117,7 +117,7 @@ func (s *Source) linked(ctx context.Context, q consumer.Request, f *feedstore.Fe
 // A response is a [consumer.Response] under construction.
 type response struct{ *consumer.Response }
 
-// answered sets the kind of answer to q and the body accordingly.
+// answered records in r what kind of answer its body is to the request q.
 func (r response) answered(q consumer.Request) {
 	r.Verified = q.Offset == 0
 	if q.Offset > 0 {

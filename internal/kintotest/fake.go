@@ -24,8 +24,8 @@ type Fake struct {
 	Page int
 	// Batch is the maximum number of requests in a batch, like the setting batch_max_requests.
 	Batch int
-	// MaxBody is the maximum size of the body of a request, in bytes, like the limit of a proxy. 0:
-	// no limit.
+	// MaxBody is the maximum size of the body of a request, in bytes, like the limit of a proxy. Zero
+	// means no limit.
 	MaxBody int
 	// Changes makes the server offer the changeset of monitor/changes.
 	Changes bool

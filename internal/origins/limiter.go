@@ -205,8 +205,8 @@ func (t *Turn) leave() {
 	}
 }
 
-// blocked returns for how long no request may be sent, and the time over which the waiting requests are spread
-// afterwards: the more requests, the longer.
+// blocked returns how long the origin remains blocked, and the time over which the requests that wait are spread
+// afterwards, which grows with their number.
 func (o *origin) blocked() (wait, spread time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

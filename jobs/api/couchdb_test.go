@@ -229,7 +229,7 @@ func TestCouchValues(t *testing.T) {
 		if done := s.want(t, 200, "GET", "/_scheduler/docs/other/_replicator/completed", ""); done["id"] != nil || at(done, "info", "docs_written") != 7.0 {
 			t.Errorf("completed: %v", done)
 		}
-		// The tasks are running jobs, and idle jobs, which CouchDB would keep running.
+		// The tasks are the running jobs, and the idle ones, which CouchDB would keep running.
 		var names []string
 		for _, task := range s.tasks(t) {
 			names = append(names, fmt.Sprint(at(task, "doc_id"), " ", at(task, "process_status"), " ", at(task, "node")))

@@ -63,7 +63,7 @@ func (e *hinted) Unwrap() error { return e.error }
 // Hint implements the interface that [jobs.Kind] describes.
 func (e *hinted) Hint() string { return e.hint }
 
-// withHint adds a hint to an error that tells the user what to do about it, in the terms of a job.
+// withHint adds a hint to an error that tells the user what to do about it, in terms of jobs.
 func withHint(err error) error {
 	hint := ""
 	switch status := statusOf(err); {

@@ -120,8 +120,8 @@ const (
 	deletionDelay = 10 * time.Second
 )
 
-// A retryBudget says how many times a request is made, with which pauses, and how long to wait for a
-// request that may have been lost.
+// A retryBudget limits how many times a request is made, and sets the pauses between attempts and how
+// long to wait for a request that may have been lost.
 type retryBudget struct {
 	tries  int
 	pauses backoff.Backoff

@@ -160,8 +160,8 @@
 //
 // # Limits
 //
-// A state can be read before the syncs that follow its rename or its write to a slot. If the
-// machine loses power at that moment, the store reverts to the previous state, and a reader may
+// After a state has been renamed into place or written to a slot, it can be read before it is synced.
+// If the machine loses power at that moment, the store reverts to the previous state, and a reader may
 // have seen a state that was never acknowledged. A reader can call [Store.Sync] to prevent that.
 //
 // The file system must be local and follow POSIX for link, rename, fsync and flock,

@@ -141,7 +141,7 @@ func (n numbers) Open() (io.ReadCloser, error) {
 	}{io.TeeReader(r, n.seen), r}, nil
 }
 
-// A memory measures the memory in use from time to time while bytes pass through it.
+// memory samples how much memory is in use while bytes pass through it.
 type memory struct{ base, peak, bytes int64 }
 
 func newMemory() *memory { return &memory{base: heap()} }

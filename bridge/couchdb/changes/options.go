@@ -72,11 +72,11 @@ type Options struct {
 	// IncludeDocs requests the winning revision with each row.
 	IncludeDocs bool
 	// SeqInterval requests a sequence only with every SeqInterval-th row, which is cheaper for the
-	// server. Rows after the last sequence are read again after an error. Zero means with each row.
+	// server. Rows after the last sequence are read again after an error. Zero requests one with each row.
 	SeqInterval int
 
-	// BatchRows and BatchBytes limit a batch; a larger row is alone in its batch. 0:
-	// 1000 rows, 1 MiB.
+	// BatchRows and BatchBytes limit a batch; a larger row is alone in its batch. Zero
+	// means 1000 rows and 1 MiB.
 	BatchRows  int
 	BatchBytes int
 	// Heartbeat is the interval at which the server sends heartbeats, at most 1 min. If
