@@ -20,7 +20,7 @@ var (
 	ErrFenceLost = errors.New("producers removed the fence, since they had waited for too long")
 	// ErrOvertaken means that the erasure can no longer be committed: another one has begun,
 	// or the feed was deleted.
-	ErrOvertaken = errors.New("another erasure of the feed was begun, or it was deleted")
+	ErrOvertaken = errors.New("another erasure of the feed was begun, or the feed was deleted")
 	// ErrOutgrown means that the feed reached the numbers of the copies during the erasure.
 	ErrOutgrown = errors.New("feed grew too much while it was rewritten, or another erasure was completed: try again")
 )

@@ -253,7 +253,7 @@ func (c *Console) entitiesBehind(ctx context.Context, r *readers.Reader) string 
 	}
 	n, err := readers.Behind(ctx, c.config.Feeds, r.Feed, r.Position)
 	if err != nil {
-		c.log.DebugContext(ctx, "count the entities that a reader is behind", "feed", r.Feed, "error", err)
+		c.log.DebugContext(ctx, "cannot count the entities that a reader is behind", "feed", r.Feed, "error", err)
 		return ""
 	}
 	if n.More {

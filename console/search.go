@@ -124,7 +124,7 @@ func (c *Console) searchPlaces(ctx context.Context, v *searchView, begin place) 
 	}
 	v.Indexed, v.IndexedAt, err = c.entityOf(ctx, v.Feed, v.Query)
 	if err != nil && ctx.Err() == nil {
-		c.log.WarnContext(ctx, "search for a key in the state digest", "feed", v.Feed, "error", err)
+		c.log.WarnContext(ctx, "cannot search for a key in the state digest", "feed", v.Feed, "error", err)
 		err = nil // the scan finds it
 	}
 	return err

@@ -114,7 +114,7 @@ func (w *walk) crawl(p *Page, to time.Time) (*Page, error) {
 			return p, nil
 		}
 		if search.Pages == w.s.config.MaxPages {
-			return nil, &PageError{URL: p.URL, Part: -1, Err: fmt.Errorf("%w of %d pages back from the entry point, and there are older pages", ErrTooLarge, search.Pages)}
+			return nil, &PageError{URL: p.URL, Part: -1, Err: fmt.Errorf("crawl back from the entry point: %w of %d pages", ErrTooLarge, search.Pages)}
 		}
 		older, err := w.s.head(p.Links.Prev)
 		if gone(err) {

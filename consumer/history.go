@@ -74,7 +74,7 @@ func (c *Client) IndexAt(ctx context.Context, indexURL string, t time.Time) (*sn
 		return nil, "", err
 	}
 	if at := x.handOff("").LastModified; at.After(t) {
-		return nil, "", indexError(x.position, fmt.Errorf("%w: it is of %s", ErrNoEarlier, at.UTC().Format(time.RFC3339)))
+		return nil, "", indexError(x.position, fmt.Errorf("%w: it is from %s", ErrNoEarlier, at.UTC().Format(time.RFC3339)))
 	}
 	return x.Index, x.position, nil
 }

@@ -14,7 +14,7 @@ import (
 const maxJumps = 4
 
 // errJump means that a link of the server leads to a wrong page.
-var errJump = errors.New("server leads to a wrong page")
+var errJump = errors.New("server's link leads to the wrong page")
 
 // approach shortens a crawl from the entry point to a time. If jump is set, it follows a link of the entry
 // point that leads to where the crawl would end: to the oldest page, or to the page of the given time (RFC
@@ -43,7 +43,7 @@ func (w *walk) approach(entry *Page, to time.Time, jump bool) (*reading, *Page, 
 	case gone(err): // the page was pruned after the link was made
 		return r, nil, err
 	case err != nil:
-		w.s.config.Logger.WarnContext(w.s.ctx, "cannot go to the start of the feed at once, searching for it page by page", "error", err)
+		w.s.config.Logger.WarnContext(w.s.ctx, "cannot jump to the start of the feed, searching for it page by page", "error", err)
 		r.close()
 		return nil, w.remembered(entry, to), nil
 	case r.page.reaches(to):

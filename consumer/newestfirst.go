@@ -228,7 +228,7 @@ func (b *backward) page(ctx context.Context, r *reading) (*reading, error) {
 // visit checks that the prev links do not form a loop, and that there are not too many of them.
 func (b *backward) visit(r *reading) error {
 	if b.pages++; b.pages > b.s.config.MaxPages {
-		return &PageError{URL: r.page.URL, Part: -1, Err: fmt.Errorf("%w of %d pages back from the entry point", ErrTooLarge, b.s.config.MaxPages)}
+		return &PageError{URL: r.page.URL, Part: -1, Err: fmt.Errorf("read back from the entry point: %w of %d pages", ErrTooLarge, b.s.config.MaxPages)}
 	}
 	return b.loop.visit(r.page.URL)
 }

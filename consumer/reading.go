@@ -181,7 +181,7 @@ func (r *reading) each(fn func(*Entity) bool) error {
 // check reads all of a page that was damaged, and returns an error if the page is still damaged. It
 // returns nil if the page does not exist: the walk that follows reports that.
 func (s *session) check(r *reading) error {
-	s.config.Logger.InfoContext(s.ctx, "page was damaged, reading it to its end before it is delivered again", "page", shown(r.url))
+	s.config.Logger.InfoContext(s.ctx, "page was damaged, verifying all of it before continuing", "page", shown(r.url))
 	defer r.close()
 	err := r.each(func(*Entity) bool { return true })
 	if gone(err) || errors.Is(err, ErrOrigin) {

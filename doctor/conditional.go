@@ -62,7 +62,7 @@ func (v *visit) checkCoding(ctx context.Context) result {
 	case a.status != http.StatusOK:
 		return problem("the response to Accept-Encoding: gzip is "+a.text(), fix)
 	case a.err != nil:
-		return problem(fmt.Sprintf("the compressed page fails after %d bytes: %v", a.body.size, a.err), fix)
+		return problem(fmt.Sprintf("the transfer of the compressed page fails after %d bytes: %v", a.body.size, a.err), fix)
 	}
 	coding := a.header.Get("Content-Encoding")
 	changed := a.header.Get("Last-Modified") != v.entry.header.Get("Last-Modified")

@@ -77,7 +77,7 @@ func (v *visit) checkBody(context.Context) result {
 	fix := "check whether the server or a proxy truncates or rewrites responses (size or time limits, filters, injected scripts)"
 	switch {
 	case v.entry.err != nil:
-		return problem(fmt.Sprintf("the page fails after %d bytes: %v", body.size, v.entry.err), fix)
+		return problem(fmt.Sprintf("the transfer of the page fails after %d bytes: %v", body.size, v.entry.err), fix)
 	case body.cut:
 		return skipped(fmt.Sprintf("the page has more than %d bytes", int64(maxPage)))
 	case body.broken != nil:

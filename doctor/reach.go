@@ -127,7 +127,7 @@ func (v *visit) accept(a *answer) result {
 	if _, err := page.Boundary(a.header.Get("Content-Type")); err != nil {
 		found := fmt.Sprintf("the response is %q, not a page (multipart/mixed)", a.header.Get("Content-Type"))
 		if kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); kind == "text/html" {
-			return problem(found, "HTML probably comes from a login or error page in between: let requests to the feed pass")
+			return problem(found, "HTML probably comes from a login or error page in between: let requests to the feed through")
 		}
 		return problem(found, "use the URL of a feed; for a snapshot, see \"feedctl verify --index\"")
 	}

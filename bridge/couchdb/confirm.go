@@ -40,7 +40,7 @@ func (r *reader) confirm(ctx context.Context) error {
 	}
 	at, known := o.in(log)
 	if o.source != "" && !known && !b.config.Moved {
-		return fmt.Errorf("%w: feed %q was filled from %s, and the replication log of %s does not have that position: publish to another feed, or use --moved if it is the same database with another URL",
+		return fmt.Errorf("%w: feed %q was filled from %s, and the replication log of %s does not have that position: publish to another feed, or use --moved if it is the same database at another URL",
 			bridge.ErrForeign, b.config.Feed, o.source, b.config.Source.URL())
 	}
 	if o.source != "" || b.config.Moved {

@@ -32,7 +32,7 @@ var (
 	errNoID      = errors.New("has no _id")
 	errNoRev     = errors.New("has no _rev")
 	errWrongID   = errors.New("is another document")
-	errSurrogate = errors.New("has half of a surrogate pair, which is not a character")
+	errSurrogate = errors.New("has an unpaired UTF-16 surrogate")
 )
 
 // parseDocument parses the top level of a document. The text must be valid JSON. The error

@@ -95,7 +95,7 @@ func (e *fileError) Error() string { return "copy attachment: " + e.err.Error() 
 func (e *fileError) Unwrap() error { return e.err }
 
 // errContent means that a file is not the one that the record describes.
-var errContent = errors.New("file is not as the record says")
+var errContent = errors.New("file does not match the record")
 
 // copyAttachment publishes a file, in several attempts if necessary. A file whose content is not what the
 // record says may just have been replaced, and is requested once more.

@@ -140,7 +140,7 @@ type run struct {
 
 func (b *Bridge) newRun(core *bridge.Run, at bridge.Checkpoint) (*run, error) {
 	if !at.Begins() && at.Source != b.config.Source.URL() && !b.config.Moved {
-		return nil, fmt.Errorf("%w: feed %q was filled from %s: publish to another feed, or use --moved if it is the same collection with another URL",
+		return nil, fmt.Errorf("%w: feed %q was filled from %s: publish to another feed, or use --moved if it is the same collection at another URL",
 			bridge.ErrForeign, b.config.Feed, at.Source)
 	}
 	position, err := ParsePosition(at.Since)

@@ -108,7 +108,7 @@ func (r *reader) start(ctx context.Context, pieces chan<- *bridge.Piece) error {
 	case c.ReconcileNow:
 		sign = "a comparison was requested"
 	case c.Reconcile > 0 && age(r.at.Reconciled) > c.Reconcile && r.at.Reconciled != 0:
-		sign = "the period is over"
+		sign = "the reconcile period is over"
 	case kept > 0 && age(r.at.Polled) > kept:
 		sign = "tombstones may have been purged"
 	}
@@ -274,7 +274,7 @@ func (r *reader) checkPeriod(ctx context.Context, pieces chan<- *bridge.Piece) e
 	if period := r.bridge.config.Reconcile; period <= 0 || age(r.at.Reconciled) <= period || r.at.Tail != 0 {
 		return nil
 	}
-	return r.reconcile(ctx, pieces, "the period is over")
+	return r.reconcile(ctx, pieces, "the reconcile period is over")
 }
 
 // pollLower handles a stamp that is lower than before: the server was restored from a backup,

@@ -108,7 +108,7 @@ func runConsume(ctx context.Context, a *app.App, t *task.Consume, address string
 	case done.Refused > 0:
 		aside = ", which refused " + human.Plural(done.Refused, "document", "documents")
 	case done.Quarantined > 0:
-		aside = ", " + human.Plural(done.Quarantined, "entity", "entities") + " of them into quarantine"
+		aside = ", " + human.Count(done.Quarantined) + " of them into quarantine"
 	}
 	return errors.Join(err, a.Printf(done, "consumed %s into %s%s\n", human.Plural(done.Entities, "entity", "entities"), done.Into, aside))
 }
@@ -119,7 +119,7 @@ func warnRefused(a *app.App, r consumer.Rejected, into string) {
 	if r.Refused == 0 || a.JSON {
 		return
 	}
-	fmt.Fprintf(a.Err, "feedctl: %s refused %s, which it does not have now:\n", into, human.Plural(r.Refused, "document", "documents"))
+	fmt.Fprintf(a.Err, "feedctl: %s refused %s, now missing there:\n", into, human.Plural(r.Refused, "document", "documents"))
 	stubs := false
 	for _, refusal := range r.Refusals {
 		fmt.Fprintf(a.Err, "  %s: %s\n", human.Printable(refusal.ID), human.Printable(refusal.Reason))

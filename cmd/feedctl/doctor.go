@@ -81,7 +81,7 @@ func runDoctor(ctx context.Context, a *app.App, f *doctorFlags, target string) e
 		return err
 	}
 	if n := doctor.Problems(findings); n > 0 {
-		return fmt.Errorf("examine %s: something is wrong: %s", target, human.Plural(int64(n), "problem", "problems"))
+		return fmt.Errorf("examine %s: found %s", target, human.Plural(int64(n), "problem", "problems"))
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func runErase(ctx context.Context, a *app.App, t *task.Erase) error {
 	}
 	switch {
 	case done.Kept > 0:
-		return fmt.Errorf("erase from feed %q: kept %s of the keys, published meanwhile: repeat the command to erase them too",
+		return fmt.Errorf("erase from feed %q: kept %s with these keys, published meanwhile: repeat the command to erase them too",
 			done.Feed, human.Plural(done.Kept, "entity", "entities"))
 	case len(done.Unknown) > 0 && done.Entities == 0 && len(done.Snapshots) == 0 && done.Former == 0:
 		return exit.Errorf(exit.NotFound, "erase from feed %q: it has no entity with the key %q", done.Feed, done.Unknown[0])

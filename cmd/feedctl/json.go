@@ -63,7 +63,7 @@ type newEpochJSON struct {
 	Feed     string    `json:"feed"`
 	DryRun   bool      `json:"dryRun"`   // if set, nothing was changed, and the IDs are examples
 	Identity string    `json:"identity"` // of the feed
-	Number   int64     `json:"number"`   // of the epoch; 0: the feed has no pages, and another identity
+	Number   int64     `json:"number"`   // of the epoch; 0: the feed has no pages, and a new identity
 	Epoch    string    `json:"epoch,omitempty"`
 	Last     time.Time `json:"last,omitzero"` // Last-Modified of the entity after which it begins
 }

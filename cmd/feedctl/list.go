@@ -32,15 +32,14 @@ func newList(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [STORE|URL]",
 		Short: "List the feeds and snapshots in a store or on a server",
-		Long: `List prints a line for each feed and each name of snapshots in the store, by default that of
+		Long: `List prints a line for each feed and each snapshot name in the store, by default that of
 --store, as it finds them: feeds first, both in the order of their names. For a feed, it
 prints the number of pages, the entities and bytes of the newest page, and the age of the
-newest entity; for a name of snapshots, the pages, entities, bytes and age of the newest.
+newest entity; for a snapshot name, the pages, entities, bytes and age of the newest.
 For a damaged one, the line has the error instead, and the exit status is 5.
 
 It takes a few requests for each line, however large a feed is, and prints it at once. With
---limit and --after it pages through a large store. With --json, each line is an
-object.
+--limit and --after it pages through a large store. With --json, each line is an object.
 
 With the URL of a server, it prints the names and URLs that the server lists, with one
 request for every 1,000. --credentials-file and the flags after it are for servers.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),

@@ -32,7 +32,7 @@ instead of with --store; a restored store needs --all. With --json, the result f
 feed is a line with an object. If the command is interrupted, run it again: that is
 harmless. Running servers notice the new epoch within a second.
 
-A feed of an older version gets an identity. A feed without pages gets another identity. Run
+A feed written by an older version gets an identity. A feed without pages gets a new one. Run
 new-epoch once on a copy that is to be published to on its own.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl new-epoch --all --dry-run
   feedctl new-epoch --all 's3://bucket/prefix?region=eu-central-1'
@@ -104,7 +104,7 @@ func (e *epochs) feed(ctx context.Context, store storage.Store, name string) err
 	}
 	what := fmt.Sprintf("epoch %d %s after the entity of %s", id.Epoch.Number, verb, feed.FormatTime(id.Epoch.Last))
 	if id.Epoch.Number == 0 {
-		what = "it has no pages: another identity " + verb
+		what = "it has no pages: a new identity " + verb
 	}
 	return e.app.Printf(newEpochJSON{name, e.dryRun, id.ID, id.Epoch.Number, id.Epoch.ID, id.Epoch.Last}, "feed %s: %s\n", name, what)
 }

@@ -27,7 +27,7 @@ func TestNewEpoch(t *testing.T) {
 		{[]string{"new-epoch", "--all", "file:" + filepath.Join(dir, "none")}, exit.NotFound, []string{"there is no store"}},
 		{[]string{"new-epoch", store + "#zones", "--dry-run"}, exit.OK, []string{"feed zones: epoch 1 would begin after"}},
 		{[]string{"new-epoch", store + "#zones", store + "#other"}, exit.OK, []string{"feed zones: epoch 1 begins after", "feed other: epoch 1 begins after"}},
-		{[]string{"new-epoch", "--all", store}, exit.OK, []string{"feed zones: epoch 2", "feed other: epoch 2", "feed gone: it has no pages: another identity begins"}},
+		{[]string{"new-epoch", "--all", store}, exit.OK, []string{"feed zones: epoch 2", "feed other: epoch 2", "feed gone: it has no pages: a new identity begins"}},
 	} {
 		code, stdout, stderr := feedctl(t, "", test.args...)
 		for _, want := range test.want {

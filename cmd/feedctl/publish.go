@@ -189,7 +189,7 @@ func (f *publishFlags) parse(a *app.App, arg string) (locate.Stored, error) {
 // check checks the flags before anything is read.
 func (f *publishFlags) check() error {
 	if f.to != "" && f.retries == 0 {
-		return exit.Usagef("--retries 0 must be positive, or negative for no limit")
+		return exit.Usagef("invalid --retries 0: must be positive, or negative for no limit")
 	}
 	if err := f.pages.Check(); err != nil {
 		return err

@@ -26,8 +26,8 @@ is that of the feed, in whole seconds (RFC 3339): all entities of that second ar
 With a Content-ID, exactly the entities up to that one are included.
 
 The sink is one of those of "feedctl consume", and must be new: a table, database, directory
-or file without data. If restore was interrupted or killed, the same command continues.
-Later, "feedctl consume" can bring the sink forward.
+or file without data. If restore is interrupted or killed, run the same command
+again to continue. Later, "feedctl consume" can bring the sink forward.
 
 At the end the sink is compared with the feed, which is read a second time for that, into a
 temporary file: the keys and bodies in sqlite: and postgres: (with --columns the

@@ -98,7 +98,7 @@ entities, finishes the others, and exits with status 0.` + exit.Help(exit.NotFou
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to listen on; port 0 takes a free one")
-	flags.StringVar(&f.PublicURL, "public-url", "", "`URL` under which clients reach the server (default: from the request's Host)")
+	flags.StringVar(&f.PublicURL, "public-url", "", "`URL` at which clients reach the server (default: from the request's Host)")
 	flags.StringVar(&f.readFile, "read-credentials-file", "", "`FILE` with the credentials of readers")
 	flags.StringVar(&f.writeFile, "write-credentials-file", "", "`FILE` with the credentials of writers")
 	flags.StringVar(&f.tlsCert, "tls-cert", "", "`FILE` with the certificate chain, in PEM")
@@ -199,7 +199,7 @@ func (f *serveFlags) check() (err error) {
 	case f.cache.Dir != "" && f.cache.Size < pagecache.MinSize:
 		return exit.Usagef("--cache-size %d is less than %d bytes", f.cache.Size, pagecache.MinSize)
 	case f.PollInterval <= 0:
-		return exit.Usagef("--poll-interval %v must be positive", f.PollInterval)
+		return exit.Usagef("invalid --poll-interval %v: must be positive", f.PollInterval)
 	}
 	if err := webserver.CheckAddress(f.listen); err != nil {
 		return exit.Usagef("--listen %q is not HOST:PORT: %w", f.listen, err)

@@ -126,7 +126,7 @@ func TestConsumeRefused(t *testing.T) {
 	if want := ", which refused 1 document\n"; code != exit.Quarantine || !strings.HasSuffix(out, want) {
 		t.Errorf("exit status %d: stdout is %q, want suffix %q", code, out, want)
 	}
-	if want := " refused 1 document, which it does not have now:\n  good: forbidden: no\n"; !strings.Contains(stderr, want) {
+	if want := " refused 1 document, now missing there:\n  good: forbidden: no\n"; !strings.Contains(stderr, want) {
 		t.Errorf("stderr is %q, want %q", stderr, want)
 	}
 }

@@ -45,7 +45,7 @@ func runSnapshotDelete(ctx context.Context, a *app.App, arg, id string) error {
 	if errors.Is(err, storage.ErrNotFound) { // the error of the store does not mention snapshots
 		return exit.WithHint(
 			fmt.Errorf("delete snapshot %s of %s: %w: no snapshot has this ID", id, at.Identity(), storage.ErrNotFound),
-			"\"feedctl snapshot list\", which has the IDs",
+			"\"feedctl snapshot list\", which shows the IDs",
 		)
 	}
 	if err != nil {

@@ -35,7 +35,7 @@ values. If the source changes meanwhile, verify compares again. SOURCE is one of
 
   couchdb:URL   of a database, for a feed from a bridge without --conflicts. The winning
                 revisions are compared, without design documents; a revision identifies the
-                body. What a filter of the bridge leaves out is missing. For a copy see
+                body. What the bridge's filter excludes counts as missing. For a copy, see
                 "feedctl reconcile".
   kinto:URL     of a collection. All pages of its list are of one state (If-Match). The
                 versions of a copy are Content-IDs; a copy of records from a Kinto bridge

@@ -33,7 +33,7 @@ const (
 )
 
 // ErrBase means that the digest whose leaves were to be reused no longer exists, so the leaves may be missing.
-var ErrBase = errors.New("the earlier state digest does not exist any more")
+var ErrBase = errors.New("the earlier state digest no longer exists")
 
 // Config holds the settings of [Write]. The zero value of each field selects its default.
 type Config struct {

@@ -149,7 +149,7 @@ func unquote(quoted []byte) (string, error) {
 		return "", fmt.Errorf("%w: %w", ErrJSON, err)
 	}
 	if jsonscan.Halved(quoted, text) {
-		return "", fmt.Errorf("%w: string %s has half of a surrogate pair, which is not a character", ErrJSON, quoted)
+		return "", fmt.Errorf("%w: string %s has an unpaired UTF-16 surrogate", ErrJSON, quoted)
 	}
 	return text, nil
 }

@@ -17,7 +17,7 @@ import (
 var ErrRecreated = errors.New("database was deleted and created again: follow it from its beginning")
 
 var (
-	errCut     = errors.New("feed ends without last sequence")
+	errCut     = errors.New("feed ended without last_seq")
 	errEmpty   = errors.New("server ends the feed at once instead of waiting for changes")
 	errSilence = errors.New("filtered feed is silent")
 )
