@@ -121,7 +121,7 @@ func (p *Plan) replace(ctx context.Context) error {
 		if !errors.Is(err, chain.ErrFenceLost) {
 			return err
 		}
-		p.config.Logger.Warn("producers did not wait any longer, copying what they added", "feed", p.feed)
+		p.config.Logger.Warn("producers stopped waiting, copying what they added", "feed", p.feed)
 	}
 }
 

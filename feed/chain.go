@@ -110,7 +110,7 @@ func ParseChain(h http.Header) (Chain, error) {
 
 var (
 	errNotBytes = errors.New("is not a byte sequence")
-	errNotEpoch = errors.New("is not the number of an epoch with its id and last")
+	errNotEpoch = errors.New("is not an epoch number with the parameters id and last")
 )
 
 // parseBytes parses a byte sequence and returns it in hex. It ignores parameters.

@@ -93,7 +93,7 @@ func (h *heads) refresh() <-chan struct{} {
 func (h *heads) poll(ctx context.Context) {
 	names, err := h.list(ctx)
 	if err != nil {
-		h.reader.log.WarnContext(ctx, "list feeds to poll them", "error", err)
+		h.reader.log.WarnContext(ctx, "cannot list feeds to poll them", "error", err)
 		return
 	}
 	rest := time.NewTimer(time.Second)

@@ -56,7 +56,7 @@ type NoneEarlierError struct {
 }
 
 func (e *NoneEarlierError) Error() string {
-	return fmt.Sprintf("there is no snapshot %s of %s or before: the oldest is of %s", e.Name, e.At.UTC().Format(time.RFC3339), e.Oldest.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("there is no snapshot %s from %s or earlier: the oldest is from %s", e.Name, e.At.UTC().Format(time.RFC3339), e.Oldest.UTC().Format(time.RFC3339))
 }
 
 // Is makes the error match [ErrNoSnapshot].

@@ -220,7 +220,7 @@ func (r *Reader) watch(ctx context.Context, u *subscription) {
 		case errors.Is(err, chain.ErrDeleted):
 			u.lose(err)
 		case err != nil && ctx.Err() == nil:
-			r.log.WarnContext(ctx, "poll feed for changes", "feed", u.feed.name, "error", err)
+			r.log.WarnContext(ctx, "cannot poll feed for changes", "feed", u.feed.name, "error", err)
 		}
 		if changes != nil {
 			timer.Reset(r.config.PollInterval * watchedPoll)

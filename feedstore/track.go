@@ -171,7 +171,7 @@ func (t *tracker) failed(ctx context.Context, err error) {
 		return
 	}
 	if err != nil {
-		t.reader.log.WarnContext(ctx, "list feeds to notice changes", "error", err)
+		t.reader.log.WarnContext(ctx, "cannot list feeds to notice changes", "error", err)
 	}
 	t.failure = err
 	t.wake()

@@ -76,7 +76,7 @@ func (g *guard) allow(other *guard, h http.Header, r *http.Request) error {
 	case g.open() || g.knows(r):
 		return nil
 	case other.knows(r):
-		return problem.New(http.StatusForbidden, "forbidden", "these credentials do not allow it")
+		return problem.New(http.StatusForbidden, "forbidden", "these credentials do not allow this request")
 	}
 	h["Www-Authenticate"] = g.challenge
 	return problem.New(http.StatusUnauthorized, "unauthorized", "give credentials in the Authorization header")

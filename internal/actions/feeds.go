@@ -105,7 +105,7 @@ func (f *Feeds) prune(t task.Prune, words []string) console.Action {
 		}
 		return r, nil
 	})
-	about := fmt.Sprintf("It deletes exactly this: %s (%s). It cannot be undone. If anything has changed since, nothing is deleted.",
+	about := fmt.Sprintf("This deletes exactly %s (%s), and cannot be undone. If anything has changed since the dry run, nothing is deleted.",
 		human.Plural(t.Shown.Pages, "page", "pages"), human.Bytes(t.Shown.Bytes))
 	return console.Action{Name: "prune", About: about, Command: f.command(t.Feed, words...), Run: run}
 }

@@ -181,7 +181,7 @@ func Compare(ctx context.Context, c Config) (_ *Report, err error) {
 		case err == nil && (report.Count() == 0 || !report.Changing), err == nil && attempt == attempts:
 			return report, nil
 		case attempt == attempts:
-			return nil, fmt.Errorf("compare with source: after %d attempts: %w: stop its writers while it is listed once", attempts, err)
+			return nil, fmt.Errorf("compare with source: after %d attempts: %w: stop its writers until it has been listed", attempts, err)
 		}
 		c.Log.Info("source has changed, comparing again", "attempt", attempt)
 		if err := pause(ctx, attempt); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrEmpty means that a file or a variable has no credential.
-var ErrEmpty = errors.New("is empty: write a credential on a line of it, or do not set it")
+var ErrEmpty = errors.New("is empty: add a credential on a line of its own, or do not use it")
 
 // A Source says where credentials are: in File or, if that is empty, in the environment variable Variable.
 // The zero Source has none.

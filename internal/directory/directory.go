@@ -124,7 +124,7 @@ func Read(ctx context.Context, c consumer.Config, target string) (*server.Direct
 	}
 	var d server.Directory
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxSize)).Decode(&d); err != nil {
-		return nil, fmt.Errorf("%s: the answer is not a directory of feeds: %w", sink.Redact(target), err)
+		return nil, fmt.Errorf("%s: the response is not a directory of feeds: %w", sink.Redact(target), err)
 	}
 	return &d, nil
 }

@@ -34,7 +34,7 @@ var ErrNone = errors.New("no jobs database")
 var ErrURL = errors.New("invalid URL")
 
 // ErrReserved means that only one node may use the database, and that another node is using it.
-var ErrReserved = errors.New("another node uses it")
+var ErrReserved = errors.New("another node uses the database")
 
 // A Tx is a transaction.
 type Tx interface {

@@ -78,7 +78,7 @@ func (s *sqlite) reserve(ctx context.Context) (io.Closer, error) {
 	}
 	node, err := lock(ctx, s.file+"-node", 0)
 	if e, ok := errors.AsType[*modernc.Error](err); ok && e.Code() == sqlite3.SQLITE_BUSY {
-		err = fmt.Errorf("sqlite:%s: %w: stop it, or use postgres:// for several nodes", s.file, ErrReserved)
+		err = fmt.Errorf("sqlite:%s: %w: stop that node, or use postgres:// for several nodes", s.file, ErrReserved)
 	}
 	return node, err
 }
@@ -92,7 +92,7 @@ func (s *sqlite) alone(ctx context.Context, do func() error) error {
 	}
 	migration, err := lock(ctx, s.file+"-migration", migrateWithin)
 	if err != nil {
-		return fmt.Errorf("wait for another process that migrates: %w", err)
+		return fmt.Errorf("wait for another process to finish migrating: %w", err)
 	}
 	return errors.Join(do(), migration.Close())
 }

@@ -140,7 +140,7 @@ func explain(err error) error {
 	case errors.Is(err, jobs.ErrNamesake):
 		return exit.WithHint(err, "--name NAME, with a name that no other node has")
 	case errors.Is(err, jobs.ErrTaken):
-		return exit.WithHint(err, `"feedctl jobs delete NAME" for the job that is not to run`)
+		return exit.WithHint(err, `"feedctl jobs delete NAME" for the job that should not run`)
 	case errors.Is(err, jobs.ErrFollows):
 		return exit.WithHint(exit.Errorf(exit.Usage, "%w", err), `"feedctl jobs pause", or "feedctl jobs delete"`)
 	}

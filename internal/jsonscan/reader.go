@@ -145,7 +145,7 @@ func (r *Reader) Peek() (byte, error) {
 			}
 			if c == '\n' {
 				if inside {
-					return 0, r.syntax(r.pos, "line ends in a value")
+					return 0, r.syntax(r.pos, "line ends inside a value")
 				}
 				r.remark(r.pos, r.pos+1)
 			}

@@ -5,12 +5,12 @@ var alertsOfJobs = []alert{
 		name:       "FeedctlJobsFail",
 		expression: `max by (namespace, kind, state) (feedctl_jobs{state=~"crashing|failed"}) > 0`,
 		hold:       "10m", severity: warning,
-		summary: "{{ $value }} jobs of kind {{ $labels.kind }} in namespace {{ $labels.namespace }} are {{ $labels.state }}.",
+		summary: "{{ $value }} jobs of kind {{ $labels.kind }} in namespace {{ $labels.namespace }} are in state {{ $labels.state }}.",
 		about:   "A crashing job is tried again, with longer and longer pauses; a failed one is not.",
-		remedy:  "`feedctl jobs list --state crashing,failed` names them, `feedctl jobs describe JOB` shows the error. When you have removed the cause, run `feedctl jobs restart JOB`.",
+		remedy:  "`feedctl jobs list --state crashing,failed` names them; `feedctl jobs describe JOB` shows the error. When you have removed the cause, run `feedctl jobs restart JOB`.",
 		fires: example{
 			[]series{{`feedctl_jobs{instance="n1",namespace="shop",kind="consume",state="failed"}`, "2x20"}, {`feedctl_jobs{instance="n2",namespace="shop",kind="consume",state="failed"}`, "2x20"}}, "20m",
-			map[string]string{"namespace": "shop", "kind": "consume", "state": "failed"}, "2 jobs of kind consume in namespace shop are failed.",
+			map[string]string{"namespace": "shop", "kind": "consume", "state": "failed"}, "2 jobs of kind consume in namespace shop are in state failed.",
 		},
 		quiet: example{series: []series{
 			{`feedctl_jobs{instance="n1",namespace="shop",kind="consume",state="running"}`, "9x20"}, {`feedctl_jobs{instance="n1",namespace="shop",kind="consume",state="crashing"}`, "0x10 1x5 0x5"},
@@ -30,7 +30,7 @@ var alertsOfJobs = []alert{
 		name:       "FeedctlJobsWait",
 		expression: `histogram_quantile(0.95, sum by (le, namespace) (rate(feedctl_job_start_delay_seconds_bucket[15m]))) > 60`,
 		hold:       "10m", severity: warning,
-		summary: "Jobs of namespace {{ $labels.namespace }} that are due start {{ $value | humanizeDuration }} late.",
+		summary: "Due jobs of namespace {{ $labels.namespace }} start {{ $value | humanizeDuration }} late.",
 		about:   "The nodes do not keep up: one job in twenty starts later than that.",
 		remedy:  "Add nodes or slots (`--max-jobs`). If only one namespace is affected, look at its shares: `feedctl jobs tenants`. If its jobs have a `node` or labels, look at the nodes that they need.",
 		fires: example{
@@ -38,7 +38,7 @@ var alertsOfJobs = []alert{
 				{`feedctl_job_start_delay_seconds_bucket{instance="n1",namespace="shop",le="60"}`, "0x40"},
 				{`feedctl_job_start_delay_seconds_bucket{instance="n1",namespace="shop",le="300"}`, "0+10x40"},
 				{`feedctl_job_start_delay_seconds_bucket{instance="n1",namespace="shop",le="+Inf"}`, "0+10x40"},
-			}, "40m", map[string]string{"namespace": "shop"}, "Jobs of namespace shop that are due start 4m 48s late.",
+			}, "40m", map[string]string{"namespace": "shop"}, "Due jobs of namespace shop start 4m 48s late.",
 		},
 		quiet: example{series: []series{
 			{`feedctl_job_start_delay_seconds_bucket{instance="n1",namespace="shop",le="1"}`, "0+10x40"},

@@ -191,7 +191,7 @@ func (s *Sender) answer(w http.ResponseWriter, r *http.Request, rep *Representat
 		w.WriteHeader(http.StatusNotModified)
 		return part, true, nil
 	case http.StatusPreconditionFailed:
-		return part, false, problem.New(http.StatusPreconditionFailed, "precondition", "the page is now %s", etag)
+		return part, false, problem.New(http.StatusPreconditionFailed, "precondition", "the ETag of the page is now %s", etag)
 	}
 	part = span{length: rep.size()}
 	if header := r.Header["Range"]; r.Method == http.MethodGet && len(header) == 1 && coding == "" && rangeHolds(r, rep, etag) {

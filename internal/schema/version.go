@@ -71,10 +71,10 @@ func (s state) allow(use Use, newest int32) error {
 	case s.Version == 0:
 		return fmt.Errorf("%w: it has no tables of feedctl", storage.ErrNoStore)
 	case s.Version < oldest[use]:
-		return fmt.Errorf("%w: it has version %d, and to %s it this program needs %d or newer: run \"feedctl migrate\" with the URL of the store",
+		return fmt.Errorf("%w: it has version %d; to %s it, this program needs version %d or newer: run \"feedctl migrate\" with the URL of the store",
 			storage.ErrLayout, s.Version, use, oldest[use])
 	case s.Version > newest && newest < least:
-		return fmt.Errorf("%w: it has version %d, and to %s it a program must know version %d; this one knows up to %d: use a newer feedctl",
+		return fmt.Errorf("%w: it has version %d; to %s it, a program must know version %d, and this one knows up to %d: use a newer feedctl",
 			storage.ErrLayout, s.Version, use, least, newest)
 	}
 	return nil

@@ -219,7 +219,7 @@ func (b *BridgeCouchDB) config() (couchdb.Config, error) {
 	c.Attachments = couchdb.Attachments(b.attachments)
 	problems := []error{b.Pages.Check()}
 	if b.Snapshot && b.Options.Conflicts && !b.Options.Revs {
-		problems = append(problems, exit.Usagef("--snapshot with --conflicts needs --revs: without it, nothing tells which revisions are leaves"))
+		problems = append(problems, exit.Usagef("--snapshot with --conflicts needs --revs: without it, it is unknown which revisions are leaves"))
 	}
 	if b.LongPoll && !b.Follow {
 		problems = append(problems, exit.Usagef("--long-poll is for --follow"))

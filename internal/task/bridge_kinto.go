@@ -35,7 +35,7 @@ func (s *KintoSource) Flags(flags *pflag.FlagSet) {
 	s.Credential.Variable = "FEEDCTL_CREDENTIALS"
 	flags.StringVar(&s.Credential.File, "credentials-file", "", "`FILE` with the credential for the server (default: the variable FEEDCTL_CREDENTIALS)")
 	flags.StringVar(&s.Index, "index", "", "index `FILE` of the records in the feed, or for a bucket a directory of such files (default: in the user's cache directory); rebuilt from the feed if it is lost")
-	units.SizeVar(flags, &s.MaxRecord, "max-record", 0, "put records and attachments of more than this many `BYTES` into quarantine; 0: no limit but 8MiB for records")
+	units.SizeVar(flags, &s.MaxRecord, "max-record", 0, "put records and attachments of more than this many `BYTES` into quarantine; 0: no limit, except 8MiB for records")
 }
 
 func (s *KintoSource) check() error {

@@ -58,7 +58,7 @@ func (c *Client) Header() (http.Header, error) {
 		name = strings.TrimSpace(name)
 		switch {
 		case !ok || name == "":
-			problems = append(problems, exit.Usagef("--header wants \"NAME: VALUE\", but one has no NAME and \":\"")) // the field may be a secret
+			problems = append(problems, exit.Usagef("--header: want \"NAME: VALUE\"")) // the field may be a secret
 		case strings.EqualFold(name, "Authorization"):
 			problems = append(problems, exit.Usagef("--header: credentials are for --credentials-file or the variable FEEDCTL_CREDENTIALS"))
 		}

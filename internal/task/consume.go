@@ -58,7 +58,7 @@ func (c *Consume) Flags(flags *pflag.FlagSet) {
 	c.targetFlags(flags)
 	flags.BoolVar(&c.Follow, "follow", false, "wait for more at the end of the feed")
 	flags.StringVar(&c.From, "from", "beginning", "`WHERE` a new sink begins: beginning, latest, snapshot, snapshot:URL or TIME")
-	flags.StringVar(&c.Until, "until", "", "end after the entities of a `TIME|CONTENT-ID`, not at the end of the feed")
+	flags.StringVar(&c.Until, "until", "", "end after the entities up to this `TIME|CONTENT-ID`, not at the end of the feed")
 	flags.BoolVar(&c.NewestFirst, "newest-first", false, "fill a new sink with the newest entities first")
 	flags.StringVar(&c.OnGap, "on-gap", "fail", "`POLICY` if entities after the position are gone from the feed: fail, replay or snapshot")
 	limitFlag(flags, &c.Quarantine)
@@ -110,7 +110,7 @@ func (c *Consume) checkUntil() error {
 	case c.NewestFirst:
 		return exit.Usagef("--until is for a feed that is read in order, not --newest-first")
 	case c.From == "latest":
-		return exit.Usagef("--until is always before --from latest")
+		return exit.Usagef("--until cannot be combined with --from latest, which begins at the end of the feed")
 	}
 	return nil
 }

@@ -75,10 +75,10 @@ func checkStored(arg string) error {
 }
 
 // errQuarantine is wrapped by the error of a task that put too much into quarantine.
-var errQuarantine = exit.Errorf(exit.Quarantine, "too much did not fit")
+var errQuarantine = exit.Errorf(exit.Quarantine, "too many entities were rejected")
 
 func limitFlag(flags *pflag.FlagSet, l *units.Limit) {
-	flags.Var(l, "max-quarantine", "fail if more than this `NUMBER` of entities, or P% of them, do not fit (default: if none fits)")
+	flags.Var(l, "max-quarantine", "fail if more than this `NUMBER` of entities, or P% of them, are rejected (default: if all are)")
 }
 
 // checkLimit returns the error of a task that rejected more entities than the limit; the text where says where these
@@ -89,6 +89,6 @@ func checkLimit(l *units.Limit, rejected, all int64, where string) error {
 	}
 	return exit.WithHint(
 		fmt.Errorf("%w: %s of %s: %s", errQuarantine, human.Count(rejected), human.Plural(all, "entity", "entities"), where),
-		"a fix for the reasons; or --max-quarantine NUMBER or P%, to accept that many (100%: all)",
+		"removing the causes; or --max-quarantine NUMBER or P%, to accept that many (100%: all)",
 	)
 }

@@ -91,7 +91,7 @@ func sameDatabase(a, b *url.URL) bool {
 // HintOutbox adds a remedy to an error of the outbox. If a runner has a different store than before, the error
 // becomes a usage error.
 func HintOutbox(err error) error {
-	const adopt = "\"feedctl outbox run --adopt\", when you know why: rows that are in the feed already are then not published again"
+	const adopt = "\"feedctl outbox run --adopt\", once you know the cause: rows that are in the feed already are then not published again"
 	switch {
 	case errors.Is(err, outbox.ErrDestination):
 		return exit.WithHint(exit.Usagef("%w", err), "the --store that it had before; or "+adopt)

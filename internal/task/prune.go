@@ -122,13 +122,13 @@ func (p *Prune) bound(ctx context.Context, store storage.Store, name string, pol
 func (p *Prune) kept(report producer.PruneReport, before int64) string {
 	switch {
 	case report.Limited:
-		return "more would be deleted, but was written in the last hour"
+		return "more pages match, but they were written in the last hour"
 	case report.Pages > 0:
 		return ""
 	case p.BeforeSnapshot != "" && report.Floor >= before-1:
 		return fmt.Sprintf("snapshot %s was made at page %d, and one older page stays for consumers that know only the specification", p.BeforeSnapshot, before)
 	case p.Policy.KeepAge > 0:
-		return fmt.Sprintf("all older pages have an entity of the last %v", (*units.Duration)(&p.Policy.KeepAge))
+		return fmt.Sprintf("all older pages have an entity from the last %v", (*units.Duration)(&p.Policy.KeepAge))
 	case p.Policy.KeepPages > 0:
 		return fmt.Sprintf("there are no more than %s pages", human.Count(p.Policy.KeepPages))
 	}

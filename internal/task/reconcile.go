@@ -213,7 +213,7 @@ func (r *Reconcile) hint(err error) error {
 	case errors.Is(err, reconcile.ErrGone):
 		return exit.WithHint(exit.Errorf(exit.Gap, "%w", err), "\"feedctl consume\" with the same feed and sink, which says what has become of the feed")
 	case errors.Is(err, reconcile.ErrDeletes):
-		return exit.WithHint(err, "a look at the lines with \"-\"; then --max-deletes NUMBER or P%, to allow that many")
+		return exit.WithHint(err, "checking the lines with \"-\"; then --max-deletes NUMBER or P%, to allow that many")
 	case errors.Is(err, reconcile.ErrVersions):
 		return exit.WithHint(err, "\"feedctl restore\" into a new database, which it compares with the feed")
 	case errors.Is(err, reconcile.ErrShared):

@@ -156,7 +156,7 @@ func hintRestore(err error, into string) error {
 	case consumer.IsGap(err):
 		return exit.WithHint(err, "a later --at: the feed no longer has what comes after the snapshot")
 	case errors.Is(err, restore.ErrNotNew):
-		return exit.WithHint(fmt.Errorf("%s: %w", into, err), "a table, database, directory or file that does not exist yet; or, to bring this one further, \"feedctl consume\"")
+		return exit.WithHint(fmt.Errorf("%s: %w", into, err), "a table, database, directory or file that does not exist yet; or, to bring this one up to date, \"feedctl consume\"")
 	case errors.Is(err, sink.ErrLocked):
 		return err
 	}

@@ -37,7 +37,7 @@ type Verify struct {
 
 // Flags adds the flags.
 func (v *Verify) Flags(flags *pflag.FlagSet) {
-	flags.BoolVar(&v.Index, "index", false, "check a snapshot, whatever the server says it is")
+	flags.BoolVar(&v.Index, "index", false, "check a snapshot, even if the server does not say that it is one")
 	flags.StringVar(&v.State, "state", "", "`FILE` in which to remember the pages from one run to the next; not for snapshots and stores")
 	flags.StringVar(&v.Against, "against", "", "compare what the feed has for each key with its `SOURCE` or a copy: couchdb:URL, kinto:URL or the URL of an outbox")
 	v.AgainstCredential.Variable = "FEEDCTL_AGAINST_CREDENTIALS"

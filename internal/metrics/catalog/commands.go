@@ -28,7 +28,7 @@ var published = Group{
 	Metrics: []Metric{
 		{Name: "publish_entities_total", Type: Counter, Help: "Entities that were published."},
 		{Name: "publish_duplicates_total", Type: Counter, Help: "Entities that were in the feed already."},
-		{Name: "publish_bytes_total", Type: Counter, Help: "Bytes of the bodies of published and duplicate entities, without those that are streamed."},
+		{Name: "publish_bytes_total", Type: Counter, Help: "Bytes of the bodies of published and duplicate entities, excluding those that are streamed."},
 		{Name: "publish_last_commit_timestamp_seconds", Type: Gauge, Help: "When entities of the input last became durable."},
 	},
 }
@@ -45,7 +45,7 @@ var bridges = Group{
 		{Name: "bridge_repeated_total", Type: Counter, Help: "Rows that the source sent again."},
 		{Name: "bridge_rewinds_total", Type: Counter, Help: "Number of times that the source began to send rows again."},
 		{Name: "bridge_quarantined_total", Type: Counter, Help: "Documents and rows that were put into quarantine."},
-		{Name: "bridge_superseded_total", Type: Counter, Help: "Revisions that gave way to others before they were read."},
+		{Name: "bridge_superseded_total", Type: Counter, Help: "Revisions that were replaced by others before they were read."},
 		{Name: "bridge_requests_total", Type: Counter, Help: "Requests for the changes feed."},
 		{Name: "bridge_pending", Type: Gauge, Help: "Rows that are still to come, -1 if the source does not say. Kinto never does."},
 		{Name: "bridge_last_poll_timestamp_seconds", Type: Gauge, Help: "When the source last sent something about its changes, even if only a heartbeat."},

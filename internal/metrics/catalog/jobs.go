@@ -33,7 +33,7 @@ var jobsOfNode = Group{
 	Metrics: []Metric{
 		{
 			Name: "job_runs_total", Type: Counter, Labels: []string{"kind", "end"},
-			Help: "Runs of jobs that this node has ended: idle, rotated, completed, crashed, failed, found (a check found damage), changed, cancelled (or deleted), stopped, duplicate or lost.",
+			Help: "Runs of jobs that have ended on this node: idle, rotated, completed, crashed, failed, found (a check found damage), changed, cancelled (or deleted), stopped, duplicate or lost.",
 		},
 		{
 			Name: "job_start_delay_seconds", Type: Histogram, Labels: []string{"namespace"},

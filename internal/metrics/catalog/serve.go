@@ -6,7 +6,7 @@ var process = Group{
 	Text: "Every process also has the metrics of the Go runtime (`go_…`) and of its process (`process_…`, such as " +
 		"`process_resident_memory_bytes` and `process_start_time_seconds`). Requests to stores in S3 are counted only by `serve`.",
 	Metrics: []Metric{
-		{Name: "build_info", Type: Gauge, Labels: []string{"version"}, Help: "1; the label has the version of feedctl."},
+		{Name: "build_info", Type: Gauge, Labels: []string{"version"}, Help: "Always 1; the label has the version of feedctl."},
 		{Name: "http_client_requests_total", Type: Counter, Labels: []string{"method"}, Help: "HTTP requests that were sent, including repeated ones."},
 		{Name: "http_client_failures_total", Type: Counter, Labels: []string{"method"}, Help: "HTTP requests without a response, or with one that says that the server failed or is busy. They are retried or end the command."},
 		{Name: "log_messages_total", Type: Counter, Labels: []string{"level"}, Help: "Log messages of level warn and above, whether or not they were shown. A failure that is retried is a warning."},
