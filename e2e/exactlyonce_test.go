@@ -54,7 +54,7 @@ func TestExactlyOnceS3(t *testing.T) {
 	r.checkKilled(*s3Kills)
 	r.check()
 	if missing := network.weather.Missing(); slices.Contains(missing, "503") {
-		t.Errorf("no request met %q", missing)
+		t.Errorf("no request met the faults %q", missing)
 	}
 }
 

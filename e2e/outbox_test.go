@@ -135,7 +135,7 @@ func (r *outboxRig) killWorking() {
 		return strings.Contains(holder, fmt.Sprintf("/%d/", p.cmd.Process.Pid))
 	})
 	if n < 0 || r.runners[n].ended() {
-		r.t.Fatalf("the lease is held by %s%s", holder, r.state())
+		r.t.Fatalf("the lease is held by %s, which is no running process of the test%s", holder, r.state())
 	}
 	r.runners[n].kill(os.Kill)
 	if _, err := r.pool.Exec(r.t.Context(), "DELETE FROM feedctl.outbox_lease WHERE runner = $1", holder); err != nil {

@@ -73,7 +73,7 @@ func (p *process) kill(signal os.Signal) {
 	select {
 	case <-p.exited:
 	case <-time.After(waitLimit):
-		p.t.Fatalf("%s does not end after %v:\n%s", p.name, signal, p.stderr)
+		p.t.Fatalf("%s did not exit after %v:\n%s", p.name, signal, p.stderr)
 	}
 }
 

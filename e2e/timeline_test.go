@@ -75,12 +75,12 @@ func restoreBehindNginx(t *testing.T, store storage.Store, at string, flags ...s
 		copyStore(t, copied, store, empty)
 		publishEvents(t, store, feedName, 25, 15)
 		if _, code := run(t, "consume", url, "--into", "jsonl:"+sink("middle")); code != 0 {
-			t.Fatalf("%s: consume before: status %d", name, code)
+			t.Fatalf("%s: consume before the restore: status %d", name, code)
 		}
 		publishEvents(t, store, feedName, 40, 40)
 		for _, warm := range []string{"end", "warm"} {
 			if _, code := run(t, "consume", url, "--into", "jsonl:"+sink(warm)); code != 0 {
-				t.Fatalf("%s: consume before: status %d", name, code)
+				t.Fatalf("%s: consume before the restore: status %d", name, code)
 			}
 		}
 		if c.restarted {

@@ -125,16 +125,16 @@ func TestTrace(t *testing.T) {
 		"process zones", "commit " + table, // consumed
 	} {
 		if !reached[name] {
-			t.Errorf("the trace of the publisher does not lead to %q", name)
+			t.Errorf("the publisher's trace does not reach %q", name)
 		}
 	}
 	if reached["GET /feeds"] {
-		t.Error("reading the page is part of the trace of a publisher")
+		t.Error("the request for the page is part of the publisher's trace")
 	}
 	reached = s.after("GET") // the consumer's request
 	for _, name := range []string{"GET /feeds", "store get", "process zones"} {
 		if !reached[name] {
-			t.Errorf("the request for the page does not lead to %q", name)
+			t.Errorf("the trace of the request for the page does not reach %q", name)
 		}
 	}
 	if !s.after("feedctl verify")["GET /feeds"] {
@@ -144,7 +144,7 @@ func TestTrace(t *testing.T) {
 		t.Logf("%q, reached %v", s.names(), reached)
 	}
 	if !s.from["service.name=feedctl"] {
-		t.Errorf("the spans are from %v", s.from)
+		t.Errorf("the spans are from %v, want service.name=feedctl", s.from)
 	}
 }
 
@@ -187,6 +187,6 @@ func TestTraceOutbox(t *testing.T) {
 		}
 	}
 	if !linked["commit orders"] || !linked["process orders"] || slices.ContainsFunc(s.names(), func(name string) bool { return strings.HasPrefix(name, "feedctl ") }) {
-		t.Errorf("%q, linked to the application: %v", s.names(), linked)
+		t.Errorf("spans %q, linked to the application: %v", s.names(), linked)
 	}
 }

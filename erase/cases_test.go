@@ -82,7 +82,7 @@ func TestPruned(t *testing.T) {
 		testErase(t, store)
 		reader := chain.NewReader(store, testFeed)
 		if pruned, err := reader.Pruned(t.Context()); err != nil || !pruned {
-			t.Errorf("the feed counts as complete: %v", err)
+			t.Errorf("the feed is not reported as pruned: %v", err)
 		}
 		if p, err := reader.Stat(t.Context(), reader.SeenFloor()); err != nil || p.IsFirst() {
 			t.Errorf("the first page is %+v, %v", p, err)
@@ -132,7 +132,7 @@ func TestWhole(t *testing.T) {
 	testErase(t, store)
 	reader := chain.NewReader(store, testFeed)
 	if pruned, err := reader.Pruned(t.Context()); err != nil || pruned {
-		t.Errorf("the feed counts as pruned: %v", err)
+		t.Errorf("the feed is reported as pruned: %v", err)
 	}
 	if p, err := reader.Stat(t.Context(), reader.SeenFloor()); err != nil || !p.IsFirst() {
 		t.Errorf("the first page is %+v, %v", p, err)
@@ -170,7 +170,7 @@ func TestLarge(t *testing.T) {
 	testErase(t, store)
 	for i, e := range read(t, store, consumer.Beginning())[:6] {
 		if e.Key() != ann && !bytes.Equal(e.Body, want[i].Body) {
-			t.Errorf("entity %d has a body of %d bytes", i, len(e.Body))
+			t.Errorf("entity %d has a different body, of %d bytes", i, len(e.Body))
 		}
 	}
 }
@@ -330,7 +330,7 @@ func TestCopyLost(t *testing.T) {
 		return fault.Pass
 	}), erase.Config{})
 	if !lost || !errors.Is(err, chain.ErrCorrupt) {
-		t.Errorf("a copy was lost %v: %v", lost, err)
+		t.Errorf("a copy was lost: %v; error %v, want ErrCorrupt", lost, err)
 	}
 	complete(t, w, "a copy was lost")
 }
@@ -342,7 +342,7 @@ func TestTwo(t *testing.T) {
 		store, f := beginning(t, 8)
 		check(t, f.Close())
 		w := &watcher{store: store}
-		when := fmt.Sprintf("another at operation %d", at)
+		when := fmt.Sprintf("second erasure at operation %d", at)
 		_, err := eraseKeys(t.Context(), fault.Wrap(store, func(op fault.Op) fault.Outcome {
 			if op.N == at {
 				more = true

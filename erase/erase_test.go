@@ -80,7 +80,7 @@ func testErase(t *testing.T, store storage.Store) {
 	again, err := erase.Find(t.Context(), store, testFeed, erase.Config{Keys: []string{ann}})
 	check(t, err)
 	if !again.IsEmpty() {
-		t.Errorf("then there is more to erase: %+v", again.Report())
+		t.Errorf("after the erasure, there is more to erase: %+v", again.Report())
 	}
 }
 

@@ -51,7 +51,7 @@ func TestSnapshot(t *testing.T) {
 	made, err := fold.Feed(ctx, store, testFeed, fold.Config{})
 	check(t, err)
 	if has, err := plan.InSnapshot(ctx, testFeed, made.ID); err != nil || has {
-		t.Errorf("the new snapshot has the key, %v", err)
+		t.Errorf("the new snapshot has the key (error %v)", err)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestDigest(t *testing.T) {
 				}
 			}
 			if left > 0 == (test.want > 0) {
-				t.Errorf("%d objects of digests are left", left)
+				t.Errorf("%d digest objects are left", left)
 			}
 		})
 	}

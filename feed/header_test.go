@@ -125,35 +125,35 @@ func TestCheckErrors(t *testing.T) {
 		change func(*feed.Entity)
 		header string
 	}{
-		"no content type":        {func(e *feed.Entity) { e.ContentType = "" }, "Content-Type"},
-		"LF in content type":     {func(e *feed.Entity) { e.ContentType = "a/b\nX: y" }, "Content-Type"},
-		"space around":           {func(e *feed.Entity) { e.ContentType = " a/b" }, "Content-Type"},
-		"space in Content-ID":    {func(e *feed.Entity) { e.ContentID = "a b" }, "Content-ID"},
-		"CR in Content-ID":       {func(e *feed.Entity) { e.ContentID = "a\rb" }, "Content-ID"},
-		"umlaut in Content-ID":   {func(e *feed.Entity) { e.ContentID = "ä" }, "Content-ID"},
-		"long Content-ID":        {func(e *feed.Entity) { e.ContentID = strings.Repeat("x", feed.MaxContentID+1) }, "Content-ID"},
-		"raw key":                {func(e *feed.Entity) { e.ContentLocation = "Zürich" }, "Content-Location"},
-		"CRLF in key":            {func(e *feed.Entity) { e.ContentLocation = "a\r\nX: y" }, "Content-Location"},
-		"unknown operation":      {func(e *feed.Entity) { e.Operation = "POST" }, "Operation-Type"},
-		"lower-case operation":   {func(e *feed.Entity) { e.Operation = "put" }, "Operation-Type"},
-		"known name again":       {field("content-id", "x"), "content-id"},
-		"Content-Length":         {field("Content-Length", "5"), "Content-Length"},
-		"no name":                {field("", "x"), `""`},
-		"colon in name":          {field("a:b", "x"), `"a:b"`},
-		"space in name":          {field("a b", "x"), `"a b"`},
-		"LF in name":             {field("a\nb", "x"), `"a\nb"`},
-		"umlaut in name":         {field("ä", "x"), `"ä"`},
-		"LF in value":            {field("X", "a\nb"), "X"},
-		"CR in value":            {field("X", "a\rb"), "X"},
-		"NUL in value":           {field("X", "a\x00b"), "X"},
-		"control in value":       {field("X", "a\x01b"), "X"},
-		"DEL in value":           {field("X", "a\x7fb"), "X"},
-		"escape in content type": {func(e *feed.Entity) { e.ContentType = "a/b\x1b[2J" }, "Content-Type"},
-		"Latin-1 in value":       {field("X", "Z\xfcrich"), "X"},
-		"cut UTF-8 in value":     {field("X", "\xe2\x82"), "X"},
-		"Latin-1 in Content-ID":  {func(e *feed.Entity) { e.ContentID = "\xfc" }, "Content-ID"},
-		"white space at the end": {field("X", "a\t"), "X"},
-		"too much":               {field("X", strings.Repeat("x", feed.MaxHeader)), "block"},
+		"no content type":          {func(e *feed.Entity) { e.ContentType = "" }, "Content-Type"},
+		"LF in content type":       {func(e *feed.Entity) { e.ContentType = "a/b\nX: y" }, "Content-Type"},
+		"space around":             {func(e *feed.Entity) { e.ContentType = " a/b" }, "Content-Type"},
+		"space in Content-ID":      {func(e *feed.Entity) { e.ContentID = "a b" }, "Content-ID"},
+		"CR in Content-ID":         {func(e *feed.Entity) { e.ContentID = "a\rb" }, "Content-ID"},
+		"umlaut in Content-ID":     {func(e *feed.Entity) { e.ContentID = "ä" }, "Content-ID"},
+		"long Content-ID":          {func(e *feed.Entity) { e.ContentID = strings.Repeat("x", feed.MaxContentID+1) }, "Content-ID"},
+		"raw key":                  {func(e *feed.Entity) { e.ContentLocation = "Zürich" }, "Content-Location"},
+		"CRLF in key":              {func(e *feed.Entity) { e.ContentLocation = "a\r\nX: y" }, "Content-Location"},
+		"unknown operation":        {func(e *feed.Entity) { e.Operation = "POST" }, "Operation-Type"},
+		"lower-case operation":     {func(e *feed.Entity) { e.Operation = "put" }, "Operation-Type"},
+		"known name again":         {field("content-id", "x"), "content-id"},
+		"Content-Length":           {field("Content-Length", "5"), "Content-Length"},
+		"no name":                  {field("", "x"), `""`},
+		"colon in name":            {field("a:b", "x"), `"a:b"`},
+		"space in name":            {field("a b", "x"), `"a b"`},
+		"LF in name":               {field("a\nb", "x"), `"a\nb"`},
+		"umlaut in name":           {field("ä", "x"), `"ä"`},
+		"LF in value":              {field("X", "a\nb"), "X"},
+		"CR in value":              {field("X", "a\rb"), "X"},
+		"NUL in value":             {field("X", "a\x00b"), "X"},
+		"control in value":         {field("X", "a\x01b"), "X"},
+		"DEL in value":             {field("X", "a\x7fb"), "X"},
+		"escape in content type":   {func(e *feed.Entity) { e.ContentType = "a/b\x1b[2J" }, "Content-Type"},
+		"Latin-1 in value":         {field("X", "Z\xfcrich"), "X"},
+		"truncated UTF-8 in value": {field("X", "\xe2\x82"), "X"},
+		"Latin-1 in Content-ID":    {func(e *feed.Entity) { e.ContentID = "\xfc" }, "Content-ID"},
+		"white space at the end":   {field("X", "a\t"), "X"},
+		"too much":                 {field("X", strings.Repeat("x", feed.MaxHeader)), "block"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := fullEntity
@@ -164,7 +164,7 @@ func TestCheckErrors(t *testing.T) {
 				t.Fatalf("error %v, want a HeaderError that names %s", err, c.header)
 			}
 			if !errors.Is(err, feed.ErrInvalidHeader) && !errors.Is(err, feed.ErrMissingHeader) {
-				t.Errorf("error %v has no cause", err)
+				t.Errorf("error %v wraps neither ErrInvalidHeader nor ErrMissingHeader", err)
 			}
 			if strings.ContainsAny(err.Error(), "\r\n\x00") {
 				t.Errorf("error text %q breaks its line", err)
@@ -174,7 +174,7 @@ func TestCheckErrors(t *testing.T) {
 	e := fullEntity
 	e.Operation = ""
 	if err := e.Check(true); !errors.Is(err, feed.ErrMissingHeader) {
-		t.Errorf("no operation in a feed: %v", err)
+		t.Errorf("entity of a feed without an operation: %v", err)
 	}
 }
 

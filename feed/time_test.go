@@ -106,7 +106,7 @@ func TestRoundingPreservesOrder(t *testing.T) {
 				t.Fatalf("%s reverses the order of %v <= %v", name, a, b)
 			}
 			if round(a).After(a) || a.Sub(round(a)) >= time.Second {
-				t.Fatalf("%s(%v) = %v is not the latest one that is not later", name, a, round(a))
+				t.Fatalf("%s(%v) = %v is later, or earlier by a second or more", name, a, round(a))
 			}
 		}
 		if feed.Truncate(feed.Milliseconds(a)) != feed.Truncate(a) || wire(a) != feed.Truncate(a) {

@@ -42,7 +42,7 @@ func TestSampled(t *testing.T) {
 		}
 	}
 	if (feed.Trace{}).Sampled() {
-		t.Error("no trace is sampled")
+		t.Error("the zero Trace is sampled")
 	}
 }
 
@@ -82,7 +82,7 @@ func TestTraceOfHeader(t *testing.T) {
 	}
 	ctx := feed.ContextWithTrace(t.Context(), feed.Trace{})
 	if ctx != t.Context() || !feed.TraceOfContext(ctx).IsZero() {
-		t.Error("no trace makes a context")
+		t.Error("the zero Trace changes the context")
 	}
 }
 

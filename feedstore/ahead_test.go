@@ -137,7 +137,7 @@ func TestManyAtOnePage(t *testing.T) {
 				}
 			})
 			if sent := store.Requests(); sent["Stat"] != tt.stats || sent["Get"] != tt.gets {
-				t.Errorf("100 requests for page %d took %v, want %d and %d", tt.page, sent, tt.stats, tt.gets)
+				t.Errorf("100 requests for page %d took %v, want %d Stat and %d Get", tt.page, sent, tt.stats, tt.gets)
 			}
 		}
 	})
@@ -242,10 +242,10 @@ func TestMemoryIsBounded(t *testing.T) {
 					}
 				}
 				if peak > limit || peak < limit/2 {
-					t.Errorf("pages took up to %d bytes of memory, the limit is %d", peak, limit)
+					t.Errorf("pages took up to %d bytes of memory, want at most %d, and at least half of that", peak, limit)
 				}
 				if took := time.Since(start); name == "slow" && took > 45*time.Second {
-					t.Errorf("slow readers took %v", took)
+					t.Errorf("slow readers took %v, want at most 45 s", took)
 				}
 			})
 		})
@@ -299,7 +299,7 @@ func TestPollsSeeEarlierWrites(t *testing.T) {
 			publish(t, inner, 100, n, 1, short)
 			group.Go(func() {
 				if got := r.newest(t); !strings.Contains(got, fmt.Sprintf("<%d>", n)) {
-					t.Errorf("entity %d was published before the call, and is not there", n)
+					t.Errorf("entity %d was published before the call, but was not read", n)
 				}
 			})
 			time.Sleep(latency / 7)

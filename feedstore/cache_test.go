@@ -194,12 +194,12 @@ func TestCacheOfAnotherFeed(t *testing.T) {
 				got := read(s)
 				want[name+got] = true
 				if !strings.Contains(got, name) {
-					t.Errorf("%d in common: the feed with %s is not there", kept, name)
+					t.Errorf("%d pages in common: the feed with %s was not read", kept, name)
 				}
 			}
 		}
 		if len(want) != 2 {
-			t.Errorf("%d in common: two feeds read twice gave %d results", kept, len(want))
+			t.Errorf("%d pages in common: two feeds read twice gave %d results, want 2", kept, len(want))
 		}
 	}
 }

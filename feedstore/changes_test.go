@@ -61,11 +61,11 @@ func TestChangesOfFeed(t *testing.T) {
 				_, err := producer.Delete(t.Context(), store, "f", false)
 				check(t, err)
 				if version := next(); version != "" {
-					t.Errorf("after it was deleted, the version is %q", version)
+					t.Errorf("after the feed was deleted, the version is %q", version)
 				}
 				publish(t, store, 2, 4, 1, short)
 				if version := next(); seen[version] || version == "" {
-					t.Errorf("after it was deleted and published to, the version is %q", version)
+					t.Errorf("after the feed was deleted and published to, the version is %q", version)
 				}
 				c, err := r.Changes(t.Context(), "", "", 10, 0)
 				check(t, err)
@@ -81,7 +81,7 @@ func TestChangesOfFeed(t *testing.T) {
 					check(t, err)
 				}
 				if version := next(); seen[version] || version == "" {
-					t.Errorf("after it was damaged, the version is %q", version)
+					t.Errorf("after the feed was damaged, the version is %q", version)
 				}
 			})
 		})
@@ -128,7 +128,7 @@ func TestChangesOfStores(t *testing.T) {
 			_, err := producer.Delete(t.Context(), other, "f", false)
 			check(t, err)
 			if version := next(); version != "" {
-				t.Errorf("after it was deleted, the version is %q", version)
+				t.Errorf("after the feed was deleted, the version is %q", version)
 			}
 		})
 	}
@@ -170,7 +170,7 @@ func TestChangesOfLocked(t *testing.T) {
 		c, err = r.Changes(t.Context(), c.Token, "", 10, time.Minute)
 		check(t, err)
 		if len(c.Feeds) != 1 || c.Feeds[0].Version == version {
-			t.Errorf("when it can be read, after %q: %+v", version, c)
+			t.Errorf("once the feed can be read, after version %q: %+v", version, c)
 		}
 	})
 }

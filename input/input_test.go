@@ -369,12 +369,12 @@ func FuzzNDJSON(f *testing.F) {
 		for e, err := range input.NDJSON(strings.NewReader(text), input.Options{Key: key, MaxLine: limit}) {
 			if err != nil {
 				if !errors.Is(err, input.ErrInvalid) {
-					t.Fatalf("error of a string: %v", err)
+					t.Fatalf("error %v, want ErrInvalid", err)
 				}
 				return
 			}
 			if n >= len(want) || string(e.Body) != want[n] {
-				t.Fatalf("entity %d is %q of %q", n, e.Body, text)
+				t.Fatalf("entity %d is %q, in the input %q", n, e.Body, text)
 			}
 			n++
 		}

@@ -97,10 +97,10 @@ func TestCancel(t *testing.T) {
 		follows.Name, follows.Source = "follows", "x"
 		apply(t, s, follows)
 		if n, err := s.Cancel(ctx, "n/follows"); n != 0 || !errors.Is(err, jobs.ErrFollows) {
-			t.Errorf("of a job that follows: %d, %v; want ErrFollows", n, err)
+			t.Errorf("cancel of a job that follows: %d, %v; want ErrFollows", n, err)
 		}
 		if _, err := s.Cancel(ctx, "n/none"); !errors.Is(err, jobs.ErrNoJob) {
-			t.Errorf("of no job: %v", err)
+			t.Errorf("cancel of a job that does not exist: %v", err)
 		}
 	})
 }

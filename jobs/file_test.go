@@ -265,10 +265,10 @@ jobs:
 		t.Fatal(err)
 	}
 	if _, err := store.Apply(t.Context(), files.Documents[1:], jobs.ApplyOptions{}); err != nil {
-		t.Errorf("once the node is there: %v", err)
+		t.Errorf("once the node exists: %v", err)
 	}
 	if err := files.Locate(errBad); err != errBad {
-		t.Errorf("another error became %v", err)
+		t.Errorf("an unrelated error became %v", err)
 	}
 }
 
@@ -339,6 +339,6 @@ func TestReadVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := fakeKinds.ReadFiles(link); err == nil || !strings.HasPrefix(err.Error(), bad+":1: ") {
-		t.Errorf("the path of a file is not that of the argument: %v", err)
+		t.Errorf("the error does not name the file by the path that was given: %v", err)
 	}
 }

@@ -129,7 +129,7 @@ func TestHung(t *testing.T) {
 				failed, ok := o.failed[test.loop], o.ok[test.loop]
 				o.mu.Unlock()
 				if !hung.Load() || len(failed) == 0 || failed[len(failed)-1] > 10*time.Second || ok < 3 {
-					t.Errorf("hung: %v; rounds that failed took %v, and %d since did not", hung.Load(), failed, ok)
+					t.Errorf("hung: %v; failed rounds took %v; %d rounds since then succeeded", hung.Load(), failed, ok)
 				}
 				stop()
 				if err := <-done; err != nil {

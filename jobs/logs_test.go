@@ -60,10 +60,10 @@ func TestLogs(t *testing.T) {
 			t.Errorf("the last line is %+v", last)
 		}
 		if lines, err := store.Logs(t.Context(), "n/job", 300); err != nil || len(lines) != 2 {
-			t.Errorf("after 300 there are %d lines: %v", len(lines), err)
+			t.Errorf("after line 300 there are %d lines: %v", len(lines), err)
 		}
 		if _, err := store.Logs(t.Context(), "n/none", 0); !errors.Is(err, jobs.ErrNoJob) {
-			t.Errorf("logs of no job: %v", err)
+			t.Errorf("logs of a job that does not exist: %v", err)
 		}
 		if err := store.Delete(t.Context(), "n/job"); err != nil {
 			t.Fatal(err)

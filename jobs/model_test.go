@@ -215,7 +215,7 @@ func (w *walk) change(what string, do func(context.Context, ...string) (int, err
 	m, ok := w.model[id]
 	if !ok {
 		if !errors.Is(err, jobs.ErrNoJob) {
-			w.fail("%s %s, which is not there: %v", what, id, err)
+			w.fail("%s %s, which does not exist: %v", what, id, err)
 		}
 		return what + " " + id + ": no such job"
 	}
@@ -481,7 +481,7 @@ func (w *walk) compare() {
 		history, err := w.store.History(w.t.Context(), id)
 		w.must(err)
 		if len(history) == 0 || len(history) > 20 {
-			w.fail("%s has %d events", id, len(history))
+			w.fail("%s has %d events, want 1 to 20", id, len(history))
 		}
 	}
 }

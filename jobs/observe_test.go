@@ -329,7 +329,7 @@ func TestWoken(t *testing.T) {
 		slices.Sort(o.woken[2:])
 		want := []string{"2 at https://a.test:443 by event", "1 at file:/data by event", "1 at file:/data by sweep", "2 at https://a.test:443 by sweep"}
 		if !slices.Equal(o.woken, want) {
-			t.Errorf("woken are %q, want %q", o.woken, want)
+			t.Errorf("woken: %q, want %q", o.woken, want)
 		}
 	})
 }

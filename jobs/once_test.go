@@ -32,7 +32,7 @@ func TestRunOnce(t *testing.T) {
 			t.Errorf("the same job again is %+v, want %+v", again, fails)
 		}
 		if fails.Document.ID() == works.Document.ID() {
-			t.Error("two sources have one job")
+			t.Error("runs of two sources have the same job")
 		}
 		if _, err := s.RunOnce(ctx, jobs.Document{Namespace: "n", Kind: "fake", Source: "bad", Options: map[string]jobs.Values{"limit": {"1"}}}, false); !errors.Is(err, jobs.ErrInvalid) || !strings.Contains(err.Error(), "does the same") {
 			t.Errorf("a job that does the same as another: %v", err)
@@ -76,7 +76,7 @@ func TestRunOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			if found := ids(t, s, jobs.Filter{}); len(found) != test.jobs {
-				t.Errorf("after %v there are %q, want %d", test.after, found, test.jobs)
+				t.Errorf("after %v, the jobs are %q, want %d", test.after, found, test.jobs)
 			}
 		}
 		if nodes, err := s.Nodes(ctx); err != nil || len(nodes) != 1 {
@@ -90,7 +90,7 @@ func TestRunOnce(t *testing.T) {
 			t.Errorf("nodes a day after they were lost: %v, %v", nodes, err)
 		}
 		if j := once("bad", ""); j.State != jobs.Pending || j.Epoch <= fails.Epoch {
-			t.Errorf("after that, the same job is %s", j.State)
+			t.Errorf("after the job was deleted, the same run is %s", j.State)
 		}
 	})
 }

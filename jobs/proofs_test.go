@@ -60,7 +60,7 @@ func TestClock(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 				if took := server.asked().Sub(gone); took < jobs.Defaults().Lease || took > 30*time.Second {
-					t.Errorf("the job of the lost node ran after %v, want from the lease to 30 s", took)
+					t.Errorf("the job of the lost node ran after %v, want at least the lease and at most 30 s", took)
 				}
 
 				server.set(http.StatusServiceUnavailable, http.Header{"Retry-After": {"60"}}, nil)
@@ -171,7 +171,7 @@ func TestRunsAreForgotten(t *testing.T) {
 		}
 		for _, n := range rows {
 			if n < 55 || n > 70 {
-				t.Errorf("%v rows of runs after one and two hours, want those of an hour", rows)
+				t.Errorf("%v rows of runs after one and two hours, want 55 to 70", rows)
 				break
 			}
 		}

@@ -51,7 +51,7 @@ func TestReads(t *testing.T) {
 					if err := test.do(jobs.Within(t.Context(), "n")); err != nil {
 						t.Fatal(err)
 					}
-					t.Logf("%s of %d jobs: %d", read, many, statements)
+					t.Logf("%s with %d jobs: %d statements", read, many, statements)
 					if statements > test.most {
 						t.Errorf("%s takes %d statements with %d jobs, want at most %d", read, statements, many, test.most)
 					}

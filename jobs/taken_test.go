@@ -32,7 +32,7 @@ func TestRestartTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		if changed, err := s.Restart(t.Context(), "n/old"); err != nil || changed != 1 {
-			t.Errorf("after the other one was deleted: %d, %v", changed, err)
+			t.Errorf("restart after the other job was deleted: %d, %v", changed, err)
 		}
 	})
 }
@@ -91,7 +91,7 @@ func TestHow(t *testing.T) {
 	for end := jobs.Stopped; end <= jobs.Found; end++ {
 		word := (&jobs.Outcome{End: end}).How()
 		if other, ok := seen[word]; ok {
-			t.Errorf("%d and %d are %q", end, other, word)
+			t.Errorf("ends %d and %d are both %q", end, other, word)
 		}
 		seen[word] = end
 	}

@@ -132,7 +132,7 @@ func TestTurns(t *testing.T) {
 				t.Fatal(err)
 			}
 			if runs, cut := len(k.runs(d.ID())), k.cuts(d.ID()); j.State != jobs.Completed || runs != 1 || cut != 0 {
-				t.Errorf("job %s is %s, and %d of %d runs were ended early, want one run that is not", d.ID(), j.State, cut, runs)
+				t.Errorf("job %s is %s, and %d of %d runs were ended early, want one run that is not ended early", d.ID(), j.State, cut, runs)
 			}
 		}
 	})

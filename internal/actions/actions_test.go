@@ -146,7 +146,7 @@ func TestPrune(t *testing.T) {
 				}
 				for n := range int64(20) {
 					if has := slices.Contains(keys(t, store), layout.FeedPage("zones", n+1)); has != (n+1 >= test.oldest) {
-						t.Errorf("page %d is there: %t", n+1, has)
+						t.Errorf("page %d exists: %t", n+1, has)
 					}
 				}
 			})

@@ -207,7 +207,7 @@ func TestCompareMany(t *testing.T) {
 		t.Errorf("%d listed, %d counted, %d items, %d keys", len(report.Differences), report.Count(), report.Items, report.Keys)
 	}
 	if s.lists != 1 {
-		t.Errorf("%d lists of a source that did not change", s.lists)
+		t.Errorf("a source that did not change was listed %d times", s.lists)
 	}
 }
 

@@ -341,7 +341,7 @@ func TestImportsGoDown(t *testing.T) {
 		}
 		place, ok := roomOf(name)
 		if !ok {
-			t.Errorf("package %s has no room: add it to the table", name)
+			t.Errorf("package %s is in no room: add it to the table of rooms", name)
 			continue
 		}
 		for _, i := range p.Imports {
@@ -372,7 +372,7 @@ func TestNeverReached(t *testing.T) {
 	for name, forbidden := range never {
 		p, ok := all[module+name]
 		if !ok {
-			t.Errorf("package %s does not exist: correct the table", name)
+			t.Errorf("package %s, in the table never, does not exist", name)
 			continue
 		}
 		for _, dep := range p.Deps {

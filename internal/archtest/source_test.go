@@ -72,7 +72,7 @@ func TestOneTokenizer(t *testing.T) {
 			return true
 		})
 		if characters[`'"'`] && characters[`'\\'`] && (characters[`'}'`] || characters[`']'`]) {
-			t.Errorf("%s takes JSON apart: use internal/jsonscan", path)
+			t.Errorf("%s parses JSON on its own: use internal/jsonscan", path)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func TestAfter(t *testing.T) {
 		1: 100 * time.Millisecond, 2: 200 * time.Millisecond, 4: 800 * time.Millisecond, 5: time.Second, 1000: time.Second,
 	} {
 		if got := b.Longest(n); got != want {
-			t.Errorf("longest after %d: %v, want %v", n, got, want)
+			t.Errorf("Longest(%d) = %v, want %v", n, got, want)
 		}
 		for range 100 {
 			if got := b.After(n); got < want/2 || got > want {
@@ -29,7 +29,7 @@ func TestAfter(t *testing.T) {
 		t.Errorf("after a large number of attempts: %v", got)
 	}
 	if got := (Backoff{}).After(math.MaxInt); got != 0 {
-		t.Errorf("without a pause: %v", got)
+		t.Errorf("the zero Backoff waits %v", got)
 	}
 }
 

@@ -63,7 +63,7 @@ func TestSequences(t *testing.T) {
 	ids := fill(fake, db, 40)
 	one, two := changes(t, db, ""), changes(t, db, "")
 	if one.LastSeq == two.LastSeq || slices.Equal(one.ids(), two.ids()) {
-		t.Error("two feeds are the same, though their sequences mean nothing")
+		t.Error("two requests for changes returned the same last_seq, or rows in the same order")
 	}
 	if got := slices.Sorted(slices.Values(one.ids())); !slices.Equal(got, ids) {
 		t.Errorf("rows of %q", got)
@@ -72,7 +72,7 @@ func TestSequences(t *testing.T) {
 		rest := changes(t, db, "since="+r.Seq)
 		want, got := slices.Sorted(slices.Values(one.ids()[i+1:])), slices.Sorted(slices.Values(rest.ids()))
 		if !slices.Equal(got, want) {
-			t.Fatalf("since row %d there is %q, want %q", i, got, want)
+			t.Fatalf("since row %d: %q, want %q", i, got, want)
 		}
 	}
 	var walked []string
@@ -84,7 +84,7 @@ func TestSequences(t *testing.T) {
 		since = p.LastSeq
 	}
 	if slices.Sort(walked); !slices.Equal(walked, ids) {
-		t.Errorf("in pages there is %q", walked)
+		t.Errorf("read in pages, the rows are %q", walked)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestRewind(t *testing.T) {
 
 	fake.Rewind(db, first.LastSeq)
 	if got := changes(t, db, "since="+last); len(got.Results) != 15 {
-		t.Errorf("after a rewind to the 5th of 20 rows there are %d", len(got.Results))
+		t.Errorf("after a rewind to the 5th of 20 rows there are %d, want 15", len(got.Results))
 	}
 	newer := changes(t, db, "").LastSeq
 	if got := changes(t, db, "since="+newer); len(got.Results) != 0 {
@@ -134,7 +134,7 @@ func next(t *testing.T, lines *bufio.Scanner) string {
 			return lines.Text()
 		}
 	}
-	t.Fatalf("the feed ends: %v", lines.Err())
+	t.Fatalf("the feed ended: %v", lines.Err())
 	return ""
 }
 
@@ -168,7 +168,7 @@ func TestDeletedAndCreatedAgain(t *testing.T) {
 	}
 	fake.OldStartTime = true
 	if _, old := ask(t, "GET", db, ""); startTime(t, old) != "0" {
-		t.Errorf("an old CouchDB says %s", old)
+		t.Errorf("with OldStartTime, instance_start_time is not 0: %s", old)
 	}
 }
 

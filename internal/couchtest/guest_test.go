@@ -34,7 +34,7 @@ func TestNamed(t *testing.T) {
 		DeleteAtEnd(t, db+"-never-created")
 	})
 	if err := request(http.MethodGet, db); err == nil || !strings.Contains(err.Error(), "404") {
-		t.Errorf("after the test the database is there: %v", err)
+		t.Errorf("after the test, the database still exists: %v", err)
 	}
 	t.Run("killed", func(t *testing.T) { // kills the server of this test, not the one that others use
 		own := StartOwn(t)

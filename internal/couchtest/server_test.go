@@ -39,7 +39,7 @@ func TestKillAndRestart(t *testing.T) {
 		}
 	}
 	if err := server.Restart(); err == nil {
-		t.Error("a running server started again")
+		t.Error("Restart of a running server succeeded")
 	}
 }
 

@@ -65,10 +65,10 @@ func TestUpdateSeqRests(t *testing.T) {
 		return len(found)
 	}
 	if n := different(); n != 1 {
-		t.Errorf("%d answers of a server", n)
+		t.Errorf("one server gave %d different answers", n)
 	}
 	fake.Copies = 3
 	if n := different(); n != 3 {
-		t.Errorf("%d answers of a cluster", n)
+		t.Errorf("a cluster gave %d different answers", n)
 	}
 }

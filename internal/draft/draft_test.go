@@ -99,7 +99,7 @@ func TestDraftReusesMemory(t *testing.T) {
 	m := first.Release()
 	for _, shared := range m.shared[:cap(m.shared)] {
 		if shared.body != nil {
-			t.Error("the memory keeps a body")
+			t.Error("the released memory still refers to a body")
 		}
 	}
 	_, want := build(Memory{}, 1, 'y')

@@ -35,8 +35,8 @@ func TestExitCode(t *testing.T) {
 		{"nothing", nil, OK, ""},
 		{"anything", errors.New("x"), Error, ""},
 		{"usage", Usagef("x"), Usage, ""},
-		{"name of a feed", layout.CheckName(".."), Usage, ""},
-		{"empty file of credentials", credential.ErrEmpty, Usage, ""},
+		{"invalid feed name", layout.CheckName(".."), Usage, ""},
+		{"empty credentials file", credential.ErrEmpty, Usage, ""},
 		{"no feed", chain.ErrNoFeed, NotFound, ""},
 		{"no object", storage.ErrNotFound, NotFound, ""},
 		{"no digest", consumer.ErrNoDigest, NotFound, ""},
@@ -45,9 +45,9 @@ func TestExitCode(t *testing.T) {
 		{"404", &consumer.StatusError{StatusCode: 404}, NotFound, ""},
 		{"410", &consumer.StatusError{StatusCode: 410}, NotFound, ""},
 		{"401", &consumer.StatusError{StatusCode: 401}, Error, "--credentials-file"},
-		{"403 of a presigned URL", &consumer.StatusError{StatusCode: 403, URL: "https://b/p?X-Amz-Signature=0"}, Error, "a new snapshot"},
+		{"403 for a presigned URL", &consumer.StatusError{StatusCode: 403, URL: "https://b/p?X-Amz-Signature=0"}, Error, "a new snapshot"},
 		{"500", &consumer.StatusError{StatusCode: 500}, Error, ""},
-		{"500 of a page", &consumer.PageError{Err: &consumer.StatusError{StatusCode: 500}}, Error, ""},
+		{"500 for a page", &consumer.PageError{Err: &consumer.StatusError{StatusCode: 500}}, Error, ""},
 		{"404 in a check", &verify.StatusError{StatusCode: 404}, NotFound, ""},
 		{"two timelines", &consumer.TimelineError{}, Gap, "--on-gap"},
 		{"no entity to end at", &consumer.UntilNotFoundError{}, NotFound, ""},
@@ -67,8 +67,8 @@ func TestExitCode(t *testing.T) {
 		{"other origin", &consumer.PageError{Err: consumer.ErrOrigin}, Error, ""},
 		{"malformed input", &page.Error{Err: page.ErrTruncated}, Error, ""},
 		{"full", storage.ErrFull, Error, "freeing space"},
-		{"full in the middle", fmt.Errorf("%w: %w", producer.ErrUnknown, storage.ErrFull), Error, "freeing space"},
-		{"server that only reads", &consumer.StatusError{Method: "POST", StatusCode: 405}, Error, "serve --writable"},
+		{"full, with an unknown outcome", fmt.Errorf("%w: %w", producer.ErrUnknown, storage.ErrFull), Error, "freeing space"},
+		{"read-only server", &consumer.StatusError{Method: "POST", StatusCode: 405}, Error, "serve --writable"},
 		{"server without HEAD", &consumer.StatusError{StatusCode: 405}, Error, ""},
 		{"denied", storage.ErrPermission, Error, "feedctl doctor"},
 		{"unfit server", storage.ErrUnsafe, Error, "feedctl doctor"},
@@ -103,7 +103,7 @@ func TestInterrupted(t *testing.T) {
 	}
 	cancel(ErrInterrupted)
 	if err := Signal(ctx, nil, false); err != nil {
-		t.Errorf("of a successful command: %v", err)
+		t.Errorf("with a signal, a successful command: %v", err)
 	}
 	for err, want := range map[error]string{
 		context.Canceled: "interrupted",

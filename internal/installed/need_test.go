@@ -29,7 +29,7 @@ func TestNeed(t *testing.T) {
 		{"root", []string{debian, root}, []string{"one", "two=deux", "three=deux"}, false, "installing one deux\n", "install -y -qq --no-install-recommends one deux"},
 		{"sudo", []string{debian, user, sudo}, []string{"one"}, false, "installing one\n", "install -y -qq --no-install-recommends one"},
 		{"not in Debian", []string{debian, root}, []string{"one", "two=https://example.org/two"}, true, "  two                  see https://example.org/two\n", ""},
-		{"a module of Python", []string{debian, user}, []string{"python3:one=python3-one"}, true, "install --no-install-recommends python3-one\n", ""},
+		{"a Python module", []string{debian, user}, []string{"python3:one=python3-one"}, true, "install --no-install-recommends python3-one\n", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +90,7 @@ func TestTargetsNeedAllAtTheStart(t *testing.T) {
 		for _, call := range calls[1:] {
 			for want := range strings.FieldsSeq(call[1]) {
 				if !slices.Contains(first, want) {
-					t.Errorf("make %s needs %s, and does not say so at the start", target, want)
+					t.Errorf("make %s needs %s, but does not say so at the start", target, want)
 				}
 			}
 		}

@@ -37,7 +37,7 @@ func TestAccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(entries) != 1 {
-		t.Errorf("there are files: %v", entries)
+		t.Errorf("the directory has %v, want only the empty file", entries)
 	}
 	if info, err := os.Stat(empty); err != nil || info.Size() > 0 {
 		t.Errorf("the empty file: %v, %v", info, err)
@@ -89,7 +89,7 @@ func TestVersions(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[int]error{1: jobdb.ErrOld, 2: nil, 3: jobdb.ErrVersion} {
 		if err := jobdb.Compare(version, 2); !errors.Is(err, want) {
-			t.Errorf("version %d of 2: %v", version, err)
+			t.Errorf("Compare(%d, 2) = %v", version, err)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestReaders(t *testing.T) {
 			on(db, []string{"apply", "-f", "jobs.yaml", "--dry-run"})...)
 	}
 	if entries, err := os.ReadDir("."); err != nil || len(entries) != 1 {
-		t.Errorf("there are files: %v, %v", entries, err)
+		t.Errorf("the directory has %v, want one file; error %v", entries, err)
 	}
 	conn, err := pgx.Connect(t.Context(), postgres)
 	if err != nil {

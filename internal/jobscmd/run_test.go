@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 	}
 	out, _ := m.run(0, "jobs", "run", "task", "good", "t", "-n", "shop", "--option", "limit=1", "--option", "limit=2", "--detach", "--json")
 	if !strings.HasPrefix(out, `{"job":"shop/run-`) || !strings.HasSuffix(out, `","state":"pending"}`+"\n") {
-		t.Errorf("a job that does not run yet: %s", out)
+		t.Errorf("a detached run prints %s", out)
 	}
 	name := strings.Split(out, `"`)[3]
 
@@ -88,7 +88,7 @@ func TestRun(t *testing.T) {
 	m.fails(1, []string{"jobs", "run", "task", "bad"}, "has failed: the source is bad", "Try: ")
 	m.run(0, "jobs", "run", "task", "bad", "t2", "--retry", "--detach")
 	if out, _ := m.run(0, "jobs", "list", "--json"); strings.Count(out, `"retry":true`) != 1 {
-		t.Errorf("no job is tried again: %s", out)
+		t.Errorf("no job has retry set: %s", out)
 	}
 	m.fails(1, []string{"jobs", "run", "task", "bad"}, "has failed: the source is bad") // a second run of the same job
 	interrupted, interrupt := context.WithCancelCause(m.Context())

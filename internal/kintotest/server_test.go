@@ -51,6 +51,6 @@ func TestKillAndRestart(t *testing.T) {
 		t.Errorf("after the purge: %s", got)
 	}
 	if err := server.Restart(); err == nil {
-		t.Error("a running server started again")
+		t.Error("Restart of a running server succeeded")
 	}
 }

@@ -68,7 +68,7 @@ func TestObjectsS3(t *testing.T) {
 	}
 	t.Log(weather)
 	if missing := weather.Missing(); len(missing) > 0 {
-		t.Errorf("no request met %q", missing)
+		t.Errorf("no request met the faults %q", missing)
 	}
 }
 

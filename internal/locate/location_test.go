@@ -29,7 +29,7 @@ func TestCloseStuckStore(t *testing.T) {
 		ctx, signal := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, signal)
 		if _, err := at.source.Get(ctx, consumer.Request{URL: at.URL}); err == nil {
-			t.Error("an unresponsive store has a page")
+			t.Error("Get from an unresponsive store succeeded")
 		}
 		before := time.Now()
 		if err := errors.Join(at.Close(), store.Close()); err != nil {

@@ -36,7 +36,7 @@ func TestConsumeMetrics(t *testing.T) {
 		return w.Body.String()
 	}
 	if got := scrape(); strings.Contains(got, "timestamp") || strings.Contains(got, "lag") {
-		t.Errorf("before the first commit there are times:\n%s", got)
+		t.Errorf("before the first commit, there are timestamps or lags:\n%s", got)
 	}
 	f.lag, f.caughtUp = 3*time.Second, time.Unix(1_700_000_001, 0)
 	p = consumer.Progress{

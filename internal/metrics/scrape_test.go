@@ -28,7 +28,7 @@ func TestScrapes(t *testing.T) {
 		<-began
 	}
 	if code := get(); code != http.StatusServiceUnavailable {
-		t.Errorf("one more than %d requests at a time has status %d", maxScrapes, code)
+		t.Errorf("with %d requests in progress, another one has status %d", maxScrapes, code)
 	}
 	close(end)
 	for range maxScrapes {

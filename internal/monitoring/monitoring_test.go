@@ -169,7 +169,7 @@ func TestWithoutExample(t *testing.T) {
 	defer func() { alertsOfStore[0] = a }()
 	alertsOfStore[0].quiet = example{}
 	if _, err := alertTests(); err == nil {
-		t.Error("an alert has no test that it does not fire")
+		t.Error("an alert without a test in which it does not fire is accepted")
 	}
 }
 

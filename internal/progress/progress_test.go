@@ -87,7 +87,7 @@ func TestRemainingTime(t *testing.T) {
 				}
 			}
 			if eta, ok := e.eta(); !ok || eta < time.Minute || eta > 4*time.Minute {
-				t.Errorf("estimated %v, %v 90 s before the end", eta, ok)
+				t.Errorf("90 s before the end, the estimate is %v, %v", eta, ok)
 			}
 		})
 	}

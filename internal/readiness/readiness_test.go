@@ -109,7 +109,7 @@ func TestWatch(t *testing.T) {
 			w.Note(fmt.Sprint("server ", n), nil)
 		}
 		if got := c.Run(t.Context()); len(got) != maxWatched {
-			t.Errorf("%d things are watched", len(got))
+			t.Errorf("%d names are watched", len(got))
 		}
 	})
 }

@@ -49,7 +49,7 @@ func TestEncodingsAreBounded(t *testing.T) {
 	e.release(held[2])
 	e.release(held[3])
 	if _, err := e.get(t.Context(), encodingKey{"large", codingGzip}, e.limit/maxEncodedShare+1, incompressible(size)); !errors.Is(err, errNotEncoded) {
-		t.Errorf("a page of more than its share: %v", err)
+		t.Errorf("a page larger than its share: %v", err)
 	}
 	if _, err := e.get(t.Context(), encodingKey{"short", codingGzip}, size, incompressible(size-1)); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a page that ends early: %v", err)

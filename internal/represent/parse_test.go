@@ -68,7 +68,7 @@ func FuzzRange(f *testing.F) {
 		if part.partial {
 			again := "bytes=" + strconv.FormatInt(part.offset, 10) + "-" + strconv.FormatInt(part.offset+part.length-1, 10)
 			if same, ok := parseRange(again, size); !ok || same != part {
-				t.Fatalf("parseRange(%q, %d) = %+v, but of %q it is %+v", header, size, part, again, same)
+				t.Fatalf("parseRange(%q, %d) = %+v, but for %q it is %+v", header, size, part, again, same)
 			}
 		}
 	})

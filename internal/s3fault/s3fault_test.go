@@ -143,8 +143,8 @@ func TestFaults(t *testing.T) {
 		{"flipped first byte", s3fault.FlipBody(0), outcome{Status: 200, Body: "qnswer", Meta: "meta", Length: 6, Server: arrived}},
 		{"flipped last byte", s3fault.FlipBody(-1), outcome{Status: 200, Body: "answeb", Meta: "meta", Length: 6, Server: arrived}},
 		{"flipped metadata", s3fault.FlipHeader("X-Amz-Meta-", -1), outcome{Status: 200, Body: "answer", Meta: "met`", Length: 6, Server: arrived}},
-		{"headers of another", s3fault.Headers(http.Header{"X-Amz-Meta-Data": {"other"}}), outcome{Status: 200, Body: "answer", Meta: "other", Length: 6, Server: arrived}},
-		{"fault of a fault", s3fault.Through(s3fault.Shorten(1), s3fault.Twice()),
+		{"headers of another object", s3fault.Headers(http.Header{"X-Amz-Meta-Data": {"other"}}), outcome{Status: 200, Body: "answer", Meta: "other", Length: 6, Server: arrived}},
+		{"two faults combined", s3fault.Through(s3fault.Shorten(1), s3fault.Twice()),
 			outcome{Status: 200, Body: "a", Meta: "meta", Length: 1, Server: append(arrived, arrived...)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func TestStuckCollector(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(begun); took > flushTime {
-			t.Errorf("the end waited %v", took)
+			t.Errorf("Close waited %v", took)
 		}
 		time.Sleep(time.Hour) // until the client gives up on what has not been sent
 		if strings.Count(lines.String(), "\n") != 1 {

@@ -104,7 +104,7 @@ func TestOff(t *testing.T) {
 		t.Error("something is wrapped")
 	}
 	if under, observe := tracer.Batches(ctx, "f", "s"); under != ctx || observe != nil {
-		t.Error("a job is observed")
+		t.Error("batches are observed without a tracer")
 	}
 	e := &feed.Entity{Header: []feed.Field{{Name: "X-Other", Value: "1"}}}
 	if n := testing.AllocsPerRun(100, func() {
@@ -186,7 +186,7 @@ func TestRedirect(t *testing.T) {
 	end(nil)
 	tracer.Close()
 	if elsewhere.header != nil || !strings.Contains(lines.String(), "307") {
-		t.Errorf("%v was sent elsewhere; log: %s", elsewhere.header, &lines)
+		t.Errorf("header %v was sent to another server; log: %s", elsewhere.header, &lines)
 	}
 }
 
@@ -277,7 +277,7 @@ func TestRequest(t *testing.T) {
 		return bytes.Equal(s.GetSpanId(), answer.GetParentSpanId()) && bytes.Equal(s.GetTraceId(), answer.GetTraceId())
 	})
 	if !asked || inside.IsZero() {
-		t.Errorf("%v is not part of %v; handler sees %v", answer, c.spans, inside)
+		t.Errorf("%v has no parent in %v; the handler sees %v", answer, c.spans, inside)
 	}
 	for _, s := range c.spans {
 		if text := s.String(); strings.Contains(text, "secret") {

@@ -30,7 +30,7 @@ func TestLimit(t *testing.T) {
 			}
 		}
 		if got := l.Exceeded(test.rejected, test.all, test.end); got != test.want {
-			t.Errorf("%q: %d of %d, end %t: %t", test.limit, test.rejected, test.all, test.end, got)
+			t.Errorf("limit %q, %d of %d rejected, end %t: exceeded: %t", test.limit, test.rejected, test.all, test.end, got)
 		}
 	}
 	for _, wrong := range []string{"", "-1", "x", "101%", "-1%", "%", "NaN%", "1.5"} {

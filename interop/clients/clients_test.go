@@ -85,7 +85,7 @@ func snippets(t *testing.T, documentation, language string) map[string]string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^` + language + ` \(.*\n\n((?:    .*\n)+)\n.*\n\n((?:    .*\n)+)`).FindStringSubmatch(documentation)
 	if found == nil {
-		t.Fatalf("want two programs for %s", language)
+		t.Fatalf("the documentation does not have two programs for %s", language)
 	}
 	for _, program := range found[1:] {
 		if n := strings.Count(program, "\n"); n > 5 {

@@ -50,7 +50,7 @@ func TestAccess(t *testing.T) {
 		}
 		if r.asWriter != 403 && r.method != "GET" {
 			if w := s.ask(t, r.method, r.path, r.body, "Authorization: Bearer w", "Origin: https://evil.example"); w.Code != 403 {
-				t.Errorf("%s %s for another origin: %d", r.method, r.path, w.Code)
+				t.Errorf("%s %s from another origin: %d", r.method, r.path, w.Code)
 			}
 		}
 	}

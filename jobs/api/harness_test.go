@@ -105,7 +105,7 @@ func (s *site) want(t testing.TB, status int, method, path, body string, fields 
 		check(t, json.Unmarshal(w.Body.Bytes(), &got))
 	}
 	if w.Code >= 400 && w.Header().Get("Content-Type") != "application/problem+json" {
-		t.Errorf("%s %s: an error is %s", method, path, w.Header().Get("Content-Type"))
+		t.Errorf("%s %s: an error has Content-Type %q", method, path, w.Header().Get("Content-Type"))
 	}
 	if w.Code < 400 && w.Code != http.StatusNoContent && w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("%s %s: Cache-Control %q", method, path, w.Header().Get("Cache-Control"))

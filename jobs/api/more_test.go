@@ -210,7 +210,7 @@ func TestFollowers(t *testing.T) {
 	refused := follow()
 	check(t, refused.Body.Close())
 	if refused.StatusCode != 503 || refused.Header.Get("Retry-After") == "" {
-		t.Fatalf("one more: %s %v", refused.Status, refused.Header)
+		t.Fatalf("one client too many: %s %v", refused.Status, refused.Header)
 	}
 	s.want(t, 200, "GET", orders+"/logs", "") // a request that does not follow
 	check(t, last.Body.Close())

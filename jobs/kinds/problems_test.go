@@ -47,7 +47,7 @@ func TestProblems(t *testing.T) {
 		for _, p := range problems {
 			fields = append(fields, p.Field)
 			if strings.Contains(p.Message, "--") || strings.Contains(p.Message, "\n") {
-				t.Errorf("%s: %q is not in the terms of a document", test.kind, p.Message)
+				t.Errorf("%s: %q is worded for the command line, not for a document", test.kind, p.Message)
 			}
 		}
 		slices.Sort(fields)

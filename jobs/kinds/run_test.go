@@ -167,7 +167,7 @@ func TestConsume(t *testing.T) {
 	c, _ := s.schedule(document("undisturbed", false))
 	s.await(c, "copy", completed)
 	if got, want := lines(s.read("out")), lines(s.read("undisturbed")); !slices.Equal(got, want) {
-		t.Errorf("%d lines differ from %d of an undisturbed run", len(got), len(want))
+		t.Errorf("the %d lines differ from the %d of an undisturbed run", len(got), len(want))
 	}
 }
 

@@ -47,10 +47,10 @@ func TestSecretsInURLs(t *testing.T) {
 			}
 		}
 		if (test.field == "") != (len(fields) == 0) || test.field != "" && !slices.Contains(fields, test.field) {
-			t.Errorf("%+v: problems of %v, want of %q", test.d, fields, test.field)
+			t.Errorf("%+v: problems with %v, want %q", test.d, fields, test.field)
 		}
 	}
 	if err := checkSecret("postgres://h/d?table=t&sslkey=/etc/key.pem"); err != nil {
-		t.Errorf("the path of a key: %v", err)
+		t.Errorf("the path of a key is rejected: %v", err)
 	}
 }

@@ -182,7 +182,7 @@ func TestManager(t *testing.T) {
 		}
 		states, err := w.Jobs.States(t.Context())
 		if err != nil || len(states) != 2 || states["x"] != "1" || states["y"] != "" {
-			t.Errorf("its states are %v (error %v)", states, err)
+			t.Errorf("the states of the next node are %v (error %v)", states, err)
 		}
 		if status := t.status("x"); status.By != b.Name {
 			t.Errorf("the status of a watch that another node has taken is %+v", status)

@@ -24,7 +24,7 @@ func TestList(t *testing.T) {
 			}
 			seen[m.Name] = true
 			if total := strings.HasSuffix(m.Name, "_total"); total != (m.Type == Counter) {
-				t.Errorf("%s is a %s", m.Name, m.Type)
+				t.Errorf("%s is a %s: want _total at the end of counters only", m.Name, m.Type)
 			}
 			if (m.Type == Histogram) != (len(m.Buckets) > 0) || !slices.IsSorted(m.Buckets) {
 				t.Errorf("%s has the buckets %v", m.Name, m.Buckets)
