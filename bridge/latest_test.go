@@ -97,7 +97,7 @@ func (x *Index) failToWrite(t *testing.T) {
 	defer x.mu.Unlock()
 	script("CREATE TEMP TRIGGER full BEFORE INSERT ON state BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
 	if err := x.write(); err == nil && x.at != (place{}) {
-		t.Fatal("the queue was written")
+		t.Fatal("the queue was written to a full disk")
 	}
 	script("DROP TRIGGER full")
 }
@@ -155,12 +155,12 @@ func TestLatestOfPrunedFeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if partial, err := w.latest().Partial(); partial || err != nil {
-		t.Errorf("after pruning what the index has, Partial is %v, %v", partial, err)
+		t.Errorf("after pruning pages that are in the index, Partial is %v, %v", partial, err)
 	}
 	if err := os.Remove(w.path); err != nil {
 		t.Fatal(err)
 	}
 	if partial, err := w.latest().Partial(); !partial || err != nil {
-		t.Errorf("of a pruned feed, Partial is %v, %v", partial, err)
+		t.Errorf("for a new index of a pruned feed, Partial is %v, %v", partial, err)
 	}
 }

@@ -23,7 +23,7 @@ func TestCauseOfTheEnd(t *testing.T) {
 		}
 	}
 	if err := new(Bridge).Repeat(ctx, func() error { return nil }); err != nil {
-		t.Errorf("a run that has ended well: %v", err)
+		t.Errorf("a run that succeeded: error is %v", err)
 	}
 }
 

@@ -35,10 +35,10 @@ func TestErasures(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := first.Commit(ctx, newest); !errors.Is(err, chain.ErrFenceLost) {
-		t.Errorf("commit of the first: %v", err)
+		t.Errorf("commit of the first erasure: %v", err)
 	}
 	if _, err := first.Fence(ctx); !errors.Is(err, chain.ErrOvertaken) {
-		t.Errorf("fence of the first: %v", err)
+		t.Errorf("fence of the first erasure: %v", err)
 	}
 	reader := chain.NewReader(store, name)
 	if _, err := reader.WritableFloor(ctx); !errors.Is(err, chain.ErrErasing) {
@@ -62,7 +62,7 @@ func TestErasures(t *testing.T) {
 	if err != nil || floor != copied.Number {
 		t.Errorf("floor %d, %v", floor, err)
 	}
-	for what, reader := range map[string]*chain.Reader{"reader of before": reader, "new reader": chain.NewReader(store, name)} {
+	for what, reader := range map[string]*chain.Reader{"earlier reader": reader, "new reader": chain.NewReader(store, name)} {
 		if p, err := reader.Newest(ctx); err != nil || p.Number != copied.Number || !p.IsFirst() {
 			t.Errorf("%s: newest page after the commit: %+v, %v", what, p, err)
 		}

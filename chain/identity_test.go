@@ -28,7 +28,7 @@ func identity(t *testing.T, store storage.Store) feed.Identity {
 func TestIdentify(t *testing.T) {
 	store := memory.New()
 	if i := identity(t, store); i != (feed.Identity{}) {
-		t.Fatalf("identity of nothing: %+v", i)
+		t.Fatalf("identity of a feed that does not exist: %+v", i)
 	}
 	var all sync.WaitGroup
 	got := make([]feed.Identity, 8)
@@ -56,7 +56,7 @@ func TestIdentify(t *testing.T) {
 func TestBeginEpoch(t *testing.T) {
 	store := memory.New()
 	if _, err := chain.BeginEpoch(t.Context(), store, name); !errors.Is(err, chain.ErrNoFeed) {
-		t.Fatalf("epoch of nothing: %v", err)
+		t.Fatalf("epoch of a feed that does not exist: %v", err)
 	}
 	fill(t, store, 3)
 	newest, err := chain.NewReader(store, name).Newest(t.Context())

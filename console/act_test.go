@@ -116,16 +116,16 @@ func TestWhoActs(t *testing.T) {
 			fields []string
 			status []int
 		}{
-			"no credentials":                {http.MethodPost, nil, []int{401}},
-			"wrong":                         {http.MethodPost, []string{"Authorization: Bearer x"}, []int{401}},
-			"reader":                        {http.MethodPost, []string{asRead}, []int{403}},
-			"cross-site":                    {http.MethodPost, []string{asAll, "Sec-Fetch-Site: cross-site"}, []int{403}},
-			"another origin":                {http.MethodPost, []string{asAll, "Origin: https://evil.example"}, []int{403}},
-			"reader, to confirm it":         {http.MethodGet, []string{asRead}, []int{403, 405}},
-			"no credentials, to confirm it": {http.MethodGet, nil, []int{401, 405}},
-			"GET":                           {http.MethodGet, []string{asAll}, []int{200, 405}},
-			"HEAD":                          {http.MethodHead, []string{asAll}, []int{200, 405}},
-			"PUT":                           {http.MethodPut, []string{asAll}, []int{405}},
+			"no credentials":          {http.MethodPost, nil, []int{401}},
+			"wrong":                   {http.MethodPost, []string{"Authorization: Bearer x"}, []int{401}},
+			"reader":                  {http.MethodPost, []string{asRead}, []int{403}},
+			"cross-site":              {http.MethodPost, []string{asAll, "Sec-Fetch-Site: cross-site"}, []int{403}},
+			"another origin":          {http.MethodPost, []string{asAll, "Origin: https://evil.example"}, []int{403}},
+			"reader with GET":         {http.MethodGet, []string{asRead}, []int{403, 405}},
+			"no credentials with GET": {http.MethodGet, nil, []int{401, 405}},
+			"GET":                     {http.MethodGet, []string{asAll}, []int{200, 405}},
+			"HEAD":                    {http.MethodHead, []string{asAll}, []int{200, 405}},
+			"PUT":                     {http.MethodPut, []string{asAll}, []int{405}},
 		} {
 			w := submit(c, test.method, path, form, test.fields...)
 			found := false
@@ -168,7 +168,7 @@ func TestWhoActs(t *testing.T) {
 			form.Set("job", "other/b")
 		}
 		if w := submit(c, http.MethodPost, path, form, asAnn); w.Code != http.StatusForbidden && path != "/confirm" { // see TestConfirm
-			t.Errorf("%s by ann, on what is not hers: %d\n%s", path, w.Code, w.Body)
+			t.Errorf("%s by ann, in another namespace: %d\n%s", path, w.Code, w.Body)
 		}
 	}
 }
@@ -234,7 +234,7 @@ func TestJobVerbs(t *testing.T) {
 		confirm := want(t, c, 200, "/"+step.verb+"?job=shop/a", asAll)
 		for _, text := range []string{`method="post"`, `action="` + step.verb + `"`, "feedctl jobs " + step.verb + " shop/a --db sqlite::memory:"} {
 			if !strings.Contains(confirm, text) {
-				t.Errorf("the page that confirms %s does not have %q:\n%s", step.verb, text, confirm)
+				t.Errorf("the confirmation page of %s does not have %q:\n%s", step.verb, text, confirm)
 			}
 		}
 		w := submit(c, http.MethodPost, "/"+step.verb, url.Values{"job": {"shop/a"}}, asAll)

@@ -24,11 +24,11 @@ func TestBody(t *testing.T) {
 		invalid                   bool
 	}{
 		{"JSON", "application/json", "", `{"n":1.10}`, asJSON, "{\n  \"n\": 1.10\n}", false},
-		{"JSON of a kind", "application/problem+json; charset=utf-8", "", `[1]`, asJSON, "[\n  1\n]", false},
-		{"JSON that is not", "application/json", "", `[1,]`, asText, `[1,]`, true},
+		{"JSON with a +json type", "application/problem+json; charset=utf-8", "", `[1]`, asJSON, "[\n  1\n]", false},
+		{"invalid JSON", "application/json", "", `[1,]`, asText, `[1,]`, true},
 		{"JSON that ends too early", "application/json", "", `[1`, asText, `[1`, true},
 		{"empty JSON", "application/json", "", ``, asText, ``, true},
-		{"JSON of zeros", "application/json", "", "\"a\x00\"", asText, `"a\u0000"`, true},
+		{"JSON with a NUL", "application/json", "", "\"a\x00\"", asText, `"a\u0000"`, true},
 		{"JSON that is not UTF-8", "application/json", "", "[\"\xff\"]", asJSON, "[\n  \"\\u00ff\"\n]", false},
 		{"JSON with reordered text", "application/json", "", "\"\u202e\u2066\"", asJSON, `"\u202e\u2066"`, false},
 		{"text", "text/plain", "", "a\r\nb\t\u202ec\x1b", asText, "a\\u000d\nb\t\\u202ec\\u001b", false},
@@ -54,7 +54,7 @@ func TestLargeBody(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
 	for name, body := range map[string]string{
-		"JSON in a line":      `[` + strings.Repeat(`{"a":"b"},`, size/10) + `1]`,
+		"JSON on one line":    `[` + strings.Repeat(`{"a":"b"},`, size/10) + `1]`,
 		"JSON in a string":    `"` + strings.Repeat("a", size) + `"`,
 		"JSON of empty lists": strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000),
 		"deep JSON":           strings.Repeat("[", 9_000) + strings.Repeat(" ", size),

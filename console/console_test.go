@@ -115,7 +115,7 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s: POST has status %d, want %d; carried out: %t", name, w.Code, test.act, acted)
 		}
 		if acted && w.Header().Get("Location") != "feeds" {
-			t.Errorf("%s: POST leads to %q", name, w.Header().Get("Location"))
+			t.Errorf("%s: POST redirects to %q", name, w.Header().Get("Location"))
 		}
 	}
 }

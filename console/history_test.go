@@ -53,14 +53,14 @@ func TestSeries(t *testing.T) {
 		exact bool
 		total amount
 	}{
-		"one page at once":       {history{pages: []*chain.Page{page(1, 7, 15, 15)}}, []float64{0, 7, 0, 0}, true, amount{7, 700, true}},
-		"one page over two":      {history{pages: []*chain.Page{page(1, 8, 5, 15)}}, []float64{4, 4, 0, 0}, true, amount{8, 800, true}},
-		"begins before":          {history{pages: []*chain.Page{page(1, 8, -20, 20)}}, []float64{2, 2, 0, 0}, true, amount{8, 800, true}},
-		"ends now":               {history{pages: []*chain.Page{page(1, 3, 40, 40)}}, []float64{0, 0, 0, 3}, true, amount{3, 300, true}},
-		"is before":              {history{pages: []*chain.Page{page(1, 3, -9, -5)}}, []float64{0, 0, 0, 0}, true, amount{3, 300, true}},
-		"a page for three":       {history{pages: []*chain.Page{page(1, 5, 0, 0), page(4, 4, 19, 20)}}, []float64{11, 6, 0, 0}, false, amount{17, 1700, false}},
-		"from a page on":         {history{pages: []*chain.Page{page(8, 2, 30, 30)}, before: 7}, []float64{0, 0, 0, 2}, true, amount{2, 200, true}},
-		"more than three digits": {history{pages: []*chain.Page{page(3, 4321, 10, 10)}, before: 0}, []float64{0, 12963, 0, 0}, false, amount{13_000, 1_300_000, false}},
+		"one page at once":             {history{pages: []*chain.Page{page(1, 7, 15, 15)}}, []float64{0, 7, 0, 0}, true, amount{7, 700, true}},
+		"one page over two":            {history{pages: []*chain.Page{page(1, 8, 5, 15)}}, []float64{4, 4, 0, 0}, true, amount{8, 800, true}},
+		"begins before":                {history{pages: []*chain.Page{page(1, 8, -20, 20)}}, []float64{2, 2, 0, 0}, true, amount{8, 800, true}},
+		"ends now":                     {history{pages: []*chain.Page{page(1, 3, 40, 40)}}, []float64{0, 0, 0, 3}, true, amount{3, 300, true}},
+		"is before":                    {history{pages: []*chain.Page{page(1, 3, -9, -5)}}, []float64{0, 0, 0, 0}, true, amount{3, 300, true}},
+		"a page that stands for three": {history{pages: []*chain.Page{page(1, 5, 0, 0), page(4, 4, 19, 20)}}, []float64{11, 6, 0, 0}, false, amount{17, 1700, false}},
+		"from a page on":               {history{pages: []*chain.Page{page(8, 2, 30, 30)}, before: 7}, []float64{0, 0, 0, 2}, true, amount{2, 200, true}},
+		"more than three digits":       {history{pages: []*chain.Page{page(3, 4321, 10, 10)}, before: 0}, []float64{0, 12963, 0, 0}, false, amount{13_000, 1_300_000, false}},
 	} {
 		s := test.h.series(at(0), at(40), 4)
 		for i := range s.Entities {
@@ -193,14 +193,14 @@ func TestFeed(t *testing.T) {
 		ids = append(ids, id)
 	}
 	if len(ids) != newestEntities || ids[0] != "4-19" || ids[19] != "4-00" || ids[20] != "3-19" || ids[49] != "2-10" {
-		t.Errorf("the newest entities are %d: %q", len(ids), ids)
+		t.Errorf("%d newest entities: %q", len(ids), ids)
 	}
 	if got := shows(t, c, path+"&range=hour", 200); !strings.Contains(got, `aria-current="true">Hour</a>`) || !strings.Contains(got, "39 entities") {
 		t.Errorf("the chart of an hour:\n%s", got)
 	}
 	part := shows(t, c, path+"&part=feed", 200)
 	if strings.Contains(part, "<html") || !strings.Contains(html, part[:strings.Index(part, "<figure")]) {
-		t.Errorf("the live part is not what the page has:\n%s", part)
+		t.Errorf("the live part differs from the page:\n%s", part)
 	}
 }
 

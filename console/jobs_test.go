@@ -189,7 +189,7 @@ func TestManyJobs(t *testing.T) {
 	}
 	crashing := want(t, c, 200, "/jobs?state=crashing", asAll)
 	if !strings.Contains(crashing, `crashing</span> <span class="count">200</span>`) || len(jobsIn(crashing)) != jobsAPage {
-		t.Errorf("crashing jobs are listed as %d, of %s", len(jobsIn(crashing)), crashing)
+		t.Errorf("the list of crashing jobs has %d:\n%s", len(jobsIn(crashing)), crashing)
 	}
 
 	seen := map[string]bool{}
@@ -209,7 +209,7 @@ func TestManyJobs(t *testing.T) {
 		t.Errorf("%d jobs of the namespace are listed, want %d", len(seen), many/namespaces)
 	}
 	if html := want(t, c, 200, "/jobs", asAnn); strings.Contains(html, "tenant-") || !strings.Contains(html, `all <span class="count">100</span>`) {
-		t.Errorf("a person sees other namespaces:\n%s", html)
+		t.Errorf("ann sees other namespaces:\n%s", html)
 	}
 }
 

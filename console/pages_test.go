@@ -134,7 +134,7 @@ func TestLargePage(t *testing.T) {
 		t.Errorf("the entities are %q", ids)
 	}
 	if html := shows(t, c, "/feed?name=films", 200); !strings.Contains(html, "There are no entities to show here") {
-		t.Errorf("the page of the feed shows entities, for which it has to read the whole page of the feed:\n%s", html)
+		t.Errorf("the page of the feed shows entities, although finding them takes reading all of its last page:\n%s", html)
 	}
 	// In the middle of a body there is no entity.
 	expect(t, "/page", shows(t, c, "/page?feed=films&n=1&from=3&at=5000", 500), "<h1>")

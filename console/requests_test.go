@@ -48,7 +48,7 @@ func TestBackground(t *testing.T) {
 		}
 		b.close()
 		if ended != 1 || b.run(task) {
-			t.Error("the background is not closed")
+			t.Error("close did not wait for a task, or another was accepted afterwards")
 		}
 	})
 }

@@ -125,11 +125,11 @@ func TestManyRuns(t *testing.T) {
 	}
 	for _, x := range r.list(jobs.Within(t.Context(), "shop")) {
 		if x.Target != "shop/a" || !x.Job {
-			t.Errorf("a person sees %+v", x)
+			t.Errorf("namespace shop sees %+v", x)
 		}
 	}
 	if _, ok := r.get(jobs.Within(t.Context(), "shop"), 1); ok {
-		t.Error("a person sees the run of a feed")
+		t.Error("namespace shop sees the run of a feed")
 	}
 }
 

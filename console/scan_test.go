@@ -65,7 +65,7 @@ func TestHistory(t *testing.T) {
 
 	html := shows(t, c, "/history?feed=many&n=3&i=0", http.StatusOK)
 	if got := links(html); !slices.Equal(got, []string{"3.0", "3.0", "1.0"}) { // the first link is to the entity that the page is about
-		t.Errorf("the history of a key leads to %q", got)
+		t.Errorf("the history of a key links to %q", got)
 	}
 	expect(t, "history", html, "Searched pages 3 to 1", "back to the beginning of the feed", `href="history?feed=many&amp;i=0&amp;n=3&amp;before=newest"`)
 	if follow(html) != "" {
@@ -78,7 +78,7 @@ func TestHistory(t *testing.T) {
 	html = shows(t, c, follow(html), http.StatusOK)
 	expect(t, "history", html, "Searched pages 20 to 1")
 	if got := links(html)[1:]; !slices.Equal(got, []string{"3.0", "1.0"}) {
-		t.Errorf("the rest of the history leads to %q", got)
+		t.Errorf("the rest of the history links to %q", got)
 	}
 
 	// Each entity with a key is found once, in order, regardless of the number of requests, and of where on a page a
@@ -99,7 +99,7 @@ func TestHistory(t *testing.T) {
 			path = follow(html)
 		}
 		if !slices.Equal(all, want[skipped:]) {
-			t.Errorf("the history of a key leads to %q", all)
+			t.Errorf("the history of a key links to %q", all)
 		}
 	}
 
@@ -175,7 +175,7 @@ func TestSearch(t *testing.T) {
 		html := shows(t, c, path, http.StatusOK)
 		expect(t, path, html, want.texts...)
 		if got := links(html); !slices.Equal(got, want.links) {
-			t.Errorf("%s leads to %q, want %q", path, got, want.links)
+			t.Errorf("%s links to %q, want %q", path, got, want.links)
 		}
 	}
 	shows(t, c, "/search?feed=none&q=a", http.StatusNotFound)
@@ -200,7 +200,7 @@ func TestSearchMade(t *testing.T) {
 	html := shows(t, c, path, http.StatusOK)
 	expect(t, path, html, "was made at <time datetime=\"2026-02-03T04:24:06.000Z\"", "Searched pages 25 to 1", "before=newest")
 	if got := links(html); !slices.Equal(got, []string{"20.0"}) {
-		t.Errorf("%s leads to %q", path, got)
+		t.Errorf("%s links to %q", path, got)
 	}
 	path += "&before=newest"
 	expect(t, path, shows(t, c, path, http.StatusOK), "Searched pages 500 to 101")
@@ -219,10 +219,10 @@ func TestSearchIndex(t *testing.T) {
 	html := shows(t, c, path, http.StatusOK)
 	expect(t, path, html, "is the last PUT of this key in the state digest of", "No entity on these pages has this text.")
 	if got := links(html); !slices.Equal(got, []string{"3.0"}) {
-		t.Errorf("%s leads to %q", path, got)
+		t.Errorf("%s links to %q", path, got)
 	}
 	path = "/search?feed=many&q=often" // each page has two entities with this key
 	if got := links(shows(t, c, path, http.StatusOK)); len(got) == 0 || got[0] != "420.2" {
-		t.Errorf("%s leads to %q", path, got)
+		t.Errorf("%s links to %q", path, got)
 	}
 }

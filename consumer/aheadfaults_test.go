@@ -77,7 +77,7 @@ func TestFaultsAhead(t *testing.T) {
 				want(t, w.newClient(Config{Logger: logger}), afterFirst(), pageIDs(2, pages))
 			})
 			if most != 2 || x.tiles < 2 || strings.Contains(log.String(), "contradicts") {
-				t.Errorf("a page was requested %d times, and %d tiles; log:\n%s", most, x.tiles, &log)
+				t.Errorf("a page was requested %d times, want 2; %d requests for tiles; log:\n%s", most, x.tiles, &log)
 			}
 		})
 	}

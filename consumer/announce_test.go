@@ -20,7 +20,7 @@ func announcements(t *testing.T, f *testFeed) func() []string {
 	f.intercept = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
 		value := r.Header.Get(feed.ConsumerHeader)
 		if r.Host != "feed.test" && value != "" {
-			t.Errorf("%s %s%s is told %s", r.Method, r.Host, r.URL, value)
+			t.Errorf("%s %s%s announces %s", r.Method, r.Host, r.URL, value)
 		}
 		if r.Host == "feed.test" && (len(told) == 0 || told[len(told)-1] != value) {
 			told = append(told, value)
@@ -126,7 +126,7 @@ func TestAnnounceHome(t *testing.T) {
 			}
 			requests := strings.Join(w.requests(), "\n")
 			if !strings.Contains(requests, "pages.test") || !strings.Contains(requests, "mirror.test") {
-				t.Errorf("the job has not requested other origins:\n%s", requests)
+				t.Errorf("the job sent no requests to other origins:\n%s", requests)
 			}
 		})
 		for i, value := range told() {

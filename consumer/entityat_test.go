@@ -75,7 +75,7 @@ func TestEntityAt(t *testing.T) {
 				t.Errorf("%s: entity %d has %d bytes, want %d; %v", name, n, len(got), len(bodies[n]), err)
 			}
 			if n == 3 && ranges && (len(sent) != 1 || strings.HasSuffix(sent[0], "-")) {
-				t.Errorf("a small entity was requested by %q", sent)
+				t.Errorf("ranges requested for a small entity: %q", sent)
 			}
 			n++
 		}

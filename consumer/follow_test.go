@@ -156,7 +156,7 @@ func TestFollowEmpty(t *testing.T) {
 		<-reader.done
 		var status *StatusError
 		if !errors.As(reader.err, &status) || status.StatusCode != http.StatusNotFound {
-			t.Errorf("a feed that existed before: error is %v", reader.err)
+			t.Errorf("a feed that no longer exists: error is %v", reader.err)
 		}
 		reader.stop()
 	})

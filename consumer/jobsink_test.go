@@ -69,7 +69,7 @@ func (b *memoryBatch) Apply(ctx context.Context, e *feed.Entity) error {
 
 func (b *memoryBatch) Commit(ctx context.Context, at feed.Position) error {
 	if b.failed {
-		b.s.t.Error("Commit of a batch that is not whole")
+		b.s.t.Error("Commit of a batch after an error")
 	}
 	if b.s.commit != nil {
 		if err := b.s.commit(); err != nil {
@@ -98,6 +98,6 @@ func (s *memorySink) expect(want string) {
 		s.t.Errorf("sink has %q, want %q", got, want)
 	}
 	if s.open != nil {
-		s.t.Error("a batch is open")
+		s.t.Error("a batch is still open")
 	}
 }

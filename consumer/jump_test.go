@@ -157,18 +157,18 @@ func TestLies(t *testing.T) {
 	}
 	const other = "http://feed.test/other/1"
 	lies := map[string]func(*guidedFeed){
-		"to the newest page":        to(pageURL + "7"),
-		"to the middle":             to(pageURL + "4"),
-		"to the oldest page":        to(pageURL + "1"),
-		"to the entry point":        to(feedURL),
-		"to a missing page":         to(pageURL + "99"),
-		"to another scheme":         to("ftp://feed.test/1"),
-		"to itself":                 to(timegateURL),
-		"to another origin":         to("https://elsewhere.test/feed/1"),
-		"to a page of another feed": elsewhere(0, feed.Links{Self: other, Last: "http://feed.test/other"}),
-		"to a page that does not say of which feed it is": elsewhere(0, feed.Links{Self: other}),
-		"to a page that says that it is another":          elsewhere(0, feed.Links{Self: pageURL + "1", Next: pageURL + "2", Last: feedURL}),
-		"to a page that is too new":                       elsewhere(99, feed.Links{Self: other, Next: pageURL + "2", Last: feedURL}),
+		"to the newest page":                    to(pageURL + "7"),
+		"to the middle":                         to(pageURL + "4"),
+		"to the oldest page":                    to(pageURL + "1"),
+		"to the entry point":                    to(feedURL),
+		"to a missing page":                     to(pageURL + "99"),
+		"to another scheme":                     to("ftp://feed.test/1"),
+		"to itself":                             to(timegateURL),
+		"to another origin":                     to("https://elsewhere.test/feed/1"),
+		"to a page of another feed":             elsewhere(0, feed.Links{Self: other, Last: "http://feed.test/other"}),
+		"to a page that does not name its feed": elsewhere(0, feed.Links{Self: other}),
+		"to a page that claims to be another":   elsewhere(0, feed.Links{Self: pageURL + "1", Next: pageURL + "2", Last: feedURL}),
+		"to a page that is too new":             elsewhere(99, feed.Links{Self: other, Next: pageURL + "2", Last: feedURL}),
 		"to a page in a loop": func(g *guidedFeed) {
 			to(pageURL + "4?loop")(g)
 			g.intercept = func(rw http.ResponseWriter, r *http.Request, _ int) bool {

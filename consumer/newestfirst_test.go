@@ -307,7 +307,7 @@ func TestNewestFirstRefused(t *testing.T) {
 		}
 		job.Sink, job.From = newRowSink(t), Latest()
 		if _, err := job.Run(t.Context()); err == nil {
-			t.Error("newest first from the newest was accepted")
+			t.Error("newest first from Latest was accepted")
 		}
 		if got := w.requests(); len(got) > 0 {
 			t.Errorf("requests: %v", got)

@@ -26,7 +26,7 @@ func TestObserve(t *testing.T) {
 		}}
 		job := Job{Client: w.newClient(Config{}), Sink: sink, BatchEntities: 3, Observe: func(ctx context.Context, c Commit) (context.Context, func(error)) {
 			if c.Begun.IsZero() {
-				t.Error("the batch has no beginning")
+				t.Error("the commit does not say when its batch began")
 			}
 			log = append(log, fmt.Sprintf("%d entities, %d bytes, to %s, %v", c.Entities, c.Bytes, c.Page, c.Traces))
 			return ctx, func(err error) { log = append(log, fmt.Sprint("failed: ", errors.Is(err, broken))) }

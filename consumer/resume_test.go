@@ -29,7 +29,7 @@ func TestStart(t *testing.T) {
 		{name: "latest", feed: three, start: Latest(), want: ""},
 
 		{name: "since a time within a page", feed: three, start: Since(second(2)), want: "d e f"},
-		{name: "since the second of two pages", feed: three, start: Since(second(1)), want: "b c d e f"},
+		{name: "since a second that two pages share", feed: three, start: Since(second(1)), want: "b c d e f"},
 		{name: "since a fraction of a second", feed: three, start: Since(second(1).Add(999 * time.Millisecond)), want: "b c d e f"},
 		{name: "since the first second", feed: three, start: Since(second(0)), want: "a b c d e f"},
 		{name: "since before the feed", feed: three, start: Since(second(-1)), lost: "old"},
@@ -50,8 +50,8 @@ func TestStart(t *testing.T) {
 		{name: "one page, page not known", feed: "a0 b1 c1", start: at("b1", 0), want: "c"},
 		{name: "one page, first entity", feed: "a0 b1 c1", start: at("a0", 0), want: "b c"},
 		{name: "one page, one second", feed: "a0 b0 c0", start: at("b0", 0), want: "c"},
-		{name: "oldest page left holds it", feed: three, floor: 2, start: at("c1", 0), want: "d e f"},
-		{name: "one second over all pages", feed: "a1 b1 | c1 d1 | e1", start: at("c1", 0), want: "d e"},
+		{name: "on the oldest page left", feed: three, floor: 2, start: at("c1", 0), want: "d e f"},
+		{name: "all pages in one second", feed: "a1 b1 | c1 d1 | e1", start: at("c1", 0), want: "d e"},
 		{name: "last of the page before the oldest left", feed: three, floor: 2, start: at("b1", 0), lost: "id"},
 
 		{name: "gone, later entities exist", feed: three, start: at("x1", 1), lost: "id"},

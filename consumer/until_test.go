@@ -123,7 +123,7 @@ func TestUntilRefused(t *testing.T) {
 		}
 		job := Job{Client: w.newClient(Config{}), Sink: &memorySink{t: t}, Until: UntilTime(second(9).Add(time.Second / 2))}
 		if _, err := runJob(t, job); err != nil {
-			t.Errorf("the second before: %v", err)
+			t.Errorf("until the previous second: %v", err)
 		}
 	})
 }

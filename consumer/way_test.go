@@ -55,7 +55,7 @@ func TestWay(t *testing.T) {
 		}
 		for n, most := range map[int]int{2999: 2, 2500: 10, 1501: 10, 500: 10, 499: 10} {
 			if heads, first := crawls(t, w, c, Since(second(n))); heads > most || first != letters(n) {
-				t.Errorf("second %d: %d requests, begins with %s", n, heads, first)
+				t.Errorf("since second %d: %d requests, begins with %s", n, heads, first)
 			}
 		}
 		if heads, first := crawls(t, w, c, Beginning()); heads > 510 || first != letters(0) {
@@ -124,20 +124,20 @@ func TestWrongWays(t *testing.T) {
 		return string(data)
 	}
 	for name, content := range map[string]string{
-		"empty":                  "",
-		"not JSON":               "{",
-		"another type":           `[1,2]`,
-		"no page":                `{"pages":[]}`,
-		"no URL":                 `{"pages":[{},{"url":"mailto:x"},{"url":"%zz"}]}`,
-		"another origin":         `{"pages":[{"at":"2024-01-01T00:00:00Z","url":"https://evil.example/feed/1"}]}`,
-		"too early":              `{"pages":[` + page(100, 1) + `]}`,
-		"too late":               `{"pages":[` + page(100, 5000) + `]}`,
-		"right":                  `{"pages":[` + page(100, 99) + `]}`,
-		"the newest page":        `{"pages":[` + page(200, 199) + `]}`,
-		"the oldest page":        `{"pages":[` + page(1, 0) + `]}`,
-		"a missing page":         `{"pages":[` + page(999, 0) + `]}`,
-		"end of an abandoned":    `{"pages":[{"at":"2024-01-01T00:00:02Z","url":"http://feed.test/former/3"}]}`,
-		"all of different kinds": `{"pages":[` + page(200, 199) + "," + page(100, 1) + "," + page(999, 0) + `]}`,
+		"empty":                    "",
+		"not JSON":                 "{",
+		"another type":             `[1,2]`,
+		"no page":                  `{"pages":[]}`,
+		"no URL":                   `{"pages":[{},{"url":"mailto:x"},{"url":"%zz"}]}`,
+		"another origin":           `{"pages":[{"at":"2024-01-01T00:00:00Z","url":"https://evil.example/feed/1"}]}`,
+		"too early":                `{"pages":[` + page(100, 1) + `]}`,
+		"too late":                 `{"pages":[` + page(100, 5000) + `]}`,
+		"right":                    `{"pages":[` + page(100, 99) + `]}`,
+		"the newest page":          `{"pages":[` + page(200, 199) + `]}`,
+		"the oldest page":          `{"pages":[` + page(1, 0) + `]}`,
+		"a missing page":           `{"pages":[` + page(999, 0) + `]}`,
+		"end of an abandoned feed": `{"pages":[{"at":"2024-01-01T00:00:02Z","url":"http://feed.test/former/3"}]}`,
+		"pages of different kinds": `{"pages":[` + page(200, 199) + "," + page(100, 1) + "," + page(999, 0) + `]}`,
 	} {
 		inWorld(t, handler, func(t *testing.T, w *world) {
 			c := Config{Ways: t.TempDir()}
@@ -313,7 +313,7 @@ func TestSearching(t *testing.T) {
 		}
 		crawls(t, w, c, Beginning())
 		if half := seen[len(seen)/2]; half.Left >= 0 {
-			t.Errorf("there is an estimate: %+v", half)
+			t.Errorf("unexpected estimate: %+v", half)
 		}
 	})
 }

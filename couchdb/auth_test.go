@@ -206,7 +206,7 @@ func TestSessionEnds(t *testing.T) {
 			case r.URL.Path == "/_session":
 				logins++
 			case time.Since(lastUse) >= life:
-				t.Errorf("%+v: request with an old cookie", test)
+				t.Errorf("%+v: request with an expired cookie", test)
 			}
 			lastUse = time.Now()
 			http.SetCookie(w, &cookie) // CouchDB renews it

@@ -59,7 +59,7 @@ func TestRead(t *testing.T) {
 					t.Errorf("OpenRevs %+v: %.2000s", o, diff)
 				}
 				if got := leaves(t, db.OpenRevs(t.Context(), "nope", nil, o)); len(got) != 1 || got[0].Err != "404" {
-					t.Errorf("OpenRevs %+v of nothing: %+v", o, got)
+					t.Errorf("OpenRevs %+v of a missing document: %+v", o, got)
 				}
 			}
 		}

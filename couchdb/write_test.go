@@ -128,13 +128,13 @@ func TestOutcomeUnknown(t *testing.T) {
 		write    func(context.Context, *couchdb.DB) error
 		requests int
 	}{
-		"documents with revisions": {func(ctx context.Context, db *couchdb.DB) error { _, err := db.BulkDocs(ctx, nil, false); return err }, 2},
-		"documents without":        {func(ctx context.Context, db *couchdb.DB) error { _, err := db.BulkDocs(ctx, nil, true); return err }, 1},
-		"a document with one": {func(ctx context.Context, db *couchdb.DB) error {
+		"documents with revisions":    {func(ctx context.Context, db *couchdb.DB) error { _, err := db.BulkDocs(ctx, nil, false); return err }, 2},
+		"documents without revisions": {func(ctx context.Context, db *couchdb.DB) error { _, err := db.BulkDocs(ctx, nil, true); return err }, 1},
+		"a document with a revision": {func(ctx context.Context, db *couchdb.DB) error {
 			_, err := db.Put(ctx, put("a", "{}", false))
 			return err
 		}, 2},
-		"a document without": {func(ctx context.Context, db *couchdb.DB) error {
+		"a document without a revision": {func(ctx context.Context, db *couchdb.DB) error {
 			_, err := db.Put(ctx, put("a", "{}", true))
 			return err
 		}, 1},

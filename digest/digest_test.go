@@ -91,8 +91,8 @@ func TestLimits(t *testing.T) {
 	}
 	for name, s := range map[string]state{
 		"none": {}, "one": numbered(1), "usual": numbered(50_000), "long": long,
-		"each begins a leaf": chosen(4000, func(key string) bool { return isCut(key, 10) }),
-		"none begins a leaf": chosen(20_000, func(key string) bool { return !isCut(key, 10) }),
+		"each key begins a leaf": chosen(4000, func(key string) bool { return isCut(key, 10) }),
+		"no key begins a leaf":   chosen(20_000, func(key string) bool { return !isCut(key, 10) }),
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			o := objects{}

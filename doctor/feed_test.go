@@ -367,7 +367,7 @@ func TestCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	if own != "Bearer xy" || len(other) != 0 {
-		t.Errorf("sent own origin %q, other %q, which was not allowed", own, other)
+		t.Errorf("the feed's origin was sent %q; another, which was not allowed, %q", own, other)
 	}
 	config.AllowOrigins = []string{elsewhere.URL}
 	if _, err := doctor.Feed(t.Context(), home.URL+"/feeds/f", config); err != nil {

@@ -97,7 +97,7 @@ func (r *rig) check() {
 	}
 	slices.Sort(inFeed)
 	if !slices.Equal(inFeed, inTable) {
-		r.t.Errorf("sqlite has %d rows that are not the %d entities", len(inTable), len(inFeed))
+		r.t.Errorf("the %d rows in SQLite differ from the %d entities of the feed", len(inTable), len(inFeed))
 	}
 	for n := range r.servers {
 		feedctl(r.t, "verify", r.url(n))

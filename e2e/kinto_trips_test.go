@@ -108,7 +108,7 @@ func TestKintoAndPython(t *testing.T) {
 		t.Errorf("kinto-http.py wrote (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(want, read(into)); diff != "" {
-		t.Errorf("kinto-http.py reads what the sink wrote as (-want +got):\n%s", diff)
+		t.Errorf("what kinto-http.py reads from the sink (-want +got):\n%s", diff)
 	}
 }
 

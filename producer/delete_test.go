@@ -76,7 +76,7 @@ func TestDelete(t *testing.T) {
 					t.Errorf("%s: %v", key, err)
 				}
 			}
-			for name, reader := range map[string]*chain.Reader{"reader of before": old, "new reader": chain.NewReader(store, testFeed)} {
+			for name, reader := range map[string]*chain.Reader{"earlier reader": old, "new reader": chain.NewReader(store, testFeed)} {
 				if _, err := reader.Newest(ctx); !errors.Is(err, chain.ErrDeleted) || !errors.Is(err, chain.ErrNoFeed) {
 					t.Errorf("%s: newest page: %v", name, err)
 				}

@@ -131,7 +131,7 @@ func storeFault(t *testing.T, options Options, n int, outcome fault.Outcome) (op
 	}
 	r.checkScene(options)
 	if t.Failed() && n > 0 {
-		t.Logf("the operation was %v", operations[n-1])
+		t.Logf("the failed operation was %v", operations[n-1])
 	}
 	return operations
 }

@@ -321,11 +321,11 @@ func TestDuplicates(t *testing.T) {
 		healthy(w, q)
 	})
 	if report := r.run(); report.Published != 0 {
-		t.Errorf("what is in the feed was published again: %+v", report)
+		t.Errorf("revisions in the feed were published again: %+v", report)
 	}
 	r.graft(later.ID, false, `"n":1`, later.Rev)
 	if report := r.run(); report.Published != 0 || report.Repeated != 1 || report.Read != 0 {
-		t.Errorf("what is in the feed was not recognised: %+v", report)
+		t.Errorf("a revision in the feed was not recognised: %+v", report)
 	}
 }
 

@@ -34,9 +34,9 @@ func TestRestored(t *testing.T) {
 			ran, readOnly bool // before the backup
 			warnings      int
 		}{
-			"after a run":               {ran: true},
-			"before the first run":      {warnings: 1},
-			"without a log, and behind": {ran: true, readOnly: true, warnings: 1},
+			"after a run":                       {ran: true},
+			"before the first run":              {warnings: 1},
+			"without a log, with fewer changes": {ran: true, readOnly: true, warnings: 1},
 		} {
 			if real && test.readOnly {
 				continue

@@ -18,7 +18,7 @@ import (
 // published.
 func TestWinnerReturnsSoon(t *testing.T) {
 	t.Parallel()
-	for name, known := range map[string]bool{"loser in the feed": true, "both on their way": false} {
+	for name, known := range map[string]bool{"loser in the feed": true, "both in flight": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)

@@ -42,16 +42,16 @@ func TestDocumentFailsForEver(t *testing.T) {
 		})
 	}
 	for name, how := range map[string]couchtest.Fault{
-		"error in the answer":    inAnswer(`{"error":{"id":"$1","rev":"$2","error":"unknown_error","reason":"badmatch"}}`),
-		"no JSON in the answer":  inAnswer(`{"ok":{"_id":"$1","_rev":"$2",}}`),
-		"another in the answer":  inAnswer(`{"ok":{"_id":"good","_rev":"$2"}}`),
-		"nothing in the answer":  inAnswer(``),
-		"internal server error":  couchtest.Refuse(http.StatusInternalServerError, "unknown_error", "badmatch"),
-		"forbidden":              couchtest.Refuse(http.StatusForbidden, "forbidden", "not for you"),
-		"too large to be sent":   couchtest.Refuse(http.StatusRequestEntityTooLarge, "too_large", "the request entity is too large"),
-		"gateway timeout":        couchtest.Refuse(http.StatusGatewayTimeout, "", ""),
-		"connection breaks":      couchtest.Cut(1),
-		"connection breaks late": couchtest.Cut(300),
+		"error in the answer":            inAnswer(`{"error":{"id":"$1","rev":"$2","error":"unknown_error","reason":"badmatch"}}`),
+		"no JSON in the answer":          inAnswer(`{"ok":{"_id":"$1","_rev":"$2",}}`),
+		"another document in the answer": inAnswer(`{"ok":{"_id":"good","_rev":"$2"}}`),
+		"nothing in the answer":          inAnswer(``),
+		"internal server error":          couchtest.Refuse(http.StatusInternalServerError, "unknown_error", "badmatch"),
+		"forbidden":                      couchtest.Refuse(http.StatusForbidden, "forbidden", "not for you"),
+		"too large to be sent":           couchtest.Refuse(http.StatusRequestEntityTooLarge, "too_large", "the request entity is too large"),
+		"gateway timeout":                couchtest.Refuse(http.StatusGatewayTimeout, "", ""),
+		"connection breaks":              couchtest.Cut(1),
+		"connection breaks late":         couchtest.Cut(300),
 	} {
 		for _, follow := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/%v", name, follow), func(t *testing.T) {
@@ -400,7 +400,7 @@ func TestUnavailableForLong(t *testing.T) {
 		t.Error(err)
 	}
 	s.reader.open.Range(func(batch, _ any) bool {
-		t.Errorf("batch is kept: %+v", batch)
+		t.Errorf("batch was not closed: %+v", batch)
 		return true
 	})
 }

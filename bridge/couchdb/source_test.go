@@ -43,7 +43,7 @@ func TestWinnerReturns(t *testing.T) {
 	r.check()
 	r.fake.Rewind(r.url, "0")
 	if report := r.run(); report.Published != 0 {
-		t.Errorf("a rewind publishes %d", report.Published)
+		t.Errorf("a rewind published %d entities", report.Published)
 	}
 }
 
@@ -239,12 +239,12 @@ func TestRecreated(t *testing.T) {
 	r.run()
 	r.fake.Delete(r.url)
 	if _, err := r.tryRun(r.store); !errors.Is(err, couchdb.ErrNotFound) {
-		t.Errorf("database is gone: %v", err)
+		t.Errorf("deleted database: error is %v", err)
 	}
 	r.fake.Create(r.url)
 	r.fill(5, 6)
 	if _, err := r.tryRun(r.store); !errors.Is(err, changes.ErrRecreated) {
-		t.Errorf("database was replaced: %v", err)
+		t.Errorf("replaced database: error is %v", err)
 	}
 	if n := len(r.pairs()); n != 3 {
 		t.Errorf("feed has %d entities", n)
@@ -463,7 +463,7 @@ func TestDeletedInAnswer(t *testing.T) {
 				}
 			}
 			if test.created && records > 1 {
-				t.Errorf("the new database gets %d records of the log", records)
+				t.Errorf("%d log records were written to the new database, want at most 1", records)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 func TestOneShot(t *testing.T) {
 	r := newRig(t)
 	if report := r.run(); !report.NoChanges {
-		t.Errorf("of an empty collection: %+v", report)
+		t.Errorf("an empty collection: %+v", report)
 	}
 	r.fill(0, 120)
 	r.put("gone", "")

@@ -139,7 +139,7 @@ func TestBucketFirstFill(t *testing.T) {
 		stop := b.start(t.Context())
 		time.Sleep(10 * time.Second)
 		if len(arrived) != 3 {
-			t.Errorf("%d collections are read at once", len(arrived))
+			t.Errorf("%d collections are read at once, want 3", len(arrived))
 		}
 		f.fake.Heal()
 		close(answered)
@@ -198,7 +198,7 @@ func TestBucketGone(t *testing.T) {
 		f.net.Requests()
 		time.Sleep(5 * time.Minute)
 		if slices.ContainsFunc(f.net.Requests(), func(r string) bool { return strings.Contains(r, "/before") || strings.Contains(r, "/during") }) {
-			t.Error("collections that are gone are read")
+			t.Error("deleted collections are still read")
 		}
 		f.do(http.MethodPut, f.collection("during"), "") // with no record
 		time.Sleep(2 * time.Minute)

@@ -91,11 +91,11 @@ func TestFollowFuture(t *testing.T) {
 		compared.Store(0)
 		time.Sleep(10 * time.Minute)
 		if f.idle.Load() < 55 || compared.Load() > 0 {
-			t.Errorf("in 10 min at rest it is idle %d times, and compared %d times", f.idle.Load(), compared.Load())
+			t.Errorf("in 10 min without changes: idle %d times, compared %d times", f.idle.Load(), compared.Load())
 		}
 		time.Sleep(24 * time.Hour)
 		if compared.Load() != 1 {
-			t.Errorf("in a day at rest it is compared %d times", compared.Load())
+			t.Errorf("in a day without changes: compared %d times, want 1", compared.Load())
 		}
 	})
 }

@@ -45,16 +45,16 @@ func TestSourceFails(t *testing.T) {
 		with  func(*http.Request) (*http.Response, int64, error)
 		error error // nil: the run succeeds
 	}{
-		"503":              {refuse(503, `{"code":503,"errno":201}`), nil},
-		"429":              {refuse(429, `{"code":429}`), nil},
-		"cut at once":      {func(*http.Request) (*http.Response, int64, error) { return nil, 0, nil }, nil},
-		"cut in a row":     {func(*http.Request) (*http.Response, int64, error) { return nil, 1000, nil }, nil},
-		"no response":      {func(*http.Request) (*http.Response, int64, error) { return nil, 0, io.ErrUnexpectedEOF }, nil},
-		"401":              {refuse(401, `{"code":401,"errno":104}`), kinto.ErrUnauthorized},
-		"403":              {refuse(403, `{"code":403,"errno":121}`), ErrRights},
-		"404 of a proxy":   {refuse(404, `not found`), kinto.ErrNotFound},
-		"410":              {refuse(410, `{"code":410,"errno":202}`), kinto.ErrGone},
-		"page of a portal": {refuse(200, `<html>`), kinto.ErrMalformed},
+		"503":                      {refuse(503, `{"code":503,"errno":201}`), nil},
+		"429":                      {refuse(429, `{"code":429}`), nil},
+		"cut at once":              {func(*http.Request) (*http.Response, int64, error) { return nil, 0, nil }, nil},
+		"cut within a record":      {func(*http.Request) (*http.Response, int64, error) { return nil, 1000, nil }, nil},
+		"no response":              {func(*http.Request) (*http.Response, int64, error) { return nil, 0, io.ErrUnexpectedEOF }, nil},
+		"401":                      {refuse(401, `{"code":401,"errno":104}`), kinto.ErrUnauthorized},
+		"403":                      {refuse(403, `{"code":403,"errno":121}`), ErrRights},
+		"404 of a proxy":           {refuse(404, `not found`), kinto.ErrNotFound},
+		"410":                      {refuse(410, `{"code":410,"errno":202}`), kinto.ErrGone},
+		"page of a captive portal": {refuse(200, `<html>`), kinto.ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -67,7 +67,7 @@ func (f *follower) between(changes func()) {
 func (f *follower) caughtUp(want map[string]string) {
 	f.t.Helper()
 	if err := f.wait(func() bool { return maps.Equal(f.fold(), want) }); err != nil {
-		f.t.Fatalf("the bridge has ended, and the feed leaves %v, want %v: %v", f.fold(), want, err)
+		f.t.Fatalf("the bridge has ended; the feed results in %v, want %v: %v", f.fold(), want, err)
 	}
 }
 

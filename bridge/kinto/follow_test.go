@@ -124,7 +124,7 @@ func TestQuiet(t *testing.T) {
 		f.idle.Store(0)
 		time.Sleep(10 * time.Minute)
 		if got := len(f.net.Requests()); got < 55 || got > 61 || f.idle.Load() < 55 {
-			f.t.Errorf("in 10 min it makes %d requests, and is idle %d times", got, f.idle.Load())
+			f.t.Errorf("in 10 min the bridge made %d requests, and was idle %d times", got, f.idle.Load())
 		}
 		f.do(http.MethodDelete, f.url+"/records/a", "")
 		f.do(http.MethodPut, f.url+"/records/b", `{"data":{"n":1}}`)
@@ -142,11 +142,11 @@ func TestBackoff(t *testing.T) {
 		f.net.Requests()
 		time.Sleep(100 * time.Second)
 		if got := f.net.Requests(); len(got) > 0 {
-			f.t.Errorf("it makes the requests %q", got)
+			f.t.Errorf("requests during the backoff: %q", got)
 		}
 		time.Sleep(30 * time.Second)
 		if got := f.net.Requests(); len(got) == 0 {
-			f.t.Error("it sends no more requests")
+			f.t.Error("no requests after the backoff")
 		}
 	})
 }

@@ -48,7 +48,7 @@ func TestLateCommitOnPostgreSQL(t *testing.T) {
 	polls.count()
 
 	if n := <-polls.found; n > polls.most {
-		t.Fatalf("the late commit has not been read in a window and a poll, which are at most %d polls", polls.most)
+		t.Fatalf("the late commit was not read within %d polls, the length of a window and one poll", polls.most)
 	}
 	r.await("late", `"batch":true`)
 	r.await("locked", `"batch":true`)

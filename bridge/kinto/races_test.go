@@ -41,7 +41,7 @@ func TestPageRaces(t *testing.T) {
 						t.Errorf("%d pages fewer than expected", h.pages)
 					}
 					if h.compared != newest || h.lost > 0 {
-						t.Errorf("all ids were compared: %t, and %d requests are for what had been lost", h.compared, h.lost)
+						t.Errorf("all ids were compared: %t, and %d requests were for records found by comparing ids", h.compared, h.lost)
 					}
 				})
 			}

@@ -42,7 +42,7 @@ func restoredUnseen(t *testing.T, cut bool) {
 	if cut {
 		f.fake.Inject(1, func(q *http.Request) bool { return q.URL.Query().Has("_token") }, kintotest.Refuse(503, 201, "later"))
 		if _, err := f.tryRun(f.store); err == nil {
-			t.Error("the list is not cut off")
+			t.Error("no error from a list that is cut off")
 		}
 		f.has("a b c")
 	}
@@ -53,7 +53,7 @@ func restoredUnseen(t *testing.T, cut bool) {
 	}
 	compared := f.onCompare(func(int64) {})
 	if run(); compared.Load() > 0 {
-		t.Error("it is compared again")
+		t.Error("the collection is compared again")
 	}
 }
 

@@ -77,7 +77,7 @@ func TestCompleteNames(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(strings.TrimPrefix(store, "file:") + "-absent"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("completing has made a store: %v", err)
+		t.Errorf("completion created a store: %v", err)
 	}
 }
 

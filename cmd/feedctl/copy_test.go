@@ -28,13 +28,13 @@ func TestCopyMetrics(t *testing.T) {
 	}
 	const complete = "\nfeedctl_copy_last_complete_timestamp_seconds 1"
 	if got := scrape(); strings.Contains(got, complete) || !strings.Contains(got, "\nfeedctl_copy_entities_total 0\n") {
-		t.Errorf("before it was complete:\n%s", got)
+		t.Errorf("metrics before the copy is complete:\n%s", got)
 	}
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := scrape(); !strings.Contains(got, complete) {
-		t.Errorf("after it was complete:\n%s", got)
+		t.Errorf("metrics after the copy is complete:\n%s", got)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestCopy(t *testing.T) {
 	// New entities are appended.
 	mustRun(t, zones, "publish", first+"#zones", "--key", "/name")
 	if got := mustRun(t, "", "copy", first+"#zones", last+"#zones"); !strings.Contains(got, "copied 3 entities") {
-		t.Errorf("copy of what is new: %s", got)
+		t.Errorf("copy of new entities: %s", got)
 	}
 	if tail(first) != tail(last) {
 		t.Error("the copy differs")

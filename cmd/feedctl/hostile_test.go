@@ -100,7 +100,7 @@ func TestHostileServer(t *testing.T) {
 			run(t.Context(), strings.Fields(line+options), app.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, Screen: true})
 			for name, text := range map[string]string{"stdout": stdout.String(), "stderr": stderr.String()} {
 				if at := obeyed(text); at >= 0 {
-					t.Errorf("%s%s: %s has something a terminal obeys: ...%q", line, options, name, text[max(0, at-60):min(len(text), at+20)])
+					t.Errorf("%s%s: %s has a character that controls a terminal: ...%q", line, options, name, text[max(0, at-60):min(len(text), at+20)])
 				}
 				if strings.Contains("\n"+text, "\nfeedctl: all") || strings.Contains("\n"+text, "\nfeedctl: \\u202e") {
 					t.Errorf("%s%s: %s has lines that are not feedctl's: %q", line, options, name, text)

@@ -65,6 +65,6 @@ func TestMetricsOfCommands(t *testing.T) {
 		}
 	}
 	if !maps.Equal(have, listed) {
-		t.Errorf("metrics have %v, listed are %v", slices.Sorted(maps.Keys(have)), slices.Sorted(maps.Keys(listed)))
+		t.Errorf("commands with metrics are %v, the list has %v", slices.Sorted(maps.Keys(have)), slices.Sorted(maps.Keys(listed)))
 	}
 }

@@ -43,6 +43,6 @@ func TestNewestFirst(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(into); err == nil {
-		t.Error("a sink that was refused exists")
+		t.Error("a sink that was refused was created")
 	}
 }

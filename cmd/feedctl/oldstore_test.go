@@ -37,6 +37,6 @@ func TestOldFileStore(t *testing.T) {
 	}
 	lines, err := os.ReadFile(filepath.Join(out, "from-beginning.jsonl"))
 	if err != nil || strings.Count(string(lines), "\n") != 8 {
-		t.Errorf("there are %q, %v", lines, err)
+		t.Errorf("from-beginning.jsonl has %q, %v", lines, err)
 	}
 }

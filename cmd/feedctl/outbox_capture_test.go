@@ -46,7 +46,7 @@ func TestOutboxCapturedTables(t *testing.T) {
 	outbox(exit.OK, "attach", "--table", "parts", "--feed", "products")
 	status := outbox(exit.OK, "status")
 	if !strings.Contains(status, "products") || strings.Contains(status, "parts") {
-		t.Errorf("there is nothing to say: %s", status)
+		t.Errorf("status lacks products, or has parts: %s", status)
 	}
 	exec("CREATE TABLE parts_1 PARTITION OF parts DEFAULT")
 	for _, want := range []string{"TRUNCATE of public.parts_1", "attach public.parts again"} {

@@ -46,7 +46,7 @@ func TestOutboxLag(t *testing.T) {
 	status := func(want string) {
 		t.Helper()
 		if code, got, stderr := feedctl(t, "", "outbox", "status", "--db", database); code != exit.OK || !regexp.MustCompile(want).MatchString(got) {
-			t.Errorf("no %s in: exit status %d\n%s%s", want, code, got, stderr)
+			t.Errorf("status without %q: exit status %d\n%s%s", want, code, got, stderr)
 		}
 	}
 	exec(`SELECT feedctl.publish('orders', '1', 'PUT', 'abc'), feedctl.publish('orders', '2', 'PUT', 'de');

@@ -74,7 +74,7 @@ func TestRepairSeveral(t *testing.T) {
 	}
 	results, stderr = run(exit.Error, "--all", store, "--apply")
 	if results["worse"].Error == "" || results["worse"].Applied || !results["ill"].Applied || !strings.Contains(stderr, "1 of 4 feeds failed") {
-		t.Errorf("one cannot be repaired: %+v, %s", results, stderr)
+		t.Errorf("a feed that cannot be repaired: %+v, %s", results, stderr)
 	}
 	if err := os.RemoveAll(blocked); err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func TestRetain(t *testing.T) {
 		t.Errorf("changed: %s", got)
 	}
 	if got := mustRun(t, "", "snapshot", "list", feed); strings.Contains(got, "zones/") {
-		t.Errorf("a policy that was only set has made %s", got)
+		t.Errorf("a snapshot was made before the policy was carried out: %s", got)
 	}
 	tables := filepath.Join(dir, "tables")
 	if got := mustRun(t, "", "retain", feed, "--run", "--tables", tables); !strings.Contains(got, "made a snapshot; deleted 0 pages") {

@@ -40,7 +40,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 			t.Errorf("%s: short help is %q", name, c.Short)
 		}
 		if !strings.Contains(c.Long, "\n\nExit status:\n    0  ") {
-			t.Errorf("%s: help does not tell its exit status", name)
+			t.Errorf("%s: help does not list exit statuses", name)
 		}
 		if !strings.Contains(c.Example, "  feedctl") && !strings.Contains(c.Example, "| feedctl") {
 			t.Errorf("%s: help has no example", name)
@@ -172,7 +172,7 @@ func TestServeWithoutCertificate(t *testing.T) {
 			t.Errorf("%s: exit status %d, stdout %q, stderr %q", filepath.Base(file), code, stdout, stderr)
 		}
 		if _, err := os.Stat(ready); err == nil {
-			t.Errorf("%s: the file for a server that is ready was written", filepath.Base(file))
+			t.Errorf("%s: --ready-file was written", filepath.Base(file))
 		}
 	}
 }

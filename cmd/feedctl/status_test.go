@@ -58,7 +58,7 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	if found, _ := filepath.Glob(dir + "/none*"); len(found) > 0 {
-		t.Errorf("status has made %v", found)
+		t.Errorf("status created %v", found)
 	}
 	if code, _, stderr := feedctl(t, "", "status", "-"); code != exit.Usage || !strings.Contains(stderr, "has no position") {
 		t.Errorf("status of standard output: exit status %d, %s", code, stderr)
@@ -73,7 +73,7 @@ func TestStatusAsksWithoutCredentials(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		if r.Header.Get("Authorization") != "" {
-			t.Errorf("it was asked with %q", r.Header)
+			t.Errorf("request has credentials: %q", r.Header)
 		}
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
@@ -86,6 +86,6 @@ func TestStatusAsksWithoutCredentials(t *testing.T) {
 	}
 	out := mustRun(t, "", "status", "jsonl:"+path)
 	if fields := strings.Fields(strings.Split(out, "\n")[1]); asked == 0 || strings.Join(fields[2:5], " ") != "2026-05-01T10:00:00Z - -" {
-		t.Errorf("asked %d times; %s", asked, out)
+		t.Errorf("server was asked %d times; %s", asked, out)
 	}
 }

@@ -21,7 +21,7 @@ func TestStoredNames(t *testing.T) {
 		for _, args := range [][]string{{"verify", store + "#zones"}, {"verify", "--index", store + "#zones"}} {
 			var report struct{ URL string }
 			if err := json.Unmarshal([]byte(mustRun(t, "", append(args, "--json")...)), &report); err != nil || report.URL != here {
-				t.Errorf("%v: the report is of %q, %v, want %q", args, report.URL, err, here)
+				t.Errorf("%v: the report is about %q, %v, want %q", args, report.URL, err, here)
 			}
 		}
 		for _, test := range []struct {

@@ -144,7 +144,7 @@ func TestEpochErrors(t *testing.T) {
 			}
 		}
 		if !consumer.IsGap(c.err) || consumer.Retryable(c.err) {
-			t.Errorf("%v: it must be a gap", c.err)
+			t.Errorf("%v: want a gap that is not retryable", c.err)
 		}
 	}
 }

@@ -287,10 +287,10 @@ func TestDamage(t *testing.T) {
 		layout.FeedPage("f", 1), layout.FeedPage("f", 3), layout.SnapshotIndex("s", index.ID), layout.SnapshotPage("s", index.ID, 1),
 	} {
 		if err := read(damagedStore{store, key, nil, new(reads)}, key); !errors.Is(err, chain.ErrCorrupt) || !strings.Contains(err.Error(), key) {
-			t.Errorf("%s is damaged: %v", key, err)
+			t.Errorf("%s, damaged: %v", key, err)
 		}
 		if err := read(damagedStore{store, key, storage.ErrPermission, new(reads)}, key); !errors.Is(err, storage.ErrPermission) || consumer.Retryable(err) {
-			t.Errorf("%s cannot be read: %v", key, err)
+			t.Errorf("%s, unreadable: %v", key, err)
 		}
 	}
 	size, counted := int64(0), new(reads)
@@ -356,7 +356,7 @@ func TestLargePageIsDamaged(t *testing.T) {
 		given, at := sink.entities, sink.at
 		for range 10 {
 			if stats, err := job.Run(t.Context()); !errors.Is(err, chain.ErrCorrupt) || stats.Batches > 0 {
-				t.Fatalf("%s is still damaged: %+v, %v", key, stats, err)
+				t.Fatalf("%s, still damaged: %+v, %v", key, stats, err)
 			}
 		}
 		if sink.entities != given || !reflect.DeepEqual(sink.at, at) {
@@ -364,7 +364,7 @@ func TestLargePageIsDamaged(t *testing.T) {
 		}
 		damaged.key = ""
 		if stats, err := job.Run(t.Context()); err != nil || stats.Entities < 4 || sink.at.Damaged != "" || sink.at.ContentID != "<6>" {
-			t.Errorf("%s was repaired: %+v, %v, the position is %+v", key, stats, err, sink.at)
+			t.Errorf("%s, repaired: %+v, %v, the position is %+v", key, stats, err, sink.at)
 		}
 	}
 }

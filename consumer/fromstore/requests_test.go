@@ -65,10 +65,10 @@ func TestRequests(t *testing.T) {
 			{"the beginning", consumer.Beginning(), fmt.Sprintf("<%d-1>", floor), 2},
 			{"a time", consumer.Since(at(middle)), fmt.Sprintf("<%d-1>", middle), 4},
 			{"the time of the newest page", consumer.Since(at(pages)), fmt.Sprintf("<%d-1>", pages), 4},
-			{"a Content-ID, whose page is gone", consumer.After(feed.Position{
+			{"a Content-ID whose page is gone", consumer.After(feed.Position{
 				ContentID: fmt.Sprintf("<%d-1>", middle), LastModified: at(middle), Page: origin + layout.FeedPagePath("f", 1),
 			}), fmt.Sprintf("<%d-2>", middle), 5},
-			{"a Content-ID, whose page has others", consumer.After(feed.Position{
+			{"a Content-ID that is not on its page", consumer.After(feed.Position{
 				ContentID: fmt.Sprintf("<%d-1>", middle), LastModified: at(middle), Page: origin + layout.FeedPagePath("f", pages-1),
 			}), fmt.Sprintf("<%d-2>", middle), 5},
 			{"a Content-ID of a feed that has moved", consumer.After(feed.Position{

@@ -200,13 +200,13 @@ func TestBase(t *testing.T) {
 			return fault.Pass
 		}), keys, 2, digests.Config{Base: base.ID})
 		if !errors.Is(err, digests.ErrBase) {
-			t.Errorf("the base was removed meanwhile: %v", err)
+			t.Errorf("base removed meanwhile: error is %v", err)
 		}
 		if ids, err := digests.List(t.Context(), store, "f"); err != nil || len(ids) > 0 {
 			t.Errorf("digests %v exist: %v", ids, err)
 		}
 		if _, err := write(t.Context(), store, keys, 2, digests.Config{Base: base.ID}); !errors.Is(err, digests.ErrBase) {
-			t.Errorf("the base is missing: %v", err)
+			t.Errorf("base missing: error is %v", err)
 		}
 	})
 }

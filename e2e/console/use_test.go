@@ -113,7 +113,7 @@ func TestBookmarks(t *testing.T) {
 		t.Helper()
 		b.shows("shop/stock-to-web")
 		if text := b.text(); strings.Contains(text, "shop/countries") || b.path() != found {
-			t.Errorf("%s shows, want %s with stock only:\n%s", b.path(), found, text)
+			t.Errorf("path is %s, want %s, showing stock only:\n%s", b.path(), found, text)
 		}
 		if value := evaluate[string](b, `document.querySelector("input[name=name]").value`); value != "stock" {
 			t.Errorf("the form has %q, want %q", value, "stock")

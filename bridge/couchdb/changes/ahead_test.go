@@ -31,7 +31,7 @@ func TestAhead(t *testing.T) {
 			t.Error(diff)
 		}
 		if n := f.Stats().Requests; n != 3 {
-			t.Errorf("%d requests are counted", n)
+			t.Errorf("counted %d requests, want 3", n)
 		}
 	})
 }

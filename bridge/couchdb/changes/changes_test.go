@@ -44,7 +44,7 @@ func TestFollow(t *testing.T) {
 		{name: "fewer sequences", options: changes.Options{SeqInterval: 2}, answers: []answer{cut(`{"results":[` + rows("-a b -c")), text(normal("-c d", "sd"))},
 			rows: "a b c c d", position: `"sd"`, asked: n + "&seq_interval=2, " + n + "&seq_interval=2&since=sb", err: io.EOF},
 
-		{name: "cut in a row", answers: []answer{cut(`{"results":[` + rows("a b") + `,{"seq":"s`), text(normal("c", "sc"))}, rows: "a b c", position: `"sc"`, asked: n + ", " + n + "&since=sb", err: io.EOF},
+		{name: "cut within a row", answers: []answer{cut(`{"results":[` + rows("a b") + `,{"seq":"s`), text(normal("c", "sc"))}, rows: "a b c", position: `"sc"`, asked: n + ", " + n + "&since=sb", err: io.EOF},
 		{name: "cut before the end", answers: []answer{cut(`{"results":[` + rows("a b") + `],`), text(normal("", "sb"))}, rows: "a b", position: `"sb"`, asked: n + ", " + n + "&since=sb", err: io.EOF},
 		{name: "complete without a last sequence", answers: []answer{text(`{"results":[` + rows("a") + `]}`), text(normal("", "s"))}, rows: "a", position: `"s"`, asked: n + ", " + n + "&since=sa", err: io.EOF},
 		{name: "hangs", answers: []answer{hang(`{"results":[` + rows("a")), text(normal("b", "sb"))}, rows: "a b", position: `"sb"`, asked: n + ", " + n + "&since=sa", err: io.EOF},

@@ -153,10 +153,10 @@ func TestFixtures(t *testing.T) {
 				switch {
 				case recorded.status != http.StatusOK:
 					if !errors.As(err, &refused) || refused.Status != recorded.status || refused.Reason == "" {
-						t.Errorf("the end is %v", err)
+						t.Errorf("the feed ended with %v", err)
 					}
 				case options[name].Feed == changes.Normal && err != io.EOF, options[name].Feed != changes.Normal && err != errNothing:
-					t.Errorf("the end is %v", err)
+					t.Errorf("the feed ended with %v", err)
 				}
 				if diff := cmp.Diff(rows, got); diff != "" {
 					t.Errorf("rows (-want +got):\n%s", diff)
@@ -165,7 +165,7 @@ func TestFixtures(t *testing.T) {
 					t.Errorf("position is %s, want %s", f.Position(), last)
 				}
 				if recorded.status == http.StatusOK && f.Instance() == "" {
-					t.Error("the database is not known")
+					t.Error("the instance of the database is unknown")
 				}
 			})
 		})
