@@ -96,7 +96,7 @@ func TestIdleCalls(t *testing.T) {
 		r = w.run(db, outbox.Config{Store: memory.New(), Idle: func() {
 			<-ready
 			if moved := r.Stats().Rows; moved < before {
-				t.Errorf("%d rows are moved, %d were committed at the previous call", moved, before)
+				t.Errorf("%d rows have been moved, but %d had been committed at the previous call", moved, before)
 			}
 			before = committed.Load()
 			select {
@@ -152,7 +152,7 @@ func TestIdleWhileMoving(t *testing.T) {
 		}
 	}
 	if n := idle.Load(); n > 0 {
-		t.Errorf("called %d times while a row was being moved", n)
+		t.Errorf("Idle was called %d times while a row was being moved", n)
 	}
 	close(blocked)
 	w.await()

@@ -148,7 +148,7 @@ func TestCaptureAfterRename(t *testing.T) {
 	w.does(`ALTER TABLE products RENAME b TO c; INSERT INTO products VALUES (1, 2, 3)`, `PUT 1 {"a":2}`)
 	w.exec(`ALTER TABLE products RENAME a TO b; ALTER TABLE products RENAME TO goods`)
 	if _, err := w.pool.Exec(t.Context(), `UPDATE goods SET b = 3`); err == nil {
-		t.Errorf("a missing column is published: %v", w.events())
+		t.Errorf("an update was captured although a column is missing: %v", w.events())
 	}
 	w.attach(outbox.Capture{Table: "goods", Columns: []string{"b"}})
 	w.does(`UPDATE goods SET b = 4`, `PUT 1 {"b":4}`)
@@ -417,7 +417,7 @@ func TestCaptureNullKey(t *testing.T) {
 		w.attach(outbox.Capture{Table: "products", Key: key})
 		w.exec(`ALTER TABLE products ALTER id DROP NOT NULL`)
 		if _, err := w.pool.Exec(t.Context(), `INSERT INTO products VALUES (NULL, 1)`); err == nil {
-			t.Errorf("a row without the key %q is published: %v", key, w.events())
+			t.Errorf("a row with NULL in the key %q was captured: %v", key, w.events())
 		}
 	}
 }

@@ -98,7 +98,7 @@ func TestIDsGoBack(t *testing.T) {
 		// locks in the opposite order.
 		w.exec("ALTER SEQUENCE feedctl.outbox_id_seq RESTART; TRUNCATE feedctl.outbox")
 		if _, err := m.Look(t.Context(), w.db); err == nil {
-			t.Error("a mark is valid after ids went back")
+			t.Error("a mark is still valid after ids were reset")
 		}
 		w.publish("4")
 		w.await()
@@ -124,6 +124,6 @@ func TestIDsGoBackToTheMark(t *testing.T) {
 	w.exec("TRUNCATE feedctl.outbox RESTART IDENTITY")
 	w.publish("4") // below the mark
 	if _, err := m.Look(t.Context(), w.db); err == nil {
-		t.Error("a mark is valid after ids went back")
+		t.Error("a mark is still valid after ids were reset")
 	}
 }

@@ -102,7 +102,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(want, apply(t, state, after(t, all, index.Feed.ContentID), "")); diff != "" {
-				t.Errorf("snapshot %d and the feed: %s", n, diff)
+				t.Errorf("state from snapshot %d and the feed after it (-want +got): %s", n, diff)
 			}
 			checkPosition(t, store, index)
 		}

@@ -91,7 +91,7 @@ func decode(t *testing.T, kind string, text []byte) {
 		"Deployment": &deployment, "Service": &corev1.Service{}, "ConfigMap": &corev1.ConfigMap{}, "PodDisruptionBudget": &policyv1.PodDisruptionBudget{},
 	}[kind]
 	if !ok {
-		t.Errorf("no type for %s", kind)
+		t.Errorf("no Go type for kind %s", kind)
 		return
 	}
 	if err := yaml.UnmarshalStrict(text, into); err != nil {
@@ -100,7 +100,7 @@ func decode(t *testing.T, kind string, text []byte) {
 	for _, c := range deployment.Spec.Template.Spec.Containers {
 		parses(t, c.Args)
 		if s := c.SecurityContext; s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
-			t.Errorf("%s may write to its root", deployment.Name)
+			t.Errorf("%s may write to its root file system", deployment.Name)
 		}
 		for label, value := range deployment.Spec.Selector.MatchLabels {
 			if deployment.Spec.Template.Labels[label] != value {

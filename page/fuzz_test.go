@@ -92,7 +92,7 @@ func checkRefusal(t *testing.T, err error, boundary, name, value string, bodies 
 	case bytes.Contains(bytes.Join(bodies, []byte("\n")), []byte("--"+boundary)):
 	case bytes.Contains(bodies[2], []byte("--"+boundary)):
 	default:
-		t.Fatalf("rejected without reason: %v", err)
+		t.Fatalf("rejected for no reason: %v", err)
 	}
 }
 

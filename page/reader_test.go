@@ -73,9 +73,9 @@ func TestTolerance(t *testing.T) {
 		{"Content-Length empty", "--B\r\nContent-Length:\r\n\r\nbody\r\n--B--", []string{"Content-Length: |body"}},
 		{"Content-Length twice", "--B\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\nbody\r\n--B--", []string{"Content-Length: 4,Content-Length: 4|body"}},
 		{"Content-Length contradictory", "--B\r\nContent-Length: 4\r\nContent-Length: 1\r\n\r\nbody\r\n--B--", []string{"Content-Length: 4,Content-Length: 1|body"}},
-		{"Content-Length decides about a delimiter in a body", "--B\r\nContent-Length: 8\r\n\r\nx\r\n--B\r\n\r\n--B--", []string{"Content-Length: 8|x\r\n--B\r\n"}},
-		{"Content-Length decides about a CR", "--B\nContent-Length: 1\n\nx\r\n--B--", []string{"Content-Length: 1|x"}},
-		{"but not about half a CRLF", "--B\r\nContent-Length: 2\r\n\r\nx\r\n--B--", []string{"Content-Length: 2|x"}},
+		{"Content-Length includes a delimiter in a body", "--B\r\nContent-Length: 8\r\n\r\nx\r\n--B\r\n\r\n--B--", []string{"Content-Length: 8|x\r\n--B\r\n"}},
+		{"Content-Length excludes a CR", "--B\nContent-Length: 1\n\nx\r\n--B--", []string{"Content-Length: 1|x"}},
+		{"Content-Length ends within a CRLF", "--B\r\nContent-Length: 2\r\n\r\nx\r\n--B--", []string{"Content-Length: 2|x"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			parts, err := read(t, test.page, page.ReaderOptions{})
@@ -135,7 +135,7 @@ func TestErrors(t *testing.T) {
 		{"delimiter in a header", "--B\r\nA: b\r\n--B\r\n\r\n", page.ReaderOptions{}, 0, 11, page.ErrMalformedHeader},
 		{"closing delimiter in a header", "--B\r\nA: b\r\n--B--", page.ReaderOptions{}, 0, 11, page.ErrMalformedHeader},
 
-		{"header of the limit", "--B\r\nA: 34\r\n\r\n", page.ReaderOptions{MaxHeader: 7}, 0, 14, page.ErrTruncated},
+		{"header at the limit", "--B\r\nA: 34\r\n\r\n", page.ReaderOptions{MaxHeader: 7}, 0, 14, page.ErrTruncated},
 		{"header over the limit", "--B\r\nA: 34\r\n\r\n", page.ReaderOptions{MaxHeader: 6}, 0, 11, page.ErrHeaderTooLarge},
 		{"header over the default", first + "--B\r\nA: " + strings.Repeat("x", 64<<10), page.ReaderOptions{}, 1, 15 + 64<<10, page.ErrHeaderTooLarge},
 		{"many lines over the default", first + "--B\r\n" + strings.Repeat("A:\r\n", 20<<10), page.ReaderOptions{}, 1, 15 + 64<<10, page.ErrHeaderTooLarge},

@@ -154,7 +154,7 @@ func TestWriteStreamErrors(t *testing.T) {
 				t.Errorf("closed with %v, want %v", again, err)
 			}
 			if _, err := readAll(t, page.NewReader(&out, "B", page.ReaderOptions{})); err == nil {
-				t.Error("the page can be read")
+				t.Error("the page can be read although WriteStream failed")
 			}
 		})
 	}

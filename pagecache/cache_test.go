@@ -108,14 +108,14 @@ func TestSurvivesRestart(t *testing.T) {
 func TestDamage(t *testing.T) {
 	p, body := newPage(1, 5000)
 	for name, damage := range map[string]func(data []byte) []byte{
-		"a bit of the body":     func(d []byte) []byte { d[2500] ^= 1; return d },
-		"a bit of the metadata": func(d []byte) []byte { d[5100] ^= 1; return d },
-		"a bit of the length":   func(d []byte) []byte { d[len(d)-12] ^= 1; return d },
-		"a bit of the magic":    func(d []byte) []byte { d[len(d)-1] ^= 1; return d },
-		"cut short":             func(d []byte) []byte { return d[:4000] },
-		"too long":              func(d []byte) []byte { return append(d, 0) },
-		"empty":                 func([]byte) []byte { return nil },
-		"zeros":                 func(d []byte) []byte { return make([]byte, len(d)) },
+		"flipped bit in the body":     func(d []byte) []byte { d[2500] ^= 1; return d },
+		"flipped bit in the metadata": func(d []byte) []byte { d[5100] ^= 1; return d },
+		"flipped bit in the length":   func(d []byte) []byte { d[len(d)-12] ^= 1; return d },
+		"flipped bit in the magic":    func(d []byte) []byte { d[len(d)-1] ^= 1; return d },
+		"cut short":                   func(d []byte) []byte { return d[:4000] },
+		"too long":                    func(d []byte) []byte { return append(d, 0) },
+		"empty":                       func([]byte) []byte { return nil },
+		"zeros":                       func(d []byte) []byte { return make([]byte, len(d)) },
 	} {
 		for _, when := range []string{"while closed", "while open, long ago"} {
 			t.Run(name+" "+when, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestEviction(t *testing.T) {
 				p, body := newPage(n, 100_000)
 				c.Keep(p, body)
 				if s := c.Stats(); s.Bytes > pagecache.MinSize || diskUse(t, dir) > pagecache.MinSize {
-					t.Fatalf("the cache has %d bytes, and counts %d", diskUse(t, dir), s.Bytes)
+					t.Fatalf("the cache takes %d bytes on disk and counts %d", diskUse(t, dir), s.Bytes)
 				}
 			}
 		}
@@ -227,7 +227,7 @@ func TestEviction(t *testing.T) {
 		}
 		large, body := newPage(50, pagecache.MinSize/2)
 		if c.Keep(large, body); c.Has("f", 50) || len(kept()) != 9 {
-			t.Errorf("a page of half the size replaced others: %v", kept())
+			t.Errorf("a page of half the cache size replaced others: %v", kept())
 		}
 	})
 }
@@ -253,7 +253,7 @@ func TestSmallerSize(t *testing.T) {
 	check(t, c.Close())
 	c = open(t, dir, pagecache.MinSize)
 	if s := c.Stats(); s.Bytes > pagecache.MinSize || s.Pages != 9 {
-		t.Errorf("with a smaller size: %+v", s)
+		t.Errorf("reopened with a smaller size: %+v", s)
 	}
 	var writers []*pagecache.Writer
 	for n := range int64(30) {
@@ -269,7 +269,7 @@ func TestSmallerSize(t *testing.T) {
 		w.Abort()
 	}
 	if s := c.Stats(); s.Bytes != 0 {
-		t.Errorf("after they were abandoned: %+v", s)
+		t.Errorf("after the writers were aborted: %+v", s)
 	}
 }
 
@@ -321,12 +321,12 @@ func TestCrash(t *testing.T) {
 func TestDiskErrors(t *testing.T) {
 	p, body := newPage(1, 5000)
 	for name, refuse := range map[string]func(t *testing.T, dir string) (allow func()){
-		"directory is a file": func(t *testing.T, dir string) func() {
+		"tmp is a file": func(t *testing.T, dir string) func() {
 			check(t, os.RemoveAll(filepath.Join(dir, "tmp")))
 			check(t, os.WriteFile(filepath.Join(dir, "tmp"), nil, 0o666))
 			return func() { check(t, os.Remove(filepath.Join(dir, "tmp"))) }
 		},
-		"no way to the name": func(t *testing.T, dir string) func() {
+		"pages is a file": func(t *testing.T, dir string) func() {
 			check(t, os.RemoveAll(filepath.Join(dir, "pages")))
 			check(t, os.WriteFile(filepath.Join(dir, "pages"), nil, 0o666))
 			return func() {

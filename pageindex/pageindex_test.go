@@ -44,7 +44,7 @@ func TestParseInvalid(t *testing.T) {
 		}
 	}
 	if _, err := pageindex.Parse(iotest.ErrReader(iotest.ErrTimeout), at); !errors.Is(err, iotest.ErrTimeout) || errors.Is(err, pageindex.ErrInvalid) {
-		t.Errorf("the error of reading is %v", err)
+		t.Errorf("error of a failing reader: %v", err)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestSpan(t *testing.T) {
 	for n, tile := range map[int64]int64{1: 0, 256: 0, 257: 1, 512: 1, 513: 2} {
 		first, last := pageindex.Span(tile)
 		if pageindex.TileOf(n) != tile || n < first || n > last || last-first != pageindex.Size-1 {
-			t.Errorf("page %d: tile %d, and tile %d has pages %d to %d", n, pageindex.TileOf(n), tile, first, last)
+			t.Errorf("TileOf(%d) = %d, but tile %d spans pages %d to %d", n, pageindex.TileOf(n), tile, first, last)
 		}
 	}
 }

@@ -108,7 +108,7 @@ func TestCheckpointOfDuplicates(t *testing.T) {
 			b := producer.Batch{Entities: entities(ids(max(1, to-5), to)), Previous: []byte(checkpoint), Checkpoint: []byte(next)}
 			slices.Reverse(b.Entities[:1])
 			if _, err := f.PublishBatch(t.Context(), b); err != nil {
-				t.Fatalf("batch to %d: %v", to, err)
+				t.Fatalf("batch up to %d: %v", to, err)
 			}
 			checkpoint = next
 		}
@@ -138,7 +138,7 @@ func TestRefusedAndBack(t *testing.T) {
 		t.Helper()
 		_, err := f.PublishBatch(t.Context(), producer.Batch{Entities: entities(ids(n, n)), Previous: []byte(previous), Checkpoint: fmt.Append(nil, n)})
 		if !errors.Is(err, want) {
-			t.Fatalf("%d after %q: %v, want %v", n, previous, err, want)
+			t.Fatalf("publish %d after checkpoint %q: %v, want %v", n, previous, err, want)
 		}
 	}
 	publish(a, 1, "", nil)

@@ -221,7 +221,7 @@ func TestDeleteWhilePublishing(t *testing.T) {
 					t.Errorf("operation %d: the new feed has %v", at, got)
 				}
 			case !errors.Is(err, chain.ErrDeleted) || !early:
-				t.Errorf("operation %d: published after the deletion: %v", at, err)
+				t.Errorf("operation %d: publish after the deletion: %v", at, err)
 			}
 		})
 	}

@@ -402,7 +402,7 @@ func TestRefusing(t *testing.T) {
 				t.Errorf("publish: %v", err)
 			}
 			if n := store.creates.Load(); n > 3 {
-				t.Errorf("%v: retried: %d pages, want 3", refusal, n)
+				t.Errorf("%v was retried: %d pages were created, want at most 3", refusal, n)
 			}
 			store.err = nil
 			if _, err := f.Publish(t.Context(), entities(ids(9, 9))...); err != nil {

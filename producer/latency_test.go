@@ -241,7 +241,7 @@ func TestSteadyPublishers(t *testing.T) {
 		group.Wait()
 		took := time.Since(start)
 		if best := publishers * each / chain.Ahead * roundTrip; took > best*3/2 {
-			t.Errorf("took %v, %v is possible", took, best)
+			t.Errorf("took %v, the minimum is %v", took, best)
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)

@@ -151,7 +151,7 @@ func runMutant(t *testing.T, m mutant, args []string) (string, error) {
 			sources[path] = string(data)
 		}
 		if strings.Count(sources[path], e.old) != 1 {
-			t.Fatalf("%s does not hold %q exactly once", e.file, e.old)
+			t.Fatalf("%s does not contain %q exactly once", e.file, e.old)
 		}
 		sources[path] = strings.Replace(sources[path], e.old, e.new, 1)
 	}

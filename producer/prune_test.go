@@ -35,21 +35,21 @@ func TestPrune(t *testing.T) {
 		limited bool
 	}{
 		{"age", producer.PrunePolicy{KeepAge: 4*time.Hour + time.Minute}, 7, false},
-		{"age that all pages have", producer.PrunePolicy{KeepAge: time.Minute}, 11, false},
-		{"age that no page has", producer.PrunePolicy{KeepAge: 24 * time.Hour}, 1, false},
+		{"age that all pages exceed", producer.PrunePolicy{KeepAge: time.Minute}, 11, false},
+		{"age that no page reaches", producer.PrunePolicy{KeepAge: 24 * time.Hour}, 1, false},
 		{"count", producer.PrunePolicy{KeepPages: 3}, 9, false},
-		{"count of more than there are", producer.PrunePolicy{KeepPages: 20}, 1, false},
+		{"count of more pages than exist", producer.PrunePolicy{KeepPages: 20}, 1, false},
 		{"before a page", producer.PrunePolicy{Before: 6}, 6, false},
-		{"before a page that is to come", producer.PrunePolicy{Before: 99}, 11, false},
+		{"before a future page", producer.PrunePolicy{Before: 99}, 11, false},
 		{"entry at a page's time", producer.PrunePolicy{Entry: start.Add(5 * time.Hour)}, 5, false},
 		{"entry a second after a page's time", producer.PrunePolicy{Entry: start.Add(5*time.Hour + time.Second)}, 6, false},
 		{"entry in a page's second", producer.PrunePolicy{Entry: start.Add(5*time.Hour + 999*time.Millisecond)}, 5, false},
 		{"entry before the feed", producer.PrunePolicy{Entry: start}, 1, false},
-		{"entry to come", producer.PrunePolicy{Entry: start.Add(99 * time.Hour)}, 11, false},
+		{"future entry", producer.PrunePolicy{Entry: start.Add(99 * time.Hour)}, 11, false},
 		{"before and entry", producer.PrunePolicy{Before: 7, Entry: start.Add(6 * time.Hour)}, 6, false},
 		{"age and count", producer.PrunePolicy{KeepAge: 2*time.Hour + time.Minute, KeepPages: 6}, 6, false},
 		{"count and before", producer.PrunePolicy{KeepPages: 2, Before: 4}, 4, false},
-		{"what may still be written", producer.PrunePolicy{KeepPages: 1, MinAge: 3*time.Hour + time.Minute}, 8, true},
+		{"younger than MinAge", producer.PrunePolicy{KeepPages: 1, MinAge: 3*time.Hour + time.Minute}, 8, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestPrune(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got != want || got.Floor != test.floor || got.Limited != test.limited || got.Newest != 11 || got.Pages != test.floor-1 {
-					t.Errorf("report %+v, of the dry run %+v, want floor %d", got, want, test.floor)
+					t.Errorf("report %+v, of the dry run: %+v, want floor %d", got, want, test.floor)
 				}
 				if got, want := visibleIDs(t, store), ids(int(3*test.floor)-2, 31); !slices.Equal(got, want) {
 					t.Errorf("the feed has %v", got)

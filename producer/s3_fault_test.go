@@ -30,7 +30,7 @@ import (
 	"github.com/feedctl/feedctl/verify"
 )
 
-var s3Part = flag.Int("s3-part", 20, "one in how many cases of the fault tables runs on S3, a sixth of them with -short; 1: all")
+var s3Part = flag.Int("s3-part", 20, "run one in this many cases of the fault tables on S3 (1: all); with -short, a sixth as many")
 
 // s3Retry is how long a producer retries in the presence of faults. A producer without faults retries
 // for patience: it must not give up on a slow machine.

@@ -282,7 +282,7 @@ func TestWriterForgets(t *testing.T) {
 	}()
 	runtime.GC()
 	if published.Value() != nil {
-		t.Error("the writer keeps an entity")
+		t.Error("the writer still references a published entity")
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

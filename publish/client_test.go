@@ -76,7 +76,7 @@ func TestClientRepeats(t *testing.T) {
 			t.Errorf("Content-IDs of the requests: %q", ids)
 		}
 		if waited := time.Since(begun); waited < 45*time.Second || waited > 46*time.Second {
-			t.Errorf("waited %v, and the server asked for 45 s", waited)
+			t.Errorf("waited %v, but the server asked for 45 s", waited)
 		}
 	})
 }

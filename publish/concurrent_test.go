@@ -63,7 +63,7 @@ func TestConcurrent(t *testing.T) {
 		}
 		p := e.ContentLocation
 		if want := fmt.Sprintf("<%d@%s.example>", next[p], p); e.ContentID != want {
-			t.Fatalf("publisher %s: %s comes where %s should", p, e.ContentID, want)
+			t.Fatalf("publisher %s: got %s, want %s", p, e.ContentID, want)
 		}
 		next[p]++
 	}

@@ -96,12 +96,12 @@ func TestVisits(t *testing.T) {
 		all, _ := tracker.List()
 		if test.want == nil {
 			if len(all) > 0 {
-				t.Errorf("%s: %+v is known", name, all[0])
+				t.Errorf("%s: the tracker has %+v, want no reader", name, all[0])
 			}
 			continue
 		}
 		if len(all) != 1 {
-			t.Errorf("%s: %d readers are known", name, len(all))
+			t.Errorf("%s: the tracker has %d readers, want 1", name, len(all))
 			continue
 		}
 		got := all[0]
@@ -390,7 +390,7 @@ func TestWaiting(t *testing.T) {
 		r.Header.Set(name, value)
 		h.ServeHTTP(httptest.NewRecorder(), r)
 		if got := tracker.Of("f")[0]; got.Waiting != 0 || got.Failures != 0 {
-			t.Errorf("after the reader has left in the middle: %+v", got)
+			t.Errorf("after a reader has left while waiting: %+v", got)
 		}
 	})
 }

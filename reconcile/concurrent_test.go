@@ -50,6 +50,6 @@ func TestWhileConsuming(t *testing.T) {
 		between[report.Between] = true
 	}
 	if !between[3*rounds] {
-		t.Errorf("compared with %v keys in between", between)
+		t.Errorf("numbers of keys between the positions: %v, want %d among them", between, 3*rounds)
 	}
 }

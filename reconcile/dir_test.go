@@ -103,6 +103,6 @@ func TestDirBusy(t *testing.T) {
 		err = e
 	}
 	if err == nil {
-		t.Error("files of two batches were read, without an error")
+		t.Error("files of two batches were read without an error")
 	}
 }

@@ -96,6 +96,6 @@ func (w *world) untouched(what string) {
 		extra = extra || row.Key == "zzz"
 	}
 	if n != 5000 || !extra {
-		w.t.Errorf("%s: the copy has %d rows, want 5000; the extra one: %v", what, n, extra)
+		w.t.Errorf("%s: the copy has %d rows, want 5000; has the extra one: %v", what, n, extra)
 	}
 }

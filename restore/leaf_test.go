@@ -62,20 +62,20 @@ func TestReadLeaf(t *testing.T) {
 			`"f":{"content_type":"text/plain","follows":true,"encoding":"gzip"},"g":{"content_type":"text/plain","follows":true}}}`, zipped("one"), "two")),
 	} {
 		if sum != want {
-			t.Errorf("%s: another sum", name)
+			t.Errorf("%s: the sum differs", name)
 		}
 	}
 	for name, sum := range map[string]string{
-		"value":             inline(`,"n":2,"o":{"b":2,"a":1},"_attachments":{"f":{"content_type":"text/plain","data":"b25l"},"g":{"content_type":"text/plain","data":"dHdv"}}`),
-		"tombstone":         inline(`,"_deleted":true,"n":1,"o":{"b":2,"a":1},"_attachments":{"f":{"content_type":"text/plain","data":"b25l"},"g":{"content_type":"text/plain","data":"dHdv"}}`),
-		"type":              inline(`,"n":1,"o":{"b":2,"a":1},"_attachments":{"f":{"content_type":"text/html","data":"b25l"},"g":{"content_type":"text/plain","data":"dHdv"}}`),
-		"bytes":             inline(`,"n":1,"o":{"b":2,"a":1},"_attachments":{"f":{"content_type":"text/plain","data":"b25m"},"g":{"content_type":"text/plain","data":"dHdv"}}`),
-		"bytes in a part":   read(related(`{`+revs+`,"n":1,"o":{"b":2,"a":1},"_attachments":{`+follow+`}}`, "one", "twx")),
-		"without one":       inline(`,"n":1,"o":{"b":2,"a":1},"_attachments":{"f":{"content_type":"text/plain","data":"b25l"}}`),
-		"without its bytes": inline(`,"n":1,"o":{"b":2,"a":1},"_attachments":{"f":{"content_type":"text/plain","stub":true},"g":{"content_type":"text/plain","data":"dHdv"}}`),
+		"value":           inline(`,"n":2,"o":{"b":2,"a":1},"_attachments":{"f":{"content_type":"text/plain","data":"b25l"},"g":{"content_type":"text/plain","data":"dHdv"}}`),
+		"tombstone":       inline(`,"_deleted":true,"n":1,"o":{"b":2,"a":1},"_attachments":{"f":{"content_type":"text/plain","data":"b25l"},"g":{"content_type":"text/plain","data":"dHdv"}}`),
+		"type":            inline(`,"n":1,"o":{"b":2,"a":1},"_attachments":{"f":{"content_type":"text/html","data":"b25l"},"g":{"content_type":"text/plain","data":"dHdv"}}`),
+		"bytes":           inline(`,"n":1,"o":{"b":2,"a":1},"_attachments":{"f":{"content_type":"text/plain","data":"b25m"},"g":{"content_type":"text/plain","data":"dHdv"}}`),
+		"bytes in a part": read(related(`{`+revs+`,"n":1,"o":{"b":2,"a":1},"_attachments":{`+follow+`}}`, "one", "twx")),
+		"missing file":    inline(`,"n":1,"o":{"b":2,"a":1},"_attachments":{"f":{"content_type":"text/plain","data":"b25l"}}`),
+		"missing bytes":   inline(`,"n":1,"o":{"b":2,"a":1},"_attachments":{"f":{"content_type":"text/plain","stub":true},"g":{"content_type":"text/plain","data":"dHdv"}}`),
 	} {
 		if sum == want {
-			t.Errorf("another %s has the same sum", name)
+			t.Errorf("changed %s: the sum is the same", name)
 		}
 	}
 	for name, body := range map[string]string{"no revisions": `{"_id":"a","_rev":"1-x"}`, "no document": `[]`, "cut off": `{"_id":`} {

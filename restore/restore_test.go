@@ -157,7 +157,7 @@ func TestRestore(t *testing.T) {
 			}
 		}
 		if from >= 0 && !report.SnapshotAt.Equal(epoch.Add(time.Duration(from)*time.Second)) || from < 0 && report.Snapshot != "" {
-			t.Errorf("second %d was restored from %q of %v", second, report.Snapshot, report.SnapshotAt)
+			t.Errorf("second %d was restored from snapshot %q of %v", second, report.Snapshot, report.SnapshotAt)
 		}
 	}
 	for n := 0; n < len(h.ids); n += 3 {
@@ -223,7 +223,7 @@ func TestRefused(t *testing.T) {
 	none := h.open(filepath.Join(t.TempDir(), "none.db"))
 	defer none.Close()
 	if _, err := restore.Run(t.Context(), h.config(consumer.Until{}, none)); err == nil {
-		t.Error("a restore without a point succeeded")
+		t.Error("a restore without a point in time succeeded")
 	}
 	_ = refused(none, consumer.UntilTime(time.Now().Add(time.Hour)), consumer.ErrNotOver)
 	if err := refused(none, consumer.UntilTime(epoch.Add(-time.Second)), restore.ErrTooEarly); !strings.Contains(fmt.Sprint(err), "begins at 2026-01-01T00:00:00Z") {

@@ -78,7 +78,7 @@ func TestCredentials(t *testing.T) {
 					t.Errorf("GET %s: WWW-Authenticate %q", path, got.Header["Www-Authenticate"])
 				}
 				if cache := got.Header.Get("Cache-Control"); want == 200 && len(tt.config.ReadAuth) > 0 && strings.Contains(cache, "public") {
-					t.Errorf("GET %s: Cache-Control %q of a resource that is not public", path, cache)
+					t.Errorf("GET %s: Cache-Control %q for a resource that is not public", path, cache)
 				}
 			}
 			if got := c.do(t, http.MethodPost, "/feeds/f", "x", fields...); got.StatusCode != tt.write {
@@ -140,16 +140,16 @@ func TestCheckExposure(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for name, c := range map[string]server.Config{
-		"relative public URL":       {PublicURL: "/data"},
-		"public URL with query":     {PublicURL: "https://example.org/?a"},
-		"public URL with password":  {PublicURL: "https://u:s3cret@example.org/"},
-		"public URL of a file":      {PublicURL: "file:///x"},
-		"public URL that is no URL": {PublicURL: "http://[s3cret"},
-		"empty credential":          {ReadAuth: []server.Credential{{}}},
-		"no password":               {WriteAuth: []server.Credential{{Username: "u"}}},
-		"colon in the username":     {WriteAuth: []server.Credential{{Username: "u:v", Password: "p"}}},
-		"both kinds":                {WriteAuth: []server.Credential{{Username: "u", Password: "p", Bearer: "x"}}},
-		"negative limit":            {MaxBody: -1},
+		"relative public URL":      {PublicURL: "/data"},
+		"public URL with query":    {PublicURL: "https://example.org/?a"},
+		"public URL with password": {PublicURL: "https://u:s3cret@example.org/"},
+		"public URL of a file":     {PublicURL: "file:///x"},
+		"malformed public URL":     {PublicURL: "http://[s3cret"},
+		"empty credential":         {ReadAuth: []server.Credential{{}}},
+		"no password":              {WriteAuth: []server.Credential{{Username: "u"}}},
+		"colon in the username":    {WriteAuth: []server.Credential{{Username: "u:v", Password: "p"}}},
+		"both kinds":               {WriteAuth: []server.Credential{{Username: "u", Password: "p", Bearer: "x"}}},
+		"negative limit":           {MaxBody: -1},
 	} {
 		if _, err := server.New(memory.New(), c); err == nil {
 			t.Errorf("%s: no error", name)

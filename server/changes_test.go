@@ -96,7 +96,7 @@ func (s *site) all(t *testing.T) (names []string, token string) {
 func wantNames(t *testing.T, what string, got []string, want ...string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
-		t.Errorf("%s: changes of %v, want %v", what, got, want)
+		t.Errorf("%s: changed feeds are %v, want %v", what, got, want)
 	}
 }
 

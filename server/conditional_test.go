@@ -134,7 +134,7 @@ func TestRanges(t *testing.T) {
 						t.Errorf("GET %s, %q: Content-Range %q, Content-Length %s; want %q", path, tt.fields, got.Header.Get("Content-Range"), got.Header.Get("Content-Length"), wantRange)
 					}
 					if got.Header.Get("Repr-Digest") != reprDigest(whole.body) || got.Header.Get("Etag") != etag {
-						t.Errorf("GET %s, %q: digest and ETag must be those of the whole", path, tt.fields)
+						t.Errorf("GET %s, %q: digest and ETag must be those of the whole representation", path, tt.fields)
 					}
 					fallthrough
 				case 200:

@@ -99,7 +99,7 @@ type answer struct {
 func (a answer) problem(t *testing.T) (name string, members map[string]any) {
 	t.Helper()
 	if a.Header.Get("Content-Type") != "application/problem+json" {
-		t.Fatalf("%s is not a problem but %q: %s", a.Status, a.Header.Get("Content-Type"), a.body)
+		t.Fatalf("%s with Content-Type %q, want a problem: %s", a.Status, a.Header.Get("Content-Type"), a.body)
 	}
 	check(t, json.Unmarshal(a.body, &members))
 	if members["status"] != float64(a.StatusCode) || members["title"] == "" || members["detail"] == "" {

@@ -144,7 +144,7 @@ func TestFollowerOfStoreThatGoesBack(t *testing.T) {
 				t.Errorf("%d lost: %s %q, but %s %q from a server that has just started", lost, got.Status, got.body, want.Status, want.body)
 			}
 			if log.count(wentBack) != 1 {
-				t.Errorf("%d lost: the server has not noticed", lost)
+				t.Errorf("%d lost: the server did not log that history has changed", lost)
 			}
 		})
 	}

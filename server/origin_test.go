@@ -52,14 +52,14 @@ func TestOrigins(t *testing.T) {
 			fields: []string{"Authorization: Bearer secret"}, read: 421, write: 200},
 		"rebound name, credentials to read": {config: server.Config{ReadAuth: auth}, host: "evil.example",
 			fields: []string{"Authorization: Bearer secret"}, read: 200, write: 421},
-		"localhost":               {host: "LocalHost:1", read: 200, write: 200},
-		"name below localhost":    {host: "feeds.localhost", read: 200, write: 200},
-		"loopback address":        {host: "127.9.9.9", read: 200, write: 200},
-		"loopback address, IPv6":  {host: "[::1]:80", read: 200, write: 200},
-		"other address":           {host: "192.0.2.1", read: 421, write: 421},
-		"name with this prefix":   {host: "localhost.evil.example", read: 421, write: 421},
-		"public host":             {config: server.Config{PublicURL: public}, host: "data.example.org:8443", read: 200, write: 200},
-		"public host, other port": {config: server.Config{PublicURL: public}, host: "data.example.org", read: 421, write: 421},
+		"localhost":                     {host: "LocalHost:1", read: 200, write: 200},
+		"name below localhost":          {host: "feeds.localhost", read: 200, write: 200},
+		"loopback address":              {host: "127.9.9.9", read: 200, write: 200},
+		"loopback address, IPv6":        {host: "[::1]:80", read: 200, write: 200},
+		"other address":                 {host: "192.0.2.1", read: 421, write: 421},
+		"name beginning with localhost": {host: "localhost.evil.example", read: 421, write: 421},
+		"public host":                   {config: server.Config{PublicURL: public}, host: "data.example.org:8443", read: 200, write: 200},
+		"public host, other port":       {config: server.Config{PublicURL: public}, host: "data.example.org", read: 421, write: 421},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := memory.New()

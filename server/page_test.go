@@ -195,7 +195,7 @@ func TestPrunedPages(t *testing.T) {
 		_, said := c.get(t, "/feeds/f/pages/2").problem(t)
 		if at, err := time.Parse(time.RFC3339, fmt.Sprint(said["oldestTime"])); err != nil || at.IsZero() || said["snapshot"] != c.url+"/snapshots/f" ||
 			said["keepAgeSeconds"] != 172_800.0 || said["oldestPage"] != c.url+"/feeds/f/pages/3" {
-			t.Errorf("a pruned page is explained by %v", said)
+			t.Errorf("problem of a pruned page: %v", said)
 		}
 		oldest := c.get(t, "/feeds/f/pages/3")
 		if links := strings.Join(oldest.Header["Link"], ""); oldest.StatusCode != 200 || strings.Contains(links, "prev") {

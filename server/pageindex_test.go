@@ -147,7 +147,7 @@ func TestPageIndexOfPrunedPages(t *testing.T) {
 				t.Errorf("floor %d: Cache-Control %q", c.floor, a.Header.Get("Cache-Control"))
 			}
 			if hasPrev := strings.Contains(string(a.body), `"prev":"0"`); hasPrev && c.floor > 257 { // a full tile stays as it is
-				t.Errorf("floor %d: links to the tile before", c.floor)
+				t.Errorf("floor %d: links to the previous tile", c.floor)
 			}
 		}
 	})

@@ -48,7 +48,7 @@ func FuzzPreferredWait(f *testing.F) {
 			t.Fatalf("preferredWait(%q) = %v", header, got)
 		}
 		if got > 0 && !strings.Contains(strings.ToLower(header), "wait") {
-			t.Fatalf("preferredWait(%q) = %v out of nothing", header, got)
+			t.Fatalf("preferredWait(%q) = %v without a wait preference", header, got)
 		}
 	})
 }

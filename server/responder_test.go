@@ -84,11 +84,11 @@ func TestResponderReadFrom(t *testing.T) {
 		src  io.Reader
 		want int
 	}{
-		"a reader":              {bytes.NewReader(data), len(data)},
-		"a limited reader":      {&io.LimitedReader{R: bytes.NewReader(data), N: piece + 1}, piece + 1},
-		"a reader that is less": {&io.LimitedReader{R: bytes.NewReader(data), N: int64(len(data)) + 9}, len(data)},
-		"a file":                {f, len(data)},
-		"whole pieces":          {&io.LimitedReader{R: bytes.NewReader(data), N: 2 * piece}, 2 * piece},
+		"a reader":                 {bytes.NewReader(data), len(data)},
+		"a limited reader":         {&io.LimitedReader{R: bytes.NewReader(data), N: piece + 1}, piece + 1},
+		"a reader below its limit": {&io.LimitedReader{R: bytes.NewReader(data), N: int64(len(data)) + 9}, len(data)},
+		"a file":                   {f, len(data)},
+		"whole pieces":             {&io.LimitedReader{R: bytes.NewReader(data), N: 2 * piece}, 2 * piece},
 	} {
 		recorder := httptest.NewRecorder()
 		w := newResponder(recorder, time.Minute)
@@ -96,7 +96,7 @@ func TestResponderReadFrom(t *testing.T) {
 		if err != nil || n != int64(tt.want) || w.bytes != n || !bytes.Equal(recorder.Body.Bytes(), data[:tt.want]) || w.status != 200 {
 			t.Errorf("%s: %d bytes, %v, want %d", name, n, err, tt.want)
 		}
-		if limited, ok := tt.src.(*io.LimitedReader); ok && name != "a reader that is less" && limited.N != 0 {
+		if limited, ok := tt.src.(*io.LimitedReader); ok && name != "a reader below its limit" && limited.N != 0 {
 			t.Errorf("%s: %d bytes are left", name, limited.N)
 		}
 	}

@@ -104,7 +104,7 @@ func TestWait(t *testing.T) {
 			there.post(t, "f", "<2>")
 			w.check(t, 200, 6*time.Second, "wait=20")
 		}},
-		{"until the time is over", watched, server.Config{}, func(t *testing.T, _ *server.Server, here, _ *site) {
+		{"until the wait is over", watched, server.Config{}, func(t *testing.T, _ *server.Server, here, _ *site) {
 			w := here.wait(t, "/feeds/f", etag(t, here, "/feeds/f"), "Prefer: wait=20")
 			w.check(t, 304, 20*time.Second, "wait=20")
 		}},
@@ -117,7 +117,7 @@ func TestWait(t *testing.T) {
 				t.Errorf("got %v", w.answer.Header)
 			}
 		}},
-		{"at most so long", watched, server.Config{MaxWait: 5 * time.Second}, func(t *testing.T, _ *server.Server, here, _ *site) {
+		{"at most MaxWait", watched, server.Config{MaxWait: 5 * time.Second}, func(t *testing.T, _ *server.Server, here, _ *site) {
 			w := here.wait(t, "/feeds/f", etag(t, here, "/feeds/f"), "Prefer: wait=20")
 			w.check(t, 304, 5*time.Second, "wait=5")
 		}},
@@ -139,7 +139,7 @@ func TestWait(t *testing.T) {
 				t.Errorf("Link %s", links)
 			}
 		}},
-		{"for the page after", watched, pageOfOne, func(t *testing.T, _ *server.Server, here, _ *site) {
+		{"for the next page", watched, pageOfOne, func(t *testing.T, _ *server.Server, here, _ *site) {
 			w := here.wait(t, "/feeds/f", etag(t, here, "/feeds/f"), "Prefer: wait=20")
 			here.post(t, "f", "<2>")
 			w.check(t, 200, 0, "wait=20")
@@ -167,7 +167,7 @@ func TestWait(t *testing.T) {
 				t.Errorf("publish to a closed server: %s", got.Status)
 			}
 		}},
-		{"until the client goes", watched, server.Config{}, func(t *testing.T, _ *server.Server, here, _ *site) {
+		{"until the client disconnects", watched, server.Config{}, func(t *testing.T, _ *server.Server, here, _ *site) {
 			ctx, cancel := context.WithCancel(context.Background())
 			r, err := http.NewRequestWithContext(ctx, http.MethodGet, here.url+"/feeds/f", nil)
 			check(t, err)

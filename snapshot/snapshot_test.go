@@ -208,14 +208,14 @@ func TestParseRequiresAbsoluteURLs(t *testing.T) {
 // names of feedctl's own properties, but not their form.
 func TestForeignProperties(t *testing.T) {
 	for name, properties := range map[string]string{
-		"feed a string":     `"feed":"https://example.com/feeds/zones"`,
-		"feed without URL":  `"feed":{"lastModified":"2023-09-27T20:52:17Z"}`,
-		"feed not a time":   `"feed":{"lastModified":"x","url":"https://a/b"}`,
-		"feed in year -1":   `"feed":{"lastModified":"0000-01-01T00:00:00+00:01","url":"https://a/b"}`,
-		"entities an array": `"entities":[1]`,
-		"entities half":     `"entities":0.5`,
-		"entities negative": `"entities":-1`,
-		"others":            `"x":null,"y":{"z":1e400}`,
+		"feed a string":           `"feed":"https://example.com/feeds/zones"`,
+		"feed without URL":        `"feed":{"lastModified":"2023-09-27T20:52:17Z"}`,
+		"lastModified not a time": `"feed":{"lastModified":"x","url":"https://a/b"}`,
+		"lastModified in year -1": `"feed":{"lastModified":"0000-01-01T00:00:00+00:01","url":"https://a/b"}`,
+		"entities an array":       `"entities":[1]`,
+		"entities half":           `"entities":0.5`,
+		"entities negative":       `"entities":-1`,
+		"others":                  `"x":null,"y":{"z":1e400}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := `{"id":"x","createdAt":"2023-09-27T20:52:17.000Z","pages":[],` + properties + `}`

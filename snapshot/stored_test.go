@@ -43,7 +43,7 @@ func TestReadStored(t *testing.T) {
 		"something follows":   {"x", string(data) + "{}", snapshot.ErrInvalid},
 		"another snapshot's":  {"y", string(data), snapshot.ErrInvalid},
 		"a page is a number":  {"x", strings.Replace(string(data), `"/pages/0"`, "0", 1), snapshot.ErrInvalid},
-		"pages are no array":  {"x", `{"id":"x","createdAt":"2023-11-27T03:10:00Z","pages":{}}`, snapshot.ErrInvalid},
+		"pages not an array":  {"x", `{"id":"x","createdAt":"2023-11-27T03:10:00Z","pages":{}}`, snapshot.ErrInvalid},
 		"no pages":            {"x", `{"id":"x","createdAt":"2023-11-27T03:10:00Z"}`, snapshot.ErrInvalid},
 		"too much besides":    {"x", `{"id":"x","createdAt":"2023-11-27T03:10:00Z","pages":[],"a":"` + strings.Repeat("a", 1<<20) + `"}`, snapshot.ErrInvalid},
 		"white space follows": {"x", string(data) + " \n", nil},
@@ -56,7 +56,7 @@ func TestReadStored(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	if _, err := snapshot.ReadStored("x", nil, iotest.ErrReader(broken)); !errors.Is(err, broken) || errors.Is(err, snapshot.ErrInvalid) {
-		t.Errorf("of a reader that fails: %v", err)
+		t.Errorf("error of a reader that fails: %v", err)
 	}
 }
 

@@ -37,7 +37,7 @@ func FuzzCheckKey(f *testing.F) {
 		}
 		for i := range key {
 			if err := storage.CheckPrefix(key[:i]); err != nil {
-				t.Errorf("%q is a prefix of the key %q: %v", key[:i], key, err)
+				t.Errorf("CheckPrefix refuses %q, a prefix of the key %q: %v", key[:i], key, err)
 			}
 		}
 	})

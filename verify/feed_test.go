@@ -147,7 +147,7 @@ func TestFeedRules(t *testing.T) {
 			func(_ *site, pages []*fakePage) { pages[1].header.Set("Content-Encoding", "br") },
 			[]place{{verify.MediaType, path(1), 2, -1}},
 		},
-		"boundary's quote has no end": {
+		"boundary with an unclosed quote": {
 			func(_ *site, pages []*fakePage) {
 				pages[1].header.Set("Content-Type", `multipart/mixed; boundary="`+boundary)
 			},

@@ -77,7 +77,7 @@ func TestStall(t *testing.T) {
 			t.Errorf("no headers: %v", err)
 		}
 		if waited := time.Since(start); waited != stallLimit {
-			t.Errorf("given up after %v", waited)
+			t.Errorf("gave up after %v", waited)
 		}
 		response, err := f.do(t.Context(), http.MethodGet, "http://x/body")
 		if err != nil {

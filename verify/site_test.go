@@ -196,7 +196,7 @@ func (s *site) places(report *verify.Report) []place {
 	for _, v := range report.Violations {
 		u, err := url.Parse(v.URL)
 		if err != nil || s.server.URL != u.Scheme+"://"+u.Host {
-			s.t.Errorf("violation names %q, no URL of the site", v.URL)
+			s.t.Errorf("violation names %q, which is not a URL of the site", v.URL)
 			continue
 		}
 		if v.Message == "" || v.Remedy == "" {

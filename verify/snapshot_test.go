@@ -85,11 +85,11 @@ func TestSnapshot(t *testing.T) {
 			func(s *site, _ []*fakePage) { s.editIndex("{", "{"+strings.Repeat(" ", 32<<20)) },
 			[]place{{verify.IndexSchema, index, 0, -1}},
 		},
-		"createdAt is no time": {
+		"createdAt is not a time": {
 			func(s *site, _ []*fakePage) { s.editIndex("2023-11-27T03:01:01.000Z", "yesterday") },
 			[]place{{verify.IndexSchema, index, 0, -1}},
 		},
-		"index is no JSON": {
+		"index is not JSON": {
 			func(s *site, _ []*fakePage) { s.pages[index].body = "<html>" },
 			[]place{{verify.IndexSchema, index, 0, -1}},
 		},
@@ -131,7 +131,7 @@ func TestSnapshot(t *testing.T) {
 			func(_ *site, pages []*fakePage) { pages[0].header.Del("Last-Modified") },
 			[]place{{verify.PageHeader, snapshotPath(0), 1, -1}},
 		},
-		"page is no multipart": {
+		"page is not multipart": {
 			func(_ *site, pages []*fakePage) { pages[0].header.Set("Content-Type", "application/json") },
 			[]place{{verify.MediaType, snapshotPath(0), 1, -1}},
 		},

@@ -140,7 +140,7 @@ func kept(t *testing.T, state *verify.State) *verify.State {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(*state, again); diff != "" {
-		t.Fatalf("a state changed in its file:\n%s", diff)
+		t.Fatalf("the state is not the one that was written to its file:\n%s", diff)
 	}
 	return &again
 }

@@ -40,7 +40,7 @@ func TestDays(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.Snapshot != want.Snapshot || got.Floor != want.Floor || len(got.Deleted) != len(want.Deleted) || got.Kept != want.Kept {
-				t.Errorf("%+v, of the dry run %+v", got, want)
+				t.Errorf("report %+v, of the dry run: %+v", got, want)
 			}
 			if got.Snapshot {
 				made++
@@ -97,7 +97,7 @@ func TestStrangers(t *testing.T) {
 			}
 		}
 		if ids := snapshotsOf(t, store); len(ids) != 3 || ids[2] != index.ID { // the one before the newest may be read
-			t.Errorf("%v are left, want %s", ids, index.ID)
+			t.Errorf("snapshots %v are left, want 3, the last of them %s", ids, index.ID)
 		}
 	})
 }
@@ -189,7 +189,7 @@ func TestReaderOfSnapshot(t *testing.T) {
 			run()
 		}
 		if _, err := snapshots.Read(t.Context(), store, testFeed, id); !errors.Is(err, storage.ErrNotFound) {
-			t.Errorf("the snapshot was replaced more than a day ago: %v", err)
+			t.Errorf("a snapshot that was replaced more than a day ago: %v, want ErrNotFound", err)
 		}
 	})
 }

@@ -170,7 +170,7 @@ func (h *history) checkReceived(t *testing.T, name string, got received, n, most
 	t.Helper()
 	want := min(len(h.entities)-n, most)
 	if got.err != nil || len(got.entities) != want {
-		t.Fatalf("%s: received %d entities and %v, want %d", name, len(got.entities), got.err, want)
+		t.Fatalf("%s: received %d entities and error %v, want %d", name, len(got.entities), got.err, want)
 	}
 	for i, e := range got.entities {
 		if e.ContentID != h.entities[n+i].ContentID {

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
-var allFaults = flag.Bool("all-faults", false, "let each request to real servers fail, too, and kill the server and the sink at each")
+var allFaults = flag.Bool("all-faults", false, "also fail each request to real servers, and kill the server and the sink at each")
 
 // oneOf returns n, so that every nth request is tested, or 1 if all are.
 func oneOf(n int) int {

@@ -176,7 +176,7 @@ func TestSmallAttachments(t *testing.T) {
 	mustWrite(t, k, revisions(t, 1, true)...)
 	for _, r := range fake.Requests() {
 		if strings.HasPrefix(r, "PUT ") && !strings.Contains(r, "_local") {
-			t.Errorf("a document is written alone: %s", r)
+			t.Errorf("a document was not written in bulk: %s", r)
 		}
 	}
 	checkEqual(t, want, got)
@@ -189,7 +189,7 @@ func TestSmallAttachments(t *testing.T) {
 	mustWrite(t, k, unrevised(20, "m"), unrevised(21, "n"))
 	for _, r := range fake.Requests() {
 		if strings.HasPrefix(r, "PUT ") && !strings.Contains(r, "_local") {
-			t.Errorf("a document is written alone: %s", r)
+			t.Errorf("a document was not written in bulk: %s", r)
 		}
 	}
 	if text := couchtest.Send(t, http.MethodGet, got+"/n/x%20y", ""); text != "hello" {

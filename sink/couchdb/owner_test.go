@@ -130,7 +130,7 @@ func takenOverAt(t *testing.T, through transport, n int, empty bool) bool {
 		return false
 	}
 	if err == nil && n <= lastCheck {
-		t.Errorf("request %d: the first consumer did not detect it", n)
+		t.Errorf("request %d: the first consumer did not detect the takeover", n)
 	}
 	if err == nil {
 		mustWrite(t, first, put(4, "a", `{"n":4}`), put(5, "c", `{"n":5}`))
@@ -226,7 +226,7 @@ func TestOthersWrite(t *testing.T) {
 		delete(want, r.Key)
 	}
 	if len(want) > 0 {
-		t.Errorf("there is no %v", want)
+		t.Errorf("missing: %v", want)
 	}
 
 	// The other client never stops.
@@ -358,7 +358,7 @@ func TestLock(t *testing.T) {
 	}
 	all.Wait()
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("there is %v, %v", left, err)
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 

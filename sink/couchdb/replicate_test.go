@@ -155,7 +155,7 @@ func TestWithoutRevisions(t *testing.T) {
 		}
 	}
 	if _, err := fetch(to + "/g"); err == nil {
-		t.Error("a deleted document is there")
+		t.Error("a deleted document exists")
 	}
 }
 

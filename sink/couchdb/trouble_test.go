@@ -195,7 +195,7 @@ func TestLateCredentials(t *testing.T) {
 				mustWrite(t, k, all...)
 			}
 			if c, ids := numbers(t, to), leavesOf(t, to); c.Failures != 0 || len(ids) != len(all) {
-				t.Errorf("%d requests beginning with the one for %q: the database has %d documents, refused %+v", many, first, len(ids), c.Refused)
+				t.Errorf("%d requests failed, the first of them for %q: the database has %d documents, refused %+v", many, first, len(ids), c.Refused)
 			}
 		}
 		// A validation function may respond with the same status.

@@ -146,7 +146,7 @@ func TestLateCreation(t *testing.T) {
 			s.lacks()
 		})
 	})
-	t.Run("lost by the one before", func(t *testing.T) {
+	t.Run("lost by the previous consumer", func(t *testing.T) {
 		inLateWorld(t, func(t *testing.T, s *lateServer) {
 			s.lose = creation
 			first := s.open(s.fail)

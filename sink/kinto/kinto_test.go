@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/sink/sinktest"
 )
 
-var allFaults = flag.Bool("all-faults", false, "let each request to real servers fail, too, and kill a hundred times")
+var allFaults = flag.Bool("all-faults", false, "also fail each request to real servers, and kill the sink a hundred times")
 
 // urlVariable passes the prefix of the collections' URLs to child processes.
 const urlVariable = "FEEDCTL_SINK_KINTO_TEST_URL"

@@ -41,7 +41,7 @@ func TestMerge(t *testing.T) {
 	} {
 		got, err := patch.Apply([]byte(c[0]), "Application/Merge-Patch+JSON; charset=utf-8", []byte(c[1]))
 		if err != nil || string(got) != c[2] {
-			t.Errorf("%s with %s is %s (%v), want %s", c[0], c[1], got, err, c[2])
+			t.Errorf("%s patched with %s is %s (%v), want %s", c[0], c[1], got, err, c[2])
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestOperations(t *testing.T) {
 	} {
 		got, err := patch.Apply([]byte(c.document), patch.JSON, []byte(c.patch))
 		if c.want == "" && !errors.Is(err, patch.ErrNoFit) || c.want != "" && (err != nil || string(got) != c.want) {
-			t.Errorf("%s with %s is %s (%v), want %s", c.document, c.patch, got, err, c.want)
+			t.Errorf("%s patched with %s is %s (%v), want %s", c.document, c.patch, got, err, c.want)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func TestErrors(t *testing.T) {
 		{`{}`, patch.JSON, double, patch.ErrTooLarge},
 	} {
 		if got, err := patch.Apply([]byte(c.document), c.contentType, []byte(c.patch)); !errors.Is(err, c.want) {
-			t.Errorf("%.80s with %s %.80s is %.80s (%v), want %v", c.document, c.contentType, c.patch, got, err, c.want)
+			t.Errorf("%.80s patched with %s %.80s is %.80s (%v), want %v", c.document, c.contentType, c.patch, got, err, c.want)
 		}
 	}
 	var err error = &patch.Error{Key: "k", ContentID: "<1>", Err: patch.ErrMissing}
@@ -192,7 +192,7 @@ func FuzzMerge(f *testing.F) {
 			return
 		}
 		if want := merge(decode(t, document), decode(t, change)); !cmp.Equal(want, decode(t, got)) {
-			t.Fatalf("%s with %s is %s", document, change, got)
+			t.Fatalf("%s patched with %s is %s", document, change, got)
 		}
 	})
 }
@@ -207,7 +207,7 @@ func FuzzJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, document, change []byte) {
 		got, err := patch.Apply(document, patch.JSON, change)
 		if err == nil && !json.Valid(got) {
-			t.Fatalf("%s with %s is %q", document, change, got)
+			t.Fatalf("%s patched with %s is %q", document, change, got)
 		}
 	})
 }

@@ -41,12 +41,12 @@ func testCopyNew(t *testing.T, w *world) {
 		new   bool
 	}{
 		{"new keys", next, true},
-		{"a key of the table", append(next, entity(9001, old, `"again"`)), false},
-		{"a key of the table first", append([]*feed.Entity{entity(9001, old, `"again"`)}, next...), false},
+		{"a key already in the table", append(next, entity(9001, old, `"again"`)), false},
+		{"a key already in the table, first", append([]*feed.Entity{entity(9001, old, `"again"`)}, next...), false},
 		{"a key twice", append(next, entity(9001, sent, `"again"`)), false},
 		{"a key twice, not sent yet", append(next, entity(9001, unsent, `"again"`)), false},
 		{"deletions", append(next, gone(9001, sent), gone(9002, old)), false},
-		{"a deletion of nothing", append(next, gone(9001, "none")), false},
+		{"a deletion of a missing key", append(next, gone(9001, "none")), false},
 		{"a patch", append(next, change(9001, sent, `{"a":1}`)), false},
 	} {
 		w.exec("DROP TABLE IF EXISTS t, feedctl_positions, statements", "CREATE TABLE statements (text text)")

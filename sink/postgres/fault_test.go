@@ -77,7 +77,7 @@ func testServerErrors(t *testing.T, w *world) {
 				t.Errorf("position is %v, want %v", after, want)
 			}
 			if id := w.value("SELECT content_id FROM t"); id != want.ContentID {
-				t.Errorf("the row is that of %s, the position %s", id, want.ContentID)
+				t.Errorf("the row is that of %s, the position is %s", id, want.ContentID)
 			}
 		})
 	}
@@ -108,7 +108,7 @@ func testLost(t *testing.T, w *world) {
 				p.CutAt(mark, moment, func() {})
 				write(t, k, entities...)
 				if !p.WasCut() {
-					t.Errorf("%s (moment %d): not cut", mark, moment)
+					t.Errorf("%s (moment %d): the connection was not cut", mark, moment)
 				}
 				got := w.value(fmt.Sprintf("SELECT count(*) || ' ' || (SELECT count(*) FROM changes) FROM t WHERE body->>'n' = '%d'", n))
 				if want := fmt.Sprint(rows, " ", changes); got != want {

@@ -26,15 +26,15 @@ func testOwnTables(t *testing.T, w *world) {
 		{"an identity", columns, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL, other int GENERATED ALWAYS AS IDENTITY)", ""},
 		{"a dropped column", columns, "CREATE TABLE t (id int PRIMARY KEY, other int NOT NULL, v int NOT NULL); ALTER TABLE t DROP other", ""},
 		{"a column without a default", columns, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL, other int NOT NULL)", "column other"},
-		{"one that a trigger fills", columns, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL, other int NOT NULL);" +
+		{"a column that a trigger fills", columns, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL, other int NOT NULL);" +
 			"CREATE TRIGGER fill BEFORE INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION fill()", ""},
 		{"no such column", columns, "CREATE TABLE t (id int PRIMARY KEY)", "ALTER TABLE"},
 		{"no column for the key", "v=/v:int", "CREATE TABLE t (v int)", "=@key:"},
 		{"another type", columns, "CREATE TABLE t (id int PRIMARY KEY, v text NOT NULL)", "v of the table has the type text, not integer"},
 		{"no key", columns, "CREATE TABLE t (id int, v int NOT NULL)", "unique index"},
-		{"a key with NULL", columns, "CREATE TABLE t (id int UNIQUE, v int NOT NULL)", ""},
+		{"a nullable key", columns, "CREATE TABLE t (id int UNIQUE, v int NOT NULL)", ""},
 		{"a deferrable key", columns, "CREATE TABLE t (id int PRIMARY KEY DEFERRABLE, v int NOT NULL)", "deferrable"},
-		{"a column that takes NULL", columns, "CREATE TABLE t (id int PRIMARY KEY, v int)", ""},
+		{"a nullable column", columns, "CREATE TABLE t (id int PRIMARY KEY, v int)", ""},
 		{"a key that is generated", columns, "CREATE TABLE t (id int PRIMARY KEY GENERATED ALWAYS AS IDENTITY, v int NOT NULL)", "cannot be used"},
 		{"partitions", columns, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL) PARTITION BY RANGE (id);" +
 			"CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (0) TO (100)", ""},
@@ -43,8 +43,8 @@ func testOwnTables(t *testing.T, w *world) {
 		{"a materialized view", columns, "CREATE TABLE t_1 (id int PRIMARY KEY, v int NOT NULL); CREATE MATERIALIZED VIEW t AS SELECT * FROM t_1", "is a materialized view"},
 		{"a foreign table", columns, "DROP FOREIGN DATA WRAPPER IF EXISTS none CASCADE; CREATE FOREIGN DATA WRAPPER none; CREATE SERVER s FOREIGN DATA WRAPPER none;" +
 			"CREATE FOREIGN TABLE t (id int, v int NOT NULL) SERVER s", "is a foreign table"},
-		{"a table that a crash empties", columns, "CREATE UNLOGGED TABLE t (id int PRIMARY KEY, v int NOT NULL)", "SET LOGGED"},
-		{"a partition that a crash empties", columns, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL) PARTITION BY RANGE (id);" +
+		{"an unlogged table", columns, "CREATE UNLOGGED TABLE t (id int PRIMARY KEY, v int NOT NULL)", "SET LOGGED"},
+		{"an unlogged partition", columns, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL) PARTITION BY RANGE (id);" +
 			"CREATE UNLOGGED TABLE t_1 PARTITION OF t DEFAULT", "public.t_1 SET LOGGED"},
 		{"an index", columns, "CREATE TABLE t_1 (id int PRIMARY KEY, v int NOT NULL); CREATE INDEX t ON t_1 (v)", "is an index"},
 		{"rows", columns, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL); INSERT INTO t VALUES (1, 1)", "no position"},
@@ -172,7 +172,7 @@ func testSettings(t *testing.T, w *world) {
 	k = w.open(t, postgres.Options{Table: "sums", Columns: "sum=/sum:money"})
 	write(t, k, entity(1, "a", `{"sum":"$1,234.50"}`))
 	if got := w.value("SELECT place FROM sums"); got != "C" {
-		t.Errorf("sums of money are read as in %s", got)
+		t.Errorf("sums of money are read in the locale %s, want C", got)
 	}
 	k.Close()
 	// A COPY ahead is cancelled, as happens if the feed is so slow that a timeout expires.

@@ -60,7 +60,7 @@ func testReplace(t *testing.T, w *world) {
 		t.Errorf("the table has %s", got)
 	}
 	if got := w.value("SELECT count(*)::text FROM feedctl_seen"); got != "0" {
-		t.Errorf("%s keys are still noted", got)
+		t.Errorf("%s keys are left in feedctl_seen", got)
 	}
 }
 

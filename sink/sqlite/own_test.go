@@ -72,7 +72,7 @@ func TestNewShares(t *testing.T) {
 		t.Fatal(err)
 	}
 	if at, err := open(t, path, "zones").Position(t.Context()); err != nil || at.ContentID == "" {
-		t.Errorf("Open is at %+v, %v", at, err)
+		t.Errorf("a sink from Open is at %+v, %v", at, err)
 	}
 }
 

@@ -55,6 +55,6 @@ func TestReplaceMany(t *testing.T) {
 		t.Errorf("the table has %.200s", got)
 	}
 	if got := value(t, path, "SELECT count(*) FROM feedctl_seen"); got != "0" {
-		t.Errorf("%s keys are still noted", got)
+		t.Errorf("%s keys are left in feedctl_seen", got)
 	}
 }

@@ -251,7 +251,7 @@ func TestBusy(t *testing.T) {
 	go func() { result <- b.Apply(ctx, entity("a", "text/plain", "a")) }()
 	cancel()
 	if err := <-result; err == nil {
-		t.Error("an entity was applied while another writer had the database")
+		t.Error("an entity was applied while another writer held the database lock")
 	}
 	if err := b.Rollback(t.Context()); err != nil {
 		t.Fatal(err)

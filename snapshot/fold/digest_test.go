@@ -88,7 +88,7 @@ func TestDigestIncrementally(t *testing.T) {
 			w.publish(entities...)
 			result, scratch := w.digest(kept), w.digest(fold.Config{})
 			if diff := cmp.Diff(scratch.Root.Tree, result.Root.Tree); diff != "" {
-				t.Fatalf("seed %d, round %d: digest is not that from scratch (-want +got):\n%s", seed, round, diff)
+				t.Fatalf("seed %d, round %d: digest differs from one made from scratch (-want +got):\n%s", seed, round, diff)
 			}
 			computed, all = computed+result.Objects, all+scratch.Objects
 			if round == rounds-1 {
@@ -97,7 +97,7 @@ func TestDigestIncrementally(t *testing.T) {
 			entities = w.changes(rng, result)
 		}
 		if computed >= all*3/4 {
-			t.Errorf("seed %d: %d objects were computed of %d", seed, computed, all)
+			t.Errorf("seed %d: %d of %d objects were computed, want less than three quarters", seed, computed, all)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func (w *world) at(e digest.Entry) placed {
 			}
 		}
 	}
-	w.t.Fatalf("nothing is at the place of %+v", e)
+	w.t.Fatalf("no entity at the offset of %+v", e)
 	return placed{}
 }
 
@@ -253,7 +253,7 @@ func TestDigestWithoutBase(t *testing.T) {
 	w.fill(0, 1000)
 	first := w.digest(c)
 	if again := w.digest(c); again.Objects != 1 { // the node
-		t.Errorf("%d objects were computed of an unchanged state", again.Objects)
+		t.Errorf("%d objects were computed for an unchanged state", again.Objects)
 	}
 	leaves, err := (&digest.Reader{Root: first.Root, Objects: digests.Objects(w.store, "things")}).Leaves(t.Context(), 0)
 	if err != nil {
@@ -265,7 +265,7 @@ func TestDigestWithoutBase(t *testing.T) {
 	healed := w.digest(c)
 	w.checkDigest(healed)
 	if healed.Written != 1 {
-		t.Errorf("%d objects were written, 1 was missing", healed.Written)
+		t.Errorf("%d objects were written, want the 1 that was missing", healed.Written)
 	}
 	for entry, err := range w.store.List(t.Context(), layout.DigestsPrefix, "") {
 		if err == nil {

@@ -69,20 +69,20 @@ func TestTableMismatch(t *testing.T) {
 			c.KeyPointer = "/other"
 			return w
 		},
-		"other feed of the name": func(w *world, _ *fold.Config) *world {
+		"other feed of the same name": func(w *world, _ *fold.Config) *world {
 			other := newWorld(w.t)
 			other.fill(25, 28) // the first feed does not have these
 			other.fill(0, 20)  // the last entities are as in the first feed
 			return other
 		},
-		"shorter feed of the name": func(w *world, _ *fold.Config) *world {
+		"shorter feed of the same name": func(w *world, _ *fold.Config) *world {
 			other := newWorld(w.t)
 			other.fill(0, 3)
 			return other
 		},
-		"no database":     overwrite(0, []byte("this is no database, but something else")),
-		"damaged rows":    overwrite(8192, make([]byte, 1<<20)),
-		"without a word ": overwrite(0, nil),
+		"no database":  overwrite(0, []byte("this is no database, but something else")),
+		"damaged rows": overwrite(8192, make([]byte, 1<<20)),
+		"emptied":      overwrite(0, nil),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -101,7 +101,7 @@ func TestTableMismatch(t *testing.T) {
 				t.Error("nothing was read")
 			}
 			if read := w.counted(c); read != 0 {
-				t.Errorf("then %d entities were read", read)
+				t.Errorf("then %d entities were read, want none", read)
 			}
 		})
 	}
@@ -269,7 +269,7 @@ func TestLeftover(t *testing.T) {
 		young := leave("20200101T000000.000Z-bbbbbbbb")
 		w.fold(fold.Config{Table: filepath.Join(t.TempDir(), "table")})
 		if _, err := w.store.Stat(t.Context(), old); !errors.Is(err, storage.ErrNotFound) {
-			t.Errorf("the old page: %v", err)
+			t.Errorf("the old page: %v, want ErrNotFound", err)
 		}
 		if _, err := w.store.Stat(t.Context(), young); err != nil {
 			t.Errorf("the young page: %v", err)

@@ -114,6 +114,6 @@ func TestCannotPresign(t *testing.T) {
 		}
 	}
 	for entry, err := range plain.List(t.Context(), "", "") {
-		t.Errorf("was written: %s, %v", entry.Key, err)
+		t.Errorf("an object was written: %s, %v", entry.Key, err)
 	}
 }

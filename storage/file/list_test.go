@@ -45,6 +45,6 @@ func TestBatches(t *testing.T) {
 		}
 	}
 	if names, err := l.batch("d/", last); len(names) > 0 || err != nil {
-		t.Errorf("after the last: %q, error %v", names, err)
+		t.Errorf("after the last name: %q, error %v", names, err)
 	}
 }

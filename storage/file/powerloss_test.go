@@ -22,7 +22,7 @@ import (
 	"github.com/feedctl/feedctl/storage/file"
 )
 
-var powerLosses = flag.Int("power-losses", 1, "lose power that many times as often")
+var powerLosses = flag.Int("power-losses", 1, "simulate this many times as many power losses")
 
 // TestPowerLoss simulates a loss of power at each system call of several appends: of the sectors
 // written since a file was last synced, any may have reached the disk. The disk must have all

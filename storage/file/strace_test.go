@@ -162,7 +162,7 @@ func TestStraceSequence(t *testing.T) {
 			title := strings.ToUpper(verb[:1]) + verb[1:]
 			list := regexp.MustCompile(`(?m)^// ` + title + `\b.*:\n//\n((?://\t.*\n)+)`).FindSubmatch(doc)
 			if list == nil {
-				t.Fatalf("there is no list for %s", title)
+				t.Fatalf("doc.go has no list for %s", title)
 			}
 			var want []string
 			for line := range strings.Lines(string(list[1])) {

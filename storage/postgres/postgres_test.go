@@ -35,7 +35,7 @@ func TestStore(t *testing.T) {
 }
 
 // allTests enables longer tests, which rarely find more.
-var allTests = flag.Bool("all", false, "run all of the suite through PgBouncer, too, longer races, and a body of 1 GiB")
+var allTests = flag.Bool("all", false, "also run the whole suite through PgBouncer, longer races, and a body of 1 GiB")
 
 // TestPgBouncer runs the suite with wrapped stores, through PgBouncer in transaction mode. It
 // leaves out the tests that the suite repeats with other keys, and tests of hints, which depend on

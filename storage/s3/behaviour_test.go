@@ -107,7 +107,7 @@ func TestRequests(t *testing.T) {
 		version = must[storage.Version](t)(s.Append(ctx, "a", version, storage.Meta{}, text("!")))
 	})
 	check("create", s, put, func() { must[storage.Version](t)(s.Create(ctx, "b", storage.Meta{}, text("0"))) })
-	check("create what exists", s, both, func() {
+	check("create over an existing object", s, both, func() {
 		if _, err := s.Create(ctx, "b", storage.Meta{}, text("0")); !errors.Is(err, storage.ErrExists) {
 			t.Error(err)
 		}
@@ -157,7 +157,7 @@ func TestConsistentReads(t *testing.T) {
 			t.Error(err)
 		}
 		if c.SHA256 != sha256.Sum256(body) {
-			t.Errorf("state %d does not have its body", c.N)
+			t.Errorf("state %d does not match its body", c.N)
 		}
 		return o.Version, body, c
 	}

@@ -70,7 +70,7 @@ func TestTLS(t *testing.T) {
 	server := s3test.Start(t)
 	var unsigned, bodies atomic.Int32
 	plain := before(t, server, false, func(s3fault.Request) s3fault.Fault {
-		t.Error("a request went without TLS")
+		t.Error("a request was sent without TLS")
 		return nil
 	})
 	digest := regexp.MustCompile("^[0-9a-f]{64}$")

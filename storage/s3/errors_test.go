@@ -122,7 +122,7 @@ func TestKMSErrors(t *testing.T) {
 				err = e
 			}
 			if passes != (err == nil) || requests != map[bool]int{true: 2, false: 3}[passes] || errors.Is(err, storage.ErrPermission) {
-				t.Errorf("%s, which passes: %v: %d requests, %v", code, passes, requests, err)
+				t.Errorf("%s (passes: %v): %d requests, %v", code, passes, requests, err)
 			}
 		}
 	}

@@ -324,7 +324,7 @@ func (c call) tryAll(t *testing.T, bed *faultBed) {
 	first := rand.IntN(every)
 	t.Logf("requests: %v; one in %d faults, from number %d", operations, every, first)
 	if slices.Contains(operations, s3fault.ListObjectsV2) && c.name != "list" {
-		t.Error("it lists keys, and listings may be outdated")
+		t.Error("the call lists keys, but listings may be outdated")
 	}
 	pool := newPool(32)
 	defer pool.Wait()

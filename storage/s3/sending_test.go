@@ -42,7 +42,7 @@ func TestNotReadWhileReplaced(t *testing.T) {
 		body += "tail"
 	}
 	if got := read(t, s, "a"); got != body {
-		t.Errorf("read %d other bytes instead of %d", len(got), len(body))
+		t.Errorf("read %d bytes that are not the %d written", len(got), len(body))
 	}
 }
 
