@@ -67,7 +67,7 @@ func identified(r *http.Request, list []Credential, n int, forJobs bool) (*http.
 	ctx := context.WithValue(r.Context(), callerKey{}, who)
 	if len(c.Namespaces) > 0 {
 		if !forJobs {
-			return r, problem.New(http.StatusForbidden, "forbidden", "Your credentials are only for jobs of the namespaces %s.", strings.Join(c.Namespaces, ", "))
+			return r, problem.New(http.StatusForbidden, "forbidden", "Your credentials are only for jobs in the namespaces %s.", strings.Join(c.Namespaces, ", "))
 		}
 		ctx = jobs.Within(ctx, c.Namespaces...)
 	}

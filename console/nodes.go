@@ -42,7 +42,7 @@ type originRow struct {
 // credentials are limited to some namespaces are refused.
 func (c *Console) getNodes(r *http.Request) (content, error) {
 	if namespaces := namespacesOf(r); len(namespaces) > 0 {
-		return nil, problem.New(http.StatusForbidden, "forbidden", "Your credentials are only for jobs of the namespaces %s.", strings.Join(namespaces, ", "))
+		return nil, problem.New(http.StatusForbidden, "forbidden", "Your credentials are only for jobs in the namespaces %s.", strings.Join(namespaces, ", "))
 	}
 	v := &nodesView{
 		page:           page{Title: "Nodes", Command: shell.Line("feedctl", "jobs", "nodes", "--db", c.config.JobsName)},

@@ -85,7 +85,7 @@ func TestWhy(t *testing.T) {
 		{"due", func(s *scene) {
 			s.join(jobs.Node{Name: "a", Slots: 1})
 			s.apply("job", server, nil)
-		}, "due, and starts within seconds"},
+		}, "due, and will start within seconds"},
 		{"behind others", func(s *scene) {
 			n := s.join(jobs.Node{Name: "a", Slots: 1})
 			s.apply("first", server, nil)
@@ -95,7 +95,7 @@ func TestWhy(t *testing.T) {
 			}
 			s.apply("x", server, func(d *jobs.Document) { d.Namespace = "other" })
 			s.apply("later", server, func(d *jobs.Document) { d.Namespace, d.Paused = "other", true })
-		}, "waits for a slot: 2 jobs of its namespace are ahead of it, and 1 job of others is due"},
+		}, "waits for a slot: 2 jobs of its namespace are ahead of it, and 1 job of other namespaces is due"},
 		{"most of its namespace", func(s *scene) {
 			n := s.join(jobs.Node{Name: "a", Slots: 9})
 			s.apply("first", server, nil)
@@ -122,7 +122,7 @@ func TestWhy(t *testing.T) {
 			s.apply("job", server, func(d *jobs.Document) { d.Schedule = "" })
 			s.run(n, jobs.Outcome{End: jobs.Crashed, Reason: "disk full"})
 			exec(s.t, s.db, "UPDATE @job SET not_before = $1", s.now.Add(time.Minute).UnixMicro())
-		}, "crashed, and is tried again at 2026-01-01T00:01:00Z: disk full"},
+		}, "crashed, and will be tried again at 2026-01-01T00:01:00Z: disk full"},
 		{"crashed again", func(s *scene) {
 			n := s.join(jobs.Node{Name: "a", Slots: 1})
 			s.apply("job", server, nil)
@@ -131,7 +131,7 @@ func TestWhy(t *testing.T) {
 			n = s.join(jobs.Node{Name: "a", Slots: 1})
 			s.run(n, jobs.Outcome{End: jobs.Crashed, Reason: "disk full"})
 			exec(s.t, s.db, "UPDATE @job SET not_before = $1", s.now.Add(time.Minute).UnixMicro())
-		}, "crashed 2 times in a row, and is tried again at 2026-01-01T00:02:00Z: disk full"},
+		}, "crashed 2 times in a row, and will be tried again at 2026-01-01T00:02:00Z: disk full"},
 		{"server down", func(s *scene) {
 			n := s.join(jobs.Node{Name: "a", Slots: 9})
 			for _, name := range []string{"b", "c", "job"} {
@@ -140,7 +140,7 @@ func TestWhy(t *testing.T) {
 			for _, r := range s.admit(n, 9) {
 				s.must(s.store.Finish(s.t.Context(), r, jobs.Outcome{End: jobs.Crashed, Reason: refused.Error(), Origin: refused}))
 			}
-		}, "https://db.test:443 is down and is tried again at 2026-01-01T00:00:05Z by one of its jobs: connection refused"},
+		}, "https://db.test:443 is down, and one of its jobs will try it again at 2026-01-01T00:00:05Z: connection refused"},
 		{"server down, to be tried", func(s *scene) {
 			n := s.join(jobs.Node{Name: "a", Slots: 9})
 			for _, name := range []string{"b", "c", "job"} {
@@ -150,7 +150,7 @@ func TestWhy(t *testing.T) {
 				s.must(s.store.Finish(s.t.Context(), r, jobs.Outcome{End: jobs.Crashed, Reason: refused.Error(), Origin: refused}))
 			}
 			s.pass(6 * time.Second)
-		}, "https://db.test:443 is down and is tried again now by one of its jobs: connection refused"},
+		}, "https://db.test:443 is down, and one of its jobs will try it again now: connection refused"},
 		{"server asks to wait", func(s *scene) {
 			n := s.join(jobs.Node{Name: "a", Slots: 9})
 			s.apply("job", server, nil)
@@ -183,7 +183,7 @@ func TestWhy(t *testing.T) {
 			s.apply("job", server, nil)
 			s.pass(time.Second)
 			s.admit(n, 1)
-		}, "runs on node a since 2026-01-01T00:00:01Z"},
+		}, "running on node a since 2026-01-01T00:00:01Z"},
 		{"running, paused", func(s *scene) {
 			n := s.join(jobs.Node{Name: "a", Slots: 1})
 			s.apply("job", server, nil)
@@ -215,7 +215,7 @@ func TestWhy(t *testing.T) {
 			s.apply("job", server, nil)
 			s.pass(time.Second)
 			s.run(n, jobs.Outcome{End: jobs.CaughtUp, Seen: 1})
-		}, "caught up since 2026-01-01T00:00:01Z, and waits for its source to change"},
+		}, "idle since 2026-01-01T00:00:01Z: caught up, waiting for its source to change"},
 		{"paused", func(s *scene) {
 			s.apply("job", server, func(d *jobs.Document) { d.Paused = true })
 		}, "paused since 2026-01-01T00:00:00Z, until it is resumed"},
@@ -228,7 +228,7 @@ func TestWhy(t *testing.T) {
 			n := s.join(jobs.Node{Name: "a", Slots: 1})
 			s.apply("job", server, nil)
 			s.run(n, jobs.Outcome{End: jobs.Rejected, Reason: "401 Unauthorized"})
-		}, "failed at 2026-01-01T00:00:00Z, and is not tried again until it is changed or restarted: 401 Unauthorized"},
+		}, "failed at 2026-01-01T00:00:00Z, and will not be tried again until it is changed or restarted: 401 Unauthorized"},
 	} {
 		tests[test.name] = func(s *scene) {
 			test.do(s)

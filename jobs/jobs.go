@@ -39,7 +39,7 @@ var (
 	// ErrNoJob: there is no job with that name.
 	ErrNoJob = errors.New("no such job")
 	// ErrConflict: a job does not have the version that was to be changed.
-	ErrConflict = errors.New("job was changed meanwhile")
+	ErrConflict = errors.New("job was changed in the meantime")
 	// ErrFenced: the job has since been given to another run, or was paused, changed or deleted.
 	ErrFenced = errors.New("run is not the current run of its job")
 	// ErrExpired: the node was silent for longer than its lease. Its jobs may run elsewhere.
@@ -55,7 +55,7 @@ var (
 	ErrTaken = errors.New("another job does the same or writes to the same target")
 	// ErrFindings: the job has done what it was to do, and has found something to report, as a
 	// check of a feed may. It does not run again before its next time.
-	ErrFindings = errors.New("the check has found problems")
+	ErrFindings = errors.New("the check found problems")
 	// ErrFollows: the job follows its source, so it cannot be ended early.
 	ErrFollows = errors.New("job follows its source")
 	// ErrURL: a URL does not name a database.

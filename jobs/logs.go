@@ -54,7 +54,7 @@ func (s *Scheduler) Logs(ctx context.Context, id string, after int64) (lines []L
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("logs of job %s: %w", id, err)
+		return nil, fmt.Errorf("read logs of job %s: %w", id, err)
 	}
 	return lines, nil
 }

@@ -164,7 +164,7 @@ func (s *Scheduler) Lags(ctx context.Context, most int) (some []Lag, all int, er
 		})
 	})
 	if err != nil {
-		return nil, 0, fmt.Errorf("lags of jobs: %w", err)
+		return nil, 0, fmt.Errorf("read lags of jobs: %w", err)
 	}
 	return some, all, nil
 }

@@ -104,7 +104,7 @@ func (s *Scheduler) forget(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("delete what is no longer needed: %w", err)
+		return fmt.Errorf("delete unused records: %w", err)
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func (s *Scheduler) Orders(ctx context.Context, n Node) (orders []Order, err err
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("orders for node %s: %w", n.Name, err)
+		return nil, fmt.Errorf("read orders for node %s: %w", n.Name, err)
 	}
 	return orders, nil
 }

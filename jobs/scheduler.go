@@ -166,7 +166,7 @@ func (s *Scheduler) History(ctx context.Context, id string) (events []Event, err
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("history of job %s: %w", id, err)
+		return nil, fmt.Errorf("read history of job %s: %w", id, err)
 	}
 	return events, nil
 }
@@ -183,7 +183,7 @@ func (s *Scheduler) Histories(ctx context.Context, ids ...string) (events map[st
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("histories of %d jobs: %w", len(ids), err)
+		return nil, fmt.Errorf("read histories of %d jobs: %w", len(ids), err)
 	}
 	return events, nil
 }

@@ -108,7 +108,7 @@ func (s *Scheduler) Stats(ctx context.Context, id string) (found *Stats, err err
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("statistics of job %s: %w", id, err)
+		return nil, fmt.Errorf("read statistics of job %s: %w", id, err)
 	}
 	return found, nil
 }

@@ -68,7 +68,7 @@ func TestFindings(t *testing.T) {
 			why      string
 		}{
 			"nightly": {"17 3 * * *", jobs.Pending, epoch.Add(3*time.Hour + 17*time.Minute), "its next scheduled run is at 2026-01-01T03:17:00Z; its last run: 2 violations"},
-			"once":    {"", jobs.Failed, time.Time{}, "failed at 2026-01-01T00:00:00Z, and is not tried again until it is changed or restarted: 2 violations"},
+			"once":    {"", jobs.Failed, time.Time{}, "failed at 2026-01-01T00:00:00Z, and will not be tried again until it is changed or restarted: 2 violations"},
 		} {
 			finishOne(t, s, jobs.Document{Namespace: "n", Name: name, Kind: "fake", Source: name, Schedule: test.schedule}, found)
 			d, err := s.Describe(t.Context(), "n/"+name)

@@ -180,7 +180,7 @@ func (s *Scheduler) WatchStates(ctx context.Context, w Watched) (states map[stri
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("names that jobs wait for on %s: %w", w.Server, err)
+		return nil, fmt.Errorf("read names that jobs wait for on %s: %w", w.Server, err)
 	}
 	return states, nil
 }
@@ -267,7 +267,7 @@ func (s *Scheduler) WatchAges(ctx context.Context, most int) (ages []WatchAge, e
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("ages of watches: %w", err)
+		return nil, fmt.Errorf("read ages of watches: %w", err)
 	}
 	return ages, nil
 }
@@ -333,7 +333,7 @@ func (s *Scheduler) Watch(ctx context.Context, id string) (status WatchStatus, e
 		return err
 	})
 	if err != nil {
-		return WatchStatus{}, fmt.Errorf("watch of job %s: %w", id, err)
+		return WatchStatus{}, fmt.Errorf("read watch of job %s: %w", id, err)
 	}
 	return status, nil
 }

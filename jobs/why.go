@@ -14,7 +14,7 @@ func (f *facts) why() string {
 	case Running:
 		return f.whyRunning()
 	case Idle:
-		return fmt.Sprintf("caught up since %s, and waits for its source to change", at(j.Since)) + f.whyUnwatched()
+		return fmt.Sprintf("idle since %s: caught up, waiting for its source to change", at(j.Since)) + f.whyUnwatched()
 	case Paused:
 		return fmt.Sprintf("paused since %s, until it is resumed", at(j.Since))
 	case Completed:
@@ -24,7 +24,7 @@ func (f *facts) why() string {
 		}
 		return why
 	case Failed:
-		return fmt.Sprintf("failed at %s, and is not tried again until it is changed or restarted: %s", at(j.Since), j.Reason)
+		return fmt.Sprintf("failed at %s, and will not be tried again until it is changed or restarted: %s", at(j.Since), j.Reason)
 	}
 	if why := f.whyNotYet(); why != "" {
 		return why
@@ -42,13 +42,13 @@ func (f *facts) why() string {
 		return fmt.Sprintf("%s has %d running jobs, the maximum", f.full, f.limit)
 	}
 	if f.free() {
-		return "due, and starts within seconds"
+		return "due, and will start within seconds"
 	}
 	why := fmt.Sprintf("waits for a slot: %s of its namespace %s ahead of it", jobsOf(f.before), are(f.before))
 	if f.limited {
 		return why
 	}
-	return why + fmt.Sprintf(", and %s of others %s due", jobsOf(f.others), are(f.others))
+	return why + fmt.Sprintf(", and %s of other namespaces %s due", jobsOf(f.others), are(f.others))
 }
 
 // whyUnwatched returns the reason why the server that an idle job waits for is not watched, or ""
@@ -91,7 +91,7 @@ func (f *facts) whyRunning() string {
 	case j.Generation != j.Observed:
 		return fmt.Sprintf("node %s is ending its run, as it was changed", f.node)
 	}
-	return fmt.Sprintf("runs on node %s since %s", f.node, at(j.Started))
+	return fmt.Sprintf("running on node %s since %s", f.node, at(j.Started))
 }
 
 // whyNotYet explains until when a pending job waits. It returns "" if the job is due.
@@ -111,14 +111,14 @@ func (f *facts) whyNotYet() string {
 		if o.until.After(f.now) {
 			when = "at " + at(o.until)
 		}
-		return fmt.Sprintf("%s is down and is tried again %s by one of its jobs: %s", o.name, when, o.reason)
+		return fmt.Sprintf("%s is down, and one of its jobs will try it again %s: %s", o.name, when, o.reason)
 	case len(f.origins) > 0:
 		o := &f.origins[0]
 		return fmt.Sprintf("%s asks its clients to wait until %s: %s", o.name, at(o.until), o.reason)
 	case waits && j.Errors == 1:
-		return fmt.Sprintf("crashed, and is tried again at %s: %s", at(j.NotBefore), j.Reason)
+		return fmt.Sprintf("crashed, and will be tried again at %s: %s", at(j.NotBefore), j.Reason)
 	case waits && j.Errors > 1:
-		return fmt.Sprintf("crashed %d times in a row, and is tried again at %s: %s", j.Errors, at(j.NotBefore), j.Reason)
+		return fmt.Sprintf("crashed %d times in a row, and will be tried again at %s: %s", j.Errors, at(j.NotBefore), j.Reason)
 	case waits:
 		return fmt.Sprintf("starts at %s, so that not all jobs start at once", at(j.NotBefore))
 	}

@@ -23,7 +23,7 @@ func TestWithin(t *testing.T) {
 			s.join(jobs.Node{Name: "a", Slots: 0})
 			s.apply("job", server, nil)
 			s.apply("x", server, other)
-		}, "waits for a slot: 0 jobs of its namespace are ahead of it, and 1 job of others is due", "waits for a slot: 0 jobs of its namespace are ahead of it"},
+		}, "waits for a slot: 0 jobs of its namespace are ahead of it, and 1 job of other namespaces is due", "waits for a slot: 0 jobs of its namespace are ahead of it"},
 		{"server down", func(s *scene) {
 			n := s.join(jobs.Node{Name: "a", Slots: 9})
 			for _, name := range []string{"x", "y", "z"} {
@@ -34,8 +34,8 @@ func TestWithin(t *testing.T) {
 				s.must(s.store.Finish(s.t.Context(), r, jobs.Outcome{End: jobs.Crashed, Reason: refused.Error(), Origin: refused}))
 			}
 			s.apply("job", server, nil)
-		}, server + " is down and is tried again at 2026-01-01T00:00:05Z by one of its jobs: GET /hidden: 500",
-			server + " is down and is tried again at 2026-01-01T00:00:05Z by one of its jobs: the error is not shown, as it may name jobs of other namespaces"},
+		}, server + " is down, and one of its jobs will try it again at 2026-01-01T00:00:05Z: GET /hidden: 500",
+			server + " is down, and one of its jobs will try it again at 2026-01-01T00:00:05Z: the error is not shown, as it may name jobs of other namespaces"},
 	} {
 		tests[test.name] = func(s *scene) {
 			test.do(s)

@@ -58,8 +58,8 @@ const startsInJitter = 500
 var (
 	errStopped = errors.New("stopped by the node")
 	errRotated = errors.New("rotated to make room for other jobs")
-	errLimit   = errors.New("the run has taken as long as it may")
-	errQuiet   = errors.New("no progress since it had caught up")
+	errLimit   = errors.New("the run reached its time limit")
+	errQuiet   = errors.New("no progress since it caught up")
 	errShrunk  = errors.New("the node has fewer slots")
 	errChanged = errors.New("the job was paused, changed or deleted")
 	errStuck   = errors.New("no progress")
@@ -259,7 +259,7 @@ func (w *worker) heartbeat(ctx context.Context) error {
 		return err
 	}
 	w.lease(begun.Add(-w.store.settings().Lease)) // the lease has expired
-	w.config.Logger.Warn("lease of the node has expired, its runs end", "node", w.config.Name)
+	w.config.Logger.Warn("lease of the node has expired, ending its runs", "node", w.config.Name)
 	w.endAll(errLost)
 	w.mu.Lock()
 	stopped := w.stopped

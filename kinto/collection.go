@@ -108,7 +108,7 @@ func (c *Collection) Head(ctx context.Context, q Query) (Page, error) {
 		total = resp.Header.Get("Total-Records")
 	}
 	if p.Total, err = strconv.ParseInt(total, 10, 64); err != nil && !p.NotModified {
-		return p, c.server.malformed(r, errors.New("no number of records"))
+		return p, c.server.malformed(r, errors.New("no valid Total-Objects"))
 	}
 	return p, nil
 }

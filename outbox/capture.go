@@ -214,7 +214,7 @@ func (r *relation) checkKey(ctx context.Context, tx pgx.Tx) error {
 	if len(r.Key) == 0 {
 		return fmt.Errorf("%w: it has no primary key: name its key columns", ErrCapture)
 	}
-	return fmt.Errorf("%w: key %s has no unique index on exactly these columns, all not null, that is neither partial nor deferrable",
+	return fmt.Errorf("%w: key %s needs a unique index on exactly these columns, all NOT NULL, that is neither partial nor deferrable",
 		ErrCapture, strings.Join(r.Key, ", "))
 }
 
@@ -257,7 +257,7 @@ func (r *relation) enter(ctx context.Context, tx pgx.Tx) error {
 	var other string
 	err := tx.QueryRow(ctx, `SELECT relation::text FROM outbox_capture WHERE feed = $1 AND relation <> $2::oid`, r.Feed, r.oid).Scan(&other)
 	if err == nil {
-		return fmt.Errorf("%w: the feed has the changes of table %s: detach that table first, or use another feed", ErrCapture, other)
+		return fmt.Errorf("%w: the feed already has the changes of table %s: detach that table first, or use another feed", ErrCapture, other)
 	}
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return err

@@ -46,7 +46,7 @@ func (p *remotePages) resume(ctx context.Context) (m moved, err error) {
 		return moved{}, nil
 	}
 	for _, b := range r.bad {
-		return moved{}, fmt.Errorf("resume batch %d of feed %q: row %d can no longer be published: %s: adopt the feed to put the row into the quarantine",
+		return moved{}, fmt.Errorf("resume batch %d of feed %q: row %d can no longer be published: %s: adopt the feed to put the row into quarantine",
 			p.state.batch, p.config.Feed, b.id, b.reason)
 	}
 	if err := p.skip(ctx, &r, newest); err != nil {
@@ -124,7 +124,7 @@ func (c Config) foreign(s state, checkpoint string) error {
 	case strings.HasPrefix(checkpoint, "outbox/"):
 		why = "the outbox of another database publishes to the same feed"
 	}
-	return fmt.Errorf("%w: feed %q has the checkpoint %q, the database knows %q and %q: %s. If this is intended, adopt the feed",
+	return fmt.Errorf("%w: feed %q has the checkpoint %q, but the database has %q and %q: %s. If this is intended, adopt the feed",
 		ErrForeign, c.Feed, checkpoint, s.checkpoint, deref(s.pending), why)
 }
 

@@ -208,7 +208,7 @@ func (r *Runner) work(ctx context.Context, drain bool) (err error) {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.Lease)
 		defer cancel()
 		if e := r.lease.release(cleanup); e != nil {
-			r.config.Logger.Warn("lease was not released, another runner waits until it expires", "feed", r.config.Feed, "error", e)
+			r.config.Logger.Warn("lease was not released, another runner must wait until it expires", "feed", r.config.Feed, "error", e)
 		}
 	}()
 	r.active = time.Now()
@@ -272,7 +272,7 @@ func (r *Runner) count(m moved) {
 	r.bytes.Add(m.bytes)
 	r.quarantined.Add(int64(len(m.bad)))
 	for _, b := range m.bad {
-		r.config.Logger.Error("row cannot be published, moved to the quarantine", "feed", r.config.Feed, "id", b.id, "reason", b.reason)
+		r.config.Logger.Error("row cannot be published, moved to quarantine", "feed", r.config.Feed, "id", b.id, "reason", b.reason)
 	}
 }
 

@@ -268,7 +268,7 @@ func (f *Feed) stillThere(ctx context.Context, remembered bool) error {
 		p := f.tail.newest
 		info, err := f.store.Stat(ctx, f.key(p.Number))
 		if errors.Is(err, storage.ErrNotFound) || err == nil && info.Version != p.Version {
-			err = fmt.Errorf("page %d of feed %q is no longer as it was: %w", p.Number, f.name, storage.ErrConflict)
+			err = fmt.Errorf("page %d of feed %q has changed: %w", p.Number, f.name, storage.ErrConflict)
 		}
 		same <- err
 	}()

@@ -75,7 +75,7 @@ func prune(ctx context.Context, store storage.Store, name string, policy PrunePo
 	case policy.KeepAge < 0 || policy.KeepPages < 0 || policy.Before < 0:
 		return report, fmt.Errorf("the policy has a negative rule")
 	case policy.MinAge < minPruneAge:
-		return report, fmt.Errorf("minimum age %v is less than %v, for which a producer may still be writing", policy.MinAge, minPruneAge)
+		return report, fmt.Errorf("minimum age %v is less than %v: a producer may still be writing for that long", policy.MinAge, minPruneAge)
 	}
 	now, err := storage.Now(ctx, store, policy.Now)
 	if err != nil {

@@ -137,7 +137,7 @@ func (f *Feed) awaitTurn(ctx context.Context) {
 	err := t.await(ctx, int(t.written/t.quota))
 	t.joined, t.ours, t.crowded = err == nil, err == nil, err == nil
 	if err != nil {
-		f.config.Logger.Debug("cannot wait for a turn, publishing without", "feed", f.name, "error", err)
+		f.config.Logger.Debug("cannot wait for a turn, publishing without one", "feed", f.name, "error", err)
 		return
 	}
 	t.began, t.planned, t.written = time.Now(), 0, 0

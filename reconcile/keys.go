@@ -114,11 +114,11 @@ func (r *run) both(w want, row sink.Row) error {
 	case known && w.id == row.ContentID:
 		same, why = false, "it has the Content-ID, but not the content"
 	case known:
-		same, why = false, fmt.Sprintf("it has Content-ID %q, the feed %q", row.ContentID, w.id)
+		same, why = false, fmt.Sprintf("it has Content-ID %q, the feed has %q", row.ContentID, w.id)
 	case w.id == "" || row.ContentID == "":
 		r.counts.ByKey++
 	case w.id != row.ContentID:
-		same, why = false, fmt.Sprintf("it has Content-ID %q, the feed %q", row.ContentID, w.id)
+		same, why = false, fmt.Sprintf("it has Content-ID %q, the feed has %q", row.ContentID, w.id)
 	default:
 		r.counts.ByContentID++
 	}

@@ -148,11 +148,11 @@ var (
 	// ErrShared means that other consumers write to the same table.
 	ErrShared = errors.New("the table has several consumers, whose keys cannot be told apart: name a prefix of this feed's keys")
 	// ErrVersions means that the digest belongs to a feed in which a key may have several states.
-	ErrVersions = errors.New("the feed has several versions of a key (conflicts of CouchDB), which this sink does not keep")
+	ErrVersions = errors.New("the feed has several versions of a key (CouchDB conflicts), which this sink does not keep")
 	// ErrDeletes means that a repair would delete more than is allowed. Nothing was changed.
 	ErrDeletes = errors.New("repair would delete too many keys, and has changed nothing")
 	// ErrOrder means that the rows of a sink are not in the order of their keys.
-	ErrOrder = errors.New("rows are not in the order of the bytes of their keys")
+	ErrOrder = errors.New("rows are not sorted by the bytes of their keys")
 	// ErrGuard means that a sink cannot be repaired.
 	ErrGuard = errors.New("this sink can be compared, but not repaired")
 )

@@ -91,7 +91,7 @@ func (m *mender) all(ctx context.Context) error {
 		}
 		if e == nil {
 			m.done.Lost++
-			if err := m.failed(one.key, "neither the feed nor its snapshot has it as the digest says: make a new digest with a snapshot"); err != nil {
+			if err := m.failed(one.key, "neither the feed nor its snapshot has the state that the digest covers: make a new digest with a snapshot"); err != nil {
 				return err
 			}
 			continue

@@ -18,7 +18,7 @@ import (
 const inMemory = 2 << 20
 
 // errDigest means that a body does not match its digest.
-var errDigest = errors.New("it does not have the SHA-256 in its metadata")
+var errDigest = errors.New("its SHA-256 does not match its metadata")
 
 // A body is a part of the body of an object in the source. It ends where the object ended
 // when it was read, even if the object has grown since. It implements [storage.Body].

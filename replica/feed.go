@@ -206,7 +206,7 @@ func (f *Feed) look(ctx context.Context, newest *chain.Page) error {
 // the beginning of it.
 func (f *Feed) compare(ctx context.Context, newest *chain.Page) error {
 	if f.at.Number > newest.Number {
-		return fmt.Errorf("%w: it has %d pages, the source %d", ErrDiverged, f.at.Number, newest.Number)
+		return fmt.Errorf("%w: it has %d pages, the source has %d", ErrDiverged, f.at.Number, newest.Number)
 	}
 	p, _, err := f.page(ctx, f.at.Number)
 	if err != nil {

@@ -108,7 +108,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 
 func (c *Config) run(ctx context.Context) (*Report, error) {
 	if c.At.IsZero() {
-		return nil, errors.New("there is no point to restore to: set At")
+		return nil, errors.New("the point to restore to is missing: set At")
 	}
 	if err := c.At.Check(); err != nil {
 		return nil, err

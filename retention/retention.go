@@ -56,7 +56,7 @@ func (p Policy) Check() error {
 			problems = append(problems, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...))
 		}
 	}
-	add(p.KeepAge < MinKeepAge, "keep-age %v is less than %v, for which a producer may still be writing", p.KeepAge, MinKeepAge)
+	add(p.KeepAge < MinKeepAge, "keep-age %v is less than %v: a producer may still be writing for that long", p.KeepAge, MinKeepAge)
 	add(p.SnapshotEvery < MinSnapshotEvery, "snapshot-every %v is less than %v", p.SnapshotEvery, MinSnapshotEvery)
 	add(p.KeepSnapshots < 1, "keep-snapshots %d: at least one must be kept, since pruned pages are only in a snapshot", p.KeepSnapshots)
 	add(p.KeepSnapshots > MaxKeepSnapshots, "keep-snapshots %d is more than %d", p.KeepSnapshots, MaxKeepSnapshots)

@@ -65,7 +65,7 @@ func refuseMethod(allowed string) handler {
 			return problem.New(http.StatusNotImplemented, "method", "method %.20q is not known", r.Method)
 		}
 		w.Header().Set("Allow", allowed)
-		return problem.New(http.StatusMethodNotAllowed, "method", "%s is not one of %s", r.Method, allowed)
+		return problem.New(http.StatusMethodNotAllowed, "method", "method %s is not allowed here: want one of %s", r.Method, allowed)
 	}
 }
 

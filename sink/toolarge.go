@@ -9,7 +9,7 @@ type TooLargeError struct {
 	ContentID string
 	Size      int64  // of the body, in bytes; -1 if it is only known to be above the limit
 	Limit     int64  // in bytes
-	Of        string // what has the limit, such as "a row of SQLite"
+	Of        string // what has the limit, such as "an SQLite row"
 }
 
 // Error names the key and the Content-ID.
@@ -18,5 +18,5 @@ func (e *TooLargeError) Error() string {
 	if e.Size >= 0 {
 		size = fmt.Sprintf("%d", e.Size)
 	}
-	return fmt.Sprintf("entity %q with key %q is too large for %s: it has %s bytes, the limit is %d: use the sink dir or jsonl", e.ContentID, e.Key, e.Of, size, e.Limit)
+	return fmt.Sprintf("entity %q with key %q is too large for %s: it has %s bytes, the limit is %d: use a dir: or jsonl: sink", e.ContentID, e.Key, e.Of, size, e.Limit)
 }

@@ -66,7 +66,7 @@ func CheckNames(prefix string) error {
 		return err
 	}
 	if prefix != "" && !strings.HasSuffix(prefix, "/") {
-		return fmt.Errorf("%w %q: names are below a prefix that ends in \"/\"", ErrKey, prefix)
+		return fmt.Errorf("%w %q: a prefix of names must end in \"/\"", ErrKey, prefix)
 	}
 	return nil
 }

@@ -168,7 +168,7 @@ func (s *storeCheck) check(ctx context.Context) error {
 		case n < s.floor, unborn:
 			continue
 		case n > s.newest+chain.Ahead:
-			s.report.add(Gap, entry.Key, "the feed ends with page %d, and this page is farther away than a killed producer can leave an orphan", s.newest)
+			s.report.add(Gap, entry.Key, "the feed ends with page %d, and this page is too far beyond it to be an orphan of a killed producer", s.newest)
 			return nil // reported only once: the same applies to all further pages
 		case n > s.newest:
 			if err := s.orphan(ctx, n); err != nil {

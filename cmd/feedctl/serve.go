@@ -97,7 +97,7 @@ entities, finishes the others, and exits with status 0.` + exit.Help(exit.NotFou
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to listen on; port 0 takes a free one")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to listen on; port 0 picks a free port")
 	flags.StringVar(&f.PublicURL, "public-url", "", "`URL` at which clients reach the server (default: from the request's Host)")
 	flags.StringVar(&f.readFile, "read-credentials-file", "", "`FILE` with the credentials of readers")
 	flags.StringVar(&f.writeFile, "write-credentials-file", "", "`FILE` with the credentials of writers")

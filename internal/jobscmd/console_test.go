@@ -28,7 +28,7 @@ func TestConsole(t *testing.T) {
 					defer stop(exit.ErrInterrupted)
 					m.responds(ctx, "GET", match[1]+"/jobs", "all", "shop/")
 					m.responds(ctx, "GET", match[1]+"/jobs", "few", "No job matches")
-					m.responds(ctx, "GET", match[1]+"/nodes", "few", "only for jobs of the namespaces none")
+					m.responds(ctx, "GET", match[1]+"/nodes", "few", "only for jobs in the namespaces none")
 					m.responds(ctx, "GET", match[1]+"/jobs", "nobody", "This console needs credentials")
 				}()
 			})

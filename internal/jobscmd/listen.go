@@ -31,7 +31,7 @@ type listenFlags struct {
 }
 
 func (f *listenFlags) flags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.address, "listen", "", "serve the API of jobs on this `ADDRESS`, such as 127.0.0.1:8090; port 0 takes a free one (default: no API)")
+	flags.StringVar(&f.address, "listen", "", "serve the API of jobs on this `ADDRESS`, such as 127.0.0.1:8090; port 0 picks a free port (default: no API)")
 	f.console.Var(flags)
 	flags.StringVar(&f.metrics, "metrics", "", app.MetricsUsage)
 	flags.BoolVar(&f.openMetrics, "insecure-allow-anonymous-metrics", false, "allow everyone who can reach the address of --metrics to read them")

@@ -22,7 +22,7 @@ func Check(s *jobs.Scheduler) readiness.Check {
 		}
 		_, err := s.List(ctx, jobs.Filter{Limit: 1})
 		if err != nil {
-			p := problem.New(http.StatusServiceUnavailable, "database-away", "the database of the jobs does not respond")
+			p := problem.New(http.StatusServiceUnavailable, "database-away", "the database of jobs does not respond")
 			p.Cause, err = err, p
 		}
 		return append(all, readiness.Of("database", err, readiness.Failed))

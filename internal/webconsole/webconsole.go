@@ -37,7 +37,7 @@ type Flags struct {
 
 // Var adds the flags to those of a command.
 func (f *Flags) Var(flags *pflag.FlagSet) {
-	flags.StringVar(&f.Address, "console", "", "serve the console, web pages for people, on this `ADDRESS`, such as 127.0.0.1:9090; port 0 takes a free one (default: no console)")
+	flags.StringVar(&f.Address, "console", "", "serve the web console on this `ADDRESS`, such as 127.0.0.1:9090; port 0 picks a free port (default: no console)")
 }
 
 // Check checks the address, which other machines may be able to reach only if there are credentials.

@@ -409,7 +409,7 @@ func (a *API) schedulerDocs(w http.ResponseWriter, r *http.Request) error {
 		for n, name := range names {
 			names[n] = strings.ToLower(name)
 			if known := []string{"initializing", "error", "pending", "running", "crashing", "completed", "failed"}; !slices.Contains(known, names[n]) {
-				p.invalid("unknown state %.100q: want some of %v", name, known)
+				p.invalid("unknown state %.100q: want one or more of %v", name, known)
 			}
 		}
 		f.States = statesAs(names...)

@@ -52,7 +52,7 @@ func refuseMethod(allowed string) handler {
 			return problem.New(http.StatusNotImplemented, "method", "method %.20q is not known", r.Method)
 		}
 		w.Header().Set("Allow", allowed)
-		return problem.New(http.StatusMethodNotAllowed, "method", "%s is not one of %s", r.Method, allowed)
+		return problem.New(http.StatusMethodNotAllowed, "method", "method %s is not allowed here: want one of %s", r.Method, allowed)
 	}
 }
 
@@ -142,7 +142,7 @@ func describe(err error) *problem.Error {
 	case errors.Is(err, jobs.ErrConflict):
 		return problem.New(http.StatusPreconditionFailed, "precondition", "%v", err)
 	case errors.Is(err, context.DeadlineExceeded), pgerr.Network(err), hasState && pgerr.Passes(state.SQLState()):
-		return problem.New(http.StatusServiceUnavailable, "database-away", "the database of the jobs does not respond")
+		return problem.New(http.StatusServiceUnavailable, "database-away", "the database of jobs does not respond")
 	}
 	return problem.New(http.StatusInternalServerError, "internal", "internal error; see the server's log")
 }

@@ -88,7 +88,7 @@ func (p *parameters) only(known []string) error {
 		if !slices.Contains(known, name) {
 			p.invalid("unknown parameter %.100q%s", name, suggest.DidYouMean(name, known, ""))
 		} else if !isText(strings.Join(p.values[name], "")) {
-			p.invalid("parameter %q is not UTF-8, or has a NUL", name)
+			p.invalid("parameter %q is not UTF-8, or contains a NUL character", name)
 		}
 	}
 	return p.err
@@ -102,7 +102,7 @@ func (p *parameters) filter(r *http.Request) jobs.Filter {
 	}
 	for _, state := range p.list("state") {
 		if !slices.Contains(jobs.States(), jobs.State(state)) {
-			p.invalid("unknown state %.100q: want some of %v", state, jobs.States())
+			p.invalid("unknown state %.100q: want one or more of %v", state, jobs.States())
 		}
 		f.States = append(f.States, jobs.State(state))
 	}
@@ -137,7 +137,7 @@ func (a *API) listJobs(w http.ResponseWriter, r *http.Request) error {
 	f := p.filter(r)
 	f.After, f.Limit = p.text("cursor"), p.number("limit", jobs.DefaultLimit)
 	if f.After != "" && !strings.Contains(f.After, "/") {
-		p.invalid("invalid cursor %.100q: want the \"next\" of the page before", f.After)
+		p.invalid("invalid cursor %.100q: want \"next\" from the previous page", f.After)
 	}
 	if p.err != nil {
 		return p.err

@@ -53,7 +53,7 @@ func (a *API) followLogs(w http.ResponseWriter, r *http.Request, after int64) er
 	defer a.followers.Add(-1)
 	if a.followers.Add(1) > maxFollowers {
 		w.Header().Set("Retry-After", "10")
-		return problem.New(http.StatusServiceUnavailable, "too-many", "%d clients follow logs already", maxFollowers)
+		return problem.New(http.StatusServiceUnavailable, "too-many", "%d clients are already following logs", maxFollowers)
 	}
 	lines, err := a.jobs.Logs(r.Context(), id(r), after)
 	if err != nil {
@@ -125,7 +125,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, media string, write
 // cutOff ends an answer that has begun so that the client notices that it is incomplete.
 func (a *API) cutOff(r *http.Request, err error) {
 	if r.Context().Err() == nil {
-		a.log.LogAttrs(r.Context(), slog.LevelError, "answer was cut off", slog.String("path", r.URL.Path), slog.Any("error", err))
+		a.log.LogAttrs(r.Context(), slog.LevelError, "response was cut off", slog.String("path", r.URL.Path), slog.Any("error", err))
 	}
 	panic(http.ErrAbortHandler)
 }

@@ -51,7 +51,7 @@ func (g *rights) allowed(s scope, h handler) handler {
 		}
 		namespaces := g.credentials[n].Namespaces
 		if s == forAll {
-			return problem.New(http.StatusForbidden, "forbidden", "these credentials are only for jobs of the namespaces %s", strings.Join(namespaces, ", "))
+			return problem.New(http.StatusForbidden, "forbidden", "these credentials are only for jobs in the namespaces %s", strings.Join(namespaces, ", "))
 		}
 		r = r.WithContext(jobs.Within(r.Context(), namespaces...))
 		if s == forPath {

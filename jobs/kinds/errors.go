@@ -70,7 +70,7 @@ func withHint(err error) error {
 	case err == nil:
 		return nil
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		hint = "another credential, in the field credentials of the job"
+		hint = "another credential in the job's credentials field"
 	default:
 		hint = exit.Hint(err)
 	}

@@ -84,7 +84,7 @@ func (k *kind) parse(d *jobs.Document) (*parsed, []jobs.Problem) {
 	add("credentials.source", checkCredential(d.Credentials["source"], p.source))
 	add("credentials.target", checkCredential(d.Credentials["target"], p.target))
 	if d.Follow && !k.follows {
-		problems = append(problems, jobs.Problem{Field: "follow", Message: "a job of kind " + d.Kind + " ends: use a schedule to repeat it"})
+		problems = append(problems, jobs.Problem{Field: "follow", Message: "a job of kind " + d.Kind + " does not follow: use a schedule to repeat it"})
 	}
 	p.runner.Arguments(d, credentials{})
 	return p, k.checkTask(p.runner, problems)

@@ -57,7 +57,7 @@ func (s *snapshotRun) Stats() jobs.Stats { return statsOf(s.Status()) }
 // prune deletes the oldest pages of a feed. Two runs at the same time leave the pages that both of them
 // keep: the floor of the feed is written first, by compare and swap, and is never lowered.
 var prune = kind{
-	source: side{missing: "write the feed into target"},
+	source: side{missing: "set target to the feed"},
 	target: side{parse: parseStored, missing: "write STORE#FEED"},
 	stored: "target", exclusive: func(p *parsed) string { return "prune " + p.target.id },
 	new: func() runner { return &pruneRun{} },
@@ -133,9 +133,9 @@ func (v *verifyRun) Run(ctx context.Context, e *task.Env, _ func()) error {
 // Result describes what was checked.
 func (v *verifyRun) Result() string {
 	r := v.verified
-	text := fmt.Sprintf("no violation in %s with %s", human.Plural(int64(r.Pages), "page", "pages"), human.Plural(r.Entities, "entity", "entities"))
+	text := fmt.Sprintf("no violations in %s with %s", human.Plural(int64(r.Pages), "page", "pages"), human.Plural(r.Entities, "entity", "entities"))
 	if r.Against != nil {
-		text += fmt.Sprintf("; no difference in %s", human.Plural(r.Against.Items, "item", "items"))
+		text += fmt.Sprintf("; no differences in %s", human.Plural(r.Against.Items, "item", "items"))
 	}
 	return text
 }

@@ -12,7 +12,7 @@ import (
 // retain carries out the retention policy of a feed, once in each run. Two runs at the same time may
 // each make a snapshot; neither deletes anything that the other must keep.
 var retain = kind{
-	source: side{missing: "write the feed into target"},
+	source: side{missing: "set target to the feed"},
 	target: side{parse: parseStored, missing: "write STORE#FEED"},
 	stored: "target", neutral: []string{"tables"},
 	exclusive: func(p *parsed) string { return "retain " + p.target.id },

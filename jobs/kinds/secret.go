@@ -13,7 +13,7 @@ import (
 
 // useReference says what to do instead of writing a secret into a document. Documents are shown to
 // everyone who may read jobs.
-const useReference = "which is stored and shown with the job: remove it, and write env:NAME or file:PATH into credentials"
+const useReference = "which would be stored and shown with the job: remove it, and put env:NAME or file:PATH under credentials"
 
 // errSecret means that a name or value contains a secret.
 var errSecret = errors.New("contains a credential, " + useReference)
@@ -52,7 +52,7 @@ func checkSecret(name string) error {
 // checkHeader returns an error if a field of --header is a credential.
 func checkHeader(field string) error {
 	if name, _, ok := strings.Cut(field, ":"); ok && secretHeader.MatchString(name) {
-		return fmt.Errorf("%s may be a credential, which is stored and shown with the job: write env:NAME or file:PATH into credentials.source", strings.TrimSpace(name))
+		return fmt.Errorf("%s may be a credential, which would be stored and shown with the job: set credentials.source to env:NAME or file:PATH", strings.TrimSpace(name))
 	}
 	return nil
 }

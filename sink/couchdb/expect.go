@@ -25,7 +25,7 @@ func (t *target) Expect(_ context.Context, key string, was *sink.Row) error {
 
 // errRevision means that an entity in a batch with expectations is a CouchDB document together with its
 // revisions.
-var errRevision = errors.New("its entity is a revision of CouchDB, which is not written in place of others: " +
+var errRevision = errors.New("its entity is a CouchDB revision, which cannot replace other revisions: " +
 	"consume the feed into a new database")
 
 // writeExpected writes the batch. It needs no log: a document that it has not written still has the

@@ -34,7 +34,7 @@ func (t *target) send(ctx context.Context, writes []write, o *outcome) error {
 	return nil
 }
 
-var errBusy = errors.New("conflict: others keep changing the document")
+var errBusy = errors.New("conflict: other clients keep changing the document")
 
 // bulk sends writes in one request, and appends to conflicts those that conflict.
 func (t *target) bulk(ctx context.Context, writes []write, conflicts *[]write, o *outcome) error {

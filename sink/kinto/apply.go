@@ -125,7 +125,7 @@ func (t *target) put(c *change, e *feed.Entity, stamp int64) error {
 		}
 	}
 	if n := c.size(); n > maxRecord {
-		return &sink.TooLargeError{Key: c.key, ContentID: c.contentID, Size: -1, Limit: maxRecord, Of: "a record of Kinto"}
+		return &sink.TooLargeError{Key: c.key, ContentID: c.contentID, Size: -1, Limit: maxRecord, Of: "a Kinto record"}
 	}
 	t.stage(c, e)
 	return nil

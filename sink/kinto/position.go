@@ -175,7 +175,7 @@ func (t *target) take(ctx context.Context) error {
 		return err
 	}
 	if created && stored.Position != (feed.Position{}) {
-		t.log.WarnContext(ctx, "position is of an earlier collection of this name, starting from the beginning", "collection", t.to.URL())
+		t.log.WarnContext(ctx, "position is from an earlier collection of this name, starting from the beginning", "collection", t.to.URL())
 		stored = state{stamp: stored.stamp, Epoch: stored.Epoch, Writes: stored.Writes}
 	}
 	stored.Collection, stored.Name, stored.Owner = t.to.Name(), t.name, rand.Text()

@@ -167,7 +167,7 @@ func (t *target) copy(from, to jsonptr.Pointer) error {
 	}
 	text := v.append(nil)
 	if t.room -= len(text); t.room < 0 {
-		return fmt.Errorf("%w: copies exceed it", ErrTooLarge)
+		return fmt.Errorf("%w after its copy operations", ErrTooLarge)
 	}
 	return t.add(to, &value{text: text})
 }

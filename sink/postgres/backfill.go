@@ -13,7 +13,7 @@ import (
 
 // errSpelling means that keys in a batch of older entities are equal, as values of the column, to keys
 // of newer entities.
-var errSpelling = errors.New("keys with different spellings are equal in the column of the key: such a feed cannot be read newest first")
+var errSpelling = errors.New("keys with different spellings are equal in the key column: such a feed cannot be read newest first")
 
 // sqlNotes inserts the name of the table of notes into a statement.
 func (t *target) sqlNotes(statement string) string {

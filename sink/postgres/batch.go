@@ -137,7 +137,7 @@ func (t *target) put(key string, e *feed.Entity) error {
 		return err
 	}
 	if size > MaxBody {
-		return &sink.TooLargeError{Key: key, ContentID: e.ContentID, Size: size, Limit: MaxBody, Of: "a value of PostgreSQL"}
+		return &sink.TooLargeError{Key: key, ContentID: e.ContentID, Size: size, Limit: MaxBody, Of: "a PostgreSQL value"}
 	}
 	t.begin('P', key, e)
 	t.buf = content.AppendHeaders(t.buf[:0], e.Header)
@@ -153,7 +153,7 @@ func (t *target) put(key string, e *feed.Entity) error {
 		return err
 	}
 	if n > MaxBody {
-		return &sink.TooLargeError{Key: key, ContentID: e.ContentID, Size: -1, Limit: MaxBody, Of: "a value of PostgreSQL"}
+		return &sink.TooLargeError{Key: key, ContentID: e.ContentID, Size: -1, Limit: MaxBody, Of: "a PostgreSQL value"}
 	}
 	return t.spool.finish()
 }

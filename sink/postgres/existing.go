@@ -36,7 +36,7 @@ func (t *target) checkTable(ctx context.Context, tx pgx.Tx) error {
 	}
 	for _, p := range t.projections {
 		if typ := have[p.name].typ; typ != p.typ {
-			return fmt.Errorf("column %s of the table has the type %s, not %s: give that type, or use another table", p.name, typ, p.typ)
+			return fmt.Errorf("column %s of the table has the type %s, not %s: change its type, or use another table", p.name, typ, p.typ)
 		}
 	}
 	if !have[t.table.key].unique {

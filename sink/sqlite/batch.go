@@ -110,16 +110,16 @@ func (t *target) putLarge(key string, e *feed.Entity, stream io.Reader, size int
 		}
 		defer file.Close()
 		if n > t.limit {
-			return &sink.TooLargeError{Key: key, ContentID: e.ContentID, Size: -1, Limit: t.limit, Of: "a row of SQLite"}
+			return &sink.TooLargeError{Key: key, ContentID: e.ContentID, Size: -1, Limit: t.limit, Of: "an SQLite row"}
 		}
 		stream, size = file, n
 	}
 	if size > t.limit {
-		return &sink.TooLargeError{Key: key, ContentID: e.ContentID, Size: size, Limit: t.limit, Of: "a row of SQLite"}
+		return &sink.TooLargeError{Key: key, ContentID: e.ContentID, Size: size, Limit: t.limit, Of: "an SQLite row"}
 	}
 	row, err := t.insertRow(key, e, size)
 	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultTooBig {
-		return &sink.TooLargeError{Key: key, ContentID: e.ContentID, Size: size, Limit: t.limit, Of: "a row of SQLite"}
+		return &sink.TooLargeError{Key: key, ContentID: e.ContentID, Size: size, Limit: t.limit, Of: "an SQLite row"}
 	}
 	if err != nil {
 		return err

@@ -96,7 +96,7 @@ func TestNewRefuses(t *testing.T) {
 		table, want string
 	}{
 		{memory, "zones", "in memory"},
-		{foreign, "zones", "must be that of modernc.org/sqlite"},
+		{foreign, "zones", "must be from modernc.org/sqlite"},
 		{openDB(t, filepath.Join(t.TempDir(), "a.db")), "feedctl_positions", "feedctl_"},
 	} {
 		table := sqlite.New(tt.db, tt.table)

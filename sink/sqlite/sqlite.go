@@ -166,7 +166,7 @@ func (t *target) open(ctx context.Context) error {
 func (t *target) findPath(ctx context.Context) error {
 	const driver = "modernc.org/sqlite"
 	if kind := reflect.TypeOf(t.db.Driver()); kind.Kind() != reflect.Pointer || kind.Elem().PkgPath() != driver {
-		return fmt.Errorf("the driver of the database is %s, must be that of %s: use it or package sqlsink", kind, driver)
+		return fmt.Errorf("the driver of the database is %s, but must be from %s: use that one, or package sqlsink", kind, driver)
 	}
 	if err := t.db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&t.path); err != nil {
 		return fmt.Errorf("find the file of the database: %w", err)

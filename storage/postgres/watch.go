@@ -122,7 +122,7 @@ func (w *watches) changed(key string) {
 }
 
 // errNoListen means that LISTEN does not work because of a proxy.
-var errNoListen = errors.New("the session is not the client's own, as with PgBouncer")
+var errNoListen = errors.New("the session is shared with other clients, as with PgBouncer")
 
 // run listens and reconnects until ctx ends. While it is disconnected, it notifies all
 // subscriptions every pollEvery.

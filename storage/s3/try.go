@@ -51,7 +51,7 @@ func (s *Store) tryOut(ctx context.Context) (checks []storage.Check, err error) 
 var errNoConditions = errors.New("the server does not support conditional writes")
 
 func (t *try) note(name string, ok bool, detail string, args ...any) {
-	c := storage.Check{Name: name, OK: ok, Detail: "as it should be"}
+	c := storage.Check{Name: name, OK: ok, Detail: "as expected"}
 	if !ok {
 		c.Detail = fmt.Sprintf(detail, args...)
 	}
