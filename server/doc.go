@@ -127,7 +127,7 @@
 //	invalid-entity      422  an entity cannot be published
 //	busy                503  too many publishes at once; see Retry-After
 //	clock               503  the server's clock is wrong; nothing can be published
-//	unknown-outcome     503  entities may or may not be published: repeat with the same Content-IDs
+//	unknown-outcome     503  entities may or may not have been published: repeat with the same Content-IDs
 //	shutting-down       503  the server is shutting down
 //	full                507  the store is full
 //	corrupt             500  the store is corrupt

@@ -37,7 +37,7 @@ var problems = []struct {
 	{storage.ErrLayout, http.StatusInternalServerError, "corrupt", "the store is damaged or of an unknown version"},
 	{storage.ErrFull, http.StatusInsufficientStorage, "full", "the store is full; repeat with the same Content-IDs when it has space"},
 	{storage.ErrPermission, http.StatusInternalServerError, "internal", "the store denies access to the server"},
-	{producer.ErrUnknown, http.StatusServiceUnavailable, "unknown-outcome", "the entities may or may not be published; repeat with the same Content-IDs"},
+	{producer.ErrUnknown, http.StatusServiceUnavailable, "unknown-outcome", "the entities may or may not have been published; repeat with the same Content-IDs"},
 	{storage.ErrUnavailable, http.StatusServiceUnavailable, "store-away", "the store does not respond"},
 	{context.DeadlineExceeded, http.StatusServiceUnavailable, "store-away", "the store does not respond"},
 	{producer.ErrClosed, http.StatusServiceUnavailable, "shutting-down", "the server is shutting down"},

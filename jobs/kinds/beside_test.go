@@ -98,7 +98,7 @@ func TestOnce(t *testing.T) {
 		d      jobs.Document
 		result string
 	}{
-		{anywhere, jobs.Document{Kind: "verify", Source: source}, `no violation in \d+ pages? with 100 entities`},
+		{anywhere, jobs.Document{Kind: "verify", Source: source}, `no violations in \d+ pages? with 100 entities`},
 		{writing, jobs.Document{Kind: "snapshot from-feed", Source: source}, `snapshot zones/\S+ with \d+ pages?`},
 		{anywhere, jobs.Document{Kind: "consume", Source: source, Target: "jsonl:" + s.path("out"), Options: map[string]jobs.Values{"from": {"snapshot"}}}, ""},
 	} {
@@ -151,7 +151,7 @@ func TestPrune(t *testing.T) {
 				}
 			}
 			verified, _ := s.schedule(jobs.Document{Name: "job", Kind: "verify", Source: s.url() + "#zones"})
-			if got := s.await(verified, "job", completed).Reason; got != "no violation in 2 pages with 40 entities" {
+			if got := s.await(verified, "job", completed).Reason; got != "no violations in 2 pages with 40 entities" {
 				t.Errorf("after pruning: %s", got)
 			}
 		})
