@@ -253,7 +253,7 @@ func TestAttachErrors(t *testing.T) {
 		{outbox.Capture{Table: "missing"}, "does not exist"},
 		{outbox.Capture{Table: "no_key"}, "no primary key"},
 		{outbox.Capture{Table: "no_key", Key: []string{"id"}}, "unique index"},
-		{outbox.Capture{Table: "nulls", Key: []string{"id"}}, "not null"},
+		{outbox.Capture{Table: "nulls", Key: []string{"id"}}, "all NOT NULL"},
 		{outbox.Capture{Table: "partial", Key: []string{"id"}}, "partial"},
 		{outbox.Capture{Table: "deferred"}, "primary key"},
 		{outbox.Capture{Table: "deferred", Key: []string{"id"}}, "deferrable"},

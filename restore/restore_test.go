@@ -234,7 +234,7 @@ func TestRefused(t *testing.T) {
 	}
 	h.connect()
 	err := refused(none, consumer.UntilTime(epoch.Add(3*time.Second)), restore.ErrTooEarly)
-	if !strings.Contains(fmt.Sprint(err), "the oldest is of 2026-01-01T00:00:04Z") {
+	if !strings.Contains(fmt.Sprint(err), "the oldest is from 2026-01-01T00:00:04Z") {
 		t.Errorf("the error does not name the oldest snapshot: %v", err)
 	}
 	_, err = restore.Run(t.Context(), h.config(consumer.UntilContentID("<x@test>"), none))

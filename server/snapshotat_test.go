@@ -40,7 +40,7 @@ func TestSnapshotAt(t *testing.T) {
 		for seconds, want := range map[int]int{-1: -1, 0: 0, 9: 0, 10: 1, 50: 5, 59: 5, 60: 6, 89: 8, 90: 9, 1000: 9} {
 			r := c.get(t, "/snapshots/s?at="+epoch.Add(time.Duration(seconds)*time.Second).Format(time.RFC3339))
 			if want < 0 {
-				if r.StatusCode != http.StatusNotFound || !bytes.Contains(r.body, []byte("the oldest is of 2023-11-27T03:10:00Z")) {
+				if r.StatusCode != http.StatusNotFound || !bytes.Contains(r.body, []byte("the oldest is from 2023-11-27T03:10:00Z")) {
 					t.Errorf("%d s: status %d: %s", seconds, r.StatusCode, r.body)
 				}
 				continue

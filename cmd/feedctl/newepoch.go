@@ -32,8 +32,8 @@ instead of with --store; a restored store needs --all. With --json, the result f
 feed is a line with an object. If the command is interrupted, run it again: that is
 harmless. Running servers notice the new epoch within a second.
 
-A feed written by an older version gets an identity. A feed without pages gets a new one. Run
-new-epoch once on a copy that is to be published to on its own.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
+A feed written by an older version gets an identity, and a feed without pages a new one.
+Run new-epoch once on a copy that is to be published to on its own.` + exit.Help(exit.NotFound, exit.Invalid, exit.Interrupted),
 		Example: `  feedctl new-epoch --all --dry-run
   feedctl new-epoch --all 's3://bucket/prefix?region=eu-central-1'
   feedctl new-epoch zones`,
