@@ -203,8 +203,8 @@ func copyPages(from *server, f servedFeed, coding, root string) error {
 	return nil
 }
 
-// nginxConfig configures nginx as one would to serve files fast, with as many workers as a Go program
-// uses processors.
+// nginxConfig configures nginx to serve files fast. The number of workers is the number of processors
+// that a Go program uses.
 const nginxConfig = `
 daemon off;
 pid %[1]s/nginx.pid;

@@ -17,7 +17,7 @@ type bareHandler struct {
 	small sync.Map // from a path to its bytes
 }
 
-// startBare runs a bareHandler in this process, which does nothing else while a server is loaded.
+// startBare runs a bareHandler in this process, which does nothing else while a server is under load.
 func startBare(root string) (s *server, stop func() error, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

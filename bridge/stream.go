@@ -17,8 +17,8 @@ var (
 	ErrNotUTF8 = errors.New("is not valid UTF-8")
 )
 
-// A StreamError is the error of a stream that could not be published. It matches [ErrTooLarge]
-// or [ErrNotUTF8] if the content of the stream is the cause.
+// A StreamError means that a stream could not be published. It matches [ErrTooLarge] or
+// [ErrNotUTF8] if the content of the stream is the cause.
 type StreamError struct{ Err error }
 
 func (e *StreamError) Error() string { return e.Err.Error() }
@@ -39,7 +39,7 @@ func (r *Run) addStream(ctx context.Context, e *feed.Entity) error {
 	return err
 }
 
-// A guard checks a stream while it is read, and records its error.
+// A guard checks a stream as it is read, and records its error.
 type guard struct {
 	r     io.Reader
 	limit int64 // 0: none

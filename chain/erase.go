@@ -26,7 +26,7 @@ var (
 )
 
 const (
-	// growth is the minimum number of pages by which a feed may grow while its pages are copied.
+	// growth is the minimum number of pages by which a feed may grow while its pages are being copied.
 	growth = 1024
 	// fenceLimit is how long producers wait for an erasure that makes no progress. It is less than
 	// the time for which they retry a commit.

@@ -10,10 +10,10 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// findNewest finds the newest page without knowing any. An exponential search finds a
-// page that is not followed by another, which is at most Ahead pages beyond the newest. The page that is
-// Ahead pages before that one certainly belongs to the feed; findNewest walks forward from there.
-// Requests are concurrent where possible, since a store may be remote.
+// findNewest finds the newest page without knowing any. An exponential search finds a page n that is not
+// followed by another; it is at most Ahead pages beyond the newest. Page n-Ahead certainly belongs to
+// the feed, so findNewest walks forward from there. Requests are concurrent where possible, since a
+// store may be remote.
 //
 // Pages beyond the newest that are not orphans are an error if a second search has the
 // same result; otherwise the feed has grown between the reads of its pages.

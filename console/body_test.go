@@ -80,7 +80,7 @@ func TestLargeBody(t *testing.T) {
 	}
 }
 
-// A repeated is a body of any size, most of which is generated while it is read.
+// A repeated is a body of any size, most of which is generated as it is read.
 type repeated struct {
 	head, tail string
 	size       int64 // of the letters between head and tail

@@ -1,5 +1,5 @@
-// Package console serves web pages about the feeds of a store, for people: what there is, how fresh it is,
-// and who reads it. The pages work without script, and send nothing to other sites.
+// Package console serves web pages about the feeds of a store, for use in a browser: what there is, how
+// fresh it is, and who reads it. The pages work without script, and send nothing to other sites.
 package console
 
 import (

@@ -17,7 +17,7 @@ import (
 	"github.com/feedctl/feedctl/server"
 )
 
-// fakeKind is a kind of jobs that run the given function.
+// fakeKind is a kind of job that runs the given function.
 type fakeKind struct {
 	run func(context.Context, *jobs.Session) error
 }

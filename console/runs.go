@@ -49,7 +49,7 @@ type run struct {
 	atOnce  bool    // run within a request, even if other runs are in progress
 }
 
-// State returns the state of the run in words, for people.
+// State returns the state of the run in words, for display.
 func (r *run) State() string {
 	switch {
 	case r.Ended.IsZero():

@@ -16,8 +16,8 @@ import (
 	"github.com/feedctl/feedctl/pageindex"
 )
 
-// TestFaultsAhead: pages that fail while they are requested ahead are requested again, and no
-// entity is lost, repeated or damaged.
+// TestFaultsAhead: if an early request for a page fails, the page is requested again, and no entity
+// is lost, repeated or damaged.
 func TestFaultsAhead(t *testing.T) {
 	const pages = 60
 	for name, fault := range map[string]func(x *indexedFeed, rw http.ResponseWriter, r *http.Request, number int){

@@ -134,8 +134,8 @@ type RetryConfig struct {
 	Min, Max time.Duration
 	// MaxRetryAfter is the longest pause that a server can request with Retry-After. Zero means 5 min.
 	MaxRetryAfter time.Duration
-	// Failed, if not nil, is called before each pause, with the error of the attempt. The error of a
-	// sink matches [ErrSinkUnavailable].
+	// Failed, if not nil, is called before each pause, with the error of the attempt. An error from
+	// a sink matches [ErrSinkUnavailable].
 	Failed func(error)
 }
 

@@ -145,8 +145,8 @@ func (s *session) head(url string) (*Page, error) {
 	return newFeedPage(resp)
 }
 
-// explain returns the error of a HEAD request together with the server's explanation. It makes a GET
-// request, since the explanation is in the body of the response.
+// explain returns the error from a HEAD request together with the server's explanation. It makes a
+// GET request, since the explanation is in the body of the response.
 func (s *session) explain(err error) error {
 	var status, why *StatusError
 	if !errors.As(err, &status) || Retryable(err) {

@@ -72,8 +72,8 @@ func (b *digestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// An unverifiedError is an error that occurred while a page was read, after some of its entities
-// were yielded without being verified. These entities must not be relied on.
+// An unverifiedError is an error that occurred while a page was being read, after some of its
+// entities were yielded without being verified. These entities must not be relied on.
 type unverifiedError struct{ err error }
 
 func (e *unverifiedError) Error() string {

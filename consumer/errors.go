@@ -48,7 +48,7 @@ var (
 type ContentIDNotFoundError struct {
 	URL      string // the feed's entry point
 	Position feed.Position
-	// Retention is what the server said about the page of the position, if that was pruned.
+	// Retention is what the server said about retention, if the page of the position was pruned.
 	Retention Retention
 }
 
@@ -63,7 +63,7 @@ type NotOldEnoughError struct {
 	URL      string // the feed's entry point
 	Position feed.Position
 	Oldest   time.Time // Last-Modified of the oldest entity or page
-	// Retention is what the server said about the page of the position, if that was pruned.
+	// Retention is what the server said about retention, if the page of the position was pruned.
 	Retention Retention
 }
 

@@ -52,8 +52,8 @@ func TestGapPolicies(t *testing.T) {
 	}
 }
 
-// TestJobFromSnapshot starts a job from a snapshot, and crashes at each commit from there into the
-// feed.
+// TestJobFromSnapshot starts a job from a snapshot, and makes it crash at each commit, first of the
+// snapshot's entities and then of the feed's.
 func TestJobFromSnapshot(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		f, want := newFeed("a0 b1 | c2 d2 | e3"), "key-0 key-1 key-2 key-3 key-4 key-5 c d e"

@@ -197,7 +197,7 @@ type verdict struct {
 
 // deviations returns the numbers of the variants on which this consumer and the library disagree, with
 // the reasons for the consumer's verdicts. "spec" is the specification of datareplication.io; where it
-// is silent, the RFCs that it names decide.
+// is silent, the RFCs that it refers to decide.
 func deviations() map[int]string {
 	return map[int]string{
 		// Refused here, accepted by the library.

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/snapshot"
 )
 
-// A changingFeed is a random feed that grows while it is read.
+// A changingFeed is a random feed that grows while it is being read.
 type changingFeed struct {
 	*testFeed
 	random *rand.Rand

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// ErrNoReplacement is the error of [Replacement.RemoveOthers] if the notes of the replacement are missing.
+// ErrNoReplacement is returned by [Replacement.RemoveOthers] if the notes of the replacement are missing.
 var ErrNoReplacement = errors.New("the sink's notes about the snapshot are missing, so nothing is removed: use an empty sink")
 
 // A Replacer is a [Sink] whose data a snapshot can replace, as [GapSnapshot] requires: at the end, the

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/jobs/kinds"
 )
 
-// TestJobExamples runs the files in examples/jobs, one for each kind of job, in one process. The servers that they name
+// TestJobExamples runs the files in examples/jobs, one for each kind of job, in one process. The servers in these files
 // are replaced with a CouchDB-compatible server, Kinto, PostgreSQL and a server of feeds.
 func TestJobExamples(t *testing.T) {
 	t.Parallel() // the test mostly waits for reports

@@ -12,8 +12,9 @@ import (
 	"github.com/feedctl/feedctl/internal/kintotest"
 )
 
-// TestKintoBucket kills a bridge of a bucket with SIGKILL while records are written and collections are
-// created. Then each collection must have a feed that equals it and has each change only once.
+// TestKintoBucket kills a bridge of a bucket with SIGKILL while records are being written and
+// collections are created. Then each collection must have a feed that equals it and has each change
+// only once.
 func TestKintoBucket(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(newSeed(t), 0))

@@ -25,7 +25,7 @@ const (
 	// maxVerified is how many verified objects are remembered.
 	maxVerified = 4096
 	// maxEarly is the size, in bytes, up to which a body is verified before the response begins; maxEarlyAll
-	// limits the memory for these bodies. Other bodies are verified while they are sent.
+	// limits the memory for these bodies. Other bodies are verified as they are sent.
 	maxEarly    = 256 << 10
 	maxEarlyAll = 16 << 20
 	// maxTwice is the size, in bytes, up to which a file is first read to verify it, and then sent as a
@@ -212,7 +212,7 @@ func (b *heldBody) Close() error {
 	return nil
 }
 
-// A verifiedBody is verified while it is read, before Read returns its last bytes.
+// A verifiedBody is verified as it is read, before Read returns its last bytes.
 type verifiedBody struct {
 	io.ReadCloser
 	integrity *integrity

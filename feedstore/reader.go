@@ -31,7 +31,7 @@ type Config struct {
 	PollInterval time.Duration
 	// Network means that bodies leave the process. In this case, small bodies are verified before the
 	// first byte is returned, and files are returned as files, which the kernel can send. Otherwise, each
-	// body is verified while it is read, in a single pass.
+	// body is verified as it is read, in a single pass.
 	Network bool
 	// Logger logs warnings. nil means no logging.
 	Logger *slog.Logger

@@ -292,7 +292,7 @@ func (r *bufferReader) Close() error {
 	return nil
 }
 
-// openStored opens a page in the store, and adds it to the cache while it is read. If there is no cache and
+// openStored opens a page in the store, and adds it to the cache as it is read. If there is no cache and
 // the body is a file, the file is kept open for the next requests or, if it is small, its bytes are kept.
 func (s *source) openStored(ctx context.Context, f *Feed, n, offset, length int64) (*chain.Page, io.ReadCloser, error) {
 	whole := offset == 0 && length < 0
@@ -351,12 +351,12 @@ func (s *source) lend(file *openFile) (*chain.Page, io.ReadCloser, error) {
 		return nil, nil, err
 	}
 	if _, sent := body.(sendable); !sent {
-		return file.page, body, nil // the body is verified while it is read, so the file cannot be kept
+		return file.page, body, nil // the body is verified as it is read, so the file cannot be kept
 	}
 	return file.page, &lentFile{file: file, files: &s.files}, nil
 }
 
-// A keepingBody writes a page to the cache while it is read.
+// A keepingBody writes a page to the cache as it is read.
 type keepingBody struct {
 	io.ReadCloser
 	writer *pagecache.Writer

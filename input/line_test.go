@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestLongLinesAllocate: long lines are not copied again and again while they are read, and do not share memory.
+// TestLongLinesAllocate: long lines are not copied again and again while they are being read, and do not share
+// memory.
 func TestLongLinesAllocate(t *testing.T) {
 	const size, count = 3_000_000, 8
 	var in bytes.Buffer

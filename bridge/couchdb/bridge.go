@@ -54,7 +54,8 @@ func (b *Bridge) Close() error { return b.core.Close() }
 // Progress returns the progress of the bridge since it was opened.
 func (b *Bridge) Progress() bridge.Progress { return b.core.Meter.Now() }
 
-// A Report is the result of a run, in the terms of the protocol ("Replication Completed").
+// A Report is the result of a run. Its JSON has the members that the protocol defines ("Replication
+// Completed").
 type Report struct {
 	bridge.Progress
 	// Log is a replication log with the session at the head of its history.

@@ -101,9 +101,9 @@ func (r *reader) ends(seq json.RawMessage) {
 	}
 }
 
-// checkEnd verifies that the database was not replaced while its changes were read: the changes
-// feed of a deleted database ends as usual. After a feed without rows, the check is not necessary,
-// because the follower has just requested the instance.
+// checkEnd verifies that the database was not replaced while its changes were being read: the
+// changes feed of a deleted database ends as usual. After a feed without rows, the check is not
+// necessary, because the follower has just requested the instance.
 func (r *reader) checkEnd(ctx context.Context) error {
 	if r.follower.Stats().Rows == 0 {
 		return nil
@@ -281,7 +281,7 @@ func (r *reader) verify(ctx context.Context) error {
 const heartbeat = 5 * time.Second
 
 // How much of the changes feed is read at a time. With pages, servers that buffer responses prepare
-// the next rows while earlier ones are published.
+// the next rows while earlier ones are being published.
 const (
 	pageRows   = 2000
 	batchRows  = 1000

@@ -31,8 +31,8 @@ func unreachable(err error) bool {
 	return errors.As(err, &network) && network.Op == "dial"
 }
 
-// ofDocument reports whether the error of a request for documents may be about these documents, and
-// not about the source as a whole.
+// ofDocument reports whether an error from a request for documents may be about these documents,
+// and not about the source as a whole.
 func ofDocument(err error) bool {
 	switch couchdb.Status(err) {
 	case 0:

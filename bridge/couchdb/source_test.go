@@ -420,8 +420,8 @@ func TestCredentialsStaySecret(t *testing.T) {
 	}
 }
 
-// TestDeletedInAnswer: when a database is deleted while its changes are sent, the response ends as if
-// there were no more. That must not be taken for the end of the changes.
+// TestDeletedInAnswer: when a database is deleted while its changes are being sent, the response ends
+// as if there were no more. That must not be taken for the end of the changes.
 func TestDeletedInAnswer(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

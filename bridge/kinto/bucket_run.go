@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/kinto"
 )
 
-// A BucketError means that some collections of a bucket failed, while the others were published.
+// A BucketError means that some collections of a bucket failed, and the others were published.
 type BucketError struct {
 	Failed []error
 	Of     int // collections
@@ -36,7 +36,7 @@ func (e *BucketError) Error() string {
 // Unwrap returns the errors of the collections.
 func (e *BucketError) Unwrap() []error { return e.Failed }
 
-// errUnread is the error of a collection that was not read.
+// errUnread means that a collection was not read.
 var errUnread = errors.New("not read: the server was unavailable for another collection")
 
 // Run publishes the new changes of all collections: those that exist now or, with Follow, all until

@@ -23,7 +23,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A buckets has the bucket of a fake server in fake time, and a store for the feeds of its collections.
+// buckets has the bucket of a fake server in fake time, and a store for the feeds of its collections.
 type buckets struct {
 	*followed
 	store storage.Store

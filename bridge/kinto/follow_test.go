@@ -24,8 +24,7 @@ type followed struct {
 	idle atomic.Int64 // calls of Config.Idle
 }
 
-// follow makes a collection, which the function fill fills, and runs a test with a bridge that
-// follows it.
+// follow makes a collection, calls fill to fill it, and runs a test with a bridge that follows the collection.
 func follow(t *testing.T, fill func(f *followed), test func(f *followed)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFollowed(t)

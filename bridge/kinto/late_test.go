@@ -69,7 +69,7 @@ func TestLateCommitOnPostgreSQL(t *testing.T) {
 	}
 }
 
-// A polls is a transport that counts the requests for changes until a response has the batch's version of a
+// polls is a transport that counts the requests for changes until a response has the batch's version of a
 // record. It counts polls instead of measuring time because polls are at least an interval apart, however
 // slow the machine is.
 type polls struct {

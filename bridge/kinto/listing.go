@@ -34,8 +34,8 @@ type listing struct {
 	bytes int // of rows
 }
 
-// read reads the list. Each page is requested while the rows of the previous page are read, so that
-// the server prepares it meanwhile.
+// read reads the list. Each page is requested while the rows of the previous page are being read,
+// so that the server prepares it meanwhile.
 func (l *listing) read(ctx context.Context, q kinto.Query) (err error) {
 	defer func() {
 		if err != nil {
@@ -75,7 +75,7 @@ func (l *listing) read(ctx context.Context, q kinto.Query) (err error) {
 			return err
 		}
 		l.next = page.Next
-		// A list that grows while it is read might never end, so once a row is newer than the
+		// A list that grows while it is being read might never end, so once a row is newer than the
 		// stamp of the first page, the rest is left for the next list.
 		if last || !l.older && l.first.Stamp != 0 && l.top > l.first.Stamp {
 			return nil

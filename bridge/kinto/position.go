@@ -17,7 +17,7 @@ type Position struct {
 	// ID is the id of a row that had this stamp. Lists from this position have that version of the row
 	// or a later one, unless the server was restored from a backup. Empty: not known.
 	ID string `json:"id,omitempty"`
-	// Stamp is the stamp of the collection when all its changes had last been read.
+	// Stamp is the stamp that the collection had when its changes were last read to the end.
 	Stamp int64 `json:"stamp,omitempty"`
 	// Polled is the time at which changes were last read to the end.
 	Polled int64 `json:"polled,omitempty"`
@@ -32,7 +32,7 @@ type Position struct {
 	// Metadata is the stamp of the metadata of the collection.
 	Metadata int64  `json:"metadata,omitempty"`
 	Marker   string `json:"marker,omitempty"` // see [Config.Mark]
-	// Tail is set while older records are read newest first: they have been read down to this stamp.
+	// Tail is set while older records are being read, newest first: they have been read down to this stamp.
 	Tail int64 `json:"tail,omitempty"`
 }
 

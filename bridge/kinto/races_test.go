@@ -13,9 +13,9 @@ import (
 	"github.com/feedctl/feedctl/internal/kintotest"
 )
 
-// TestPageRaces: every page of a list is held while records are changed: some that have been read, some
-// on this page, and some that have not been read. Each change reaches the feed through the list, and not
-// because all ids are compared at the end of a list read newest first.
+// TestPageRaces: every page of a list is held while records are being changed: some that have been read,
+// some on this page, and some that have not been read. Each change reaches the feed through the list,
+// and not because all ids are compared at the end of a list read newest first.
 func TestPageRaces(t *testing.T) {
 	t.Parallel()
 	backends := []kintotest.Backend{kintotest.Memory}

@@ -135,7 +135,8 @@ func TestSnapshotOfConflictsWithoutRevs(t *testing.T) {
 			t.Errorf("%q: exit status %d: %s", c.args, code, stderr)
 		}
 	}
-	// If only winners are published, the snapshot has the last one of each document, whatever other members it has.
+	// If only winners are published, the snapshot has one entity for each document, its last winner, even if
+	// the documents have _revisions.
 	mustRun(t, "", "bridge", "couchdb", r.from, r.store+"-winners", "--revs", "--snapshot")
 	out := filepath.Join(t.TempDir(), "out")
 	mustRun(t, "", "consume", r.store+"-winners", "--from", "snapshot", "--into", "jsonl:"+out)

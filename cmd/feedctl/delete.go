@@ -87,7 +87,7 @@ func confirmDelete(ctx context.Context, a *app.App, store storage.Store, name st
 	return nil
 }
 
-// suggestFeed adds a similar name to the error of a feed that does not exist.
+// suggestFeed adds a similar name to an error about a feed that does not exist.
 func suggestFeed(ctx context.Context, store storage.Store, name string, err error) error {
 	if !errors.Is(err, chain.ErrNoFeed) {
 		return err

@@ -63,7 +63,7 @@ are not blocked meanwhile. Use the same --store as for "run".` + exit.Help(exit.
 type outboxCaptureJSON struct {
 	Table string `json:"table,omitempty"`
 	Feed  string `json:"feed,omitempty"`
-	// Snapshot was made from the table's contents, if that was requested.
+	// Snapshot is the snapshot of the table's contents, if one was requested.
 	Snapshot *task.Snapshot `json:"snapshot,omitempty"`
 }
 

@@ -117,7 +117,8 @@ func (s *Source) linked(ctx context.Context, q consumer.Request, f *feedstore.Fe
 // A response is a [consumer.Response] under construction.
 type response struct{ *consumer.Response }
 
-// answered records in r what kind of answer its body is to the request q.
+// answered sets the fields of r that say how its body answers the request q: whether it is
+// verified, and whether it is a part.
 func (r response) answered(q consumer.Request) {
 	r.Verified = q.Offset == 0
 	if q.Offset > 0 {
