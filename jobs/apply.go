@@ -34,11 +34,11 @@ const (
 
 // ApplyOptions holds the options of [Scheduler.Apply].
 type ApplyOptions struct {
-	// Prune deletes the jobs of the documents' namespaces, and of Namespaces, that are not among
-	// the documents. Transient jobs stay.
+	// Prune deletes all jobs for which there is no document, in the namespaces of the documents and
+	// in Namespaces. Transient jobs stay.
 	Prune      bool
 	Namespaces []string
-	// PruneAll deletes the jobs of any namespace that are not among the documents. Transient jobs
+	// PruneAll deletes all jobs for which there is no document, in every namespace. Transient jobs
 	// stay.
 	PruneAll bool
 	// DryRun changes nothing.

@@ -49,8 +49,8 @@ func TestDeletedBeforeLock(t *testing.T) {
 	}
 }
 
-// TestStatsOfDeleted writes the statistics of a run while its job is deleted: a job that is created
-// later with the same name does not have these statistics.
+// TestStatsOfDeleted writes the statistics of a run while its job is being deleted: a job that is
+// created later with the same name does not have these statistics.
 func TestStatsOfDeleted(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("stats_of_deleted")

@@ -109,7 +109,7 @@ func (p InvalidError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Is implements the interface of [errors.Is].
+// Is reports whether target is [ErrInvalid].
 func (p InvalidError) Is(target error) bool { return target == ErrInvalid }
 
 // A Kind implements the jobs of one kind. Its methods may be called concurrently.

@@ -8,7 +8,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// greeter is a kind of jobs that write a greeting.
+// greeter is a kind of job that writes a greeting.
 type greeter struct{}
 
 func (greeter) Check(*jobs.Document) []jobs.Problem { return nil }

@@ -13,7 +13,7 @@ var NewScheduler = newScheduler
 // Beside returns another scheduler on the database of s, as a second process would open it.
 func Beside(s *Scheduler) *Scheduler { return newScheduler(s.db, s.kinds, s.defaults) }
 
-// Block records that a server asks its clients to wait.
+// Block makes a scheduler record that a server asks its clients to wait.
 var Block = (*Scheduler).block
 
 // Delay returns how long a job waits after a number of consecutive errors.

@@ -272,7 +272,7 @@ jobs:
 	}
 }
 
-// localKind is a kind of jobs that use local files.
+// localKind is a kind of job that uses local files.
 type localKind struct{ fakeKind }
 
 func (localKind) Identify(d *jobs.Document) jobs.Identity {

@@ -134,7 +134,7 @@ type Outcome struct {
 	Hint   string // what the user can do about the error
 	// Seen is the value that Wanted had before the run last found nothing more to do.
 	Seen int64
-	// Origin is the error of a server because of which the run crashed, if it did.
+	// Origin is the error that made the run crash, if a server was the cause.
 	Origin *OriginError
 	// Stats are the statistics of the job, including this run; nil if they have not changed.
 	Stats *Stats

@@ -26,7 +26,7 @@ func size(full, short int) int {
 	return full
 }
 
-// fakeKind is a kind of jobs that do nothing.
+// fakeKind is a kind of job that does nothing.
 type fakeKind struct{}
 
 func (fakeKind) Check(d *jobs.Document) []jobs.Problem {

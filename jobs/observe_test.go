@@ -287,7 +287,7 @@ func TestRunError(t *testing.T) {
 	})
 }
 
-// served is a kind of jobs that wait for the server that they name, or for local files.
+// served is a kind of job that waits for changes of its source, which is a server or local files.
 type served struct{ fakeKind }
 
 func (served) Identify(d *jobs.Document) jobs.Identity {

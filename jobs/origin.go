@@ -26,7 +26,7 @@ type OriginError struct {
 
 func (e *OriginError) Error() string { return fmt.Sprintf("server %s: %v", e.Origin, e.Err) }
 
-// Unwrap implements the interface of [errors.Is].
+// Unwrap returns the underlying error.
 func (e *OriginError) Unwrap() error { return e.Err }
 
 // The rules for origins.

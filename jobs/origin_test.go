@@ -9,7 +9,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// originKind is a kind of jobs whose source and target are their origins.
+// originKind is a kind of job whose source and target are its origins.
 type originKind struct{ fakeKind }
 
 func (originKind) Identify(d *jobs.Document) jobs.Identity {

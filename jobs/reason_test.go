@@ -13,7 +13,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// reasonKind is a kind of jobs with two origins and a watch.
+// reasonKind is a kind of job with two origins and a watch.
 type reasonKind struct{ fakeKind }
 
 func (reasonKind) Identify(d *jobs.Document) jobs.Identity {

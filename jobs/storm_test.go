@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// stormKind is a kind of jobs that have origins and watch a server.
+// stormKind is a kind of job that has origins and watches a server.
 type stormKind struct{ fakeKind }
 
 func (stormKind) Identify(d *jobs.Document) jobs.Identity {

@@ -11,8 +11,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// waiters is a kind of jobs that wait for changes of their source, on the server that their target
-// names.
+// waiters is a kind of job that waits for changes of its source, on the server given by its target.
 type waiters struct{ fakeKind }
 
 func (waiters) Identify(d *jobs.Document) jobs.Identity {

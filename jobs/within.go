@@ -24,21 +24,21 @@ func visible(ctx context.Context) (namespaces []string, limited bool) {
 	return namespaces, limited
 }
 
-// Visible reports whether the caller of a context may know what is in a namespace.
+// Visible reports whether the caller for whom ctx was made may know what is in a namespace; see [Within].
 func Visible(ctx context.Context, namespace string) bool {
 	namespaces, limited := visible(ctx)
 	return !limited || slices.Contains(namespaces, namespace)
 }
 
-// visible adds the condition that the caller of a context may know about a job.
+// visible adds the condition that the caller for whom ctx was made may know about a job; see [Within].
 func (c *conditions) visible(ctx context.Context) {
 	if namespaces, limited := visible(ctx); limited {
 		c.add("j.namespace IN ("+jobdb.List(len(c.args)+1, len(namespaces))+")", anys(namespaces)...)
 	}
 }
 
-// nameTo returns the name of a job or, if the caller of a context may not know the namespace of the
-// job, a replacement for the name.
+// nameTo returns the name of a job or, if the caller for whom ctx was made may not know the
+// namespace of the job, a replacement for the name.
 func nameTo(ctx context.Context, id, name string) string {
 	if Visible(ctx, namespaceOf(id)) {
 		return name
@@ -51,8 +51,8 @@ func namespaceOf(id string) string {
 	return namespace
 }
 
-// errorTo returns the text of an error that may come from any job or, if the caller of a context may
-// not know all namespaces, a replacement for the text.
+// errorTo returns the text of an error that may come from any job or, if the caller for whom ctx was
+// made may not know all namespaces, a replacement for the text.
 func errorTo(ctx context.Context, text string) string {
 	if _, limited := visible(ctx); limited && text != "" {
 		return "the error is not shown, as it may name jobs of other namespaces"

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// counters is a kind of jobs that copy a number from source to target.
+// counters is a kind of job that copies a number from source to target.
 type counters struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change of any number

@@ -157,7 +157,7 @@ func (p *remotePages) settle(ctx context.Context, checkpoint string) error {
 	})
 }
 
-// bodies returns a reader of large bodies, for use while a batch is published, outside
+// bodies returns a reader of large bodies, for use while a batch is being published, outside
 // transactions.
 func (p *remotePages) bodies() bodies { return bodies{p.db.pool, p.db.outbox()} }
 

@@ -227,7 +227,7 @@ func (f *Feed) buffer() draft.Memory {
 	return draft.Memory{}
 }
 
-// release takes back memory that is no longer in use, to be used again.
+// release returns memory that is no longer in use to f, so that it can be used again.
 func (f *Feed) release(m draft.Memory) {
 	if int64(m.Cap()) <= 2*f.config.MaxPageBytes {
 		f.free = append(f.free, m)

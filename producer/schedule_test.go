@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// errLost is the error of an operation whose writer does not learn the outcome.
+// errLost is returned to a writer that does not learn the outcome of its operation.
 var errLost = errors.New("connection lost")
 
 // A scheduler decides when the operations of many writers take effect, and what the writers learn:

@@ -93,7 +93,7 @@ const (
 )
 
 // large is a size in bytes. After an entity with a larger body, at most one batch is under way
-// while the next entity is read, since reading a large body takes memory of twice its size.
+// while the next entity is being read, since reading a large body takes memory of twice its size.
 const large = 2 << 20
 
 // Run publishes the input and returns when all of it is durable. When ctx ends, Run finishes the

@@ -219,7 +219,7 @@ func whole(w *recorded.Response) bool {
 	return w.Status() < http.StatusBadRequest && (err != nil || w.Bytes == length)
 }
 
-// String describes the request in a form for people to read.
+// String returns a readable description of the request.
 func (a Asked) String() string {
 	text := ""
 	switch a.Kind {

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/internal/problem"
 )
 
-// origins refuses requests that a browser sends for a web page of another origin.
+// origins refuses requests that a browser sends on behalf of a web page from another origin.
 type origins struct {
 	cross  *http.CrossOriginProtection
 	public string // the host of the public URL, with the port if there is one; "" if there is no public URL

@@ -160,8 +160,8 @@ func pause(ctx context.Context, attempt int) error {
 }
 
 // Compare compares the state of a feed, up to its present end, with a source. If the source changes meanwhile,
-// Compare lists it again and reads the feed to its new end. The error matches [ErrChanged] if the source never stayed
-// the same while it was listed.
+// Compare lists it again and reads the feed to its new end. The error matches [ErrChanged] if the source changed each
+// time while it was being listed.
 func Compare(ctx context.Context, c Config) (_ *Report, err error) {
 	dir, err := os.MkdirTemp("", "feedctl-verify-")
 	if err != nil {

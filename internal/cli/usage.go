@@ -111,8 +111,8 @@ func flagList(names, and string) string {
 	return strings.Join(list[:last], ", ") + " " + and + " " + list[last]
 }
 
-// ExplainFlag rewords an error about a flag so that it names the flag only once, and the values that the flag
-// accepts.
+// ExplainFlag rewords an error about a flag. The result names the flag only once, and says which values the
+// flag accepts.
 func ExplainFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError

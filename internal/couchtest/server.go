@@ -240,7 +240,7 @@ func request(method, address string) error {
 	return nil
 }
 
-// A refused is the error of a request to which the server responded with an error.
+// refused is the error returned if the server responds to a request with an error.
 type refused struct {
 	status int
 	body   string

@@ -15,7 +15,7 @@ var ErrInterrupted = errors.New("interrupted")
 // managers end long-running commands.
 var ErrTerminated = fmt.Errorf("%w by SIGTERM", ErrInterrupted)
 
-// An interruptedError is the error of a command that was ended by a signal.
+// An interruptedError means that a signal ended a command.
 type interruptedError struct{ error }
 
 func (e *interruptedError) Error() string {
@@ -28,10 +28,10 @@ func (e *interruptedError) Error() string {
 
 func (e *interruptedError) Unwrap() []error { return []error{ErrInterrupted, e.error} }
 
-// Signal returns the error of a command that has returned err. If a signal has ended ctx, the
-// result matches ErrInterrupted even if err does not, since not every library names the context as
-// the cause of its error. A follower runs until it is ended, so Signal returns nil if SIGTERM has
-// ended a follower and nothing has failed.
+// Signal returns the error to report for a command that has returned err. If a signal has ended
+// ctx, the result matches ErrInterrupted even if err does not, since not every library names the
+// context as the cause of its error. A follower runs until it is ended, so Signal returns nil if
+// SIGTERM has ended a follower and nothing has failed.
 func Signal(ctx context.Context, err error, follower bool) error {
 	cause := context.Cause(ctx)
 	switch {

@@ -18,7 +18,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// A Path is something that a program does with a store, and may do again after an error.
+// A Path is a sequence of operations that a program performs on a store, and may repeat after an error.
 type Path struct {
 	Name string
 	// Setup prepares the store. It is called once; each case begins with a copy of that store, at the time at

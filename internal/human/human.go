@@ -1,4 +1,4 @@
-// Package human formats values for people to read.
+// Package human formats values for a human reader.
 package human
 
 import (

@@ -22,7 +22,7 @@ type task struct {
 	started, stopped chan struct{}
 }
 
-// A writes is a kind whose jobs have no source.
+// writes is a kind of job that has no source.
 type writes struct{ task }
 
 func (writes) TakesSource() bool { return false }

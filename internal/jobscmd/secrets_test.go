@@ -56,7 +56,7 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// An endings is an observer of jobs that sends, to a channel, the name of each job whose run has ended.
+// endings is an observer of jobs that sends the name of each job whose run has ended to a channel.
 type endings struct {
 	*metrics.Jobs
 	ended chan string

@@ -44,9 +44,9 @@ func s3Handles(t *testing.T, n int, weather *s3fault.Weather) (handles []storage
 	return handles
 }
 
-// s3Keep reports whether objects must not be deleted while they are written: versitygw
-// checks If-Match and then moves the new object into place, so an object deleted in between
-// reappears. Feeds are not affected, since nothing that may still be written is deleted.
+// s3Keep reports whether objects must not be deleted while they are being written:
+// versitygw checks If-Match and then moves the new object into place, so an object deleted
+// in between reappears. Feeds are not affected, since nothing that may still be written is deleted.
 func s3Keep() bool { return os.Getenv(s3test.Variable) == "" }
 
 // badWeather is the fraction of the requests to an S3 server in which a fault occurs.

@@ -15,7 +15,7 @@ import (
 	"github.com/feedctl/feedctl/jobs"
 )
 
-// fakeKind is a kind of jobs whose source says how they end.
+// fakeKind is a kind of job whose source says how it ends.
 type fakeKind struct{}
 
 func (fakeKind) Check(*jobs.Document) []jobs.Problem { return nil }

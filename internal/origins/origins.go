@@ -40,7 +40,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("server %s: %v", e.Origin, e.Err) }
 
-// Unwrap implements the interface of [errors.Is].
+// Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
 // requestsPerOrigin is how many requests of a process may wait for one origin. Reading a body does not
@@ -101,7 +101,7 @@ func (p *Pool) Client(ctx context.Context, end context.CancelCauseFunc) *Client 
 	return &Client{pool: p, ctx: ctx, end: end, failing: map[string]*failing{}, works: map[string]bool{}}
 }
 
-// Failure returns the error of an origin with which the last request of the run failed, or nil.
+// Failure returns the error of an origin to which the run's last request failed, or nil if there is none.
 func (c *Client) Failure() *Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -103,9 +103,9 @@ func (c *Checks) Run(ctx context.Context) []Status {
 	return all
 }
 
-// Ready runs the checks. If the process is ready, it returns a text for people: one line, and
-// another for each failed thing without which the process still works. Otherwise it returns a [*problem.Error] with
-// status 503 for the first check that failed, with the statuses of all checks in the member "checks".
+// Ready runs the checks. If the process is ready, it returns text for a human reader: one line, and another for
+// each check with the state [Degraded]. Otherwise it returns a [*problem.Error] with status 503 for the first
+// check that failed, with the statuses of all checks in the member "checks".
 func (c *Checks) Ready(ctx context.Context) (string, error) {
 	all := c.Run(ctx)
 	var text strings.Builder

@@ -19,7 +19,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.What + ": " + e.Err.Error() }
 
-// Unwrap implements the interface of [errors.Is].
+// Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
 // RequestURL returns the URL of the request, for callers that use several servers.
@@ -28,7 +28,7 @@ func (e *Error) RequestURL() string {
 	return url
 }
 
-// Broken returns the error of a response that ends with err: an [*Error], unless the caller ended
+// Broken returns the error for a response that ends with err: an [*Error], unless the caller ended
 // the request.
 func Broken(what string, err error) error {
 	var cut *Error
@@ -71,7 +71,7 @@ var (
 // section 6), which a TLS server sends in answer to plain HTTP.
 const tlsAlert = `malformed HTTP response "\x15\x03`
 
-// unanswered returns the error of a request that got no response.
+// unanswered returns the error for a request that got no response.
 func unanswered(what string, err error) error {
 	var repeated *url.Error // its text repeats the URL
 	if errors.As(err, &repeated) {

@@ -167,8 +167,8 @@ func TestHide(t *testing.T) {
 	}
 }
 
-// TestResponse: JSON returns the error of a response that is cut off, and reports a complete response that is not
-// JSON as malformed; Failure returns an error if the body is cut off, unless the status is enough.
+// TestResponse: JSON returns an error if a response is cut off, and reports a complete response that is not JSON
+// as malformed; Failure returns an error if the body is cut off, unless the status is enough.
 func TestResponse(t *testing.T) {
 	errMalformed := errors.New("malformed")
 	large := append(bytes.Repeat([]byte{' '}, maxJSON), '1')

@@ -57,12 +57,12 @@ func Fail(err error) Fault {
 	}
 }
 
-// ErrReset returns the error of a connection reset by the peer.
+// ErrReset returns the error that a read returns after the peer has reset the connection.
 func ErrReset() error {
 	return &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 }
 
-// ErrTimeout returns the error of an exceeded network deadline.
+// ErrTimeout returns the error that a read returns after its deadline.
 func ErrTimeout() error { return &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded} }
 
 // Landed sends the request and waits for the response, but then returns the result of

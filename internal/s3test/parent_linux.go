@@ -7,8 +7,8 @@ import (
 )
 
 // startWithParent starts a command that the kernel kills when this process ends, in
-// whatever way. More precisely, it is killed when the thread that started it ends, so that
-// thread waits for it.
+// whatever way. More precisely, the kernel kills it when the thread that started it ends.
+// Therefore, this thread waits until the command ends.
 func startWithParent(cmd *exec.Cmd, ended chan<- struct{}) error {
 	started := make(chan error)
 	go func() {

@@ -109,7 +109,7 @@ func setCredentials() error {
 	return nil
 }
 
-// settingCredentials is held while the environment is changed.
+// settingCredentials is held while the environment is being changed.
 var settingCredentials sync.Mutex
 
 func launch(t testing.TB) *Server {

@@ -1,4 +1,4 @@
-// Package shell writes command lines for people to copy.
+// Package shell writes command lines for users to copy.
 package shell
 
 import (

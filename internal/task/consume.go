@@ -312,8 +312,8 @@ func positionOf(ctx context.Context, to consumer.Sink, into string) (feed.Positi
 }
 
 // Lag returns the age of the oldest entity of the feed that has not been consumed: 0 if there is
-// none, negative if it is not known, such as while a feed is read newest first. While only the newest
-// entity is known, Lag returns its age. It may be called while the task runs.
+// none, negative if it is not known, such as while a feed is being read newest first. While only the
+// newest entity is known, Lag returns its age. It may be called while the task runs.
 func (c *Consume) Lag() time.Duration {
 	p := c.Progress()
 	if p.Position.Tail != nil {

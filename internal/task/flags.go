@@ -46,7 +46,7 @@ func Errors(err error) []error {
 // Check methods are errors in flags.
 type ArgumentError struct{ error }
 
-// Unwrap implements the interface of [errors.As].
+// Unwrap returns the underlying error.
 func (e *ArgumentError) Unwrap() error { return e.error }
 
 // ofArgument makes an error an [ArgumentError].
@@ -74,15 +74,15 @@ func checkStored(arg string) error {
 	return ofArgument(locate.CheckStore(at.Store))
 }
 
-// errQuarantine is wrapped by the error of a task that put too much into quarantine.
+// errQuarantine is wrapped by the error that a task returns if it put too much into quarantine.
 var errQuarantine = exit.Errorf(exit.Quarantine, "too many entities were rejected")
 
 func limitFlag(flags *pflag.FlagSet, l *units.Limit) {
 	flags.Var(l, "max-quarantine", "fail if more than this `NUMBER` of entities, or P% of them, are rejected (default: if all are)")
 }
 
-// checkLimit returns the error of a task that rejected more entities than the limit; the text where says where these
-// are and why they were rejected.
+// checkLimit returns an error if a task rejected more entities than the limit; the text where says where these are
+// and why they were rejected.
 func checkLimit(l *units.Limit, rejected, all int64, where string) error {
 	if !l.Exceeded(rejected, all, true) {
 		return nil

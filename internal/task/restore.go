@@ -148,7 +148,7 @@ func (r *Restore) target(e *Env) (t restore.Target, err error) {
 	return t, err
 }
 
-// hintRestore adds a remedy to the error of a restore.
+// hintRestore adds a remedy to an error from a restore.
 func hintRestore(err error, into string) error {
 	switch {
 	case errors.Is(err, restore.ErrTooEarly):

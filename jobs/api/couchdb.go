@@ -76,8 +76,8 @@ type couchTask struct {
 	UpdatedOn          int64   `json:"updated_on"`
 }
 
-// A couchJobs is a page of /_scheduler/jobs, and a couchDocs one of /_scheduler/docs. They are used only to describe
-// the API.
+// couchJobs is a page of /_scheduler/jobs, and couchDocs is a page of /_scheduler/docs. They are used only to
+// describe the API.
 type (
 	couchJobs struct {
 		TotalRows int        `json:"total_rows"`

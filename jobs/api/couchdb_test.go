@@ -316,7 +316,7 @@ func (l leaver) Write(p []byte) (int, error) {
 	return l.ResponseRecorder.Write(p)
 }
 
-// TestCouchStreams: a view is sent while it is read, and no more of it is read than is sent.
+// TestCouchStreams: a view is sent as it is read, and no more of it is read than is sent.
 func TestCouchStreams(t *testing.T) {
 	t.Parallel()
 	s := open(t, "sqlite::memory:", api.Config{}, fakeKind{})

@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/jobs/api"
 )
 
-// fakeKind is a kind of jobs that pretend to copy their source to their target.
+// fakeKind is a kind of job that pretends to copy its source to its target.
 type fakeKind struct {
 	run func(context.Context, *jobs.Session) error
 }

@@ -75,8 +75,7 @@ func (c *consumeRun) Stats() jobs.Stats {
 	return s
 }
 
-// positionText returns a position in a form for people to read: the time and the Content-ID of its
-// entity.
+// positionText returns a position in readable form: the time and the Content-ID of its entity.
 func positionText(p feed.Position) string {
 	switch {
 	case p.Snapshot != nil:

@@ -30,8 +30,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// classify turns the error of a run into one for the scheduler: a [*jobs.OriginError] if a server is
-// the cause, or an error that matches [jobs.ErrDuplicate] or [jobs.ErrRejected]. All others are
+// classify turns an error from a run into one for the scheduler: a [*jobs.OriginError] if a server
+// is the cause, or an error that matches [jobs.ErrDuplicate] or [jobs.ErrRejected]. All others are
 // temporary errors of the job.
 func (k *kind) classify(err error, i jobs.Identity) error {
 	if _, ok := errors.AsType[*jobs.OriginError](err); ok || err == nil {

@@ -50,8 +50,8 @@ type kind struct {
 	arguments func(d *jobs.Document) (words, variables []string)
 }
 
-// A side describes the source or the target of the jobs of a kind. If parse is nil, the jobs do not
-// have one.
+// A side describes what the jobs of one kind have as their source, or as their target. If parse is
+// nil, they have none.
 type side struct {
 	parse    func(name string) (place, error)
 	optional bool

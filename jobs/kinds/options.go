@@ -103,7 +103,7 @@ func plainError(f *pflag.Flag, err error) string {
 // flagName matches a flag in a message.
 var flagName = regexp.MustCompile(`--([a-z][a-z-]*)`)
 
-// fieldsOf returns the fields of a document that the error of a task is about. There is at least one.
+// fieldsOf returns the fields of a document that an error from a task is about. There is at least one.
 func (k *kind) fieldsOf(err error) (fields []string) {
 	if argument, ok := errors.AsType[*task.ArgumentError](err); ok && argument != nil {
 		return []string{"source", "target"}

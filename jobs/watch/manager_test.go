@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/jobs/watch"
 )
 
-// waits is a kind of jobs that wait for the name given by their source, on the server given by their
+// waits is a kind of job that waits for the name given by its source, on the server given by its
 // target.
 type waits struct{}
 

@@ -20,7 +20,7 @@ import (
 	"github.com/feedctl/feedctl/storage/stores"
 )
 
-// runs is a kind of jobs that wait for the name in their source, on the server that their target names, and
+// runs is a kind of job that waits for the name given by its source, on the server given by its target. It
 // counts how often each job has run. A label gives the type of the server.
 type runs struct {
 	mu      sync.Mutex
