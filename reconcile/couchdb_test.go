@@ -220,8 +220,8 @@ func TestCouchDBChangedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestCouchDBBusy: what a consumer writes while the documents are read is noticed, even if the consumer
-// has not completed the commit.
+// TestCouchDBBusy: what a consumer writes while the documents are being read is noticed, even if the
+// consumer has not completed the commit.
 func TestCouchDBBusy(t *testing.T) {
 	withCouch(t, func(t *testing.T, w *couch) {
 		w.publish(700)

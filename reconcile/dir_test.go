@@ -76,7 +76,7 @@ func TestDir(t *testing.T) {
 	run("* "+key(9), "! "+key(9))
 }
 
-// TestDirBusy: what a consumer writes while the files are read is noticed.
+// TestDirBusy: what a consumer writes while the files are being read is noticed.
 func TestDirBusy(t *testing.T) {
 	w := newWorld(t)
 	w.publish(20)

@@ -221,7 +221,7 @@ func TestKintoChangedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestKintoBusy: what a consumer writes while the records are read is noticed.
+// TestKintoBusy: what a consumer writes while the records are being read is noticed.
 func TestKintoBusy(t *testing.T) {
 	withKinto(t, func(t *testing.T, w *collection) {
 		w.publish(120)

@@ -80,7 +80,7 @@ const (
 type Line struct {
 	Kind Kind
 	Key  string
-	Why  string // for people; may be empty
+	Why  string // for a human reader; may be empty
 }
 
 // A Report is the result of a comparison.

@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage/memory"
 )
 
-// TestReadAhead: while a page is written, the next pages are read, as many as fit into memory.
+// TestReadAhead: while a page is being written, the next pages are read, as many as fit into memory.
 func TestReadAhead(t *testing.T) {
 	const pages = 40
 	for name, test := range map[string]struct{ memory, least, most int64 }{

@@ -6,10 +6,10 @@
 // in the copy in order and complete, and its newest page grows by appends like that of the source, so at any
 // moment the copy is an earlier state of the source, which consumers and [chain.Reader] can read.
 //
-// The next pages are read while one is written, within a memory limit. The quarantine of a
-// bridge is copied as well, so that a bridge can continue on the copy; pages that a repair
-// has moved aside are not part of the feed and are not copied. Of the state digests of a feed,
-// the newest is copied.
+// While a page is being written, the next ones are read, within a memory limit. The quarantine
+// of a bridge is copied as well, so that a bridge can continue on the copy; pages that a
+// repair has moved aside are not part of the feed and are not copied. Of the state digests of
+// a feed, the newest is copied.
 //
 // The only state is the copy itself. An interrupted copy continues where it ended, after a
 // check that the target is the beginning of the source. If the target has other entities,

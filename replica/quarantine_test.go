@@ -91,8 +91,8 @@ func lacks(t *testing.T, store storage.Store) (missing []int) {
 }
 
 // TestQuarantine copies a feed while a bridge publishes to it, quarantines entities and releases them, at
-// every second operation of the copy, or every eighth with -short. Whenever the copy ends, a bridge that
-// continues on it must not lack anything. The next copy must complete it.
+// every second operation of the copy, or every eighth with -short. Wherever the copy is cut off, it must
+// have everything that a bridge needs to continue from it. The next copy must complete it.
 func TestQuarantine(t *testing.T) {
 	step := 2 * int(steps(4))
 	beside := map[string]func(context.Context, *bridge) error{

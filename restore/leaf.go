@@ -37,7 +37,7 @@ var ErrNoRevisions = errors.New("it has no _revisions: the feed is not from \"fe
 // ReadLeaf reads a document as CouchDB sends it, with its _revisions: JSON with attachments in base64, or
 // multipart/related (CouchDB documentation, "Getting Multiple Attachments"). Of attachments that are
 // stubs, only the name and type count. The document, without the parts that follow it, is read into
-// memory, and may have up to 64 MiB.
+// memory, and may be up to 64 MiB.
 func ReadLeaf(contentType string, body io.Reader) (*Leaf, error) {
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil {

@@ -31,8 +31,8 @@ type indexResource struct {
 	location string // of the index, if it was requested as the newest
 }
 
-// A servedIndex is an index as served to the clients of one base URL. Its body is generated
-// while it is sent: head, the URLs of the pages, which differ only in their numbers, and tail.
+// A servedIndex is an index as served to the clients of one base URL. Its body is generated as it
+// is sent: head, the URLs of the pages, which differ only in their numbers, and tail.
 type servedIndex struct {
 	represent.Representation
 	head, page, tail []byte
@@ -138,7 +138,7 @@ func (x *indexResource) prepare(index *snapshot.Stored) (*servedIndex, error) {
 // body returns the whole body.
 func (i *servedIndex) body() io.Reader { return &indexBody{index: i} }
 
-// An indexBody generates the body of an index while it is read.
+// An indexBody generates the body of an index as it is read.
 type indexBody struct {
 	index *servedIndex
 	next  int // number of the next page

@@ -128,8 +128,8 @@ func TestUnfinishedSnapshot(t *testing.T) {
 	})
 }
 
-// TestIndexForOthers: an index that was written for readers of the store, with the URLs of its pages there,
-// is served with the server's own URLs.
+// TestIndexForOthers: an index whose URLs refer to the pages in the store, because it was written for
+// readers of the store, is served with the server's own URLs.
 func TestIndexForOthers(t *testing.T) {
 	store := memory.New()
 	index := writeSnapshot(t, store, "s", 2)
@@ -157,8 +157,7 @@ func TestIndexForOthers(t *testing.T) {
 	}
 }
 
-// TestLargeIndex: an index is generated while it is sent, with the same content wherever a
-// range begins.
+// TestLargeIndex: an index is generated as it is sent, with the same content wherever a range begins.
 func TestLargeIndex(t *testing.T) {
 	store := memory.New()
 	const pages = 3000

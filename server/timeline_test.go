@@ -37,7 +37,7 @@ func restore(t *testing.T, store, from storage.Store) {
 	}
 }
 
-// A lockedLog is a log that can be read while it is written.
+// A lockedLog is a log that can be read while it is being written.
 type lockedLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer

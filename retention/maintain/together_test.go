@@ -33,7 +33,7 @@ func killed(store storage.Store) storage.Store {
 }
 
 // TestTogether runs four processes that maintain the feed at the same time and are killed at random,
-// while entities are published: three times, or once with -short.
+// while entities are being published: three times, or once with -short.
 func TestTogether(t *testing.T) {
 	rounds := 3
 	if testing.Short() {

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	// ErrChanged means that a consumer wrote to a database while it was read.
+	// ErrChanged means that a consumer wrote to a database while it was being read.
 	ErrChanged = errors.New("the consumer wrote to the database while it was read: try again when it is idle; after a crash, run the consumer first")
 	// ErrRevisions means that a database has documents, but none with a Content-ID, such as a database that
 	// a feed of "feedctl bridge couchdb --revs" was replicated to.
@@ -38,8 +38,8 @@ type Contents struct {
 
 // OpenContents opens, for reading, the database that s names; the other fields of the configuration are from
 // c. It writes nothing. A consumer may have the database open, and is not delayed; but if it writes while the
-// documents are read, reading them fails with [ErrChanged], since CouchDB has no way to read all documents as
-// of one moment.
+// documents are being read, reading them fails with [ErrChanged], since CouchDB has no way to read all
+// documents as of one moment.
 func OpenContents(ctx context.Context, c couchdb.Config, s sink.Spec) (*Contents, error) {
 	if err := s.CheckParams("name"); err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 const mostlyNew = 8
 
 // creates reports whether to create the documents of a step as if none existed, because most documents of the
-// previous step did not exist. Documents that do exist conflict, which costs less than looking up the
-// revisions of all.
+// previous step did not exist. Creating a document that exists after all causes a conflict, which costs less
+// than looking up the revisions of all documents.
 //
 // The log names no revision for such a document. Redoing the step therefore cannot distinguish a
 // document that the step has written from one that had the same Content-ID before. No document had

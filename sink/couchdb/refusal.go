@@ -38,7 +38,7 @@ func isServerFault(err error) bool {
 	return errors.As(err, &e) && e.Status == http.StatusInternalServerError && e.Code != "timeout" && e.Code != "os_process_error"
 }
 
-// errDocument is the error of a document on which the server fails while it accepts other writes.
+// errDocument means that the server fails on a document, but accepts other writes.
 var errDocument = errors.New("server fails on this document")
 
 // A document is a revision or a write, to be sent to the database.

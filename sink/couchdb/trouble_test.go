@@ -323,8 +323,8 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// TestInterruptedOpen: a caller that gives up while the sink is opened does not wait, because there is
-// nothing to commit.
+// TestInterruptedOpen: a caller that gives up while the sink is being opened does not wait, because
+// there is nothing to commit.
 func TestInterruptedOpen(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/feedctl/feedctl/sink"
 )
 
-// ErrChanged means that a consumer wrote to a directory while it was read.
+// ErrChanged means that a consumer wrote to a directory while it was being read.
 var ErrChanged = errors.New("the directory was written to while it was read: try again when its consumer is idle; after a crash, run the consumer first")
 
 // Contents holds the files of a directory, and the position of its consumer.
@@ -30,7 +30,7 @@ type Contents struct {
 }
 
 // OpenContents opens, for reading, the directory that s names. A consumer may have the directory open, and is
-// not delayed; but if it writes while the files are read, reading fails with [ErrChanged].
+// not delayed; but if it writes while the files are being read, reading fails with [ErrChanged].
 func OpenContents(_ context.Context, s sink.Spec) (*Contents, error) {
 	if err := s.CheckParams(); err != nil {
 		return nil, err

@@ -12,10 +12,10 @@
 //	body           the body, if it is JSON or text
 //	bodyBase64    any other body, in base64 (RFC 4648, section 4)
 //
-// For an empty body, the line has neither of the last two members. A body is JSON if its content type is
-// application/json or ends in +json, and it is valid; it is embedded without the white space between its
-// tokens. It is text if its content type is text/* or XML and it is UTF-8; it becomes a string. A body of
-// more than 1 MiB is always in base64, so that it is written in constant memory.
+// For an empty body, the line has neither of the last two members. A body is JSON if it is valid and its
+// content type is application/json or ends in +json; it is embedded without the white space between its
+// tokens. A body is text if it is valid UTF-8 and its content type is text/* or XML; it is written as a
+// string. A body of more than 1 MiB is always in base64, so that it is written in constant memory.
 //
 // # Exactly once
 //

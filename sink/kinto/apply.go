@@ -47,7 +47,7 @@ const (
 	maxChunkBytes = 1 << 20
 )
 
-// maxRecord is the maximum size of a record, in bytes. A record is held in memory while it is written.
+// maxRecord is the maximum size of a record, in bytes. A record is held in memory while it is being written.
 const maxRecord = 48 << 20
 
 // maxDigest is the maximum size, in bytes, of a record that is recognized by its digest. Servers may send

@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	// ErrChanged means that a consumer wrote to a collection while it was read.
+	// ErrChanged means that a consumer wrote to a collection while it was being read.
 	ErrChanged = errors.New("the consumer wrote to the collection while it was read: try again when it is idle; after a crash, run the consumer first")
 	// ErrCopies means that a collection has records, but none with a Content-ID, such as a collection that
 	// a feed of "feedctl bridge kinto" was consumed into.
@@ -37,8 +37,8 @@ type Contents struct {
 
 // OpenContents opens, for reading, the collection that s names; the other fields of the configuration are
 // from c. It writes nothing. A consumer may have the collection open, and is not delayed; but if it writes
-// while the records are read, reading fails with [ErrChanged], since Kinto has no way to read all records as
-// of one moment.
+// while the records are being read, reading fails with [ErrChanged], since Kinto has no way to read all
+// records as of one moment.
 func OpenContents(ctx context.Context, c kinto.Config, s sink.Spec) (*Contents, error) {
 	if err := Check(s); err != nil {
 		return nil, err

@@ -71,7 +71,7 @@
 //
 // # Limits
 //
-// A record may have up to 48 MiB and is in memory while it is written; servers may allow less. Large
-// bodies are kept in a temporary file ($TMPDIR) until then. A PATCH reads its record when it is
-// applied: one request for each record that the batch has not changed yet.
+// A record may be up to 48 MiB, and is in memory while it is being written; servers may allow less.
+// Large bodies are kept in a temporary file ($TMPDIR) until then. A PATCH reads its record when it
+// is applied: one request for each record that the batch has not changed yet.
 package kinto

@@ -14,7 +14,7 @@ import (
 
 var (
 	errBusy = errors.New("conflict: other clients keep changing the record")
-	// errRecord is the error of a record on which the server fails while it accepts other writes.
+	// errRecord means that the server fails on a record, but accepts other writes.
 	errRecord = errors.New("server fails on this record")
 )
 

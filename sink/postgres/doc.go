@@ -72,7 +72,8 @@
 //
 // Such a batch is copied straight into a table of whole entities, without the temporary table, as long
 // as all keys since the sink was opened have been new. This makes it faster to fill a table from a
-// snapshot. Through a pooler, and once a key is not new, every batch goes through the temporary table.
+// snapshot. After the first key that is not new, and always through a pooler, every batch goes through
+// the temporary table.
 //
 // While a snapshot replaces the data after a gap, the table feedctl_seen holds the keys of the snapshot.
 // The transaction that ends the snapshot removes all other rows, unless the table has several consumers.

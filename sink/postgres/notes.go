@@ -10,7 +10,7 @@ import (
 	"github.com/feedctl/feedctl/sink/internal/position"
 )
 
-// A keyNotes holds the notes of a batch about one key.
+// keyNotes holds the notes of a batch about one key.
 type keyNotes struct {
 	buried   bool
 	released bool       // the patches in the table of notes were released, before held was filled

@@ -18,8 +18,8 @@ type Options struct {
 	// Open opens the sink that belongs to a directory. For the same directory, it must always open
 	// the same sink.
 	Open func(ctx context.Context, dir string) (consumer.Sink, error)
-	// Read returns the contents of the sink in the directory; it is called only while the sink is
-	// not open: all records of a log, in order, or one record for each key, in any order.
+	// Read returns the contents of the sink in the directory: all records of a log, in order, or
+	// one record for each key, in any order. It is called only while the sink is not open.
 	Read func(dir string) ([]Record, error)
 	// Log means that the sink keeps every entity instead of the state of each
 	// key.

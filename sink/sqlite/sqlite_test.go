@@ -262,7 +262,7 @@ func TestBusy(t *testing.T) {
 	write(t, k, entity("a", "text/plain", "a"))
 }
 
-// TestCancelDuringApply: the context ends while an entity is applied. Applying takes
+// TestCancelDuringApply: the context ends while an entity is being applied. Applying takes
 // microseconds; interrupting it would lose the whole batch.
 func TestCancelDuringApply(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.db")

@@ -72,10 +72,10 @@ type Config struct {
 	Table string
 	// Digested, if set, makes [Feed] write a state digest as well, and is called with the result.
 	Digested func(*digests.Result)
-	// Progress, if set, is called while the feed is read.
+	// Progress, if set, is called while the feed is being read.
 	Progress func(consumer.Progress)
-	// Digesting, if set, is called while a digest is computed, with the number of keys processed so
-	// far.
+	// Digesting, if set, is called while a digest is being computed, with the number of keys
+	// processed so far.
 	Digesting func(keys int64)
 	// Logger, if set, receives warnings.
 	Logger *slog.Logger

@@ -26,7 +26,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrInvalid is matched by the error of an entity that cannot be in a snapshot.
+// ErrInvalid means that an entity cannot be in a snapshot.
 var ErrInvalid = draft.ErrInvalid
 
 // immutable is the Cache-Control of objects that never change.

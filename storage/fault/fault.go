@@ -63,8 +63,8 @@ const (
 )
 
 // Wrap returns a store that calls decide, possibly concurrently, before each operation
-// to determine its outcome. Optional interfaces of the given store remain available, see
-// [storage.As]; except for [storage.Namer], they are not made to fail.
+// to determine its outcome. The optional interfaces of the given store remain available
+// through [storage.As]. Of these, only [storage.Namer] is made to fail.
 func Wrap(store storage.Store, decide func(Op) Outcome) storage.Store {
 	return &faulty{store: store, decide: decide}
 }
@@ -75,9 +75,9 @@ type faulty struct {
 	n      atomic.Int64
 }
 
-// do determines the outcome of an operation and acts on it. If the operation is performed, it calls
-// the function do; if it may land later, it calls keep, which returns a function that performs the
-// operation then.
+// do determines the outcome of an operation and acts on it. To perform the operation now, it calls
+// the function do. If the operation may land later, it calls keep, which returns a function that
+// performs the operation at that time.
 func (f *faulty) do(verb Verb, key string, do func() error, keep func() (func(context.Context) error, error)) error {
 	op := Op{Verb: verb, Key: key, N: int(f.n.Add(1))}
 	outcome := f.decide(op)

@@ -101,7 +101,7 @@ func (s *Store) open() error {
 		return err
 	}
 	if _, err := os.Stat(s.root); err != nil {
-		// The error is not wrapped, since the error of a missing store must not match
+		// The error is not wrapped, since the error for a missing store must not match
 		// fs.ErrNotExist.
 		return fmt.Errorf("%w: %s", storage.ErrNoStore, err.Error())
 	}

@@ -59,7 +59,7 @@ func (s *Store) checkVersion() (found bool, err error) {
 // identified by the modification time of its version file, which is unique and, unlike the device
 // number, remains the same when the disk is mounted again, and in a copy that preserves times.
 func (s *Store) present() error {
-	// Errors are not wrapped, since the error of a missing store must not match fs.ErrNotExist.
+	// Errors are not wrapped, since the error for a missing store must not match fs.ErrNotExist.
 	info, err := os.Stat(s.versionPath())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

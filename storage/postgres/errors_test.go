@@ -12,7 +12,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// TestUnavailable: the error of a read matches ErrUnavailable if and only if the server cannot be
+// TestUnavailable: the error from a read matches ErrUnavailable if and only if the server cannot be
 // reached.
 func TestUnavailable(t *testing.T) {
 	for _, test := range []struct {

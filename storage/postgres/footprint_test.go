@@ -116,7 +116,7 @@ func TestVeryLarge(t *testing.T) {
 	}
 }
 
-// numbers is a body of 8-byte numbers, which are generated while the body is read.
+// numbers is a body of 8-byte numbers, which are generated as the body is read.
 type numbers struct {
 	size int64
 	seen io.Writer

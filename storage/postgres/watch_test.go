@@ -16,7 +16,7 @@ import (
 	"github.com/feedctl/feedctl/storage/postgres"
 )
 
-// A log is a buffer that can be read while it is written.
+// A log is a buffer that can be read while it is being written.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -63,8 +63,8 @@
 // with the condition on CompleteMultipartUpload. The SHA-256 of the payload is part of the
 // signature, so the server rejects damaged requests. An append sends the whole object. The existing
 // body is in memory if this process wrote it recently; otherwise it is read and verified first. A
-// body too large for memory is read while it is sent in a multipart upload, however small the tail
-// is: some servers lock an object during a PutObject, so reading it would block for ever.
+// body too large for memory is read as it is sent in a multipart upload, however small the tail is:
+// some servers lock an object during a PutObject, so reading it would block for ever.
 //
 // If there is no response, or the response is a 409 or a server error, the outcome of the write is
 // unknown, unless part of the body was never sent. A later 412 may be due to the earlier attempt,

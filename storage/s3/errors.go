@@ -15,9 +15,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// ErrCorrupt is matched by the error of a read for which the server repeatedly sent bytes other
-// than those that were written. Restore the object from another version in the bucket or from a
-// copy.
+// ErrCorrupt means that the server repeatedly sent bytes other than those written. Restore the
+// object from another version in the bucket or from a copy.
 var ErrCorrupt = errors.New("object is corrupt")
 
 // errRenew means that credentials were available before, but cannot be renewed at present. The
@@ -26,7 +25,7 @@ var errRenew = errors.New("renew credentials")
 
 const credentialsAdvice = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or use the role of the machine"
 
-// An answer classifies the error of a request.
+// An answer classifies an error from a request.
 type answer int
 
 const (

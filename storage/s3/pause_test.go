@@ -14,7 +14,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// answered returns the error of a response, as the SDK creates it.
+// answered returns the error for a response, as the SDK creates it.
 func answered(status int, code string, header http.Header) error {
 	cause := errors.New("no code")
 	if code != "" {

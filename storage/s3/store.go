@@ -175,8 +175,9 @@ func (s *Store) failed(verb, key string, err error) error {
 	return fmt.Errorf("%s s3://%s/%s: %w", verb, s.config.Bucket, *s.object(key), err)
 }
 
-// A version identifies a state of an object, by the ETag, which conditions need, and by the ID of
-// the write, since states with the same bytes may have the same ETag.
+// A version identifies a state of an object by its ETag and by the ID of the write that made it.
+// Conditional requests need the ETag. The ID is needed because states with the same bytes may have
+// the same ETag.
 type version struct {
 	plain bool   // the object has no trailer, so its ETag may recur
 	id    string // of the write

@@ -60,7 +60,7 @@ func (s *Store) stream(ctx context.Context, r *response, offset, length int64) (
 // verify makes the stream, from which nothing may have been read yet, check the whole body.
 func (b *stream) verify() { b.stop, b.sum = b.r.Size, sha256.New() }
 
-// errChanged is the error of reading a body whose object was replaced or deleted.
+// errChanged means that an object was replaced or deleted while its body was being read.
 var errChanged = errors.New("the object was replaced or deleted while it was read; read it again")
 
 func (b *stream) Read(p []byte) (int, error) {

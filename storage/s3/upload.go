@@ -276,7 +276,7 @@ func isBodyError(err error) bool {
 	return ok
 }
 
-// An unsentError is the error of a request whose body was not sent completely.
+// An unsentError means that the body of a request was not sent completely.
 type unsentError struct{ error }
 
 func (e unsentError) Unwrap() error { return e.error }

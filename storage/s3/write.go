@@ -84,7 +84,7 @@ func (s *Store) append(ctx context.Context, key string, at storage.Version, meta
 		return s.write(ctx, key, meta, false, &from, content{begun: newCachedBody(key, at, begun), new: tail})
 	}
 	v, err := s.write(ctx, key, meta, false, &from, content{stored: &storedBody{ctx: ctx, s: s, r: r}, new: tail})
-	if errors.Is(err, errChanged) { // the stored body changed while it was read, so nothing was written
+	if errors.Is(err, errChanged) { // the stored body changed while it was being read, so nothing was written
 		return "", errVersion
 	}
 	return v, err
@@ -213,7 +213,7 @@ func (s *Store) commit(ctx context.Context, u *upload, at *version) (etag string
 	}
 }
 
-// outcome returns the error of a write whose last attempt had no effect; unknown says whether an
+// outcome returns the error for a write whose last attempt had no effect; unknown says whether an
 // earlier attempt may have taken effect.
 func outcome(err error, unknown bool) error {
 	if unknown {

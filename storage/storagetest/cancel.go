@@ -73,7 +73,7 @@ func (r cancelReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p[:min(len(p), 1000)])
 }
 
-// testCancelBody cancels a write while its body is read.
+// testCancelBody cancels a write while its body is being read.
 func testCancelBody(t *testing.T, s *suite, was *snapshot) {
 	data := strings.Repeat("x", 1<<20)
 	key := was.Info.Key

@@ -11,7 +11,7 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// largeHeap is the additional memory that may be in use while a large body is written or
+// largeHeap is the additional memory that may be in use while a large body is being written or
 // read.
 const largeHeap = 8 << 20
 

@@ -137,8 +137,8 @@ func testPages(t *testing.T, s *suite, keys []string) {
 	}
 }
 
-// testListWhileWriting lists while objects are created, deleted and changed. The objects that stay
-// must be listed once and in order.
+// testListWhileWriting lists objects while others are being created, deleted and changed. The
+// objects that stay must be listed once and in order.
 func testListWhileWriting(t *testing.T, s *suite) {
 	var stay []string
 	for i := range 50 {
