@@ -20,8 +20,8 @@ const (
 	maxCommitEntities = 4096
 )
 
-// ahead is how many commits may be under way while the next one is gathered. The entities of these
-// commits stay in memory until they are in the index.
+// ahead is how many commits may be under way while the next one is being gathered. The entities of
+// these commits stay in memory until they are in the index.
 const ahead = 1
 
 // A Source reads changes for a run.

@@ -10,7 +10,7 @@ type walker struct {
 	kill     func(k int) // kills and restarts a process
 }
 
-// walk has the writer make changes while processes are killed at random points.
+// walk has the writer make changes while processes are being killed at random points.
 func (r *rig) walk(writes, kills int, w walker) {
 	written := make(chan error, 1)
 	steps := make(chan struct{}) // each value allows the writer one change

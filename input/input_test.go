@@ -139,7 +139,7 @@ func TestNDJSONErrorText(t *testing.T) {
 }
 
 // TestNDJSONKeepsEntities: entities from lines of any length remain valid while further lines are
-// read.
+// being read.
 func TestNDJSONKeepsEntities(t *testing.T) {
 	line := func(i int) string {
 		length := i % 300

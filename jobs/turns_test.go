@@ -71,7 +71,7 @@ func (k *turns) cuts(id string) int {
 	return k.cut[id]
 }
 
-// inTurns runs a node in a bubble while do is called.
+// inTurns runs a node in a bubble while do runs.
 func inTurns(t *testing.T, k *turns, settings jobs.Settings, slots int, do func(t *testing.T, s *jobs.Scheduler)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -54,7 +54,7 @@ type Writer struct {
 	begin   BeginFunc
 	options WriterOptions
 
-	adding sync.Mutex // held while a batch is collected and begun
+	adding sync.Mutex // held while a batch is being collected and begun
 	next   *writing
 	closed bool
 

@@ -296,7 +296,7 @@ func loseFile(t *testing.T, n int, cut bool) bool {
 	return true
 }
 
-// TestLiveCopy copies the files of a store one by one, in either order, while entities are
+// TestLiveCopy copies the files of a store one by one, in either order, while entities are being
 // published.
 func TestLiveCopy(t *testing.T) {
 	t.Parallel()

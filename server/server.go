@@ -42,7 +42,7 @@ type Server struct {
 
 	reader   *feedstore.Reader
 	indexes  *lru.Cache[string, *servedIndex]
-	indexing chan struct{} // held while an index is prepared
+	indexing chan struct{} // held while an index is being prepared
 	tiles    *lru.Cache[tileKey, *tile]
 	tiling   chan struct{} // holds a value for each tile that is being made
 

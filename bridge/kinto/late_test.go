@@ -23,8 +23,9 @@ import (
 )
 
 // TestLateCommitOnPostgreSQL: a batch stamps a record and then waits for a lock, while another record
-// is written. kinto.js reads the other record, and never that of the batch; the bridge reads both. The
-// number of records remains the same, so only reading the window again finds the record of the batch.
+// is being written. kinto.js reads the other record, and never that of the batch; the bridge reads
+// both. The number of records remains the same, so only reading the window again finds the record of
+// the batch.
 func TestLateCommitOnPostgreSQL(t *testing.T) {
 	server := kintotest.Start(t, kintotest.PostgreSQL)
 	r := newRigOf(t, server.NewCollection(t))

@@ -22,8 +22,8 @@ import (
 //     transaction can continue; after any other error it can only be rolled back.
 //   - Other writers of the same objects wait until the transaction ends. Keep it short.
 //
-// The methods may be called concurrently, but not while the transaction is used
-// in other ways; see [Tx.Exclusively]. An open body uses the transaction.
+// The methods may be called concurrently, but not while the transaction is being used in other
+// ways; see [Tx.Exclusively]. An open body uses the transaction.
 type Tx struct {
 	tx      pgx.Tx
 	table   tables

@@ -11,8 +11,8 @@ import (
 	"github.com/feedctl/feedctl/storage"
 )
 
-// testReaders reads objects continuously while they are appended to or replaced. Each read must
-// return a single state, which must not be older than that of the previous read.
+// testReaders reads objects continuously while they are being appended to or replaced. Each read
+// must return a single state, which must not be older than that of the previous read.
 func testReaders(t *testing.T, s *suite) {
 	const states = 25
 	for _, verb := range []string{"append", "replace"} {

@@ -104,7 +104,7 @@ const maxTail = 64 << 10
 const changesMember = `"changes":`
 
 // A pump reads a response ahead of its reader, so that the server can process the next request while the
-// rows of this response are handled.
+// rows of this response are being handled.
 type pump struct {
 	mu     sync.Mutex
 	change sync.Cond
